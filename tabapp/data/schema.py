@@ -1,0 +1,112 @@
+"""What each column is, and why. JSON in and out; the same schema reads the training file and every file predicted later."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Kind = Literal["numeric", "categorical", "boolean", "datetime", "text", "identifier", "constant"]
+Role = Literal["feature", "target", "weight", "group", "time", "ignore"]
+Task = Literal["binary", "multiclass", "regression"]
+
+KINDS: tuple[Kind, ...] = ("numeric", "categorical", "boolean", "datetime", "text", "identifier", "constant")
+
+
+class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One column of the user's file.
+
+    Attributes:
+        name: as in the file (made unique where it was not).
+        kind: what its values are.
+        role: what it is used for.
+        reason: one sentence on why it was judged so, for a user to read.
+        support: share of the non-missing values that agree with `kind`, in [0, 1].
+        missing: number of missing cells, counting `missing_spellings`.
+        unique: number of distinct non-missing values.
+        missing_spellings: texts that were read as missing in this column, as found.
+        levels: the distinct values of a categorical or boolean column, most frequent first (at most 10,000).
+        level_counts: how often each level occurs.
+        low, high: range of a numeric column, or of a datetime as ISO text in `low_text` and `high_text`.
+        histogram: counts in up to 10 equal bins of the range, or of the up to 10 most frequent levels.
+        datetime_format: the strftime format that reads a datetime column.
+        decimal, thousands: separators inside numbers written as text.
+        overridden: the user set the kind or the role.
+    """
+
+    name: str
+    kind: Kind
+    role: Role = "feature"
+    reason: str
+    support: float = 1.0
+    missing: int = 0
+    unique: int = 0
+    missing_spellings: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
+    level_counts: tuple[int, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    low_text: str | None = None
+    high_text: str | None = None
+    histogram: tuple[int, ...] = ()
+    datetime_format: str | None = None
+    decimal: str = "."
+    thousands: str | None = None
+    overridden: bool = False
+
+
+class DataWarning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Something that looks wrong with the data, and what is done about it by default.
+
+    `check` is one of: leak identifier constant duplicate_column duplicate_rows group time imbalance sentinel missing
+    rare_class drift encoding repaired_rows.
+    """
+
+    check: str
+    column: str | None = None
+    message: str
+    action: str
+
+
+class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """All columns of a table, its target and its task.
+
+    Attributes:
+        columns: in file order, the target included.
+        target: name of the target column.
+        target_reason: one sentence on why it was chosen.
+        task: what kind of prediction it is, with `task_reason`.
+        classes: class labels as they are spelled, in code order; for binary the positive class is last. Empty for regression.
+        rows: usable rows; `rows_without_target` were set aside.
+        warnings: what looked wrong.
+    """
+
+    columns: tuple[Column, ...]
+    target: str
+    target_reason: str
+    task: Task
+    task_reason: str
+    classes: tuple[str, ...] = ()
+    rows: int
+    rows_without_target: int = 0
+    warnings: tuple[DataWarning, ...] = ()
+
+    def column(self, name: str) -> Column:
+        """The column of that name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
+
+    @property
+    def features(self) -> tuple[Column, ...]:
+        """The columns that models learn from, in file order."""
+        return tuple(column for column in self.columns if column.role == "feature")
+
+    def with_role(self, role: Role) -> Column | None:
+        """The one column with a special role (target, weight, group, time), if any."""
+        return next((column for column in self.columns if column.role == role), None)

@@ -1,0 +1,78 @@
+"""How models are found: entry points of the group `tabapp.models`, looked up without importing any of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+
+from tabapp.errors import UsageError, did_you_mean
+from tabapp.models.contract import Plugin
+
+GROUP = "tabapp.models"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A model that is installed, and whether it can be used here.
+
+    `plugin` is None and `reason` says why when its module does not import or it lacks a package.
+    """
+
+    name: str
+    plugin: Plugin | None
+    reason: str | None
+
+
+@cache
+def _entry_points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def names() -> list[str]:
+    """Names of all installed models, tabapp's own first; nothing is imported."""
+    found = _entry_points().items()
+    ours = [name for name, point in found if point.value.startswith("tabapp_plugins.")]
+    return ours + sorted(name for name, point in found if name not in ours)
+
+
+def check_names(wanted: list[str] | tuple[str, ...]) -> None:
+    """Refuse names that are not installed models.
+
+    Raises:
+        UsageError: names the first wrong one and the nearest right one.
+    """
+    known = names()
+    for name in wanted:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"; the models are {', '.join(known)}"
+            raise UsageError(f"There is no model named {name!r}{hint}.")
+
+
+@cache
+def find(name: str) -> Found:
+    """Import one model's plugin. A broken plugin is a reason, never an exception."""
+    point = _entry_points().get(name)
+    if point is None:
+        return Found(name, None, f"no model named {name!r} is installed")
+    try:
+        plugin = point.load()()
+    except Exception as error:
+        return Found(name, None, f"its plugin does not load: {type(error).__name__}: {error}")
+    if not isinstance(plugin, Plugin):
+        return Found(name, None, f"{point.value} is not a tabapp Plugin")
+    missing = [package for package in plugin.requires if find_spec(package) is None]
+    return Found(name, plugin, f"needs the package {missing[0]}" if missing else None)
+
+
+def get(name: str) -> Plugin:
+    """The usable plugin of that name.
+
+    Raises:
+        UsageError: it is not installed, does not load, or lacks a package.
+    """
+    found = find(name)
+    if found.plugin is None or found.reason:
+        raise UsageError(f"The model {name!r} cannot be used: {found.reason}.")
+    return found.plugin
