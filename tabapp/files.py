@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,7 +105,7 @@ def _fsync_tree(folder: Path) -> None:
 
 
 @contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
+def new_folder(path: Path) -> Generator[Path]:
     """Fill a folder under a temporary name that takes its own name, whole and durable, when the block ends.
 
     If another process finished the same folder first, theirs stands and ours is removed: equal names hold equal content.

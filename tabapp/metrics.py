@@ -177,7 +177,14 @@ METRICS: dict[str, Metric] = {
         Metric("mae", "MAE", False, _REGRESSION, False, _mae),
         Metric("r2", "R²", True, _REGRESSION, False, _r2),
         Metric("mape", "MAPE", False, _REGRESSION, False, _mape),
-        Metric("median_absolute_error", "median absolute error", False, _REGRESSION, False, _median_absolute_error),
+        Metric(
+            "median_absolute_error",
+            "median absolute error",
+            False,
+            _REGRESSION,
+            False,
+            _median_absolute_error,
+        ),
     )
 }
 
@@ -205,6 +212,26 @@ def is_better(name: str, a: float, b: float) -> bool:
     return a > b if METRICS[name].greater_is_better else a < b
 
 
+def _presorted(name: str, prediction: Array) -> npt.NDArray[np.intp] | None:
+    return np.argsort(prediction[:, 1], kind="stable") if name == "roc_auc" and prediction.shape[1] == 2 else None
+
+
+def _resampled(
+    name: str, truth: Array, prediction: Array, order: npt.NDArray[np.intp] | None
+) -> Callable[[Array], float]:
+    """The metric as a function of row weights alone, with all that does not depend on them done once."""
+    if order is not None:
+        positive, ordered = (truth[order] == 1).astype(np.float64), prediction[order, 1]
+        return lambda weight: _roc_auc_in_order(positive, ordered, weight)
+    if name == "log_loss":
+        rows = log_loss_rows(truth, prediction)
+        return lambda weight: _mean(rows, weight)
+    if name == "rmse":
+        squares = (truth.astype(np.float64) - prediction) ** 2
+        return lambda weight: _mean(squares, weight) ** 0.5
+    return lambda weight: METRICS[name].function(truth, prediction, weight)
+
+
 def interval(
     name: str,
     truth: Array,
@@ -225,25 +252,8 @@ def interval(
     n_rows = len(truth)
     generator = np.random.default_rng(seed)
     base = np.ones(n_rows) if weight is None else np.asarray(weight, dtype=np.float64)
-    function: Callable[[Array], float]
-    if name == "roc_auc" and prediction.shape[1] == 2:
-        order = np.argsort(prediction[:, 1], kind="stable")
-        positive, ordered = (truth[order] == 1).astype(np.float64), prediction[order, 1]
-        base = base[order]
-
-        def function(resampled: Array) -> float:
-            return _roc_auc_in_order(positive, ordered, resampled)
-    elif name in ("log_loss", "rmse"):
-        rows = log_loss_rows(truth, prediction) if name == "log_loss" else (truth.astype(np.float64) - prediction) ** 2
-        power = 0.5 if name == "rmse" else 1.0
-
-        def function(resampled: Array) -> float:
-            return _mean(rows, resampled) ** power
-    else:
-
-        def function(resampled: Array) -> float:
-            return METRICS[name].function(truth, prediction, resampled)
-
+    function = _resampled(name, truth, prediction, order := _presorted(name, prediction))
+    base = base if order is None else base[order]
     values = [
         function(base * np.bincount(generator.integers(0, n_rows, n_rows), minlength=n_rows))
         for _ in range(n_resamples)

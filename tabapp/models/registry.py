@@ -32,9 +32,9 @@ def _entry_points() -> dict[str, EntryPoint]:
 
 def names() -> list[str]:
     """Names of all installed models, tabapp's own first; nothing is imported."""
-    found = _entry_points().items()
-    ours = [name for name, point in found if point.value.startswith("tabapp_plugins.")]
-    return ours + sorted(name for name, point in found if name not in ours)
+    found = _entry_points()
+    ours = sorted(name for name in found if found[name].value.startswith("tabapp_plugins."))
+    return ours + sorted(set(found) - set(ours))
 
 
 def check_names(wanted: list[str] | tuple[str, ...]) -> None:

@@ -1,0 +1,68 @@
+"""Start the engine of a run and see how it ended. The engine is its own process; views follow the folder's events."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tabapp.run.folder import RunFolder
+
+NO_RESULT_EXIT_CODE = 1
+
+
+def engine_command(folder: RunFolder, *, watch_parent: bool) -> list[str]:
+    """The command line of the engine process. With `watch_parent` it ends when the process that started it does."""
+    words = [sys.executable, "-m", "tabapp.worker", str(folder.path)]
+    return [*words, "--watch-parent"] if watch_parent else words
+
+
+def start_engine(folder: RunFolder) -> subprocess.Popen[bytes]:
+    """Start the engine for a view that waits for it, in the view's own process group: it ends when the view is killed."""
+    with folder.log.open("ab") as log:
+        return subprocess.Popen(
+            engine_command(folder, watch_parent=True),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=_environment(),
+        )
+
+
+async def start_detached_engine(folder: RunFolder) -> asyncio.subprocess.Process:
+    """Start the engine in a session of its own, from a running event loop: it goes on when the view or its terminal is gone."""
+    with folder.log.open("ab") as log:
+        return await asyncio.create_subprocess_exec(
+            *engine_command(folder, watch_parent=False),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=_environment(),
+            start_new_session=True,
+        )
+
+
+def _environment() -> dict[str, str]:
+    """The views' environment, with one OpenMP thread unless a fit asks for more: fits run side by side."""
+    return {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"), "PYTHONUNBUFFERED": "1"}
+
+
+def describe_death(return_code: int, folder: RunFolder) -> str:
+    """A sentence about an engine that ended without telling its result."""
+    if return_code < 0:
+        name = signal.Signals(-return_code).name if -return_code in set(signal.Signals) else str(-return_code)
+        cause = f"was killed by {name}" + (", likely because memory ran out" if name == "SIGKILL" else "")
+    else:
+        cause = f"ended with code {return_code}"
+    return f"The engine {cause}; `tabapp resume {folder.run}` goes on from the last complete fit, and {folder.log} holds its log."
+
+
+def log_tail(path: Path, lines: int = 20) -> str:
+    """The last lines of a log file, empty when there is none."""
+    try:
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+    except OSError:
+        return ""

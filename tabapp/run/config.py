@@ -1,0 +1,125 @@
+"""What a user asked of a run: every option, its default, and the command line that says the same."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Literal
+
+import msgspec
+
+from tabapp.errors import UsageError
+
+Quality = Literal["fast", "balanced", "best"]
+
+DEFAULT_BUDGET = 600.0
+
+
+class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The options of a run, as in `interface.md`. None means that tabapp chooses.
+
+    Attributes:
+        data: path of the table.
+        budget: seconds that the whole run may take; None with `trials` set means no clock.
+        trials: most trials a model, which makes a run reproducible without a clock.
+        start: begin as soon as the plan is made; a screen leaves it False and sends the command `start`.
+    """
+
+    data: str
+    target: str | None = None
+    task: Literal["auto", "binary", "multiclass", "regression"] = "auto"
+    metric: str | None = None
+    budget: float | None = None
+    trials: int | None = None
+    quality: Quality = "balanced"
+    models: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    validation: Literal["auto", "holdout", "cv"] = "auto"
+    folds: int | None = None
+    group: str | None = None
+    time: str | None = None
+    weight: str | None = None
+    ignore: tuple[str, ...] = ()
+    kinds: dict[str, str] = {}
+    test: str | None = None
+    positive: str | None = None
+    seed: int = 0
+    device: str = "auto"
+    workers: int | None = None
+    memory_limit: int | None = None
+    executor: Literal["local"] = "local"
+    out: str | None = None
+    name: str | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    decimal: str | None = None
+    null: tuple[str, ...] = ()
+    start: bool = True
+
+    @property
+    def budget_seconds(self) -> float | None:
+        """Seconds for the whole run; None when only the number of trials bounds it."""
+        if self.budget is None and self.trials is None:
+            return DEFAULT_BUDGET
+        return self.budget
+
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_budget(text: str) -> float:
+    """Read a duration such as `90s`, `10m`, `1.5h` or plain seconds; returns seconds.
+
+    Raises:
+        UsageError: it is not a positive duration.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh]?)\s*", text)
+    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
+    if seconds <= 0:
+        raise UsageError(f"The budget {text!r} is not a duration; write it like 90s, 10m or 2h.")
+    return seconds
+
+
+_BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def parse_bytes(text: str) -> int:
+    """Read a size such as `8GiB`, `512MiB` or plain bytes; returns bytes.
+
+    Raises:
+        UsageError: it is not a positive size.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text, re.IGNORECASE)
+    size = int(float(match[1]) * _BYTES[match[2].lower()]) if match else 0
+    if size <= 0:
+        raise UsageError(f"The memory limit {text!r} is not a size; write it like 8GiB or 512MiB.")
+    return size
+
+
+def format_duration(seconds: float) -> str:
+    """Write seconds as a budget option would: 90s, 10m, 2h."""
+    for unit, size in (("h", 3600), ("m", 60)):
+        if seconds >= size and seconds % size == 0:
+            return f"{int(seconds // size)}{unit}"
+    return f"{seconds:g}s"
+
+
+def command_line(config: RunConfig) -> str:
+    """The command that starts the same run without a screen, for copying into a script."""
+    words = ["tabapp", "--auto", config.data]
+    defaults = RunConfig(data=config.data)
+    for field in config.__struct_fields__:
+        value = getattr(config, field)
+        if field in ("data", "start") or value == getattr(defaults, field):
+            continue
+        option = "--kind" if field == "kinds" else "--" + field.replace("_", "-")
+        if field == "budget":
+            text = format_duration(value)
+        elif field == "kinds":
+            text = ",".join(f"{column}={kind}" for column, kind in config.kinds.items())
+        elif field in ("models", "exclude", "ignore", "null"):
+            text = ",".join(value)
+        else:
+            text = str(value)
+        words += [option, text]
+    return shlex.join(words)

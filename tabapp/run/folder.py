@@ -1,0 +1,276 @@
+"""A run as a folder: create it, find it, list runs, lock it, append events and commands to it, read them back.
+
+run.json        the configuration            events.jsonl    what happened, a line each
+lock            held by the engine           commands.jsonl  what views ask of the engine, a line each
+data/           the table, typed (Arrow)     splits.npz      the fold of each row
+features/       prepared arrays              fits/<id>/      complete fits
+study.db        Optuna's trials (SQLite)     log.txt         what the engine and its libraries printed
+model.tabapp    the bundle
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tabapp import files
+from tabapp.errors import UsageError, did_you_mean
+from tabapp.run import events as ev
+from tabapp.run.config import RunConfig
+from tabapp.run.state import RunState, replay
+
+
+def default_runs_dir() -> Path:
+    """Where runs are kept: `$TABAPP_RUNS_DIR`, or the platform's data directory."""
+    chosen = os.environ.get("TABAPP_RUNS_DIR")
+    if chosen:
+        return Path(chosen)
+    from platformdirs import user_data_path
+
+    return user_data_path("tabapp") / "runs"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One run on disk; `path` need not exist for the other paths to be asked."""
+
+    path: Path
+
+    @property
+    def run(self) -> str:
+        return self.path.name
+
+    @property
+    def events(self) -> Path:
+        return self.path / "events.jsonl"
+
+    @property
+    def commands(self) -> Path:
+        return self.path / "commands.jsonl"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "log.txt"
+
+    @property
+    def fits(self) -> Path:
+        return self.path / "fits"
+
+    @property
+    def data(self) -> Path:
+        return self.path / "data"
+
+    @property
+    def features(self) -> Path:
+        return self.path / "features"
+
+    @property
+    def study(self) -> Path:
+        return self.path / "study.db"
+
+    @property
+    def bundle(self) -> Path:
+        return self.path / "model.tabapp"
+
+    def config(self) -> RunConfig:
+        """The configuration of the run.
+
+        Raises:
+            UsageError: `run.json` is missing or cannot be understood.
+        """
+        try:
+            return msgspec.json.decode((self.path / "run.json").read_bytes(), type=RunConfig)
+        except FileNotFoundError:
+            raise UsageError(f"{self.path} is not a run folder; it has no run.json.") from None
+        except msgspec.DecodeError as error:
+            raise UsageError(f"{self.path / 'run.json'} cannot be understood: {error}.") from None
+
+    def save_config(self, config: RunConfig) -> None:
+        """Replace the configuration, atomically."""
+        files.write_bytes(self.path / "run.json", msgspec.json.format(msgspec.json.encode(config), indent=1) + b"\n")
+
+    def state(self) -> RunState:
+        """The state of the run as its events tell it so far."""
+        return replay(EventReader(self.events).read_new())
+
+    def is_running(self) -> bool:
+        """Whether an engine holds the run now."""
+        try:
+            with self.lock():
+                return False
+        except RunBusy:
+            return True
+
+    @contextmanager
+    def lock(self) -> Generator[None]:
+        """Hold the run; released by the system when the process dies, however it dies.
+
+        Raises:
+            RunBusy: another process holds it.
+        """
+        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RunBusy(
+                    f"The run {self.run} is at work in another process; use `tabapp attach {self.run}`."
+                ) from None
+            yield
+        finally:
+            os.close(descriptor)
+
+    def send(self, command: str, **arguments: Any) -> None:
+        """Ask something of the engine: start, plan, pause, resume, stop_model, finish or abort. Any view may."""
+        line = msgspec.json.encode({"command": command, **arguments}) + b"\n"
+        descriptor = os.open(self.commands, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            files.write_all(descriptor, line)
+        finally:
+            os.close(descriptor)
+
+
+class RunBusy(UsageError):
+    """Another process holds the run."""
+
+
+def create_run(config: RunConfig, runs_dir: Path) -> RunFolder:
+    """Make a new run folder that holds the configuration.
+
+    Raises:
+        UsageError: the folder cannot be made there.
+    """
+    stem = re.sub(r"[^a-zA-Z0-9]+", "-", Path(config.data).name.split(".")[0]).strip("-").lower()[:24] or "run"
+    run = f"{time.strftime('%Y%m%d-%H%M%S')}-{stem}-{secrets.token_hex(2)}"
+    folder = RunFolder(runs_dir / run)
+    try:
+        folder.path.mkdir(parents=True)
+        folder.fits.mkdir()
+        folder.save_config(config)
+    except OSError as error:
+        raise UsageError(
+            f"No run can be made in {runs_dir}: {error.strerror}; choose another place with --runs-dir."
+        ) from None
+    return folder
+
+
+def list_runs(runs_dir: Path) -> list[RunFolder]:
+    """All runs below a folder, newest first."""
+    if not runs_dir.is_dir():
+        return []
+    found = [RunFolder(path) for path in runs_dir.iterdir() if (path / "run.json").is_file()]
+    return sorted(found, key=lambda folder: folder.run, reverse=True)
+
+
+def find_run(text: str, runs_dir: Path) -> RunFolder:
+    """A run by its path, its id, an unambiguous part of its id, its name, or `last`.
+
+    Raises:
+        UsageError: there is none, or several fit.
+    """
+    if (Path(text) / "run.json").is_file():
+        return RunFolder(Path(text).resolve())
+    runs = list_runs(runs_dir)
+    if text == "last" and runs:
+        return runs[0]
+    exact = [folder for folder in runs if folder.run == text]
+    fitting = exact or [folder for folder in runs if text in folder.run or folder.config().name == text]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise UsageError(
+            f"{text!r} fits {len(fitting)} runs: {', '.join(folder.run for folder in fitting[:4])}; say more of it."
+        )
+    hint = did_you_mean(text, [folder.run for folder in runs]) or "; `tabapp runs` lists them."
+    raise UsageError(f"There is no run {text!r} in {runs_dir}{hint}")
+
+
+class EventLog:
+    """Appends events to a run. Each is on disk before `append` returns; a torn last line of a killed engine is cut off first."""
+
+    def __init__(self, path: Path) -> None:
+        content = path.read_bytes() if path.exists() else b""
+        whole = content[: content.rfind(b"\n") + 1]
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        if len(whole) < len(content):
+            os.ftruncate(self._descriptor, len(whole))
+        self.seq = whole.count(b"\n")
+
+    def append(self, event: ev.Event) -> ev.Event:
+        """Give the event its number and time, and write it.
+
+        Raises:
+            OSError: the disk is full; the line that was begun is taken back.
+        """
+        event = msgspec.structs.replace(event, seq=self.seq + 1, t=round(time.time(), 3))
+        size = os.fstat(self._descriptor).st_size
+        try:
+            files.write_all(self._descriptor, ev.encode(event))
+        except OSError:
+            os.ftruncate(self._descriptor, size)
+            raise
+        if not isinstance(event, ev.FitProgress | ev.Resources):
+            files.operations.fsync(self._descriptor)
+        self.seq += 1
+        return event
+
+    def close(self) -> None:
+        """Release the file."""
+        os.close(self._descriptor)
+
+
+class LineReader:
+    """Reads the complete lines that were added to a growing file since the last look; a torn last line waits."""
+
+    def __init__(self, path: Path, *, at_end: bool = False) -> None:
+        self._path = path
+        self._offset = path.stat().st_size if at_end and path.exists() else 0
+
+    def read_new(self) -> list[bytes]:
+        """Lines without their newline; empty when there is nothing new or no file yet."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                added = file.read()
+        except FileNotFoundError:
+            return []
+        whole = added[: added.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return whole.splitlines()
+
+
+class EventReader:
+    """Reads the events of a run as they come."""
+
+    def __init__(self, path: Path) -> None:
+        self._lines = LineReader(path)
+
+    def read_new(self) -> list[ev.AnyEvent]:
+        """The events since the last look; those of a kind that this version does not know are left out."""
+        decoded = (ev.decode(line) for line in self._lines.read_new())
+        return [event for event in decoded if event is not None]
+
+
+class CommandReader:
+    """Reads the commands that views have sent since the engine took the run."""
+
+    def __init__(self, path: Path) -> None:
+        self._lines = LineReader(path, at_end=True)
+
+    def read_new(self) -> list[dict[str, Any]]:
+        """Commands as {"command": name, …}; a damaged line is left out."""
+        commands: list[dict[str, Any]] = []
+        for line in self._lines.read_new():
+            with suppress(msgspec.DecodeError, msgspec.ValidationError):
+                commands.append(msgspec.json.decode(line, type=dict[str, Any]))
+        return commands

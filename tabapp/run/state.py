@@ -1,0 +1,239 @@
+"""The state of a run as a pure function of its events: every view draws from here, and nothing else decides what is true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from tabapp.run import events as ev
+
+FEED_LENGTH = 500
+RESOURCES_LENGTH = 120
+CURVE_LENGTH = 200
+
+
+class ActiveFit(msgspec.Struct, frozen=True, kw_only=True):
+    """A fit that runs now, with its learning curve so far as (step, value)."""
+
+    fit: str
+    model: str
+    trial: int
+    fold: int
+    folds: int
+    started: float
+    curve: tuple[tuple[int, float], ...] = ()
+
+
+class TrialView(msgspec.Struct, frozen=True, kw_only=True):
+    """A trial that has ended. `score` is None when it was pruned before it had one."""
+
+    model: str
+    trial: int
+    score: float | None
+    pruned: bool = False
+    reason: str = ""
+    seconds: float = 0.0
+    params: dict[str, object] = {}
+
+
+class FeedLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the event feed: when, what kind (fit, trial, prune, ensemble, warn, error, info), and a sentence."""
+
+    t: float
+    kind: str
+    text: str
+
+
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a view may show. `seq` is the last event that it holds."""
+
+    seq: int = 0
+    time: float = 0.0
+    run: str = ""
+    name: str = ""
+    data: str = ""
+    seed: int = 0
+    started: float | None = None
+    """When the engine took the run (the last time, for a resumed one)."""
+    fitting_since: float | None = None
+    deadline: float | None = None
+    stage: ev.Stage = "starting"
+    paused: bool = False
+    read: ev.DataRead | None = None
+    schema: ev.SchemaInferred | None = None
+    plan: ev.PlanMade | None = None
+    refusal: str | None = None
+    active: dict[str, ActiveFit] = {}
+    leaderboard: tuple[ev.LeaderboardRow, ...] = ()
+    trials: tuple[TrialView, ...] = ()
+    failures: tuple[ev.FitFailed, ...] = ()
+    ensemble: ev.EnsembleChanged | None = None
+    importances: ev.ImportancesReady | None = None
+    resources: tuple[ev.Resources, ...] = ()
+    feed: tuple[FeedLine, ...] = ()
+    finished: ev.RunFinished | None = None
+
+    @property
+    def best(self) -> ev.LeaderboardRow | None:
+        """The first row with a score, if any."""
+        return next((row for row in self.leaderboard if row.score is not None), None)
+
+
+def format_score(value: float | None) -> str:
+    """A score as people read it: four significant digits or more, thousands grouped; an em dash for none."""
+    if value is None:
+        return "—"
+    size = abs(value)
+    if size >= 1000:
+        return f"{value:,.0f}"
+    if size >= 100:
+        return f"{value:.1f}"
+    if size >= 10:
+        return f"{value:.2f}"
+    return f"{value:.4f}"
+
+
+def title_of(state: RunState, model: str) -> str:
+    """A model's title as the plan gives it, or its name."""
+    if model == "ensemble":
+        return "Ensemble"
+    models = state.plan.models if state.plan else ()
+    return next((view.title for view in models if view.name == model), model)
+
+
+def _describe(state: RunState, event: ev.AnyEvent) -> tuple[str, str] | None:
+    match event:
+        case ev.RunStarted():
+            return "info", f"{'Resumed' if event.resumed else 'Started'} run {event.run}"
+        case ev.DataRead():
+            return "info", f"Read {event.rows:,} rows × {event.columns} columns of {event.file}"
+        case ev.PlanMade():
+            return "info", f"{event.target}: {event.task}, {event.metric_title}, {event.validation}"
+        case ev.PlanRefused():
+            return "warn", event.message
+        case ev.FitFinished():
+            where = f"{title_of(state, event.model)} #{event.trial} fold {event.fold + 1}"
+            return "fit", f"{where} {format_score(event.score)} in {event.seconds:.1f}s"
+        case ev.FitFailed():
+            return (
+                "error",
+                f"{title_of(state, event.model)} #{event.trial} fold {event.fold + 1}: {event.reason}",
+            )
+        case ev.TrialFinished():
+            return "trial", f"{title_of(state, event.model)} #{event.trial} {format_score(event.score)}"
+        case ev.TrialPruned():
+            return "prune", f"{title_of(state, event.model)} #{event.trial}: {event.reason}"
+        case ev.EnsembleChanged():
+            return "ensemble", f"{len(event.members)} members → {format_score(event.score)}"
+        case ev.ImportancesReady():
+            return "info", f"Importances of {title_of(state, event.model)} on {event.n_rows:,} held-out rows"
+        case ev.Log():
+            return {"warning": "warn"}.get(event.level, event.level), event.message
+        case ev.RunFinished():
+            return ("info" if event.status == "ok" else "warn"), event.message or f"Run {event.status}"
+        case _:
+            return None
+
+
+def _decimate(curve: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:
+    return curve[::2] if len(curve) > CURVE_LENGTH else curve
+
+
+def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
+    """The state after one more event. Pure: the old state is untouched. An event that was seen already changes nothing."""
+    if event.seq and event.seq <= state.seq:
+        return state
+    changes: dict[str, object] = {"seq": event.seq, "time": event.t}
+    match event:
+        case ev.RunStarted():
+            changes |= {
+                "run": event.run,
+                "name": event.name,
+                "data": event.data,
+                "seed": event.seed,
+                "started": event.t,
+                "active": {},
+                "finished": None,
+                "paused": False,
+            }
+        case ev.StageChanged():
+            changes |= {"stage": event.stage, "paused": event.paused, "deadline": event.deadline}
+            if event.stage == "fitting" and state.fitting_since is None:
+                changes["fitting_since"] = event.t
+        case ev.DataRead():
+            changes["read"] = event
+        case ev.SchemaInferred():
+            changes["schema"] = event
+        case ev.PlanMade():
+            changes |= {"plan": event, "refusal": None}
+        case ev.PlanRefused():
+            changes["refusal"] = event.message
+        case ev.FitStarted():
+            fit = ActiveFit(
+                fit=event.fit,
+                model=event.model,
+                trial=event.trial,
+                fold=event.fold,
+                folds=event.folds,
+                started=event.t,
+            )
+            changes["active"] = {**state.active, event.fit: fit}
+        case ev.FitProgress():
+            running = state.active.get(event.fit)
+            if running is not None:
+                curve = _decimate((*running.curve, (event.step, event.value)))
+                changes["active"] = {**state.active, event.fit: msgspec.structs.replace(running, curve=curve)}
+        case ev.FitFinished():
+            changes["active"] = {name: fit for name, fit in state.active.items() if name != event.fit}
+        case ev.FitFailed():
+            changes["active"] = {name: fit for name, fit in state.active.items() if name != event.fit}
+            changes["failures"] = (*state.failures, event)
+        case ev.TrialFinished():
+            view = TrialView(
+                model=event.model,
+                trial=event.trial,
+                score=event.score,
+                seconds=event.seconds,
+                params=event.params,
+            )
+            changes["trials"] = (*state.trials, view)
+        case ev.TrialPruned():
+            view = TrialView(
+                model=event.model,
+                trial=event.trial,
+                score=event.score,
+                pruned=True,
+                reason=event.reason,
+                params=event.params,
+            )
+            changes["trials"] = (*state.trials, view)
+            changes["active"] = {
+                name: fit for name, fit in state.active.items() if (fit.model, fit.trial) != (event.model, event.trial)
+            }
+        case ev.LeaderboardChanged():
+            changes["leaderboard"] = event.rows
+        case ev.EnsembleChanged():
+            changes["ensemble"] = event
+        case ev.ImportancesReady():
+            changes["importances"] = event
+        case ev.Resources():
+            changes["resources"] = (*state.resources[-RESOURCES_LENGTH + 1 :], event)
+        case ev.Log():
+            pass
+        case ev.RunFinished():
+            changes |= {"finished": event, "stage": "done", "active": {}, "paused": False}
+            if event.leaderboard:
+                changes["leaderboard"] = event.leaderboard
+    line = _describe(state, event)
+    if line is not None:
+        changes["feed"] = (*state.feed[-FEED_LENGTH + 1 :], FeedLine(t=event.t, kind=line[0], text=line[1]))
+    return msgspec.structs.replace(state, **changes)
+
+
+def replay(stream: Iterable[ev.AnyEvent]) -> RunState:
+    """The state after a whole stream of events."""
+    state = RunState()
+    for event in stream:
+        state = reduce(state, event)
+    return state
