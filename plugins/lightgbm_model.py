@@ -1,0 +1,169 @@
+"""LightGBM (Ke et al. 2017)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tabapp_plugins.boosting import (
+    BoostedModel,
+    BoostingParams,
+    BoostingPlugin,
+    Target,
+    Watch,
+    criterion,
+    matrix,
+    target_of,
+    zero_or_log_uniform,
+)
+
+from tabapp import metrics
+from tabapp.features.arrays import Table
+from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
+
+
+class LightGBMParams(BoostingParams, frozen=True, kw_only=True):
+    """Named as in LightGBM's parameter reference."""
+
+    learning_rate: float = 0.05
+    num_leaves: int = 31
+    min_data_in_leaf: int = 20
+    min_sum_hessian_in_leaf: float = 1e-3
+    bagging_fraction: float = 0.8
+    feature_fraction: float = 0.8
+    min_gain_to_split: float = 0.0
+    lambda_l1: float = 0.0
+    lambda_l2: float = 0.0
+
+
+class LightGBMModel(BoostedModel):
+    file_name = "model.txt"
+
+    def output(self, table: Table) -> npt.NDArray[Any]:
+        return self.booster.predict(matrix(table), num_threads=self.n_threads)
+
+    def save_booster(self, path: Path) -> None:
+        self.booster.save_model(str(path))
+
+    @staticmethod
+    def load_booster(path: Path) -> Any:
+        import lightgbm
+
+        return lightgbm.Booster(model_file=str(path))
+
+
+class LightGBM(BoostingPlugin):
+    name = "lightgbm"
+    title = "LightGBM"
+    paper = "Ke et al. 2017, LightGBM: A Highly Efficient Gradient Boosting Decision Tree"
+    tags = ("trees", "boosting")
+    requires = ("lightgbm",)
+    params_type = LightGBMParams
+    model_type = LightGBMModel
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> LightGBMParams:
+        return LightGBMParams(min_data_in_leaf=int(np.clip(shape.n_rows // 50, 5, 20)))
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> LightGBMParams:
+        """LightGBM has no table in Gorishniy et al. 2021: this is Table 6 (XGBoost) under LightGBM's names.
+
+        NOTE[DIFF]: leaf-wise growth is bounded by leaves, so depth 3-10 becomes 2³-2⁸ leaves ("Parameters Tuning" of LightGBM's
+        documentation). The learning rate is narrowed from [1e-5, 1]: below 0.01, 2,000 trees do not converge; above 0.3, they overfit.
+        """
+        return LightGBMParams(
+            learning_rate=trial.suggest_float("learning_rate", 0.01, 0.3, log=True),
+            num_leaves=trial.suggest_int("num_leaves", 8, 256),
+            min_data_in_leaf=trial.suggest_int("min_data_in_leaf", 2, max(3, min(100, shape.n_rows // 10))),
+            min_sum_hessian_in_leaf=trial.suggest_float("min_sum_hessian_in_leaf", 1e-8, 1e2, log=True),
+            bagging_fraction=trial.suggest_float("bagging_fraction", 0.5, 1.0),
+            feature_fraction=trial.suggest_float("feature_fraction", 0.5, 1.0),
+            min_gain_to_split=zero_or_log_uniform(trial, "min_gain_to_split", 1e-8, 1e2),
+            lambda_l1=zero_or_log_uniform(trial, "lambda_l1", 1e-8, 1e2),
+            lambda_l2=zero_or_log_uniform(trial, "lambda_l2", 1e-8, 1e2),
+        )
+
+    def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
+        per_tree = 1e-3 + 6e-9 * shape.n_rows * max(shape.n_features, 4)
+        trees = 400 * (shape.n_classes if task == "multiclass" else 1)
+        return Cost(seconds=0.3 + trees * per_tree, n_bytes=100_000_000 + shape.n_rows * shape.n_features * 12)
+
+    def grow(
+        self, train: Table, valid: Table | None, n_trees: int, target: Target, params: Any, context: FitContext
+    ) -> tuple[Any, int]:
+        import lightgbm
+
+        settings = self._settings(params, context)
+        n_numeric = train.numeric.shape[1]
+        categorical = list(range(n_numeric, n_numeric + train.categorical.shape[1]))
+        rows = lightgbm.Dataset(
+            matrix(train),
+            target.transform(target_of(train)),
+            weight=train.weight,
+            categorical_feature=categorical,
+            params=settings,
+        )
+        if valid is None:
+
+            def keep_deadline(env: Any) -> None:
+                if context.seconds_left() <= 0:
+                    raise lightgbm.callback.EarlyStopException(env.iteration, [])
+
+            booster = lightgbm.train(settings, rows, n_trees, callbacks=[keep_deadline])
+            return booster, booster.current_iteration()
+
+        watch = Watch(context, params.patience)
+        truth = target_of(valid)
+        n_seen = 0
+
+        def report(output: npt.NDArray[Any], _: Any) -> list[Any]:
+            nonlocal n_seen
+            n_seen += 1
+            watch.report(n_seen, lambda: metrics.score(context.metric, truth, target.prediction(output), valid.weight))
+            return []
+
+        def stop_early(env: Any) -> None:
+            if watch.should_stop(env.iteration + 1, env.evaluation_result_list[0][2]):
+                raise lightgbm.callback.EarlyStopException(watch.best_n_trees - 1, [])
+
+        booster = lightgbm.train(
+            settings,
+            rows,
+            n_trees,
+            valid_sets=[rows.create_valid(matrix(valid), target.transform(truth), weight=valid.weight)],
+            feval=report,
+            callbacks=[stop_early],
+        )
+        cut = lightgbm.Booster(model_str=booster.model_to_string(num_iteration=watch.best_n_trees))
+        return cut, watch.best_n_trees
+
+    def _settings(self, params: LightGBMParams, context: FitContext) -> dict[str, Any]:
+        objective, metric = {
+            "binary": ("binary", "binary_logloss"),
+            "multiclass": ("multiclass", "multi_logloss"),
+            "rmse": ("regression", "rmse"),
+            "mae": ("regression_l1", "l1"),
+        }[criterion(context) if context.task == "regression" else context.task]
+        settings: dict[str, Any] = {
+            "objective": objective,
+            "metric": metric,
+            "learning_rate": params.learning_rate,
+            "num_leaves": params.num_leaves,
+            "min_data_in_leaf": params.min_data_in_leaf,
+            "min_sum_hessian_in_leaf": params.min_sum_hessian_in_leaf,
+            "bagging_fraction": params.bagging_fraction,
+            "bagging_freq": 1,
+            "feature_fraction": params.feature_fraction,
+            "min_gain_to_split": params.min_gain_to_split,
+            "lambda_l1": params.lambda_l1,
+            "lambda_l2": params.lambda_l2,
+            "num_threads": context.n_threads,
+            "seed": context.seed,
+            "deterministic": True,
+            "force_row_wise": True,
+            "verbosity": -1,
+        }
+        if context.task == "multiclass":
+            settings["num_class"] = context.n_classes
+        return settings
