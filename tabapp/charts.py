@@ -1,0 +1,180 @@
+"""Charts as text: numbers and a size go in, lines of exactly that size come out. No colour, no terminal, no state.
+
+Blocks (U+2580 ff.) have eight levels a cell; braille (U+2800 ff.) has 2 × 4 dots a cell. Values that are not finite are left out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+VERTICAL_EIGHTHS = " ▁▂▃▄▅▆▇█"
+HORIZONTAL_EIGHTHS = " ▏▎▍▌▋▊▉█"
+INTERVAL_SHADE = "▒"
+BRAILLE_BLANK = 0x2800
+# Dot bits of a braille cell, by row from the top, then by column.
+BRAILLE_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+
+Point = tuple[float, float]
+
+
+def resample(values: Sequence[float], width: int) -> list[float]:
+    """At most `width` values: the mean of each of `width` equal stretches, so that nothing is dropped."""
+    if len(values) <= width:
+        return list(values)
+    edges = [round(index * len(values) / width) for index in range(width + 1)]
+    stretches = [values[start:end] for start, end in itertools.pairwise(edges)]
+    return [sum(stretch) / len(stretch) for stretch in stretches]
+
+
+def sparkline(values: Sequence[float], width: int, low: float | None = None, high: float | None = None) -> str:
+    """A line of at most `width` blocks, each of which is at least one eighth high.
+
+    Args:
+        low, high: the values of the lowest and the highest block; the extremes of `values` if None.
+    """
+    finite = resample([value for value in values if math.isfinite(value)], width)
+    if not finite or width < 1:
+        return ""
+    bottom = min(finite) if low is None else low
+    top = max(finite) if high is None else high
+    scale = (top - bottom) or 1.0
+    shares = (min(max((value - bottom) / scale, 0.0), 1.0) for value in finite)
+    return "".join(VERTICAL_EIGHTHS[1 + round(share * 7)] for share in shares)
+
+
+def histogram(counts: Sequence[float], width: int) -> str:
+    """Counts as blocks over the greatest count; an empty bin is a blank, and any other at least one eighth high."""
+    bins = resample(counts, width)
+    top = max(bins, default=0.0)
+    if top <= 0:
+        return ""
+    return "".join(VERTICAL_EIGHTHS[max(1, round(count / top * 8))] if count > 0 else " " for count in bins)
+
+
+def bar(share: float, width: int) -> str:
+    """A horizontal bar over `share` (0 to 1) of `width` cells, to an eighth of a cell, padded with blanks to `width`."""
+    if not math.isfinite(share):
+        return " " * max(0, width)
+    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
+    full, rest = divmod(eighths, 8)
+    text = "█" * full + (HORIZONTAL_EIGHTHS[rest] if rest else "")
+    return text.ljust(width)
+
+
+def interval_bar(value: float, low: float, high: float, top: float, width: int) -> tuple[str, str]:
+    """A bar to `value` in two parts: solid up to the lower end of its interval, shaded from there to the upper end.
+
+    `top` is the value at the full width. An interval narrower than a cell is not shaded. The parts together are at most
+    `width` long.
+    """
+    if top <= 0 or width < 1 or not math.isfinite(value):
+        return "", ""
+
+    def cells(number: float) -> float:
+        return min(max(number / top, 0.0), 1.0) * width
+
+    if cells(high) - cells(low) < 1:
+        return bar(max(value, 0.0) / top, width).rstrip(), ""
+    solid, end = math.floor(cells(low) + 0.5), math.floor(cells(high) + 0.5)
+    return "█" * solid, INTERVAL_SHADE * (end - solid)
+
+
+def decimate(points: Sequence[Point], width: int) -> list[Point]:
+    """At most `2 * width` points with the same outline: the lowest and the highest of each of `width` equal stretches."""
+    if len(points) <= 2 * width:
+        return list(points)
+    edges = [round(index * len(points) / width) for index in range(width + 1)]
+    kept: list[Point] = []
+    for start, end in itertools.pairwise(edges):
+        stretch = sorted(points[start:end], key=lambda point: point[1])
+        kept += sorted({stretch[0], stretch[-1]})
+    return kept
+
+
+def _draw_segment(dots: set[tuple[int, int]], start: tuple[int, int], end: tuple[int, int]) -> None:
+    steps = max(abs(end[0] - start[0]), abs(end[1] - start[1]), 1)
+    for step in range(steps + 1):
+        share = step / steps
+        dots.add((round(start[0] + (end[0] - start[0]) * share), round(start[1] + (end[1] - start[1]) * share)))
+
+
+def braille_line(
+    points: Sequence[Point],
+    width: int,
+    height: int,
+    *,
+    x_range: Point | None = None,
+    y_range: Point | None = None,
+) -> list[str]:
+    """Points in order of x, joined by lines, as `height` lines of `width` braille characters.
+
+    Args:
+        x_range, y_range: the values at the edges; the extremes of the points if None. A range of no width is drawn in the middle.
+    """
+    finite = [point for point in points if math.isfinite(point[0]) and math.isfinite(point[1])]
+    if width < 1 or height < 1:
+        return []
+    dots: set[tuple[int, int]] = set()
+    if finite:
+        finite = decimate(finite, 2 * width)
+        left, right = x_range or (finite[0][0], finite[-1][0])
+        bottom, top = y_range or extent([y for _, y in finite])
+        columns, rows = 2 * width - 1, 4 * height - 1
+
+        def place(point: Point) -> tuple[int, int]:
+            across = (point[0] - left) / (right - left) if right > left else 0.0
+            up = (point[1] - bottom) / (top - bottom) if top > bottom else 0.5
+            return round(min(max(across, 0.0), 1.0) * columns), round((1 - min(max(up, 0.0), 1.0)) * rows)
+
+        placed = [place(point) for point in finite]
+        dots.add(placed[0])
+        for start, end in itertools.pairwise(placed):
+            _draw_segment(dots, start, end)
+    cells = [[BRAILLE_BLANK] * width for _ in range(height)]
+    for x, y in dots:
+        cells[y // 4][x // 2] |= BRAILLE_DOTS[y % 4][x % 2]
+    return ["".join(map(chr, row)) for row in cells]
+
+
+def step_points(values: Sequence[float]) -> list[Point]:
+    """The corners of a step curve on which value i holds from x = i to x = i + 1."""
+    corners: list[Point] = []
+    for index, value in enumerate(values):
+        corners += [(float(index), value), (index + 1.0, value)]
+    return corners
+
+
+def step_curve(values: Sequence[float], width: int, height: int, *, y_range: Point | None = None) -> list[str]:
+    """Values that each hold until the next, as `height` lines of `width` braille characters."""
+    return braille_line(step_points(resample(values, 2 * width)), width, height, y_range=y_range)
+
+
+def best_so_far(values: Sequence[float], *, greater_is_better: bool) -> list[float]:
+    """The best of all values up to each one."""
+    choose = max if greater_is_better else min
+    best: list[float] = []
+    for value in values:
+        best.append(choose(best[-1], value) if best else value)
+    return best
+
+
+def extent(values: Sequence[float]) -> Point:
+    """The lowest and the highest finite value; (0, 0) if there is none."""
+    finite = [value for value in values if math.isfinite(value)]
+    return (min(finite), max(finite)) if finite else (0.0, 0.0)
+
+
+def axis_labels(low: float, high: float, height: int, write: Callable[[float], str]) -> list[str]:
+    """One right-aligned label a line, for the top, the middle and the bottom line, blank elsewhere; all equally wide."""
+    if height < 1:
+        return []
+    positions = (
+        {0: high, height - 1: low} if height < 5 else {0: high, (height - 1) // 2: (low + high) / 2, height - 1: low}
+    )
+    if height == 1 or low == high:
+        positions = {(height - 1) // 2: high}
+    labels = [write(positions[line]) if line in positions else "" for line in range(height)]
+    width = max(map(len, labels))
+    return [label.rjust(width) for label in labels]

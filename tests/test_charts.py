@@ -1,0 +1,125 @@
+"""Charts have the size asked for, and show what the numbers say."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tabapp import charts
+
+
+def dots(lines: list[str]) -> set[tuple[int, int]]:
+    """Positions of the set braille dots, (x, y) from the top left."""
+    return {
+        (2 * column + x, 4 * row + y)
+        for row, line in enumerate(lines)
+        for column, character in enumerate(line)
+        for y, bits in enumerate(charts.BRAILLE_DOTS)
+        for x, bit in enumerate(bits)
+        if (ord(character) - charts.BRAILLE_BLANK) & bit
+    }
+
+
+def test_sparkline_spans_lowest_to_highest_block():
+    assert charts.sparkline([0, 1, 2, 3, 4, 5, 6, 7], 8) == "▁▂▃▄▅▆▇█"
+    assert charts.sparkline([5, 5, 5], 8) == "▁▁▁"
+    assert charts.sparkline([0.5], 8, low=0, high=1) in ("▄", "▅")
+    assert charts.sparkline([], 8) == ""
+    assert charts.sparkline([math.nan, 1.0, math.inf], 8) == "▁"
+
+
+def test_sparkline_resamples_to_the_width_by_means():
+    assert charts.resample([1, 3, 5, 7], 2) == [2, 6]
+    assert len(charts.sparkline(list(range(1000)), 10)) == 10
+    assert charts.sparkline(list(range(1000)), 10)[-1] == "█"
+
+
+def test_histogram_tells_an_empty_bin_from_a_small_one():
+    assert charts.histogram([100, 0, 1], 10) == "█ ▁"
+    assert charts.histogram([0, 0], 10) == ""
+    assert len(charts.histogram(list(range(50)), 10)) == 10
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [(0, "    "), (1, "████"), (0.5, "██  "), (2, "████"), (-1, "    "), (0.25 + 1 / 8, "█▌  "), (math.nan, "    ")],
+)
+def test_bar_fills_its_share_in_eighths(share: float, expected: str):
+    assert charts.bar(share, 4) == expected
+
+
+def test_interval_bar_is_solid_to_the_lower_end_and_shaded_to_the_upper():
+    assert charts.interval_bar(0.5, 0.4, 0.6, 1.0, 10) == ("████", "▒▒")
+    assert charts.interval_bar(0.5, 0.49, 0.51, 1.0, 10) == ("█████", "")
+    assert charts.interval_bar(-0.1, -0.2, 0.2, 1.0, 10) == ("", "▒▒")
+    assert charts.interval_bar(0.1, 0, 0.2, 0.0, 10) == ("", "")
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3, 0.99, 1.0])
+@pytest.mark.parametrize("spread", [0.0, 0.01, 0.2, 3.0])
+def test_interval_bar_stays_within_its_width(value: float, spread: float):
+    solid, shade = charts.interval_bar(value, value - spread, value + spread, 1.0, 12)
+    assert len(solid + shade) <= 12
+
+
+def test_decimation_keeps_extremes_and_order():
+    points = [(float(x), math.sin(x / 7)) for x in range(5000)]
+    points[1234] = (1234.0, 9.0)
+    points[4321] = (4321.0, -9.0)
+    kept = charts.decimate(points, 50)
+    assert len(kept) <= 100
+    assert (1234.0, 9.0) in kept
+    assert (4321.0, -9.0) in kept
+    assert kept == sorted(kept)
+
+
+def test_braille_line_joins_corner_to_corner():
+    lines = charts.braille_line([(0, 0), (1, 1)], 4, 2)
+    assert [len(line) for line in lines] == [4, 4]
+    assert dots(lines) == {(x, 7 - x) for x in range(8)}
+
+
+def test_braille_line_has_no_gaps_and_no_dots_outside():
+    points = [(float(x), (x * 37) % 11) for x in range(40)]
+    lines = charts.braille_line(points, 30, 6)
+    columns = {x for x, _ in dots(lines)}
+    assert columns == set(range(60))
+    assert charts.braille_line([], 3, 2) == ["⠀⠀⠀", "⠀⠀⠀"]
+    assert charts.braille_line([(0, 1)], 0, 2) == []
+
+
+def test_braille_line_clips_to_the_range_given():
+    lines = charts.braille_line([(0, 5.0), (1, 5.0)], 4, 2, y_range=(0, 1))
+    assert {y for _, y in dots(lines)} == {0}
+
+
+def test_a_flat_line_runs_through_the_middle():
+    assert {y for _, y in dots(charts.braille_line([(0, 3), (9, 3)], 5, 3))} == {6}
+
+
+def test_step_curve_holds_each_value_and_rises_straight_up():
+    lines = charts.step_curve([0, 1], 4, 2)
+    found = dots(lines)
+    assert {(x, 7) for x in range(4)} <= found
+    assert {(x, 0) for x in range(5, 8)} <= found
+    middle = [x for x, y in found if 0 < y < 7]
+    assert len(set(middle)) == 1
+
+
+def test_step_curve_of_many_values_still_fits():
+    assert [len(line) for line in charts.step_curve([float(i) for i in range(999)], 20, 5)] == [20] * 5
+
+
+def test_best_so_far_follows_the_direction():
+    assert charts.best_so_far([1, 3, 2], greater_is_better=True) == [1, 3, 3]
+    assert charts.best_so_far([3, 1, 2], greater_is_better=False) == [3, 1, 1]
+    assert charts.best_so_far([], greater_is_better=True) == []
+
+
+def test_axis_labels_are_equally_wide_and_name_the_ends():
+    labels = charts.axis_labels(0.0, 10.0, 5, lambda value: f"{value:g}")
+    assert labels == ["10", "  ", " 5", "  ", " 0"]
+    assert charts.axis_labels(2.0, 2.0, 3, str) == ["   ", "2.0", "   "]
+    assert charts.axis_labels(1.0, 2.0, 1, str) == ["2.0"]
+    assert charts.axis_labels(1.0, 2.0, 0, str) == []
