@@ -1,0 +1,73 @@
+"""Fewer rows that still tell the same score: a seeded sample that keeps rare classes, with the weights that make up for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tabapp.metrics import METRICS
+
+Array = npt.NDArray[np.floating]
+Rows = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Chosen rows, ascending, and the weight of each: (sampled,), mean 1; None when all rows count the same."""
+
+    rows: Rows
+    weight: npt.NDArray[np.float64] | None
+
+
+def is_classification(metric: str) -> bool:
+    """Whether a metric scores class probabilities rather than numbers in target units."""
+    return "regression" not in METRICS[metric].tasks
+
+
+def _quotas(counts: npt.NDArray[np.intp], max_rows: int) -> npt.NDArray[np.intp]:
+    """Rows to take of each class: small classes whole, the rest of the room shared evenly among the large ones."""
+    quotas = np.zeros_like(counts)
+    room, open_classes = max_rows, len(counts)
+    for code in np.argsort(counts, kind="stable"):
+        quotas[code] = min(counts[code], room // open_classes)
+        room -= quotas[code]
+        open_classes -= 1
+    return quotas
+
+
+def sample_rows(
+    target: npt.NDArray[np.generic], metric: str, max_rows: int, seed: int, weight: Array | None = None
+) -> Sample:
+    """Draw at most `max_rows` rows, the same ones for the same seed.
+
+    For classification every class gets an equal share, so that 500 positives among a million rows all stay; each row then weighs
+    what it stands for. For regression the rows are spread evenly over the sorted target.
+
+    Args:
+        target: (rows,) class codes, or numbers in target units.
+        metric: name of the metric that the sample will be scored by.
+        weight: (rows,) row weights, or None.
+    """
+    n_rows = len(target)
+    if n_rows <= max_rows:
+        return Sample(np.arange(n_rows), None if weight is None else np.asarray(weight, dtype=np.float64))
+    generator = np.random.default_rng(seed)
+    if is_classification(metric):
+        _, codes, counts = np.unique(target, return_inverse=True, return_counts=True)
+        quotas = _quotas(counts, max_rows)
+        parts = [
+            generator.choice(np.flatnonzero(codes == code), quota, replace=False) for code, quota in enumerate(quotas)
+        ]
+        rows = np.sort(np.concatenate(parts))
+        represented = (counts / np.maximum(quotas, 1))[codes[rows]]
+    else:
+        order = np.lexsort((generator.random(n_rows), target))
+        rows = np.sort(order[np.linspace(0, n_rows - 1, max_rows).round().astype(np.intp)])
+        represented = np.ones(max_rows)
+    if weight is not None:
+        represented = represented * np.asarray(weight, dtype=np.float64)[rows]
+    elif np.ptp(represented) == 0:
+        return Sample(rows, None)
+    return Sample(rows, represented / represented.mean())

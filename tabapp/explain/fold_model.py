@@ -1,0 +1,42 @@
+"""A trained model beside the rows that it was not trained on: what every explanation starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tabapp.features.arrays import FeatureSpec, Table
+from tabapp.models.contract import FittedModel
+
+
+@dataclass(frozen=True)
+class FoldModel:
+    """One fold's model, the fold's held-out rows as it sees them (with their target), and what the columns of that table are."""
+
+    model: FittedModel
+    table: Table
+    spec: FeatureSpec
+
+    def features_of(self, column: str) -> npt.NDArray[np.intp]:
+        """Positions of the features made from a data column: numeric ones first, then categorical ones."""
+        return np.flatnonzero(np.array(self.spec.sources, dtype=object) == column)
+
+
+def at_most(models: Sequence[FoldModel], max_rows: int, seed: int) -> list[FoldModel]:
+    """The same fold models with a seeded sample of `max_rows` rows in all, drawn from each fold in proportion to its size.
+
+    Rows keep their order, and folds left without rows are dropped.
+    """
+    total = sum(len(fold.table) for fold in models)
+    generator = np.random.default_rng(seed)
+    kept: list[FoldModel] = []
+    for fold in models:
+        n_rows = len(fold.table)
+        n_kept = n_rows if total <= max_rows else round(n_rows * max_rows / total)
+        if n_kept:
+            rows = np.sort(generator.choice(n_rows, n_kept, replace=False))
+            kept.append(FoldModel(fold.model, fold.table.take(rows), fold.spec))
+    return kept

@@ -1,0 +1,53 @@
+"""Two views of what matters, side by side, and whether they agree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from tabapp.explain.permutation import PermutationImportance
+
+MIN_COLUMNS = 3
+
+
+@dataclass(frozen=True)
+class Importance:
+    """How much one data column matters: its share of attention (None without a model that has any), and how much the metric
+    worsens when it is shuffled, with the spread over repeats."""
+
+    feature: str
+    attention: float | None
+    permutation: float
+    low: float
+    high: float
+
+
+def combine(permutation: PermutationImportance, attention: Mapping[str, float] | None) -> list[Importance]:
+    """One row a column, the one that matters most first; equal ones keep the order of the columns."""
+    rows = [
+        Importance(
+            feature=column.column,
+            attention=None if attention is None else attention.get(column.column),
+            permutation=column.mean,
+            low=column.low,
+            high=column.high,
+        )
+        for column in permutation.columns
+    ]
+    return sorted(rows, key=lambda row: -row.permutation)
+
+
+def agreement(rows: list[Importance]) -> float | None:
+    """Spearman's rank correlation of attention and permutation importance over columns that have both, in [-1, 1].
+
+    None with fewer than three such columns, or when one of the two ranks nothing above anything.
+    """
+    pairs = np.array([(row.attention, row.permutation) for row in rows if row.attention is not None], dtype=np.float64)
+    if len(pairs) < MIN_COLUMNS or np.ptp(pairs[:, 0]) == 0 or np.ptp(pairs[:, 1]) == 0:
+        return None
+    statistic, _ = cast("tuple[float, float]", spearmanr(pairs[:, 0], pairs[:, 1]))
+    return float(statistic)

@@ -1,0 +1,135 @@
+"""Permutation importance of data columns on held-out rows.
+
+Breiman: "Random Forests", Machine Learning 45, 2001, section 10; for any model, Fisher, Rudin and Dominici, JMLR 20, 2019.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from joblib import Parallel, delayed
+from scipy.stats import t as student_t
+
+from tabapp import metrics
+from tabapp.explain.fold_model import FoldModel, at_most
+from tabapp.features.arrays import Table
+
+
+@dataclass(frozen=True)
+class ColumnImportance:
+    """How much the metric worsens when one column is shuffled, in the metric's units; positive means that the column matters.
+
+    `low` and `high` bound the mean over shuffles (95 %, Student's t); with a single shuffle both are the mean.
+    """
+
+    column: str
+    mean: float
+    low: float
+    high: float
+    n_repeats: int
+
+
+@dataclass(frozen=True)
+class PermutationImportance:
+    """Importances in the order of the columns asked for, how many rows they rest on, and the score that was worsened.
+
+    `skipped` are columns that the deadline left without a single shuffle.
+    """
+
+    columns: tuple[ColumnImportance, ...]
+    n_rows: int
+    score: float
+    skipped: tuple[str, ...] = ()
+
+
+def _permuted(fold: FoldModel, column: str, generator: np.random.Generator) -> Table:
+    """The fold's rows with every feature made from a column taken from another row, together."""
+    order = generator.permutation(len(fold.table))
+    n_numeric = fold.table.numeric.shape[1]
+    features = fold.features_of(column)
+    numeric, categorical = fold.table.numeric.copy(), fold.table.categorical.copy()
+    in_numeric, in_categorical = features[features < n_numeric], features[features >= n_numeric] - n_numeric
+    numeric[:, in_numeric] = numeric[order][:, in_numeric]
+    categorical[:, in_categorical] = categorical[order][:, in_categorical]
+    return Table(numeric=numeric, categorical=categorical, target=fold.table.target, weight=fold.table.weight)
+
+
+def _predict(folds: Sequence[FoldModel], tables: Sequence[Table]) -> npt.NDArray[np.float64]:
+    parts = [np.asarray(fold.model.predict(table), dtype=np.float64) for fold, table in zip(folds, tables, strict=True)]
+    return np.concatenate(parts)
+
+
+def _interval(values: npt.NDArray[np.float64]) -> tuple[float, float]:
+    mean = float(values.mean())
+    if len(values) < 2:
+        return mean, mean
+    margin = float(student_t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+    return mean - margin, mean + margin
+
+
+def permutation_importance(
+    models: Sequence[FoldModel],
+    metric: str,
+    columns: Sequence[str],
+    *,
+    seed: int,
+    n_repeats: int = 5,
+    n_jobs: int = 1,
+    max_rows: int = 2_000,
+    deadline: float | None = None,
+) -> PermutationImportance:
+    """Shuffle one data column at a time and measure how much the held-out score worsens.
+
+    Each fold's model predicts its own held-out rows, and one score is taken over all of them. The features made from a column (its
+    value, its missing indicator, its parts of a date) move together, which equals shuffling the column in the file. A column
+    that no feature is made from has importance 0. Passes are independent and run as joblib threads; the result does not depend on
+    `n_jobs`.
+
+    Args:
+        models: fold models with tables that hold targets.
+        columns: names of data columns.
+        n_repeats: shuffles of each column; the first of every column comes before the second of any.
+        n_jobs: threads; each pass uses one.
+        max_rows: rows in all, a seeded sample when there are more.
+        deadline: `time.monotonic()` after which no further pass starts; columns without any are told in `skipped`.
+
+    Raises:
+        ValueError: there are no held-out rows, or they lack a target.
+    """
+    folds = at_most(models, max_rows, seed)
+    targets = [fold.table.target for fold in folds if fold.table.target is not None]
+    if not folds or len(targets) != len(folds):
+        raise ValueError("permutation importance needs held-out rows with a target")
+    truth = np.concatenate(targets).astype(np.float64)
+    weights = [fold.table.weight for fold in folds if fold.table.weight is not None]
+    weight = np.concatenate(weights) if len(weights) == len(folds) else None
+    sign = 1.0 if metrics.METRICS[metric].greater_is_better else -1.0
+    baseline = metrics.score(metric, truth, _predict(folds, [fold.table for fold in folds]), weight)
+
+    def drop(index: int, repeat: int) -> float | None:
+        if deadline is not None and time.monotonic() > deadline:
+            return None
+        if not any(len(fold.features_of(columns[index])) for fold in folds):
+            return 0.0
+        generator = np.random.default_rng([seed, index, repeat])
+        shuffled = _predict(folds, [_permuted(fold, columns[index], generator) for fold in folds])
+        return sign * (baseline - metrics.score(metric, truth, shuffled, weight))
+
+    passes = [(index, repeat) for repeat in range(n_repeats) for index in range(len(columns))]
+    drops = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(drop)(index, repeat) for index, repeat in passes)
+    found: list[ColumnImportance] = []
+    skipped: list[str] = []
+    for index, column in enumerate(columns):
+        values = np.array(
+            [d for (i, _), d in zip(passes, drops, strict=True) if i == index and d is not None and np.isfinite(d)]
+        )
+        if len(values):
+            low, high = _interval(values)
+            found.append(ColumnImportance(column, float(values.mean()), low, high, len(values)))
+        else:
+            skipped.append(column)
+    return PermutationImportance(tuple(found), len(truth), baseline, tuple(skipped))

@@ -1,0 +1,168 @@
+import time
+
+import numpy as np
+import pytest
+
+from tabapp import metrics
+from tabapp.ensemble.greedy import blend, cross_fitted, select
+
+
+def binary_candidates(n_rows=600, n_candidates=6, seed=0, noise=1.0):
+    """Noisy views of the same signal: their mean is better than any of them."""
+    generator = np.random.default_rng(seed)
+    signal = generator.normal(size=n_rows)
+    target = (signal + generator.normal(scale=0.5, size=n_rows) > 0.8).astype(np.int64)
+    candidates = []
+    for _ in range(n_candidates):
+        positive = 1 / (1 + np.exp(-2 * (signal + generator.normal(scale=noise, size=n_rows) - 0.8)))
+        candidates.append(np.column_stack([1 - positive, positive]).astype(np.float32))
+    return candidates, target
+
+
+def regression_candidates(n_rows=500, n_candidates=4, seed=0):
+    generator = np.random.default_rng(seed)
+    target = generator.normal(size=n_rows) * 100
+    return [target + generator.normal(scale=30, size=n_rows) for _ in range(n_candidates)], target
+
+
+def reference_select(predictions, target, metric, weight=None, n_rounds=25):
+    """The paper's loop, as plainly as it can be written."""
+    chosen, trajectory = [], []
+    for _ in range(n_rounds):
+        losses = [
+            metrics.loss(metric, target, np.mean([predictions[i] for i in [*chosen, j]], axis=0), weight)
+            for j in range(len(predictions))
+        ]
+        chosen.append(int(np.argmin(losses)))
+        trajectory.append(min(losses))
+    size = int(np.argmin(np.round(trajectory, 12))) + 1
+    return np.bincount(chosen[:size], minlength=len(predictions)) / size
+
+
+@pytest.mark.parametrize("metric", ["roc_auc", "log_loss", "accuracy", "brier", "average_precision"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_selection_is_the_papers_loop(metric, weighted):
+    candidates, target = binary_candidates()
+    candidates = [c.astype(np.float64) for c in candidates]
+    weight = np.random.default_rng(1).uniform(0.5, 2, len(target)) if weighted else None
+    weights = select(candidates, target, metric, weight)
+    reference = reference_select(candidates, target, metric, weight)
+    ours, theirs = (metrics.loss(metric, target, blend(candidates, w), weight) for w in (weights, reference))
+    if metric == "accuracy":  # many ties, which the reference breaks otherwise
+        assert ours == pytest.approx(theirs, abs=0.01)
+    else:
+        np.testing.assert_allclose(weights, reference)
+
+
+def test_multiclass_and_regression_selection_is_the_papers_loop():
+    candidates, target = regression_candidates()
+    for metric in ("rmse", "mae", "r2"):
+        np.testing.assert_allclose(select(candidates, target, metric), reference_select(candidates, target, metric))
+    generator = np.random.default_rng(0)
+    target = generator.integers(0, 3, 400)
+    candidates = [generator.dirichlet(np.ones(3), 400) + np.eye(3)[target] * strength for strength in (0.2, 0.3, 0.4)]
+    candidates = [c / c.sum(axis=1, keepdims=True) for c in candidates]
+    for metric in ("log_loss", "roc_auc"):
+        np.testing.assert_allclose(select(candidates, target, metric), reference_select(candidates, target, metric))
+
+
+def test_weights_are_a_distribution_in_steps_of_one_round():
+    candidates, target = binary_candidates()
+    weights = select(candidates, target, "roc_auc", n_rounds=10)
+    assert weights.sum() == pytest.approx(1)
+    assert (weights >= 0).all()
+    assert any(np.allclose(weights * size, np.round(weights * size)) for size in range(1, 11))
+
+
+def test_blend_beats_the_best_single_candidate_on_the_rows_it_was_selected_on():
+    candidates, target = binary_candidates()
+    weights = select(candidates, target, "log_loss")
+    best = min(metrics.loss("log_loss", target, c) for c in candidates)
+    assert metrics.loss("log_loss", target, blend(candidates, weights)) < best
+
+
+def test_ties_prefer_members_already_in_then_the_first():
+    candidates, target = binary_candidates(n_candidates=1)
+    np.testing.assert_array_equal(select([*candidates, *candidates, *candidates], target, "roc_auc"), [1, 0, 0])
+
+
+def test_candidates_with_missing_predictions_are_never_chosen():
+    candidates, target = binary_candidates(n_candidates=3)
+    broken = candidates[0].copy()
+    broken[3] = np.nan
+    weights = select([broken, *candidates], target, "roc_auc")
+    assert weights[0] == 0
+    assert cross_fitted([broken, *candidates], target, np.zeros(len(target), int), "roc_auc").weights[0] == 0
+    with pytest.raises(ValueError, match="finite"):
+        select([broken], target, "roc_auc")
+    with pytest.raises(ValueError, match="finite"):
+        cross_fitted([broken], target, np.zeros(len(target), int), "roc_auc")
+
+
+def test_sampled_selection_is_nearly_as_good_and_repeats_itself():
+    candidates, target = binary_candidates(n_rows=20_000, n_candidates=5)
+    full = select(candidates, target, "roc_auc", max_rows=20_000)
+    sampled = select(candidates, target, "roc_auc", max_rows=2_000, seed=3)
+    np.testing.assert_array_equal(sampled, select(candidates, target, "roc_auc", max_rows=2_000, seed=3))
+    scores = [metrics.score("roc_auc", target, blend(candidates, w)) for w in (full, sampled)]
+    assert scores[1] == pytest.approx(scores[0], abs=0.003)
+
+
+def test_selection_is_fast_enough_to_be_done_again_after_every_fit():
+    candidates, target = binary_candidates(n_rows=50_000, n_candidates=40)
+    started = time.process_time()
+    select(candidates, target, "roc_auc")
+    assert time.process_time() - started < 2.5
+
+
+@pytest.mark.parametrize("n_folds", [1, 5])
+@pytest.mark.parametrize("metric", ["roc_auc", "log_loss"])
+def test_cross_fitted_score_belongs_to_its_prediction_and_is_never_worse_than_the_best(n_folds, metric):
+    candidates, target = binary_candidates()
+    result = cross_fitted(candidates, target, np.arange(len(target)) % n_folds, metric)
+    assert result.score == metrics.score(metric, target, result.prediction)
+    assert result.low < result.score < result.high
+    best = min(metrics.loss(metric, target, c) for c in candidates)
+    assert metrics.loss(metric, target, result.prediction) < best
+    assert np.count_nonzero(result.weights) > 1
+
+
+def test_cross_fitted_weights_never_see_the_rows_they_are_scored_on():
+    """Changing the targets of one fold must not change how that fold's rows are blended."""
+    candidates, target = regression_candidates(n_rows=200)
+    folds = np.arange(200) % 4
+    before = cross_fitted(candidates, target, folds, "rmse")
+    changed = target.copy()
+    changed[folds == 2] += 5 * np.random.default_rng(0).normal(size=50)
+    after = cross_fitted(candidates, changed, folds, "rmse")
+    np.testing.assert_array_equal(before.prediction[folds == 2], after.prediction[folds == 2])
+    assert not np.array_equal(before.prediction[folds != 2], after.prediction[folds != 2])
+
+
+def test_noise_that_only_helps_by_chance_leaves_the_best_candidate_alone():
+    """Thirty useless candidates beside a good one: the blend must not win by selection alone."""
+    generator = np.random.default_rng(5)
+    target = generator.normal(size=60)
+    good = target + generator.normal(scale=0.05, size=60)
+    useless = [generator.normal(size=60) for _ in range(30)]
+    result = cross_fitted([*useless, good], target, np.arange(60) % 5, "rmse")
+    best = metrics.score("rmse", target, good)
+    assert result.score <= best
+    if result.score == best:
+        np.testing.assert_array_equal(result.weights, np.eye(31)[30])
+        np.testing.assert_array_equal(result.prediction, good)
+
+
+def test_single_candidate_is_itself():
+    candidates, target = binary_candidates(n_candidates=1)
+    result = cross_fitted(candidates, target, np.zeros(len(target), int), "log_loss")
+    np.testing.assert_array_equal(result.weights, [1])
+    np.testing.assert_array_equal(result.prediction, candidates[0])
+
+
+def test_fold_with_a_single_class_is_no_obstacle():
+    candidates, target = binary_candidates(n_rows=60)
+    folds = np.where(target == 1, 0, 1)
+    result = cross_fitted(candidates, target, folds, "roc_auc")
+    assert np.isfinite(result.score)
+    assert result.weights.sum() == pytest.approx(1)

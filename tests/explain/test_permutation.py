@@ -1,0 +1,130 @@
+import time
+
+import numpy as np
+import pytest
+
+from tabapp import metrics
+from tabapp.explain.permutation import permutation_importance
+from tabapp.features.arrays import Table
+from tests.explain.models import COLUMNS, SPEC, LinearModel, fold_models
+
+
+def by_column(result):
+    return {importance.column: importance for importance in result.columns}
+
+
+def test_finds_what_matters_in_the_right_order():
+    found = by_column(permutation_importance(fold_models(), "rmse", COLUMNS, seed=0))
+    assert found["strong"].mean > found["weak"].mean > 0
+    assert found["color"].mean > 0
+    for column in ("noise", "unused", "absent"):
+        assert found[column].mean == found[column].low == found[column].high == 0
+    for importance in found.values():
+        assert importance.low <= importance.mean <= importance.high
+        assert importance.n_repeats == 5
+
+
+def test_importance_of_an_independent_column_is_what_theory_says():
+    """Shuffling x in y = a·x + e doubles a²·var(x) in the mean squared error (Fisher et al. 2019, section 4)."""
+    folds = fold_models(n_rows=4_000)
+    found = permutation_importance(folds, "rmse", ["weak"], seed=0, max_rows=20_000, n_repeats=10)
+    weak = np.concatenate([fold.table.numeric[:, 1] for fold in folds])
+    expected = np.sqrt(0.1**2 + 2 * weak.var()) - 0.1
+    assert found.columns[0].mean == pytest.approx(expected, rel=0.02)
+
+
+def test_features_made_from_one_column_move_together():
+    """Shuffling value and missing indicator apart would let both be non-zero in a row, which the file never has."""
+    seen = []
+
+    class Watching(LinearModel):
+        def predict(self, table):
+            seen.append((table.numeric[:, 0] != 0) & (table.numeric[:, 3] != 0))
+            return super().predict(table)
+
+    permutation_importance(fold_models(model=Watching), "rmse", ["strong"], seed=0)
+    assert len(seen) > 5
+    assert not np.concatenate(seen).any()
+
+
+def test_same_seed_same_numbers_however_many_threads():
+    folds = fold_models()
+    one = permutation_importance(folds, "mae", COLUMNS, seed=4, n_jobs=1, max_rows=300)
+    two = permutation_importance(folds, "mae", COLUMNS, seed=4, n_jobs=2, max_rows=300)
+    assert one == two
+    assert one != permutation_importance(folds, "mae", COLUMNS, seed=5, n_jobs=1, max_rows=300)
+
+
+def test_runs_in_threads_of_the_calling_process():
+    folds = fold_models(n_rows=50)
+    for fold in folds:
+        fold.model.threads.clear()
+    permutation_importance(folds, "rmse", COLUMNS, seed=0, n_jobs=2, n_repeats=20)
+    assert len(folds[0].model.threads) >= 2
+
+
+def test_scores_only_as_many_rows_as_allowed_and_tells_the_score():
+    folds = fold_models()
+    result = permutation_importance(folds, "rmse", ["strong"], seed=0, max_rows=90)
+    assert result.n_rows == 90
+    whole = permutation_importance(folds, "rmse", ["strong"], seed=0)
+    truth = np.concatenate([fold.table.target for fold in folds])
+    prediction = np.concatenate([fold.model.predict(fold.table) for fold in folds])
+    assert whole.score == metrics.score("rmse", truth, prediction.astype(np.float64))
+
+
+def test_sign_follows_the_metric():
+    """An accuracy falls and an error rises when a column that matters is shuffled; both are positive importances."""
+    folds = fold_models()
+    for metric in ("r2", "rmse"):
+        assert permutation_importance(folds, metric, ["strong"], seed=0).columns[0].mean > 0
+
+
+def test_after_the_deadline_nothing_starts_and_first_shuffles_come_first():
+    class Slow(LinearModel):
+        def predict(self, table):
+            time.sleep(0.01)
+            return super().predict(table)
+
+    folds = fold_models(n_folds=1, model=Slow)
+    columns = ("noise", "weak", "strong", "color")
+    result = permutation_importance(folds, "rmse", columns, seed=0, n_repeats=50, deadline=time.monotonic() + 0.15)
+    repeats = [importance.n_repeats for importance in result.columns]
+    assert len(repeats) == 4
+    assert max(repeats) - min(repeats) <= 1
+    assert max(repeats) < 50
+    late = permutation_importance(folds, "rmse", columns, seed=0, deadline=time.monotonic() - 1)
+    assert late.columns == ()
+    assert late.skipped == columns
+
+
+def test_classification_with_row_weights():
+    generator = np.random.default_rng(0)
+    signal = generator.normal(size=300).astype(np.float32)
+    target = (signal > 0).astype(np.int64)
+
+    class Classifier(LinearModel):
+        def predict(self, table):
+            positive = 1 / (1 + np.exp(-3 * table.numeric[:, 0]))
+            return np.column_stack([1 - positive, positive]).astype(np.float32)
+
+    numeric = np.zeros((300, 4), dtype=np.float32)
+    numeric[:, 0] = signal
+    categorical = np.full((300, 2), 2, dtype=np.int32)
+    weight = np.where(signal > 0, 2, 1).astype(np.float32)
+    folds = fold_models(n_folds=1)
+    folds = [type(folds[0])(Classifier(), Table(numeric, categorical, target, weight), SPEC)]
+    result = permutation_importance(folds, "roc_auc", COLUMNS, seed=0)
+    assert result.score == pytest.approx(1.0)
+    assert by_column(result)["strong"].mean == pytest.approx(0.5, abs=0.06)
+    weighted = permutation_importance(folds, "log_loss", ["strong"], seed=0).columns[0].mean
+    plain = Table(numeric, categorical, target)
+    unweighted = permutation_importance([type(folds[0])(Classifier(), plain, SPEC)], "log_loss", ["strong"], seed=0)
+    assert weighted != unweighted.columns[0].mean
+
+
+def test_rows_without_target_are_refused():
+    folds = fold_models(n_folds=1)
+    bare = Table(folds[0].table.numeric, folds[0].table.categorical)
+    with pytest.raises(ValueError, match="target"):
+        permutation_importance([type(folds[0])(folds[0].model, bare, SPEC)], "rmse", ["weak"], seed=0)
