@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tabapp import metrics
 from tabapp.features.arrays import UNSEEN, FeatureRecipe, Table
-from tabapp.models.contract import FitContext, FittedModel, Float32, Params, Plugin, Shape, Task, Trial
+from tabapp.models.contract import FitContext, FittedModel, Float32, Params, Plugin, Shape, Task
 
 N_TREES = 2000
 PATIENCE = 50
@@ -275,9 +275,3 @@ class BoostingPlugin(Plugin):
 
     def load(self, folder: Path) -> FittedModel:
         return self.model_type.load(folder)
-
-
-def zero_or_log_uniform(trial: Trial, name: str, low: float, high: float) -> float:
-    """The paper's {0, LogUniform[low, high]}: first whether it is used, then how much."""
-    used = trial.suggest_categorical(f"use_{name}", [False, True])
-    return trial.suggest_float(name, low, high, log=True) if used else 0.0

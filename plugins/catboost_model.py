@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tabapp_plugins.boosting import (
+
+from tabapp.features.arrays import Table
+from tabapp.models.contract import Cost, FitContext, FitStopped, Params, Shape, Task, Trial
+
+from .boosting import (
     BoostedModel,
     BoostingParams,
     BoostingPlugin,
@@ -16,9 +20,6 @@ from tabapp_plugins.boosting import (
     criterion,
     target_of,
 )
-
-from tabapp.features.arrays import Table
-from tabapp.models.contract import Cost, FitContext, FitStopped, Params, Shape, Task, Trial
 
 REPORTED: dict[str, dict[str, str]] = {
     "binary": {

@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tabapp_plugins.boosting import (
+
+from tabapp import metrics
+from tabapp.features.arrays import Table
+from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
+
+from .boosting import (
     BoostedModel,
     BoostingParams,
     BoostingPlugin,
@@ -16,12 +21,8 @@ from tabapp_plugins.boosting import (
     criterion,
     matrix,
     target_of,
-    zero_or_log_uniform,
 )
-
-from tabapp import metrics
-from tabapp.features.arrays import Table
-from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
+from .search import zero_or
 
 
 class LightGBMParams(BoostingParams, frozen=True, kw_only=True):
@@ -79,9 +80,9 @@ class LightGBM(BoostingPlugin):
             min_sum_hessian_in_leaf=trial.suggest_float("min_sum_hessian_in_leaf", 1e-8, 1e2, log=True),
             bagging_fraction=trial.suggest_float("bagging_fraction", 0.5, 1.0),
             feature_fraction=trial.suggest_float("feature_fraction", 0.5, 1.0),
-            min_gain_to_split=zero_or_log_uniform(trial, "min_gain_to_split", 1e-8, 1e2),
-            lambda_l1=zero_or_log_uniform(trial, "lambda_l1", 1e-8, 1e2),
-            lambda_l2=zero_or_log_uniform(trial, "lambda_l2", 1e-8, 1e2),
+            min_gain_to_split=zero_or(trial, "min_gain_to_split", 1e-8, 1e2, log=True),
+            lambda_l1=zero_or(trial, "lambda_l1", 1e-8, 1e2, log=True),
+            lambda_l2=zero_or(trial, "lambda_l2", 1e-8, 1e2, log=True),
         )
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:

@@ -6,7 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
-from tabapp_plugins.boosting import (
+
+from tabapp import metrics
+from tabapp.features.arrays import Table
+from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
+
+from .boosting import (
     BoostedModel,
     BoostingParams,
     BoostingPlugin,
@@ -15,12 +20,8 @@ from tabapp_plugins.boosting import (
     criterion,
     matrix,
     target_of,
-    zero_or_log_uniform,
 )
-
-from tabapp import metrics
-from tabapp.features.arrays import Table
-from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
+from .search import zero_or
 
 
 class XGBoostParams(BoostingParams, frozen=True, kw_only=True):
@@ -92,9 +93,9 @@ class XGBoost(BoostingPlugin):
             learning_rate=trial.suggest_float("learning_rate", 0.01, 0.3, log=True),
             colsample_bylevel=trial.suggest_float("colsample_bylevel", 0.5, 1.0),
             colsample_bytree=trial.suggest_float("colsample_bytree", 0.5, 1.0),
-            gamma=zero_or_log_uniform(trial, "gamma", 1e-8, 1e2),
-            reg_lambda=zero_or_log_uniform(trial, "reg_lambda", 1e-8, 1e2),
-            reg_alpha=zero_or_log_uniform(trial, "reg_alpha", 1e-8, 1e2),
+            gamma=zero_or(trial, "gamma", 1e-8, 1e2, log=True),
+            reg_lambda=zero_or(trial, "reg_lambda", 1e-8, 1e2, log=True),
+            reg_alpha=zero_or(trial, "reg_alpha", 1e-8, 1e2, log=True),
         )
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:

@@ -1,0 +1,83 @@
+"""MLP: the plain network of Gorishniy et al. 2021, section 3.1 and supplement B.3."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from tabapp.models.contract import Cost, Params, Shape, Task, Trial
+from tabapp.nn.embeddings import FlatInput
+from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
+from tabapp.nn.trainer import TrainingParams
+
+from .search import zero_or
+
+
+class MLPParams(TrainingParams, frozen=True, kw_only=True):
+    """Attributes:
+    widths: width of each hidden layer.
+    dropout: after each hidden layer.
+    """
+
+    widths: tuple[int, ...] = (384, 384)
+    dropout: float = 0.1
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-5
+
+
+class MLPNetwork(nn.Module):
+    """Linear(MLPBlock(...)), with MLPBlock(x) = Dropout(ReLU(Linear(x))).
+
+    Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, d_out).
+    """
+
+    def __init__(self, sizes: Sizes, widths: tuple[int, ...], dropout: float) -> None:
+        super().__init__()
+        self.input = FlatInput(sizes.n_numeric, sizes.cardinalities)
+        d_in = (self.input.d_out, *widths)
+        blocks = [
+            nn.Sequential(nn.Linear(a, b), nn.ReLU(), nn.Dropout(dropout)) for a, b in zip(d_in, widths, strict=False)
+        ]
+        self.blocks = nn.Sequential(*blocks)
+        self.head = nn.Linear(d_in[-1], sizes.d_out)
+
+    def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        return self.head(self.blocks(self.input(numeric, categorical)))
+
+
+class MLP(DeepPlugin):
+    name = "mlp"
+    title = "MLP"
+    paper = "Gorishniy et al. 2021, Revisiting Deep Learning Models for Tabular Data, section 3.1"
+    tags = ("network",)
+    params_type = MLPParams
+
+    def build(self, sizes: Sizes, params: MLPParams) -> MLPNetwork:
+        return MLPNetwork(sizes, params.widths, params.dropout)
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> MLPParams:
+        return MLPParams()
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> MLPParams:
+        """Gorishniy et al. 2021, Table 8; its columns (A) and (B) are told apart by rows.
+
+        NOTE[DIFF]: widths start at 32 instead of 1, and the learning rate at 1e-4 instead of 1e-5, where nothing is learned within a
+        budget; the width of category embeddings follows a rule (`embedding_width`).
+        """
+        many_rows = shape.n_rows > 100_000
+        widest = 1024 if many_rows else 512
+        n_layers = trial.suggest_int("n_layers", 1, 16 if many_rows else 8)
+        first = trial.suggest_int("first_width", 32, widest)
+        middle = trial.suggest_int("middle_width", 32, widest) if n_layers > 2 else 0
+        last = trial.suggest_int("last_width", 32, widest) if n_layers > 1 else 0
+        return MLPParams(
+            widths=(first, *[middle] * (n_layers - 2), *[last] * (n_layers > 1)),
+            dropout=zero_or(trial, "dropout", 0.0, 0.5),
+            learning_rate=trial.suggest_float("learning_rate", 1e-4, 1e-2, log=True),
+            weight_decay=zero_or(trial, "weight_decay", 1e-6, 1e-3, log=True),
+        )
+
+    def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
+        assert isinstance(params, MLPParams)
+        widths = (4 * shape.n_features, *params.widths)
+        n_weights = sum(a * b for a, b in zip(widths, params.widths, strict=False))
+        return training_cost(shape, 6 * n_weights * shape.n_rows, n_weights, device, n_epochs=40)

@@ -1,0 +1,96 @@
+"""What a network's output means for a task: its loss in training and its prediction afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tabapp.features.arrays import Table
+from tabapp.metrics import Task
+from tabapp.models.contract import FitContext, Float32
+
+
+class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The bridge between targets and a network's output (Gorishniy et al. 2021, section 4.4 and supplement A.2).
+
+    Attributes:
+        task, n_classes: as in the fit's context.
+        mean, std: mean and population standard deviation of the training target (regression).
+        only_class: the class of every training row when they have but one.
+    """
+
+    task: Task
+    n_classes: int
+    mean: float = 0.0
+    std: float = 1.0
+    only_class: int | None = None
+
+    @classmethod
+    def fit(cls, train: Table, context: FitContext) -> Objective:
+        """Learn from the training rows what the objective needs."""
+        y = target_of(train)
+        if context.task == "regression":
+            return cls(task="regression", n_classes=1, mean=float(y.mean()), std=float(y.std()))
+        only_class = int(y[0]) if y.min() == y.max() else None
+        return cls(task=context.task, n_classes=context.n_classes, only_class=only_class)
+
+    @property
+    def d_out(self) -> int:
+        """Width of the network's output: one value, one logit for two classes, else a logit per class."""
+        return self.n_classes if self.task == "multiclass" else 1
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether there is nothing to learn, so that predictions do not depend on the network."""
+        return self.only_class is not None or (self.task == "regression" and self.std == 0)
+
+    def target(self, table: Table, device: torch.device) -> Tensor:
+        """(rows,) the target as the loss takes it: class codes for several classes, else float32."""
+        y = target_of(table)
+        if self.task == "multiclass":
+            return torch.tensor(y, dtype=torch.int64, device=device)
+        if self.task == "regression":
+            y = (y.astype(np.float64) - self.mean) / (self.std or 1.0)
+        return torch.tensor(y, dtype=torch.float32, device=device)
+
+    def loss(self, output: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+        """Mean loss of a batch, in float32: (rows, d_out) output, (rows,) target, (rows,) weight of mean one over all rows."""
+        output = output.float()
+        if self.task == "multiclass":
+            rows = F.cross_entropy(output, target, reduction="none")
+        elif self.task == "binary":
+            rows = F.binary_cross_entropy_with_logits(output[:, 0], target, reduction="none")
+        else:
+            rows = F.mse_loss(output[:, 0], target, reduction="none")
+        return (rows if weight is None else rows * weight).mean()
+
+    def prediction(self, output: Tensor) -> Float32:
+        """(rows, d_out) output to (rows, classes) probabilities, or to (rows,) in target units."""
+        values = output.detach().double().cpu().numpy()
+        if self.task == "regression":
+            return (values[:, 0] * self.std + self.mean).astype(np.float32)
+        if self.only_class is not None:
+            one_hot = np.eye(self.n_classes, dtype=np.float32)[self.only_class]
+            return np.tile(one_hot, (len(values), 1))
+        if self.task == "binary":
+            positive = 1 / (1 + np.exp(-values[:, 0].clip(-500, 500)))
+            return np.column_stack([1 - positive, positive]).astype(np.float32)
+        exponents = np.exp(values - values.max(axis=1, keepdims=True))
+        return (exponents / exponents.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def target_of(table: Table) -> npt.NDArray[Any]:
+    """The target of a table that is known to have one.
+
+    Raises:
+        ValueError: it has none.
+    """
+    if table.target is None:
+        raise ValueError("a table to train or validate on has no target")
+    return table.target

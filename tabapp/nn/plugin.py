@@ -1,0 +1,133 @@
+"""What the deep plugins share: from tables and parameters to a trained network, and its saved form."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+import safetensors.torch
+import torch
+from torch import nn
+
+from tabapp.features.arrays import FeatureRecipe, Table
+from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task
+from tabapp.nn.objective import Objective
+from tabapp.nn.trainer import TrainingParams, batch_size_for, inputs, predict_output, seed_everything, train_network
+
+
+class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What fixes a network's shape beside its parameters: columns in, values out."""
+
+    n_numeric: int
+    cardinalities: tuple[int, ...]
+    d_out: int
+
+
+class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`model.json` of a saved network; the weights are in `weights.safetensors`."""
+
+    sizes: Sizes
+    objective: Objective
+    params: dict[str, Any]
+    facts: dict[str, Any]
+
+
+class DeepModel(FittedModel):
+    """A trained network on its device. Predictions are made in float32."""
+
+    def __init__(self, network: nn.Module, saved: SavedModel, device: torch.device) -> None:
+        self.network = network.to(device).eval()
+        self.saved = saved
+        self.device = device
+
+    def predict(self, table: Table) -> Float32:
+        return self.saved.objective.prediction(predict_output(self.network, *inputs(table, self.device)))
+
+    def save(self, folder: Path) -> None:
+        tensors = {name: t.detach().cpu().contiguous() for name, t in self.network.state_dict().items()}
+        safetensors.torch.save_file(tensors, folder / "weights.safetensors")
+        (folder / "model.json").write_bytes(msgspec.json.encode(self.saved))
+
+    def summary(self) -> dict[str, Any]:
+        return self.saved.facts
+
+
+def training_cost(shape: Shape, flops_per_epoch: float, n_weights: int, device: str, *, n_epochs: int) -> Cost:
+    """A prior for a network's training, from what one thread of a 2.6 GHz server core, or one data-centre GPU, was seen to do.
+
+    A step costs its arithmetic (about 60 GFLOP/s a thread with overheads) and a fixed time for launching its operations.
+    """
+    steps = n_epochs * max(1, shape.n_rows // batch_size_for(shape.n_rows))
+    speed, launch = (2e13, 3e-3) if device.startswith("cuda") else (6e10, 1.5e-3)
+    seconds = 0.5 + n_epochs * flops_per_epoch / speed + steps * launch
+    n_bytes = 400_000_000 + 5 * 4 * n_weights + shape.n_rows * shape.n_features * 8
+    return Cost(seconds=seconds, n_bytes=n_bytes)
+
+
+class DeepPlugin(Plugin):
+    """The part of a deep plugin that does not depend on its network."""
+
+    family = "deep"
+    requires = ("torch", "safetensors")
+    prune_steps = (5, 10, 20)
+    model_type: ClassVar[type[DeepModel]] = DeepModel
+    low_precision: ClassVar[bool] = False
+    """Whether bfloat16 pays for this network where the device has it."""
+    min_rows: ClassVar[int] = 50
+    max_rows: ClassVar[int] = 10_000_000
+    max_features: ClassVar[int] = 10_000
+
+    @abstractmethod
+    def build(self, sizes: Sizes, params: Any) -> nn.Module:
+        """The network with fresh weights from torch's global generator; its forward takes (numeric, categorical)."""
+
+    def undecayed(self, network: nn.Module) -> set[str]:
+        """Names of the parameters without weight decay: none for most networks of the paper."""
+        return set()
+
+    def supports(self, task: Task, shape: Shape) -> str | None:
+        if not shape.n_features:
+            return "There are no features to learn from."
+        if shape.n_rows < self.min_rows:
+            return f"It needs at least {self.min_rows:,} rows to learn from; there are {shape.n_rows:,}."
+        if shape.n_rows > self.max_rows:
+            return f"It takes at most {self.max_rows:,} rows; there are {shape.n_rows:,}."
+        if shape.n_features > self.max_features:
+            return f"It takes at most {self.max_features:,} features; there are {shape.n_features:,}."
+        return None
+
+    def features(self) -> FeatureRecipe:
+        return FeatureRecipe(numeric="quantile")
+
+    def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
+        assert isinstance(params, TrainingParams)
+        device = seed_everything(context)
+        objective = Objective.fit(train, context)
+        spec = context.features
+        sizes = Sizes(n_numeric=len(spec.numeric), cardinalities=spec.cardinalities, d_out=objective.d_out)
+        network = self.build(sizes, params)
+        training = train_network(
+            network,
+            train,
+            valid,
+            params,
+            objective,
+            context,
+            undecayed=self.undecayed(network),
+            low_precision=self.low_precision,
+        )
+        facts = {
+            "parameters": sum(p.numel() for p in network.parameters()),
+            "best_epoch": training.best_epoch,
+            "epochs": training.n_epochs,
+        }
+        saved = SavedModel(sizes=sizes, objective=objective, params=msgspec.to_builtins(params), facts=facts)
+        return self.model_type(network, saved, device)
+
+    def load(self, folder: Path) -> FittedModel:
+        saved = msgspec.json.decode((folder / "model.json").read_bytes(), type=SavedModel)
+        network = self.build(saved.sizes, msgspec.convert(saved.params, self.params_type))
+        network.load_state_dict(safetensors.torch.load_file(folder / "weights.safetensors"))
+        return self.model_type(network, saved, torch.device("cpu"))
