@@ -1,6 +1,6 @@
 import pytest
 
-from tabapp.explain.importances import agreement, combine
+from tabapp.explain.agreement import agreement, combine
 from tabapp.explain.permutation import ColumnImportance, PermutationImportance
 
 
