@@ -50,6 +50,7 @@ class MLP(DeepPlugin):
     paper = "Gorishniy et al. 2021, Revisiting Deep Learning Models for Tabular Data, section 3.1"
     tags = ("network",)
     params_type = MLPParams
+    low_precision = True
 
     def build(self, sizes: Sizes, params: MLPParams) -> MLPNetwork:
         return MLPNetwork(sizes, params.widths, params.dropout)

@@ -1,0 +1,186 @@
+"""FT-Transformer: Gorishniy et al. 2021, section 3.3 and supplement C; attention as importance, section 4.3."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tabapp.features.arrays import Table
+from tabapp.models.contract import Cost, Float32, Params, Shape, Task, Trial
+from tabapp.nn.attention import ReGLU, SelfAttention
+from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, training_cost
+from tabapp.nn.tokenizers import FeatureTokenizer
+from tabapp.nn.trainer import TrainingParams, inputs
+
+from .search import zero_or
+
+N_HEADS = 8
+TOKEN_SIZES = (96, 128, 192, 256, 320, 384)
+"""Token size of the default configurations with one to six layers."""
+
+
+class FTTransformerParams(TrainingParams, frozen=True, kw_only=True):
+    """Table 15 of the paper.
+
+    Attributes:
+        n_layers: number of Transformer blocks.
+        d_token: token size, a multiple of the 8 heads.
+        attention_dropout: on attention probabilities.
+        ffn_dropout: inside the feed-forward branch.
+        residual_dropout: at the end of both branches.
+        ffn_factor: the feed-forward branch's hidden size (after ReGLU) per token size.
+    """
+
+    n_layers: int = 3
+    d_token: int = 192
+    attention_dropout: float = 0.2
+    ffn_dropout: float = 0.1
+    residual_dropout: float = 0.0
+    ffn_factor: float = 4 / 3
+    learning_rate: float = 1e-4
+    weight_decay: float = 1e-5
+
+    @classmethod
+    def scaled(cls, n_layers: int) -> FTTransformerParams:
+        """The authors' default configuration with one to six layers (supplement C.2, values from their code)."""
+        return cls(
+            n_layers=n_layers,
+            d_token=TOKEN_SIZES[n_layers - 1],
+            attention_dropout=round(0.05 + 0.05 * n_layers, 2),
+            ffn_dropout=round(0.05 * n_layers - 0.05, 2),
+        )
+
+
+class FeedForward(nn.Module):
+    """Linear(Dropout(ReGLU(Linear(x)))). Shape: (..., d_token) to itself."""
+
+    def __init__(self, d_token: int, d_hidden: int, dropout: float) -> None:
+        super().__init__()
+        self.first = nn.Linear(d_token, 2 * d_hidden)
+        self.activation = ReGLU()
+        self.dropout = nn.Dropout(dropout)
+        self.second = nn.Linear(d_hidden, d_token)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.dropout(self.activation(self.first(x))))
+
+
+class Block(nn.Module):
+    """One PreNorm Transformer block. Shape: (rows, n_tokens, d_token) to itself, or to (rows, 1, d_token) for [CLS] alone.
+
+    The first block has no normalisation before its attention, which would forget how large the tokens are.
+    """
+
+    def __init__(self, params: FTTransformerParams, *, is_first: bool) -> None:
+        super().__init__()
+        d = params.d_token
+        self.attention_normalization = None if is_first else nn.LayerNorm(d)
+        self.attention = SelfAttention(d, N_HEADS, params.attention_dropout)
+        self.ffn_normalization = nn.LayerNorm(d)
+        self.ffn = FeedForward(d, int(d * params.ffn_factor), params.ffn_dropout)
+        self.residual_dropout = nn.Dropout(params.residual_dropout)
+
+    def attended(self, tokens: Tensor) -> Tensor:
+        """What the attention sees: the tokens, normalised except in the first block."""
+        return tokens if self.attention_normalization is None else self.attention_normalization(tokens)
+
+    def forward(self, tokens: Tensor, *, cls_only: bool) -> Tensor:
+        update = self.attention(self.attended(tokens), cls_only=cls_only)
+        tokens = (tokens[:, :1] if cls_only else tokens) + self.residual_dropout(update)
+        return tokens + self.residual_dropout(self.ffn(self.ffn_normalization(tokens)))
+
+
+class FTTransformerNetwork(nn.Module):
+    """Tokens of the features, Transformer blocks, and Linear(ReLU(LayerNorm([CLS]))).
+
+    The last block computes [CLS] only: nothing reads the other tokens after it.
+
+    Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, d_out).
+    """
+
+    def __init__(self, sizes: Sizes, params: FTTransformerParams) -> None:
+        super().__init__()
+        self.tokenizer = FeatureTokenizer(sizes.n_numeric, sizes.cardinalities, params.d_token)
+        self.blocks = nn.ModuleList([Block(params, is_first=i == 0) for i in range(params.n_layers)])
+        self.normalization = nn.LayerNorm(params.d_token)
+        self.head = nn.Linear(params.d_token, sizes.d_out)
+
+    def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        tokens = self.tokenizer(numeric, categorical)
+        for i, block in enumerate(self.blocks):
+            tokens = block(tokens, cls_only=i + 1 == len(self.blocks))
+        return self.head(torch.relu(self.normalization(tokens[:, 0])))
+
+    def cls_attention(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        """(rows, 1 + n_features): what [CLS] attends to, mean over heads and layers (section 4.3, eq. 2)."""
+        tokens = self.tokenizer(numeric, categorical)
+        total = torch.zeros(tokens.shape[:2], device=tokens.device)
+        for i, block in enumerate(self.blocks):
+            assert isinstance(block, Block)
+            total += block.attention.cls_probabilities(block.attended(tokens)).mean(1)
+            if i + 1 < len(self.blocks):
+                tokens = block(tokens, cls_only=False)
+        return total / len(self.blocks)
+
+
+class FTTransformerModel(DeepModel):
+    def attention(self, table: Table) -> Float32:
+        """As the contract says. The share that [CLS] pays itself is left out and the rest scaled up, which keeps the order."""
+        network = self.network
+        assert isinstance(network, FTTransformerNetwork)
+        with torch.inference_mode():
+            numeric, categorical = inputs(table, self.device)
+            parts = zip(numeric.split(2048), categorical.split(2048), strict=True)
+            shares = torch.cat([network.cls_attention(x, codes)[:, 1:] for x, codes in parts])
+        return (shares / shares.sum(dim=1, keepdim=True)).cpu().numpy().astype(np.float32)
+
+
+class FTTransformer(DeepPlugin):
+    name = "ft_transformer"
+    title = "FT-Transformer"
+    paper = "Gorishniy et al. 2021, Revisiting Deep Learning Models for Tabular Data, section 3.3"
+    tags = ("network", "attention", "transformer")
+    params_type = FTTransformerParams
+    model_type = FTTransformerModel
+    low_precision = True
+    min_rows = 200
+    max_rows = 2_000_000
+    max_features = 300
+
+    def build(self, sizes: Sizes, params: FTTransformerParams) -> FTTransformerNetwork:
+        return FTTransformerNetwork(sizes, params)
+
+    def undecayed(self, network: nn.Module) -> set[str]:
+        """Tokenizer, normalisations and biases (C.3). As in the authors' code, the head's normalisation weight is decayed."""
+        return {
+            name
+            for name, _ in network.named_parameters()
+            if name.startswith("tokenizer.") or name.endswith(".bias") or "_normalization." in name
+        }
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> FTTransformerParams:
+        return FTTransformerParams()
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> FTTransformerParams:
+        """Gorishniy et al. 2021, Table 16; its columns (A) and (B) are told apart by rows. Token sizes are multiples of the 8 heads."""
+        many_rows = shape.n_rows > 100_000
+        low, high = (3e-5, 3e-4) if many_rows else (1e-5, 1e-3)
+        return FTTransformerParams(
+            n_layers=trial.suggest_int("n_layers", 1, 6 if many_rows else 4),
+            d_token=trial.suggest_int("d_token", 64, 512, step=N_HEADS),
+            residual_dropout=0.0 if many_rows else zero_or(trial, "residual_dropout", 0.0, 0.2),
+            attention_dropout=trial.suggest_float("attention_dropout", 0.0, 0.5),
+            ffn_dropout=trial.suggest_float("ffn_dropout", 0.0, 0.5),
+            ffn_factor=4 / 3 if many_rows else trial.suggest_float("ffn_factor", 2 / 3, 8 / 3),
+            learning_rate=trial.suggest_float("learning_rate", low, high, log=True),
+            weight_decay=trial.suggest_float("weight_decay", 1e-6, 1e-3, log=True),
+        )
+
+    def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
+        assert isinstance(params, FTTransformerParams)
+        n_tokens, d = shape.n_features + 1, params.d_token
+        d_hidden = int(d * params.ffn_factor)
+        per_layer = 4 * d * d + 3 * d * d_hidden
+        flops = 6 * shape.n_rows * n_tokens * (params.n_layers - 0.7) * (per_layer + 2 * n_tokens * d)
+        return training_cost(shape, flops, params.n_layers * per_layer, device, n_epochs=40)
