@@ -1,0 +1,222 @@
+"""Files to text: what kind of file it is, what it is packed in, and which characters its bytes stand for."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import stat
+import zipfile
+import zlib
+from pathlib import Path
+from typing import IO
+
+import polars as pl
+from polars.exceptions import PolarsError
+
+from tabapp.data.schema import DataWarning
+from tabapp.errors import DataError, UsageError
+
+_GZIP, _ZSTD, _ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"
+_PARQUET, _ARROW = b"PAR1", b"ARROW1"
+
+_OTHER_TYPES: tuple[tuple[bytes, str], ...] = (
+    (b"\x89PNG", "a PNG picture"),
+    (b"\xff\xd8\xff", "a JPEG picture"),
+    (b"GIF8", "a GIF picture"),
+    (b"%PDF", "a PDF document"),
+    (b"\x7fELF", "a program"),
+    (b"SQLite format 3", "an SQLite database"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"\xd0\xcf\x11\xe0", "an old Excel workbook; save it as CSV"),
+    (b"BZh", "a bzip2 archive; unpack it first"),
+    (b"\xfd7zXZ", "an xz archive; unpack it first"),
+    (b"7z\xbc\xaf", "a 7z archive; unpack it first"),
+    (b"Rar!", "a RAR archive; unpack it first"),
+    (b"\x93NUMPY", "a NumPy array"),
+    (b"ORC", "an ORC file; save it as Parquet"),
+    (b"Obj\x01", "an Avro file; save it as Parquet"),
+)
+
+_BYTE_ORDER_MARKS: tuple[tuple[bytes, str], ...] = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+_SAMPLE_BYTES = 65_536
+_SMALLEST_LIMIT = 1 << 30
+_LARGEST_RATIO = 250
+"""An archive may unpack to 1 GiB, or to 250 times its own size where that is more: beyond it is a bomb, not a table."""
+
+
+def file_type(path: Path) -> str:
+    """Look at a file from outside: "gzip", "zstd", "zip", "parquet", "arrow", or "text" for everything else.
+
+    Raises:
+        DataError: there is no such regular, readable, non-empty file, or it is known to be something else than a table.
+    """
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be opened ({error.strerror or error})") from None
+    if stat.S_ISDIR(status.st_mode):
+        raise DataError(f"{path}: is a directory; name the file in it")
+    if not stat.S_ISREG(status.st_mode):
+        raise DataError(f"{path}: is not a regular file; to read a stream give '-' and pipe the table to stdin")
+    if status.st_size == 0:
+        raise DataError(f"{path}: is empty")
+    try:
+        with path.open("rb") as file:
+            start = file.read(16)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+    for magic, name in ((_GZIP, "gzip"), (_ZSTD, "zstd"), (_ZIP, "zip"), (_PARQUET, "parquet"), (_ARROW, "arrow")):
+        if start.startswith(magic):
+            return name
+    for magic, name in _OTHER_TYPES:
+        if start.startswith(magic):
+            raise DataError(f"{path}: is not a table but {name}")
+    return "text"
+
+
+def unpack(path: Path, kind: str) -> bytes:
+    """The bytes of a text file, taken out of its archive where it is in one.
+
+    Raises:
+        DataError: the archive is damaged, holds not exactly one table, or unpacks to an absurd size.
+    """
+    try:
+        if kind == "gzip":
+            with gzip.open(path, "rb") as file:
+                return _read_bounded(file, path)
+        if kind == "zip":
+            return _unpack_zip(path)
+        if kind == "zstd":
+            lines = pl.read_lines(path, glob=False).to_series()
+            return "\n".join(line or "" for line in lines).encode()
+        return path.read_bytes()
+    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+        raise DataError(f"{path}: the {kind} archive is damaged or cut off ({error})") from None
+    except PolarsError as error:
+        reason = "is not UTF-8 text inside; unpack it first" if "utf8" in str(error) else "is damaged or cut off"
+        raise DataError(f"{path}: the {kind} archive {reason}") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def _read_bounded(file: IO[bytes] | gzip.GzipFile, path: Path) -> bytes:
+    limit = max(_SMALLEST_LIMIT, _LARGEST_RATIO * path.stat().st_size)
+    data = file.read(limit + 1)
+    if len(data) > limit:
+        raise DataError(
+            f"{path}: unpacks to more than {limit >> 20:,} MiB, {_LARGEST_RATIO} times its size; unpack it first"
+        )
+    return data
+
+
+def _unpack_zip(path: Path) -> bytes:
+    with zipfile.ZipFile(path) as archive:
+        names = [info.filename for info in archive.infolist()]
+        if any(name.startswith(("xl/", "word/", "ppt/")) for name in names):
+            raise DataError(f"{path}: is not a table but an Office document; save the sheet as CSV")
+        members = [info for info in archive.infolist() if not info.is_dir() and not _is_clutter(info.filename)]
+        if len(members) != 1:
+            raise DataError(f"{path}: holds {len(members)} files; a zip must hold exactly one table")
+        if members[0].flag_bits & 1:
+            raise DataError(f"{path}: is protected by a password; unpack it first")
+        with archive.open(members[0]) as file:
+            return _read_bounded(file, path)
+
+
+def _is_clutter(name: str) -> bool:
+    return name.startswith("__MACOSX/") or name.rsplit("/", 1)[-1] in (".DS_Store", "Thumbs.db")
+
+
+def decode(data: bytes, path: Path, encoding: str | None) -> tuple[bytes, str, list[DataWarning]]:
+    """Bytes in any usual encoding to UTF-8 without a byte order mark.
+
+    Returns:
+        The UTF-8 bytes, the name of the encoding that was found (as Python's codecs name it), and warnings.
+
+    Raises:
+        DataError: the bytes are no text, or not text in the encoding asked for.
+        UsageError: there is no encoding of that name.
+    """
+    if encoding is not None:
+        return _decode_as(data, path, encoding)
+    for mark, name in _BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            if name == "utf-8-sig":
+                return _check_utf8(data[len(mark) :], path, name)
+            return _decode_as(data, path, name)
+    sample = data[:_SAMPLE_BYTES]
+    guessed = _utf16_without_mark(sample)
+    if guessed is not None:
+        return _decode_as(data, path, guessed)
+    controls = sum(sample.count(bytes([code])) for code in (*range(9), *range(14, 27), *range(28, 32)))
+    if controls > max(8, len(sample) // 100):
+        raise DataError(
+            f"{path}: is not a table but binary data (it holds {controls:,} control characters at its start)"
+        )
+    return _check_utf8(data, path, "utf-8")
+
+
+def _utf16_without_mark(sample: bytes) -> str | None:
+    half = len(sample) // 2
+    if half < 2 or b"\0" not in sample:
+        return None
+    if sample[1::2].count(0) > 0.7 * half and sample[0::2].count(0) < 0.1 * half:
+        return "utf-16-le"
+    if sample[0::2].count(0) > 0.7 * half and sample[1::2].count(0) < 0.1 * half:
+        return "utf-16-be"
+    return None
+
+
+def _decode_as(data: bytes, path: Path, encoding: str) -> tuple[bytes, str, list[DataWarning]]:
+    try:
+        name = codecs.lookup(encoding).name
+        text = data.decode(encoding)
+    except LookupError:
+        raise UsageError(
+            f"there is no encoding named {encoding!r}; usual ones are utf-8, utf-16, cp1252 and latin-1"
+        ) from None
+    except UnicodeError as error:
+        start = error.start if isinstance(error, UnicodeDecodeError) else len(data)
+        line = data.count(b"\n", 0, start) + 1
+        raise DataError(
+            f"{path}: line {line} (byte {start:,}) is not {encoding} text; give another --encoding"
+        ) from None
+    return text.removeprefix("\ufeff").encode("utf-8", "replace"), name, []
+
+
+def _check_utf8(data: bytes, path: Path, name: str) -> tuple[bytes, str, list[DataWarning]]:
+    if data.isascii():
+        return data, name, []
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.reason == "unexpected end of data":
+            raise DataError(
+                f"{path}: ends in the middle of a character (byte {error.start:,}); the file seems to be cut off"
+            ) from None
+        return _decode_western(data, error.start)
+    return data, name, []
+
+
+def _decode_western(data: bytes, first_odd: int) -> tuple[bytes, str, list[DataWarning]]:
+    try:
+        text, name = data.decode("cp1252"), "cp1252"
+    except UnicodeDecodeError:
+        text, name = data.decode("latin-1"), "latin-1"
+    line = data.count(b"\n", 0, first_odd) + 1
+    sample = data[max(0, first_odd - 12) : first_odd + 12].decode(name, "replace").split("\n")[-1].strip()
+    warning = DataWarning(
+        check="encoding",
+        message=f"The file is not UTF-8 (first at line {line}, byte {first_odd:,}); read as {name}, it says {sample!r} there.",
+        action=f"read as {name}; give --encoding if words look wrong",
+    )
+    return text.encode(), name, [warning]

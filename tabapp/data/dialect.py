@@ -1,0 +1,158 @@
+"""How a text file lays out its table: delimiter, lines before the header, and the header itself."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+DELIMITERS = (",", ";", "\t", "|")
+
+_SAMPLE_CHARACTERS = 262_144
+_SAMPLE_RECORDS = 500
+_NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How to cut a text into rows and columns.
+
+    Attributes:
+        delimiter: the character between fields.
+        names: column names, stripped and made unique.
+        skipped_lines: lines before the first data row, the header among them.
+        preamble: how many of them stand before the header and are not blank.
+        renamed: header cells that were empty or not unique, as (column number from 1, name given).
+        header: whether the names come from the file.
+    """
+
+    delimiter: str
+    names: tuple[str, ...]
+    skipped_lines: int
+    preamble: int = 0
+    renamed: tuple[tuple[int, str], ...] = ()
+    header: bool = True
+
+
+@dataclass(frozen=True)
+class _Record:
+    fields: tuple[str, ...]
+    end_line: int
+
+
+def _records(text: str, delimiter: str) -> list[_Record]:
+    """The first records of a text, blank lines left out; a record that the sample cuts off is left out too."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    found: list[_Record] = []
+    try:
+        for fields in reader:
+            if fields and any(field.strip() for field in fields):
+                found.append(_Record(tuple(fields), reader.line_num))
+            if len(found) == _SAMPLE_RECORDS:
+                break
+    except csv.Error:
+        pass
+    return found
+
+
+def _agreement(records: Sequence[_Record]) -> tuple[float, int]:
+    """Share of records with the commonest number of fields, and that number."""
+    if not records:
+        return 0.0, 1
+    width, count = Counter(len(record.fields) for record in records).most_common(1)[0]
+    return count / len(records), width
+
+
+def sniff(data: bytes, delimiter: str | None) -> Dialect | None:
+    """Find the layout of a table from its first 256 KiB of UTF-8 text; None where there is not a single field.
+
+    A delimiter is judged by how many records it cuts into the same number of fields, the header among them; of equals the
+    one with more fields wins.
+    """
+    sample = data[:_SAMPLE_CHARACTERS]
+    text = sample.decode("utf-8", "ignore")
+    if len(data) > len(sample) and "\n" in text:
+        text = text[: text.rindex("\n") + 1]
+    declared, text, offset = _declared_delimiter(text)
+    candidates = [delimiter or declared] if delimiter or declared else list(DELIMITERS)
+    best: tuple[float, int] | None = None
+    chosen: tuple[str, list[_Record], int] | None = None
+    for candidate in candidates:
+        records = _records(text, str(candidate))
+        if not records:
+            continue
+        share, width = _agreement(records)
+        header_fits = any(len(record.fields) == width for record in records[:1])
+        rank = (share * (1.0 if header_fits else 0.7) if width > 1 else 0.0, width)
+        if best is None or rank > best:
+            best, chosen = rank, (str(candidate), records, width)
+    if chosen is None:
+        return None
+    return _with_header(*chosen, offset)
+
+
+def _declared_delimiter(text: str) -> tuple[str | None, str, int]:
+    """Excel's first line `sep=;`: its delimiter, the text after it, and how many lines that is."""
+    match = re.match(r'"?sep=(.)"?\r?\n', text, re.IGNORECASE)
+    return (match.group(1), text[match.end() :], 1) if match else (None, text, 0)
+
+
+def _with_header(delimiter: str, records: list[_Record], width: int, offset: int) -> Dialect:
+    position = 0
+    if width > 1 and len(records[0].fields) < width:
+        # Titles and comments above a table have a field or two; a header that is merely short is kept as it is.
+        wide = (i for i, record in enumerate(records[:50]) if len(record.fields) == width)
+        first_wide = next(wide, 0)
+        if all(len(record.fields) <= max(1, width // 3) for record in records[:first_wide]):
+            position = first_wide
+    header = records[position]
+    before = records[position - 1].end_line if position else 0
+    if _is_data(header.fields, [record.fields for record in records[position + 1 :]]):
+        names = tuple(f"column_{i}" for i in range(1, len(header.fields) + 1))
+        return Dialect(delimiter, names, before + offset, preamble=position, header=False)
+    names, renamed = unique_names(header.fields)
+    return Dialect(delimiter, names, header.end_line + offset, preamble=position, renamed=renamed)
+
+
+def _is_data(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
+    """Whether the first record is a row of data rather than names: nothing but numbers, over columns that hold numbers.
+
+    Years and consecutive numbers are names that tables do have.
+    """
+    cells = [cell.strip() for cell in first]
+    if not rest or not all(cells) or not all(_NUMBER.fullmatch(cell) for cell in cells):
+        return False
+    whole = [int(cell) for cell in cells if cell.isdecimal()]
+    if len(whole) == len(cells):
+        consecutive = len(cells) > 1 and all(b - a == 1 for a, b in itertools.pairwise(whole))
+        if consecutive or all(1900 <= number <= 2100 for number in whole):
+            return False
+    return True
+
+
+def unique_names(header: Sequence[str]) -> tuple[tuple[str, ...], tuple[tuple[int, str], ...]]:
+    """Column names stripped and made unique: an empty one becomes `column_3`, a second `a` becomes `a_2`.
+
+    Returns:
+        The names, and those that were changed for it as (column number from 1, name given).
+    """
+    wanted = [" ".join(name.split()) for name in header]
+    taken = set(wanted)
+    seen: set[str] = set()
+    names: list[str] = []
+    renamed: list[tuple[int, str]] = []
+    for number, name in enumerate(wanted, start=1):
+        final = name
+        if not name or name in seen:
+            stem, count = (name, 2) if name else ("column", number)
+            while (final := f"{stem}_{count}") in taken:
+                count += 1
+            taken.add(final)
+            renamed.append((number, final))
+        seen.add(final)
+        names.append(final)
+    return tuple(names), tuple(renamed)

@@ -1,0 +1,169 @@
+"""A frame of text to typed columns by its schema: the same way for the training file and for every file predicted later."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tabapp.data.schema import Column, Schema
+from tabapp.data.target import format_of
+from tabapp.data.values import is_missing, parse_dates, parse_numbers, strip
+from tabapp.errors import DataError
+
+_MISTYPED = 0.05
+"""More than this share of a column's values that do not parse means that the column holds something else."""
+
+
+def typed_column(texts: pl.Series, column: Column, *, as_label: bool = False) -> pl.Series:
+    """One column of text by its verdict: Float64 (finite or null), Datetime in µs, or stripped String; missing is null.
+
+    Args:
+        as_label: it is the target of a classification, whose values stay text.
+    """
+    stripped = strip(texts)
+    gone = is_missing(stripped, column.levels, column.missing_spellings)
+    if gone.any():
+        stripped = stripped.set(gone, None)
+    if as_label:
+        return stripped
+    if column.kind == "numeric":
+        numbers = parse_numbers(stripped, format_of(column))
+        finite = numbers.is_finite()
+        return numbers if finite.all() else numbers.set(~finite, None)
+    if column.kind == "datetime" and column.datetime_format is not None:
+        return parse_dates(stripped, column.datetime_format)
+    return stripped
+
+
+def typed_frame(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    """The columns that are used (any role but "ignore"), typed, in the schema's order.
+
+    A column that the frame lacks is all null, save the target, which is left out then. Idempotent only on text frames.
+
+    Args:
+        frame: every column as String, as `read_table` gives it.
+    """
+    columns: list[pl.Series] = []
+    for column in schema.columns:
+        if column.role == "ignore":
+            continue
+        if column.name in frame.columns:
+            as_label = column.role == "target" and schema.task != "regression"
+            columns.append(typed_column(frame[column.name], column, as_label=as_label))
+        elif column.role != "target":
+            empty = pl.Series(column.name, [None] * frame.height, dtype=pl.String)
+            columns.append(typed_column(empty, column))
+    return pl.DataFrame(columns) if columns else pl.DataFrame({"": [None] * frame.height}).select([])
+
+
+def check_columns(frame: pl.DataFrame, schema: Schema, fill_missing: bool) -> list[str]:
+    """Hold a file to predict against the schema.
+
+    Args:
+        frame: the file as text.
+        fill_missing: treat absent and mistyped feature columns as missing instead of refusing them.
+
+    Returns:
+        What a user should be told: columns ignored, columns filled.
+
+    Raises:
+        DataError: feature columns are absent or hold something else than in training; every such column is named.
+    """
+    absent = [column.name for column in schema.features if column.name not in frame.columns]
+    mistyped: list[str] = []
+    for column in schema.features:
+        if column.name in frame.columns and column.kind in ("numeric", "datetime"):
+            present, parsed = _parsed(frame[column.name], column)
+            if present and (present - parsed) > _MISTYPED * present:
+                mistyped.append(
+                    f"{column.name!r} ({present - parsed:,} of {present:,} values are no {_KIND_WORDS[column.kind]})"
+                )
+    if (absent or mistyped) and not fill_missing:
+        parts: list[str] = []
+        if absent:
+            parts.append(f"columns are missing: {', '.join(repr(name) for name in absent)}")
+        if mistyped:
+            parts.append(f"columns hold something else than in training: {', '.join(mistyped)}")
+        raise DataError(f"{'; '.join(parts)}; give --missing-columns fill to predict without them")
+    notes: list[str] = []
+    known = {column.name for column in schema.columns}
+    extra = [name for name in frame.columns if name not in known]
+    if extra:
+        shown = ", ".join(repr(name) for name in extra[:5]) + (" …" if len(extra) > 5 else "")
+        notes.append(f"{len(extra)} columns are not known from training and were ignored: {shown}")
+    if absent:
+        notes.append(f"{len(absent)} columns are absent and were taken as missing: {', '.join(map(repr, absent))}")
+    if mistyped:
+        notes.append(f"{len(mistyped)} columns hold something else than in training: {', '.join(mistyped)}")
+    return notes
+
+
+_KIND_WORDS = {"numeric": "numbers", "datetime": "dates in the trained format"}
+
+
+def _parsed(texts: pl.Series, column: Column) -> tuple[int, int]:
+    """How many distinct-weighted cells are present, and how many of them the column's kind can read."""
+    stripped = strip(texts)
+    present = stripped.filter(~is_missing(stripped, column.levels, column.missing_spellings))
+    if column.kind == "numeric":
+        read = parse_numbers(present, format_of(column))
+    else:
+        read = parse_dates(present, column.datetime_format or "%Y-%m-%d")
+    return len(present), len(read) - read.null_count()
+
+
+def rows_with_target(frame: pl.DataFrame, schema: Schema) -> npt.NDArray[np.bool_]:
+    """(rows,) which rows have a target: usable class label, or finite number. Takes the text frame or the typed one.
+
+    Raises:
+        DataError: the frame has no target column.
+    """
+    return _typed_target(frame, schema).is_not_null().to_numpy()
+
+
+def encode_target(typed: pl.DataFrame, schema: Schema) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+    """The target of rows that all have one: (rows,) int64 codes into `schema.classes`, or float64 in target units.
+
+    Raises:
+        DataError: there is no target column, a row without target, or a label that training did not know.
+    """
+    target = _typed_target(typed, schema)
+    if target.null_count():
+        raise DataError(
+            f"{target.null_count():,} rows have no value in the target column {schema.target!r}; leave them out"
+        )
+    if schema.task == "regression":
+        return target.to_numpy().astype(np.float64)
+    codes = _label_codes(target, schema)
+    unknown = target.filter(codes.is_null())
+    if len(unknown):
+        known = ", ".join(map(repr, schema.classes[:10]))
+        raise DataError(
+            f"the target column {schema.target!r} says {unknown[0]!r}, which is no class of the model ({known})"
+        )
+    return codes.to_numpy().astype(np.int64)
+
+
+def _label_codes(labels: pl.Series, schema: Schema) -> pl.Series:
+    """Codes of labels as they are spelled or, for numbers, by their value (1 is 1.0); null where a label is unknown."""
+    classes = list(schema.classes)
+    codes = labels.replace_strict(classes, list(range(len(classes))), default=None, return_dtype=pl.Int64)
+    column = schema.column(schema.target)
+    numbers = parse_numbers(pl.Series(classes, dtype=pl.String), format_of(column))
+    rest = codes.is_null() & labels.is_not_null()
+    if numbers.null_count() or not rest.any():
+        return codes
+    by_value = {float(number): code for code, number in enumerate(numbers)}
+    spelled = parse_numbers(labels.filter(rest), format_of(column)).to_list()
+    found = pl.Series([by_value.get(number) for number in spelled], dtype=pl.Int64)
+    return codes.scatter(rest.arg_true(), found)
+
+
+def _typed_target(frame: pl.DataFrame, schema: Schema) -> pl.Series:
+    if schema.target not in frame.columns:
+        raise DataError(f"the file has no target column {schema.target!r}")
+    target = frame[schema.target]
+    if target.dtype != pl.String:
+        return target
+    return typed_column(target, schema.column(schema.target), as_label=schema.task != "regression")

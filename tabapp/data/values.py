@@ -1,0 +1,223 @@
+"""What single texts mean: missing cells, numbers and dates, judged over a column's distinct values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import polars as pl
+
+MISSING = frozenset(
+    {
+        "", "?", "??", "na", "n/a", "n.a.", "#n/a", "#na", "#n/a n/a", "<na>", "nan", "-nan", "#nan", "nat", "null", "(null)",
+        "<null>", "#null!", "nil", "none", "missing", "-", "--", "---", "—", "–", ".", "..", "...", "\\n", "1.#qnan", "-1.#qnan",
+        "1.#ind", "-1.#ind", "#value!", "#ref!", "#div/0!",
+    }
+)  # fmt: skip
+"""Spellings of a missing cell, in lower case, after stripping white space."""
+
+DOUBTFUL_MISSING = frozenset({"none", "nil", "missing", "-", "--", "---", "—", "–", ".", "..", "..."})
+"""Those that are labels as often as not where they stand in a target of classes: "none", or "-" against "+"."""
+
+_CURRENCIES = r"US\$|CA\$|A\$|\$|€|£|¥|₹|₩|₽|USD|EUR|GBP|CHF|JPY|INR|CNY|SEK|NOK|DKK|Rs\.?|R\$|kr\.?|zł"
+_PREFIX = rf"^[+-]?\(?\s*({_CURRENCIES})\s*[+-]?[\d.]"
+_SUFFIX = rf"[\d.]\s*(%|‰|{_CURRENCIES}|[A-Za-zµ°][A-Za-zµ°²³/]{{0,6}})\)?$"
+_INFINITE = r"(?i)^[+-]?inf(inity)?$"
+LEADING_ZERO = r"^[+-]?0\d+$"
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """How numbers are written: decimal mark, thousands separator, and one unit or currency around them."""
+
+    decimal: str = "."
+    thousands: str | None = None
+    unit: str | None = None
+
+
+PLAIN = NumberFormat()
+_SEPARATORS: tuple[tuple[str, str | None], ...] = (
+    (".", None), (".", ","), (",", None), (",", "."), (".", " "), (",", " "), (".", "'"), (".", "_"),
+)  # fmt: skip
+
+
+def strip(texts: pl.Series) -> pl.Series:
+    """White space away at both ends, the unbreakable kinds included; what is empty then is null."""
+    stripped = texts.str.strip_chars()
+    return stripped.set(stripped == "", None) if (stripped == "").any() else stripped
+
+
+def is_missing(texts: pl.Series, levels: Collection[str], spellings: Collection[str]) -> pl.Series:
+    """Which stripped texts stand for a missing cell: a known spelling that is not a level of the column, or one of `spellings`."""
+    known = texts.str.to_lowercase().is_in(list(MISSING))
+    doubtful = [level for level in levels if level.casefold() in MISSING]
+    if doubtful:
+        known = known & ~texts.is_in(doubtful)
+    if spellings:
+        known = known | texts.is_in(list(spellings))
+    return known.fill_null(True)
+
+
+def parse_numbers(texts: pl.Series, form: NumberFormat) -> pl.Series:
+    """Stripped texts to Float64; null where a text is no number in this format. Infinities are kept."""
+    numbers = _cast(texts) if form.decimal == "." else pl.Series(texts.name, [None] * len(texts), dtype=pl.Float64)
+    rest = texts.is_not_null() & numbers.is_null()
+    if not rest.any():
+        return numbers
+    rewritten = _rewrite(texts.filter(rest), form)
+    positions = rest.arg_true()
+    return numbers.scatter(positions, _cast(rewritten))
+
+
+def _cast(texts: pl.Series) -> pl.Series:
+    return texts.cast(pl.Float64, strict=False).fill_nan(None)
+
+
+def _rewrite(texts: pl.Series, form: NumberFormat) -> pl.Series:
+    """Other ways of writing numbers to the plain one; null where a text does not follow the format."""
+    cleaned = texts.str.replace_all("\u2212", "-", literal=True)
+    if form.unit is not None:
+        unit = re.escape(form.unit)
+        cleaned = cleaned.str.replace(rf"^([+-]?\(?)\s*{unit}\s*", "${1}").str.replace(rf"\s*{unit}(\)?)$", "${1}")
+    cleaned = cleaned.str.replace(r"^\(([^()-]*)\)$", "-${1}").str.strip_chars()
+    decimal = re.escape(form.decimal)
+    whole = r"\d+"
+    if form.thousands == " ":
+        cleaned = cleaned.str.replace_all("[\u00a0\u202f\u2009]", " ")
+    if form.thousands == "'":
+        cleaned = cleaned.str.replace_all("’", "'", literal=True)
+    if form.thousands is not None:
+        whole = rf"(?:[1-9]\d{{0,2}}(?:{re.escape(form.thousands)}\d{{3}})+|\d{{1,3}})"
+    pattern = rf"^[+-]?(?:{whole}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?$"
+    valid = cleaned.str.contains(pattern) | cleaned.str.contains(_INFINITE)
+    if form.thousands is not None:
+        cleaned = cleaned.str.replace_all(form.thousands, "", literal=True)
+    if form.decimal != ".":
+        cleaned = cleaned.str.replace_all(form.decimal, ".", literal=True)
+    return cleaned.set(~valid, None)
+
+
+def number_format(uniques: pl.Series, counts: pl.Series) -> tuple[NumberFormat, float]:
+    """The format that reads most of a column's values as numbers, and the share of values it reads.
+
+    Args:
+        uniques: distinct non-missing texts, stripped.
+        counts: how often each occurs.
+    """
+    total = float(counts.sum() or 0)
+    if total == 0:
+        return PLAIN, 0.0
+    plain = _cast(uniques).is_not_null()
+    plain_share = _share(plain, counts, total)
+    if plain_share == 1.0:
+        return PLAIN, 1.0
+    rest = uniques.filter(~plain)
+    if not rest.head(1000).str.contains(r"\d").any():
+        return PLAIN, plain_share
+    best, best_share = PLAIN, plain_share
+    for (decimal, thousands), unit in product(_SEPARATORS, dict.fromkeys((None, _unit(rest)))):
+        form = NumberFormat(decimal, thousands, unit)
+        # A thousands separator that ungrouped long numbers contradict is none.
+        fits = _rewrite(uniques, form).is_not_null()
+        share = _share(fits, counts, total)
+        if share > best_share:
+            best, best_share = form, share
+    return best, best_share
+
+
+def _share(mask: pl.Series, counts: pl.Series, total: float) -> float:
+    return float(counts.filter(mask).sum() or 0) / total
+
+
+def _unit(texts: pl.Series) -> str | None:
+    """The one currency or unit that stands around the numbers, or None where there is none or more than one."""
+    sample = texts.head(10_000)
+    found: set[str] = set()
+    for pattern in (_PREFIX, _SUFFIX):
+        found.update(
+            unit for unit in sample.str.extract(pattern).drop_nulls().unique().to_list() if unit not in ("e", "E")
+        )
+    return found.pop() if len(found) == 1 else None
+
+
+# --- dates ---------------------------------------------------------------------------------------------------------------
+
+_TIMES = (
+    "", " %H:%M:%S", " %H:%M", "T%H:%M:%S", "T%H:%M", " %H:%M:%S%.f", "T%H:%M:%S%.f", "T%H:%M:%SZ", "T%H:%M:%S%.fZ",
+    "T%H:%M:%S%z", "T%H:%M:%S%.f%z", " %H:%M:%S%z", " %H:%M:%S%.f%z", " %I:%M %p", " %I:%M:%S %p", " %I:%M%p", " %H:%M:%S UTC",
+)  # fmt: skip
+_SHAPES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"^\d{4}([-/.])\d{1,2}[-/.]\d{1,2}(?:\D|$)", ("%Y{0}%m{0}%d",)),
+    (r"^\d{1,2}([-/.])\d{1,2}[-/.]\d{4}(?:\D|$)", ("%m{0}%d{0}%Y", "%d{0}%m{0}%Y")),
+    (r"^\d{1,2}([-/.])\d{1,2}[-/.]\d{2}(?:\D|$)", ("%m{0}%d{0}%y", "%d{0}%m{0}%y")),
+    (r"^\d{1,2}([-/ .])[A-Za-z]{3,9}[-/ .]\d{4}(?:\D|$)", ("%d{0}%B{0}%Y",)),
+    (r"^\d{1,2}([-/ .])[A-Za-z]{3,9}[-/ .]\d{2}(?:\D|$)", ("%d{0}%B{0}%y",)),
+    (r"^[A-Za-z]{3,9}( )\d{1,2},? \d{4}(?:\D|$)", ("%B %d, %Y", "%B %d %Y")),
+    (r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*(,? )\d{1,2} [A-Za-z]{3,9} \d{4}", ("%a{0}%d %B %Y", "%A{0}%d %B %Y")),
+)
+_COMPACT = r"^(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])$"
+_SAMPLE = 200
+DATES_AGREE = 0.95
+"""Share of values that must follow one date format; the others become missing."""
+
+
+def parse_dates(texts: pl.Series, form: str) -> pl.Series:
+    """Stripped texts to naive Datetime in µs (UTC where a text names an offset); null where one does not follow the format."""
+    if "%z" in form:
+        return texts.str.to_datetime(form, time_unit="us", strict=False).dt.replace_time_zone(None)
+    return texts.str.strptime(pl.Datetime("us"), form, strict=False)
+
+
+@dataclass(frozen=True)
+class DateFormat:
+    """A strptime format with the share of values it reads, and the other format that reads as many, if any."""
+
+    form: str
+    share: float
+    rival: str | None = None
+
+
+def date_format(uniques: pl.Series, counts: pl.Series) -> DateFormat | None:
+    """The date format that a column follows as a whole, or None.
+
+    Day-first and month-first are told apart by the values that fit only one of them; where none does, "/" means month first
+    and "-" or "." day first, and the other reading is given as `rival`.
+    """
+    total = float(counts.sum() or 0)
+    step = max(1, len(uniques) // _SAMPLE)
+    sample = uniques.gather_every(step).head(2 * _SAMPLE)
+    best: DateFormat | None = None
+    for form in _candidates(sample):
+        if _reads(sample, form).mean() < DATES_AGREE - 0.1:  # pyright: ignore[reportOperatorIssue]
+            continue
+        found = DateFormat(form, _share(_reads(uniques, form), counts, total))
+        if best is None or found.share > best.share:
+            best = found
+        elif found.share == best.share and found.form != best.form:
+            month_first = best.form.startswith("%m") and "/" in best.form
+            best = (
+                DateFormat(best.form, best.share, found.form)
+                if month_first
+                else DateFormat(found.form, found.share, best.form)
+            )
+    return best if best is not None and best.share >= DATES_AGREE else None
+
+
+def _reads(texts: pl.Series, form: str) -> pl.Series:
+    parsed = parse_dates(texts, form)
+    return (parsed.is_not_null() & parsed.dt.year().is_between(1000, 2500)).fill_null(False)
+
+
+def _candidates(sample: pl.Series) -> Sequence[str]:
+    if sample.str.contains(_COMPACT).all():
+        return ("%Y%m%d",)
+    for shape, dates in _SHAPES:
+        separator = sample.str.extract(shape).drop_nulls()
+        if len(separator) >= (DATES_AGREE - 0.1) * len(sample):
+            mark = str(separator.mode()[0])
+            with_time = sample.str.contains(r"\d:\d\d").sum() > len(sample) // 2
+            times = _TIMES[1:] if with_time else _TIMES[:1]
+            return [date.format(mark) + time for date in dates for time in times]
+    return ()

@@ -1,0 +1,183 @@
+"""One fitted step per data column: what it learned from the training rows, and the features it makes of any rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tabapp.data.kinds import FALSE_SPELLINGS, TRUE_SPELLINGS
+from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN
+
+Float64 = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
+
+_LARGEST = 3e38
+"""float32 ends at 3.4e38; beyond it numbers become infinite, which XGBoost refuses."""
+
+_DATE_PARTS: dict[str, Callable[[pl.Series], pl.Series]] = {
+    "year": lambda dates: dates.dt.year(),
+    "month": lambda dates: dates.dt.month(),
+    "day": lambda dates: dates.dt.day(),
+    "weekday": lambda dates: dates.dt.weekday(),
+    "day of year": lambda dates: dates.dt.ordinal_day(),
+    "hour": lambda dates: dates.dt.hour(),
+    "minute": lambda dates: dates.dt.minute(),
+}
+
+
+class NumericStep(msgspec.Struct, frozen=True, tag="numeric", forbid_unknown_fields=True):
+    """A number as it is."""
+
+    column: str
+
+    def names(self) -> list[str]:
+        return [self.column]
+
+    def numbers(self, values: pl.Series) -> Float64:
+        """(rows, 1) float64, NaN where missing."""
+        numbers = values.to_numpy().astype(np.float64, copy=False)
+        return np.clip(numbers, -_LARGEST, _LARGEST)[:, None]
+
+
+class BooleanStep(msgspec.Struct, frozen=True, tag="boolean", forbid_unknown_fields=True):
+    """Yes and no as 1 and 0; the two spellings of training, and any other that is known, in any case."""
+
+    column: str
+    true: str
+    false: str
+
+    @classmethod
+    def fit(cls, column: str, levels: tuple[str, ...]) -> BooleanStep:
+        """Take the two levels of a boolean column; of spellings that are not known, the last by name is true."""
+        ordered = sorted(
+            levels,
+            key=lambda level: (level.casefold() in TRUE_SPELLINGS, level.casefold() not in FALSE_SPELLINGS, level),
+        )
+        return cls(column, ordered[-1].casefold(), ordered[0].casefold())
+
+    def names(self) -> list[str]:
+        return [self.column]
+
+    def numbers(self, values: pl.Series) -> Float64:
+        """(rows, 1) float64, NaN where missing or neither."""
+        spelled = (
+            dict.fromkeys(FALSE_SPELLINGS, 0.0) | dict.fromkeys(TRUE_SPELLINGS, 1.0) | {self.false: 0.0, self.true: 1.0}
+        )
+        numbers = values.str.to_lowercase().replace_strict(spelled, default=None, return_dtype=pl.Float64)
+        return numbers.to_numpy()[:, None]
+
+
+class DatetimeStep(msgspec.Struct, frozen=True, tag="datetime", forbid_unknown_fields=True):
+    """A date as its parts and the days since the earliest training date.
+
+    Attributes:
+        start: microseconds since 1970 of the earliest training date.
+        parts: the parts that varied in training.
+    """
+
+    column: str
+    start: int
+    parts: tuple[str, ...]
+
+    @classmethod
+    def fit(cls, column: str, values: pl.Series) -> DatetimeStep:
+        known = values.drop_nulls()
+        start = int(known.dt.epoch("us").min()) if len(known) else 0  # pyright: ignore[reportArgumentType]
+        return cls(column, start, tuple(part for part, read in _DATE_PARTS.items() if read(known).n_unique() > 1))
+
+    def names(self) -> list[str]:
+        return [f"{self.column} elapsed days", *(f"{self.column} {part}" for part in self.parts)]
+
+    def numbers(self, values: pl.Series) -> Float64:
+        """(rows, 1 + parts) float64, NaN where missing."""
+        elapsed = (values.dt.epoch("us") - self.start).cast(pl.Float64) / 86_400e6
+        parts = [elapsed, *(_DATE_PARTS[part](values).cast(pl.Float64) for part in self.parts)]
+        return np.column_stack([part.to_numpy() for part in parts])
+
+
+class TextStep(msgspec.Struct, frozen=True, tag="text", forbid_unknown_fields=True):
+    """Free text as its length in characters and in words; its meaning is in a `TextMap` beside this step.
+
+    Attributes:
+        dimensions: how many numbers the `TextMap` gives, 0 where there is none.
+    """
+
+    column: str
+    dimensions: int
+
+    def names(self) -> list[str]:
+        return [
+            f"{self.column} characters",
+            f"{self.column} words",
+            *(f"{self.column} topic {i}" for i in range(1, self.dimensions + 1)),
+        ]
+
+    def numbers(self, values: pl.Series) -> Float64:
+        """(rows, 2) float64, NaN where missing."""
+        lengths = (values.str.len_chars(), values.str.count_matches(r"\S+"))
+        return np.column_stack([length.cast(pl.Float64).to_numpy() for length in lengths])
+
+
+class CategoricalStep(msgspec.Struct, frozen=True, tag="categorical", forbid_unknown_fields=True):
+    """A category as a code.
+
+    Attributes:
+        levels: those that have a code of their own, from `FIRST_LEVEL` on, most frequent first; every other text shares
+            `UNSEEN` with those never seen, which thereby is a code that models do learn.
+        counts: how often each occurred in training.
+        frequency: also give the training count of the level as a number (1 for a level without a code).
+    """
+
+    column: str
+    levels: tuple[str, ...]
+    counts: tuple[int, ...]
+    frequency: bool
+
+    @classmethod
+    def fit(cls, column: str, values: pl.Series, max_levels: int, many: int, frequency: bool) -> CategoricalStep:
+        """Learn the levels of training rows.
+
+        Args:
+            max_levels: how many may have a code.
+            many: a column with more levels than this is of high cardinality: levels seen once have no code.
+            frequency: count levels of such a column.
+        """
+        table = values.alias("level").drop_nulls().value_counts(name="count")
+        table = table.sort(["count", "level"], descending=[True, False])
+        high = table.height > many
+        kept = (table.filter(pl.col("count") > 1) if high else table).head(max_levels)
+        return cls(column, tuple(kept["level"].to_list()), tuple(kept["count"].to_list()), frequency and high)
+
+    @property
+    def cardinality(self) -> int:
+        """Number of codes, with the two reserved ones."""
+        return FIRST_LEVEL + len(self.levels)
+
+    def codes(self, values: pl.Series) -> Int32:
+        """(rows,) int32 codes."""
+        codes = np.full(len(values), UNSEEN, dtype=np.int32)
+        if self.levels:
+            numbers = np.arange(FIRST_LEVEL, self.cardinality, dtype=np.int32)
+            found = values.replace_strict(
+                pl.Series(self.levels, dtype=pl.String), numbers, default=UNSEEN, return_dtype=pl.Int32
+            )
+            codes = found.fill_null(UNSEEN).to_numpy().astype(np.int32)
+        codes[values.is_null().to_numpy()] = MISSING
+        return codes
+
+    def names(self) -> list[str]:
+        return [f"{self.column} count"] if self.frequency else []
+
+    def numbers(self, values: pl.Series) -> Float64:
+        """(rows, 0 or 1) float64, NaN where missing."""
+        if not self.frequency:
+            return np.empty((len(values), 0))
+        by_code = np.array([1.0, np.nan, *self.counts])
+        return by_code[self.codes(values)][:, None]
+
+
+Step = NumericStep | BooleanStep | DatetimeStep | TextStep | CategoricalStep

@@ -1,0 +1,240 @@
+"""A typed frame to the arrays that a family of models wants, by one state that is fitted on training rows only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as save_arrays
+
+from tabapp.data.dialect import unique_names
+from tabapp.data.schema import Column, Schema
+from tabapp.errors import BundleError
+from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
+from tabapp.features.columns import BooleanStep, CategoricalStep, DatetimeStep, NumericStep, Step, TextStep
+from tabapp.features.quantile import QuantileMap
+from tabapp.features.text import TextMap
+from tabapp.files import write_bytes, write_json
+
+Float64 = npt.NDArray[np.float64]
+
+_JSON, _ARRAYS = "features.json", "features.safetensors"
+_MANY_LEVELS = 50
+_MAX_LEVELS_RAW = 10_000
+_MAX_LEVELS_EMBEDDED = 500
+"""Deep models have an embedding row for every level, and rare levels teach it nothing."""
+
+
+class PreparerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a `FeaturePreparer` learned, as JSON; its arrays stand beside it.
+
+    Attributes:
+        version: of this format.
+        steps: one per data column.
+        kept_numeric: which numbers, of all that the steps make, are not constant.
+        indicators: which of all the numbers get a missing indicator.
+        kept_categorical: which categorical steps give a code.
+        spec: what the columns of the tables are.
+    """
+
+    version: int = 1
+    recipe: FeatureRecipe
+    steps: tuple[Step, ...]
+    kept_numeric: tuple[int, ...]
+    indicators: tuple[int, ...]
+    kept_categorical: tuple[int, ...]
+    spec: FeatureSpec
+
+
+class FeaturePreparer:
+    """Makes `Table`s of typed frames. Booleans are 0 and 1 in "raw" tables, and two-level categories in "quantile" ones."""
+
+    def __init__(self, state: PreparerState, texts: dict[str, TextMap], quantiles: QuantileMap | None) -> None:
+        self._state = state
+        self._texts = texts
+        self._quantiles = quantiles
+
+    @property
+    def spec(self) -> FeatureSpec:
+        """What the columns of the tables are."""
+        return self._state.spec
+
+    @property
+    def recipe(self) -> FeatureRecipe:
+        """What was asked for."""
+        return self._state.recipe
+
+    @classmethod
+    def fit(cls, frame: pl.DataFrame, schema: Schema, recipe: FeatureRecipe, seed: int) -> FeaturePreparer:
+        """Learn from training rows.
+
+        Args:
+            frame: a typed frame (`typed_frame`) with training rows only. The target is not looked at.
+        """
+        steps: list[Step] = []
+        texts: dict[str, TextMap] = {}
+        for column in schema.features:
+            values = frame[column.name]
+            if column.kind == "text":
+                reduction = TextMap.fit(values, recipe.text_components, seed)
+                if reduction is not None:
+                    texts[column.name] = reduction
+                steps.append(TextStep(column.name, len(reduction.components) if reduction is not None else 0))
+            else:
+                steps.append(_fit_step(column, values, recipe))
+        numbers = _numbers(steps, texts, frame)
+        missing = np.isnan(numbers)
+        all_missing = missing.all(axis=0) if len(frame) else np.ones(numbers.shape[1], dtype=bool)
+        constant = _constant(numbers)
+        some_missing = missing.any(axis=0) & ~all_missing
+        quantiles = None
+        indicators: list[int] = []
+        if recipe.numeric == "quantile":
+            kept = np.flatnonzero(~all_missing & ~constant)
+            indicators = np.flatnonzero(some_missing).tolist()
+            if len(kept):
+                quantiles = QuantileMap.fit(numbers[:, kept], seed)
+        else:
+            kept = np.flatnonzero(~all_missing & (~constant | some_missing))
+        categorical = [
+            i for i, step in enumerate(steps)
+            if isinstance(step, CategoricalStep) and len(np.unique(step.codes(frame[step.column]))) > 1
+        ]  # fmt: skip
+        state = PreparerState(
+            recipe=recipe,
+            steps=tuple(steps),
+            kept_numeric=tuple(kept.tolist()),
+            indicators=tuple(_without_twins(indicators, missing)),
+            kept_categorical=tuple(categorical),
+            spec=FeatureSpec(numeric=(), categorical=(), cardinalities=(), sources=()),
+        )
+        return cls(msgspec.structs.replace(state, spec=_spec(state)), texts, quantiles)
+
+    def transform(self, frame: pl.DataFrame) -> Table:
+        """Make the arrays of any rows, each independently of the others.
+
+        Args:
+            frame: a typed frame with at least the schema's feature columns.
+
+        Returns:
+            A table without target and weights.
+        """
+        state = self._state
+        numbers = _numbers(state.steps, self._texts, frame)
+        kept = numbers[:, list(state.kept_numeric)]
+        if state.recipe.numeric == "quantile":
+            shown = (
+                self._quantiles.transform(kept)
+                if self._quantiles is not None
+                else np.empty((len(frame), 0), np.float32)
+            )
+            absent = np.isnan(numbers[:, list(state.indicators)]).astype(np.float32)
+            numeric = np.concatenate([shown, absent], axis=1)
+        else:
+            numeric = kept.astype(np.float32)
+        codes = np.empty((len(frame), len(state.kept_categorical)), dtype=np.int32)
+        for i, index in enumerate(state.kept_categorical):
+            step = state.steps[index]
+            assert isinstance(step, CategoricalStep)
+            codes[:, i] = step.codes(frame[step.column])
+        return Table(numeric=np.ascontiguousarray(numeric), categorical=codes)
+
+    def save(self, folder: Path) -> None:
+        """Write the state into an existing folder: JSON and safetensors, nothing that can execute."""
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        for i, step in enumerate(self._state.steps):
+            if step.column in self._texts:
+                arrays[f"text.{i}.idf"] = self._texts[step.column].idf
+                arrays[f"text.{i}.components"] = self._texts[step.column].components
+        if self._quantiles is not None:
+            arrays["quantile.quantiles"] = self._quantiles.quantiles
+            arrays["quantile.means"] = self._quantiles.means
+        write_json(folder / _JSON, msgspec.to_builtins(self._state))
+        write_bytes(
+            folder / _ARRAYS, save_arrays({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+        )
+
+    @classmethod
+    def load(cls, folder: Path) -> FeaturePreparer:
+        """Read back what `save` wrote; tables are bit-equal to those before.
+
+        Raises:
+            BundleError: the files are missing, damaged, or of a version that is not known.
+        """
+        try:
+            state = msgspec.json.decode((folder / _JSON).read_bytes(), type=PreparerState)
+            arrays = load_arrays((folder / _ARRAYS).read_bytes())
+            if state.version != 1:
+                raise BundleError(f"{folder}: the features have format {state.version}, which this version cannot read")
+            texts = {
+                step.column: TextMap(arrays[f"text.{i}.idf"], arrays[f"text.{i}.components"])
+                for i, step in enumerate(state.steps)
+                if f"text.{i}.idf" in arrays
+            }
+            quantiles = None
+            if "quantile.quantiles" in arrays:
+                quantiles = QuantileMap(arrays["quantile.quantiles"], arrays["quantile.means"])
+        except (OSError, KeyError, SafetensorError, msgspec.MsgspecError) as error:
+            raise BundleError(f"{folder}: the feature state cannot be read ({error})") from None
+        return cls(state, texts, quantiles)
+
+
+def _fit_step(column: Column, values: pl.Series, recipe: FeatureRecipe) -> Step:
+    if column.kind == "numeric":
+        return NumericStep(column.name)
+    if column.kind == "datetime":
+        return DatetimeStep.fit(column.name, values)
+    if column.kind == "boolean" and recipe.numeric == "raw" and len(column.levels) == 2:
+        return BooleanStep.fit(column.name, column.levels)
+    embedded = recipe.numeric == "quantile"
+    max_levels = _MAX_LEVELS_EMBEDDED if embedded else _MAX_LEVELS_RAW
+    return CategoricalStep.fit(column.name, values, max_levels, _MANY_LEVELS, frequency=not embedded)
+
+
+def _numbers(steps: list[Step] | tuple[Step, ...], texts: dict[str, TextMap], frame: pl.DataFrame) -> Float64:
+    """(rows, all numbers of all steps) float64, NaN where missing."""
+    blocks: list[Float64] = [np.empty((len(frame), 0))]
+    for step in steps:
+        blocks.append(step.numbers(frame[step.column]))
+        if step.column in texts:
+            blocks.append(texts[step.column].transform(frame[step.column]).astype(np.float64))
+    return np.concatenate(blocks, axis=1)
+
+
+def _constant(numbers: Float64) -> npt.NDArray[np.bool_]:
+    """Columns whose present cells all say the same."""
+    low = np.fmin.reduce(numbers, axis=0, initial=np.inf)
+    high = np.fmax.reduce(numbers, axis=0, initial=-np.inf)
+    return low >= high
+
+
+def _without_twins(indicators: list[int], missing: npt.NDArray[np.bool_]) -> list[int]:
+    """Numbers made from one column, or always missing together, need one indicator between them."""
+    seen: set[bytes] = set()
+    kept: list[int] = []
+    for index in indicators:
+        pattern = np.packbits(missing[:, index]).tobytes()
+        if pattern not in seen:
+            seen.add(pattern)
+            kept.append(index)
+    return kept
+
+
+def _spec(state: PreparerState) -> FeatureSpec:
+    made = [(name, step.column) for step in state.steps for name in step.names()]
+    numeric = [made[i] for i in state.kept_numeric]
+    numeric += [(f"{made[i][0]} missing", made[i][1]) for i in state.indicators]
+    categorical = [state.steps[i] for i in state.kept_categorical]
+    names, _ = unique_names([name for name, _ in numeric] + [step.column for step in categorical])
+    return FeatureSpec(
+        numeric=names[: len(numeric)],
+        categorical=names[len(numeric) :],
+        cardinalities=tuple(step.cardinality for step in categorical if isinstance(step, CategoricalStep)),
+        sources=(*(column for _, column in numeric), *(step.column for step in categorical)),
+    )

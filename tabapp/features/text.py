@@ -1,0 +1,77 @@
+"""Free text to a few numbers: hashed character n-grams, weighted by rarity, reduced by a truncated SVD."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from scipy.sparse import csr_matrix, diags
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.preprocessing import normalize
+
+Float32 = npt.NDArray[np.float32]
+
+N_HASHES = 2**13
+_MAX_CHARACTERS = 1_000
+"""Longer texts are cut: a 20 MB cell must not stop a run."""
+_MAX_FIT_TEXTS = 20_000
+
+
+@dataclass(frozen=True)
+class TextMap:
+    """A fitted text reduction.
+
+    Attributes:
+        idf: (N_HASHES,) float32 inverse document frequencies.
+        components: (dimensions, N_HASHES) float32 right singular vectors.
+    """
+
+    idf: Float32
+    components: Float32
+
+    @classmethod
+    def fit(cls, texts: pl.Series, n_components: int, seed: int) -> TextMap | None:
+        """Fit on the distinct texts of the training rows; None where they are too few to be reduced.
+
+        Smoothed idf and unit rows as in scikit-learn's `TfidfTransformer`, then latent semantic analysis (Deerwester et al. 1990).
+        """
+        distinct = texts.drop_nulls().unique().sort()
+        if len(distinct) > _MAX_FIT_TEXTS:
+            distinct = distinct.sample(_MAX_FIT_TEXTS, seed=seed)
+        if len(distinct) <= n_components or n_components < 1:
+            return None
+        counts = _hash(distinct)
+        document_frequency = np.bincount(counts.indices, minlength=N_HASHES)
+        idf = (np.log((1 + len(distinct)) / (1 + document_frequency)) + 1).astype(np.float32)
+        reduction = TruncatedSVD(n_components=n_components, random_state=seed)
+        reduction.fit(_weigh(counts, idf))
+        return cls(idf, np.ascontiguousarray(reduction.components_, dtype=np.float32))
+
+    def transform(self, texts: pl.Series) -> Float32:
+        """(rows,) texts to (rows, dimensions) float32; missing ones are NaN."""
+        frame = pl.DataFrame({"text": texts})
+        distinct = frame["text"].drop_nulls().unique(maintain_order=True)
+        result = np.full((len(texts), len(self.components)), np.nan, dtype=np.float32)
+        if len(distinct) == 0:
+            return result
+        reduced = np.asarray(_weigh(_hash(distinct), self.idf) @ self.components.T, dtype=np.float32)
+        rows = frame["text"].replace_strict(distinct, np.arange(len(distinct)), default=None, return_dtype=pl.Int64)
+        present = rows.is_not_null().to_numpy()
+        result[present] = reduced[rows.drop_nulls().to_numpy()]
+        return result
+
+
+def _hash(texts: pl.Series) -> csr_matrix:
+    vectorizer = HashingVectorizer(
+        analyzer="char_wb", ngram_range=(2, 4), n_features=N_HASHES, alternate_sign=False, norm=None, dtype=np.float32
+    )
+    return csr_matrix(vectorizer.transform(texts.str.slice(0, _MAX_CHARACTERS).to_list()))
+
+
+def _weigh(counts: csr_matrix, idf: Float32) -> csr_matrix:
+    scaled = counts.copy()
+    scaled.data = 1 + np.log(scaled.data)
+    return csr_matrix(normalize(scaled @ diags(idf)))
