@@ -1,0 +1,101 @@
+"""The model card of a bundle: what it is, how good, on what data, and what it must not be trusted with.
+
+Mitchell et al.: "Model Cards for Model Reporting", FAT* 2019.
+"""
+
+from __future__ import annotations
+
+from tabapp.bundle.format import Ensemble, Manifest, MetricValue
+from tabapp.data.schema import Schema
+from tabapp.metrics import METRICS
+
+_MAX_LEADERBOARD_ROWS = 15
+
+
+def model_card(manifest: Manifest, schema: Schema, ensemble: Ensemble) -> str:
+    """Markdown for people; says nothing that the manifest, schema and ensemble do not."""
+    sections = [
+        f"# {manifest.name or manifest.run}",
+        f"Predicts **{_cell(manifest.target)}** ({manifest.task}). Made by {manifest.created_by} on {manifest.created_at}, run "
+        f"`{manifest.run}`, seed {manifest.seed}.",
+        "## How good",
+        _table(["metric", "score", "95 % interval"], [_metric_row(value) for value in manifest.metrics]),
+        f"Validation: {manifest.validation}. The scores are of the ensemble on rows that it was not fitted on; the intervals are "
+        "bootstrapped over those rows.",
+        "## Data",
+        _table(["", ""], [[str(key), _cell(str(value))] for key, value in manifest.data.items()]),
+        _classes(schema),
+        _table(
+            ["column", "kind", "role", "missing", "distinct"],
+            [[_cell(c.name), c.kind, c.role, f"{c.missing:,}", f"{c.unique:,}"] for c in schema.columns],
+        ),
+        "## Models",
+        _table(
+            ["model", "trial", "weight", "fold models"],
+            [[c.model, str(c.trial), f"{c.weight:.3f}", str(len(c.folds))] for c in ensemble.candidates],
+        ),
+        "A prediction is the weighted mean of these models, each the mean of its fold models.",
+        _leaderboard(manifest),
+        "## Use",
+        f"`tabapp predict FILE.tabapp DATA.csv -o OUT.csv`; `tabapp inspect FILE.tabapp` shows the contents. Made with Python "
+        f"{manifest.python} on {manifest.platform}, "
+        + ", ".join(f"{k} {v}" for k, v in manifest.libraries.items())
+        + ".",
+        "## Limits",
+        _limits(schema, ensemble),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+
+
+def _table(header: list[str], rows: list[list[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) if rows else ""
+
+
+def _number(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, int | float) else "–"
+
+
+def _metric_row(value: MetricValue) -> list[str]:
+    title = METRICS[value.name].title if value.name in METRICS else value.name
+    return [title, _number(value.score), f"{_number(value.low)} to {_number(value.high)}"]
+
+
+def _classes(schema: Schema) -> str:
+    if not schema.classes:
+        return ""
+    listed = ", ".join(f"`{_cell(label)}`" for label in schema.classes[:50])
+    more = f" and {len(schema.classes) - 50} more" if len(schema.classes) > 50 else ""
+    return f"Classes: {listed}{more}." + (" The last is the positive one." if schema.task == "binary" else "")
+
+
+def _leaderboard(manifest: Manifest) -> str:
+    rows = [
+        [
+            str(row.get("rank", "")),
+            _cell(str(row.get("title") or row.get("model", ""))),
+            _number(row.get("score")),
+            str(row["status"]),
+        ]
+        for row in manifest.leaderboard[:_MAX_LEADERBOARD_ROWS]
+        if "status" in row
+    ]
+    return _table(["rank", "model", manifest.metric, "status"], rows)
+
+
+def _limits(schema: Schema, ensemble: Ensemble) -> str:
+    lines = [
+        "- The scores hold for rows like those it was trained on; on data that has changed they do not.",
+        "- Categories that training did not know are taken as unknown, missing cells as missing; neither is an error.",
+    ]
+    if schema.task == "regression" and ensemble.residual_quantile is not None:
+        lines.append(
+            f"- `low` and `high` are the prediction ± {ensemble.residual_quantile:.6g}, a 90 % interval on average over rows like "
+            "those of training, not for each kind of row."
+        )
+    lines.append("- It was not examined for fairness between groups of people.")
+    return "\n".join(lines)

@@ -1,0 +1,123 @@
+"""What a bundle holds, as typed records. A `.tabapp` file is a zip of data that no part of can execute.
+
+manifest.json             what the bundle is, and size and checksum of every other member
+schema.json               the columns, as `tabapp.data.schema.Schema`
+ensemble.json             candidates, weights, folds
+features/<nnn>/…          fitted feature preparation, one folder for each recipe and fold
+models/<model>-<trial>/<fold>/…   what the plugin saved
+sample.csv                a few training rows, and
+sample_output.csv         what this bundle predicts for them; both may be absent
+MODEL_CARD.md             the same for people
+
+A reader takes every format version up to its own: a new field has a default and raises the version, a field that is not known to
+the reader's version is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+FORMAT_VERSION = 1
+
+MANIFEST = "manifest.json"
+SCHEMA = "schema.json"
+ENSEMBLE = "ensemble.json"
+SAMPLE = "sample.csv"
+SAMPLE_OUTPUT = "sample_output.csv"
+CARD = "MODEL_CARD.md"
+FEATURES = "features"
+MODELS = "models"
+
+Kind = Literal["schema", "ensemble", "features", "model", "sample", "card"]
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of what bundles store: frozen, JSON in and out, unknown fields refused by name."""
+
+
+class Member(Record, frozen=True):
+    """One file of the bundle: size in bytes before compression, SHA-256 in hexadecimal."""
+
+    path: str
+    kind: Kind
+    bytes: int
+    sha256: str
+
+
+class MetricValue(Record, frozen=True):
+    """A score with its 95 % bootstrap interval, in the metric's units; None where it is not defined."""
+
+    name: str
+    score: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+class Manifest(Record, frozen=True):
+    """What a bundle is.
+
+    Attributes:
+        created_by: program and version; `created_at` is ISO 8601 in UTC.
+        run: id of the run that made it, with the `name` that the user gave.
+        metrics: the run's own metric first; scores of the ensemble on rows that it was not fitted on.
+        validation: how those rows were chosen, in words.
+        data: fingerprint of the training table.
+        leaderboard: the run's leaderboard rows.
+        libraries: versions of the packages that the models were saved by.
+    """
+
+    format_version: int
+    created_by: str
+    created_at: str
+    run: str
+    name: str
+    task: Literal["binary", "multiclass", "regression"]
+    target: str
+    classes: tuple[str, ...]
+    metric: str
+    metrics: tuple[MetricValue, ...]
+    validation: str
+    seed: int
+    data: dict[str, Any]
+    leaderboard: tuple[dict[str, Any], ...]
+    libraries: dict[str, str]
+    python: str
+    platform: str
+    members: tuple[Member, ...]
+
+
+class VersionOnly(msgspec.Struct, frozen=True):
+    """The part of a manifest that every version of the format has."""
+
+    format_version: int
+    created_by: str = "an unknown program"
+
+
+class FoldModel(Record, frozen=True):
+    """One fold's model: the folder it was saved in, and the folder of the features it wants."""
+
+    fold: int
+    model: str
+    features: str
+
+
+class Candidate(Record, frozen=True):
+    """A trial in the ensemble: plugin name, weight, hyper-parameters, and its fold models, whose predictions are averaged."""
+
+    model: str
+    trial: int
+    weight: float
+    params: dict[str, Any]
+    folds: tuple[FoldModel, ...]
+
+
+class Ensemble(Record, frozen=True):
+    """Candidates with positive weights that sum to 1.
+
+    `residual_quantile` is the half-width of the 90 % prediction interval in target units; None for classification.
+    """
+
+    candidates: tuple[Candidate, ...]
+    residual_quantile: float | None = None

@@ -1,0 +1,184 @@
+"""Answers for new rows: text in, predictions out, by the ensemble of a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tabapp.bundle.format import Candidate, Ensemble
+from tabapp.data.schema import Schema
+from tabapp.data.typed import check_columns, typed_frame
+from tabapp.errors import BundleError, UsageError
+from tabapp.features.prepare import FeaturePreparer
+from tabapp.models import registry
+from tabapp.models.contract import FittedModel
+
+INTERVAL_LEVEL = 0.90
+
+_BATCH_ROWS = 50_000
+
+Float64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What an ensemble says about rows.
+
+    Attributes:
+        values: (rows, classes) probabilities that sum to 1, or (rows,) in target units.
+        low, high: (rows,) bounds of the 90 % prediction interval; None for classification.
+        notes: sentences about the input that a user should read: columns ignored, columns filled.
+    """
+
+    values: Float64
+    low: Float64 | None = None
+    high: Float64 | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A fold's model with its share of the ensemble: the candidate's weight over its number of folds."""
+
+    share: float
+    features: str
+    model: FittedModel
+
+
+def residual_quantile(truth: Float64, prediction: Float64, weight: Float64 | None = None) -> float:
+    """Half-width of an interval that covers 90 % of new rows, from absolute errors on rows that the model was not fitted on.
+
+    Split-conformal prediction with the symmetric absolute residual: the ⌈(n+1)·0.9⌉-th smallest error.
+    Vovk, Gammerman, Shafer: "Algorithmic Learning in a Random World", 2005; Lei, G'Sell, Rinaldo, Tibshirani, Wasserman, JASA 113,
+    2018, section 2.2.
+
+    NOTE[DIFF] the residuals are out-of-fold ones, each of another fold's model, as in the jackknife+ and CV+ (Barber, Candès,
+    Ramdas, Tibshirani, Annals of Statistics 49, 2021) but pooled into one half-width, so the guarantee is approximate. With row
+    weights it is the weighted quantile.
+
+    Args:
+        truth, prediction: (rows,) in target units.
+        weight: (rows,) or None.
+    """
+    error = np.abs(np.asarray(truth, dtype=np.float64) - prediction)
+    order = np.argsort(error, kind="stable")
+    if weight is None:
+        position = int(np.ceil((len(error) + 1) * INTERVAL_LEVEL)) - 1
+    else:
+        cumulative = np.cumsum(np.asarray(weight, dtype=np.float64)[order])
+        position = int(np.searchsorted(cumulative, INTERVAL_LEVEL * cumulative[-1]))
+    return float(error[order][min(position, len(error) - 1)])
+
+
+class Predictor:
+    """An ensemble, loaded once. Thread-safe as far as its models are."""
+
+    def __init__(
+        self, schema: Schema, ensemble: Ensemble, preparers: dict[str, FeaturePreparer], models: dict[str, FittedModel]
+    ) -> None:
+        self.schema = schema
+        self.ensemble = ensemble
+        self._preparers = preparers
+        self._members = [
+            _Member(candidate.weight / len(candidate.folds), fold.features, models[fold.model])
+            for candidate in ensemble.candidates
+            for fold in candidate.folds
+        ]
+
+    def predict_frame(self, frame: pl.DataFrame, *, fill_missing_columns: bool = False) -> Prediction:
+        """Predict every row of a table, in its order.
+
+        Args:
+            frame: the table as text, as `read_table` gives it; columns in any order, further columns are ignored.
+            fill_missing_columns: take absent and mistyped feature columns as missing.
+
+        Raises:
+            DataError: feature columns are absent or mistyped; names every one.
+        """
+        notes = check_columns(frame, self.schema, fill_missing_columns)
+        used = [column.name for column in self.schema.columns if column.name in frame.columns]
+        typed = typed_frame(frame.select(used), self.schema) if used else self._rows_without_columns(frame.height)
+        n_classes = len(self.schema.classes)
+        values = np.zeros((frame.height, n_classes) if n_classes else frame.height, dtype=np.float64)
+        for start in range(0, frame.height, _BATCH_ROWS):
+            batch = typed[start : start + _BATCH_ROWS]
+            for folder, preparer in self._preparers.items():
+                table = preparer.transform(batch)
+                for member in self._members:
+                    if member.features == folder:
+                        predicted = np.asarray(member.model.predict(table), dtype=np.float64)
+                        values[start : start + _BATCH_ROWS] += member.share * predicted
+        if n_classes:
+            values = np.clip(values, 0.0, 1.0)
+            values /= values.sum(axis=1, keepdims=True)
+            return Prediction(values, notes=tuple(notes))
+        half = self.ensemble.residual_quantile
+        if half is None:
+            half = float("nan")
+        return Prediction(values, values - half, values + half, tuple(notes))
+
+    def _rows_without_columns(self, n_rows: int) -> pl.DataFrame:
+        """Rows of a table that shares no column with training; a frame without columns would forget how many there are."""
+        name = self.schema.features[0].name
+        return typed_frame(pl.DataFrame({name: pl.Series([None] * n_rows, dtype=pl.String)}), self.schema)
+
+    def to_frame(self, prediction: Prediction) -> pl.DataFrame:
+        """Predictions as columns: `prediction`, then `probability_<class>` for every class, or `low` and `high`."""
+        if self.schema.classes:
+            labels = pl.Series("prediction", self.schema.classes, dtype=pl.String)
+            chosen = prediction.values.argmax(axis=1)
+            probabilities = {
+                f"probability_{label}": prediction.values[:, code] for code, label in enumerate(self.schema.classes)
+            }
+            return pl.DataFrame({"prediction": labels.gather(chosen), **probabilities})
+        return pl.DataFrame({"prediction": prediction.values, "low": prediction.low, "high": prediction.high})
+
+
+def load_predictor(schema: Schema, ensemble: Ensemble, folder_of: Callable[[str], Path], where: str) -> Predictor:
+    """Load the models and the feature preparation of an ensemble through the registry, by plugin name only.
+
+    Args:
+        folder_of: where a bundle path of the ensemble lies on disk.
+        where: the bundle's name for error messages.
+
+    Raises:
+        BundleError: a plugin is not installed, or something does not load.
+    """
+    preparers: dict[str, FeaturePreparer] = {}
+    models: dict[str, FittedModel] = {}
+    for candidate in ensemble.candidates:
+        for fold in candidate.folds:
+            if fold.features not in preparers:
+                with _told(where, f"the features in {fold.features}"):
+                    preparers[fold.features] = FeaturePreparer.load(folder_of(fold.features))
+            models[fold.model] = _load_model(candidate, folder_of(fold.model), where)
+    return Predictor(schema, ensemble, preparers, models)
+
+
+def _load_model(candidate: Candidate, folder: Path, where: str) -> FittedModel:
+    try:
+        plugin = registry.get(candidate.model)
+        msgspec.convert(candidate.params, plugin.params_type)
+    except UsageError as error:
+        raise BundleError(f"{where}: needs a model that is not usable here: {error}") from None
+    except msgspec.ValidationError as error:
+        raise BundleError(f"{where}: was made by another version of the model {candidate.model!r} ({error}).") from None
+    with _told(where, f"the model {candidate.model} #{candidate.trial}"):
+        return plugin.load(folder)
+
+
+@contextmanager
+def _told(where: str, what: str) -> Generator[None]:
+    """Turn whatever a plugin raises while loading into one sentence."""
+    try:
+        yield
+    except Exception as error:
+        detail = (str(error).splitlines() or [type(error).__name__])[0][:160]
+        raise BundleError(f"{where}: {what} does not load ({detail}).") from error

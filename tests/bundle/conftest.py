@@ -1,0 +1,30 @@
+import pytest
+
+from tabapp.bundle.write import write_bundle
+from tests.bundle.making import make_contents, register_linear
+
+
+@pytest.fixture(autouse=True)
+def linear_plugin(monkeypatch):
+    register_linear(monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def _whole_session():
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        register_linear(monkeypatch)
+        yield
+
+
+@pytest.fixture(scope="session")
+def contents(_whole_session, tmp_path_factory):
+    return {task: make_contents(tmp_path_factory.mktemp(task), task) for task in ("binary", "multiclass", "regression")}
+
+
+@pytest.fixture(scope="session")
+def bundles(_whole_session, contents, tmp_path_factory):
+    """A bundle for each task."""
+    folder = tmp_path_factory.mktemp("bundles")
+    for task, content in contents.items():
+        write_bundle(folder / f"{task}.tabapp", content)
+    return {task: folder / f"{task}.tabapp" for task in contents}

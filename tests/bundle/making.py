@@ -1,0 +1,166 @@
+"""Small real bundles for tests: a made table, two folds, LightGBM and a linear model of the tests' own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from tabapp.bundle.format import MetricValue
+from tabapp.bundle.write import BundleContents, CandidateSource, FoldSource
+from tabapp.data.infer import infer_schema
+from tabapp.data.typed import encode_target, typed_frame
+from tabapp.features.arrays import FeatureRecipe
+from tabapp.features.prepare import FeaturePreparer
+from tabapp.models import registry
+from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Plugin
+
+N_FOLDS = 2
+COLORS = ("red", "green", "blue, dark", 'the "other"')
+
+
+class LinearParams(Params, frozen=True, kw_only=True):
+    """How strongly coefficients are drawn to zero."""
+
+    penalty: float = 1.0
+
+
+class LinearModel(FittedModel):
+    def __init__(self, coefficients):
+        self.coefficients = coefficients
+
+    def predict(self, table):
+        output = table.numeric.astype(np.float64) @ self.coefficients[:-1] + self.coefficients[-1]
+        if output.shape[1] == 1:
+            return output[:, 0].astype(np.float32)
+        exponents = np.exp(output - output.max(axis=1, keepdims=True))
+        return (exponents / exponents.sum(axis=1, keepdims=True)).astype(np.float32)
+
+    def save(self, folder):
+        (folder / "coefficients.json").write_bytes(msgspec.json.encode(self.coefficients.tolist()))
+
+
+class Linear(Plugin):
+    """Ridge regression on quantile features; for classes, on one-hot targets with a softmax."""
+
+    name = "test_linear"
+    title = "Linear of the tests"
+    family = "classic"
+    paper = ""
+    params_type = LinearParams
+
+    def features(self):
+        return FeatureRecipe(numeric="quantile")
+
+    def defaults(self, task, shape, device):
+        return LinearParams()
+
+    def search_space(self, trial, task, shape, device):
+        return LinearParams(penalty=trial.suggest_float("penalty", 0.1, 10))
+
+    def cost(self, task, shape, params, device):
+        return Cost(0.1, 1)
+
+    def fit(self, train, valid, params, context):
+        inputs = np.column_stack([train.numeric, np.ones(len(train))])
+        target = train.target[:, None] if context.task == "regression" else 4 * np.eye(context.n_classes)[train.target]
+        gram = inputs.T @ inputs + params.penalty * np.eye(inputs.shape[1])
+        return LinearModel(np.linalg.solve(gram, inputs.T @ target))
+
+    def load(self, folder):
+        return LinearModel(np.array(msgspec.json.decode((folder / "coefficients.json").read_bytes())))
+
+
+def register_linear(monkeypatch):
+    """Make the tests' own plugin known to the registry, as an installed one is."""
+    find = registry.find
+
+    def find_with_linear(name):
+        return registry.Found(name, Linear(), None) if name == Linear.name else find(name)
+
+    monkeypatch.setattr(registry, "find", find_with_linear)
+
+
+def text_table(task, n_rows=160, seed=0):
+    """Rows as text: numbers, a category, dates, missing cells; the target comes last."""
+    generator = np.random.default_rng(seed)
+    size, age = generator.normal(size=n_rows), generator.uniform(18, 90, n_rows)
+    color = generator.integers(0, len(COLORS), n_rows)
+    signal = size + 0.03 * (age - 50) + 0.5 * color + generator.normal(scale=0.3, size=n_rows)
+    if task == "regression":
+        target = [f"{value:.4f}" for value in 1000 + 100 * signal]
+    else:
+        labels = {"binary": ["no", "yes"], "multiclass": ["low", "mid", "high, very"]}[task]
+        edges = np.quantile(signal, np.linspace(0, 1, len(labels) + 1)[1:-1])
+        target = [labels[code] for code in np.searchsorted(edges, signal)]
+    cells = {
+        "size": [None if generator.random() < 0.1 else f"{value:.5f}" for value in size],
+        "age": [f"{value:.1f}" for value in age],
+        "color": [COLORS[code] for code in color],
+        "joined": [f"2024-{1 + day // 28:02d}-{1 + day % 28:02d}" for day in generator.integers(0, 336, n_rows)],
+        "outcome": target,
+    }
+    return pl.DataFrame({name: pl.Series(values, dtype=pl.String) for name, values in cells.items()})
+
+
+def fit_candidate(folder, plugin, params, frame, schema, weight, features):
+    """Fit a plugin on two folds as a run would, and save its folders."""
+    typed, target = typed_frame(frame, schema), encode_target(typed_frame(frame, schema), schema)
+    rows = np.arange(len(target))
+    folds = []
+    for fold in range(N_FOLDS):
+        training = rows % N_FOLDS != fold
+        place = features / f"{plugin.features().numeric}-{fold}"
+        if not place.exists():
+            place.mkdir(parents=True)
+            FeaturePreparer.fit(typed.filter(training), schema, plugin.features(), seed=0).save(place)
+        preparer = FeaturePreparer.load(place)
+        table = preparer.transform(typed)
+        table = type(table)(table.numeric, table.categorical, target)
+        learning, stopping = training & (rows % 5 != 0), training & (rows % 5 == 0)
+        context = FitContext(
+            task=schema.task,
+            n_classes=max(len(schema.classes), 1),
+            metric={"binary": "roc_auc", "multiclass": "log_loss", "regression": "rmse"}[schema.task],
+            features=preparer.spec,
+            seed=0,
+            device="cpu",
+            n_threads=1,
+            folder=folder,
+        )
+        model = plugin.fit(table.take(learning), table.take(stopping), params, context)
+        saved = folder / f"{plugin.name}-{fold}"
+        saved.mkdir(parents=True)
+        model.save(saved)
+        folds.append(FoldSource(fold, saved, place))
+    return CandidateSource(plugin.name, 0, msgspec.to_builtins(params), weight, folds)
+
+
+def make_contents(folder: Path, task="binary", *, lightgbm=False, sample=True) -> BundleContents:
+    """What a run would hand to `write_bundle`, with its folders below `folder`."""
+    frame = text_table(task)
+    schema = infer_schema(frame, target="outcome")
+    candidates = [fit_candidate(folder / "fits", Linear(), LinearParams(), frame, schema, 0.25, folder / "features")]
+    second = registry.get("lightgbm") if lightgbm else Linear()
+    params = second.params_type(min_data_in_leaf=5) if lightgbm else LinearParams(penalty=30.0)
+    more = fit_candidate(folder / "more", second, params, frame, schema, 0.75, folder / "features")
+    candidates.append(replace(more, trial=3))
+    metric = {"binary": "roc_auc", "multiclass": "log_loss", "regression": "rmse"}[task]
+    return BundleContents(
+        run="20260101-000000-made-0001",
+        name="made",
+        schema=schema,
+        metric=metric,
+        metrics=[MetricValue(name=metric, score=0.9, low=0.85, high=0.95)],
+        validation="2-fold",
+        leaderboard=[{"rank": 1, "model": "ensemble", "title": "Ensemble", "score": 0.9, "status": "ok"}],
+        seed=0,
+        data={"file": "made.csv", "rows": frame.height},
+        created_at="2026-01-01T00:00:00Z",
+        candidates=candidates,
+        sample=frame.head(7) if sample else None,
+        residual_quantile=55.5 if task == "regression" else None,
+    )

@@ -1,0 +1,383 @@
+"""Nothing that is not what its manifest says may reach a loader, and whatever is wrong ends as one sentence."""
+
+import hashlib
+import json
+import random
+import warnings
+import zipfile
+
+import msgspec
+import pytest
+
+from tabapp.bundle import archive as archive_module
+from tabapp.bundle.archive import is_safe_path
+from tabapp.bundle.format import FORMAT_VERSION
+from tabapp.bundle.load import load_bundle, open_bundle
+from tabapp.errors import BundleError
+
+
+def members_of(path):
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def write_zip(path, members):
+    """Write (name, content) pairs as they are, duplicates and all."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in members:
+                archive.writestr(name, content)
+    return path
+
+
+def with_manifest(members, change):
+    """The same members under a manifest that lists them truly, after `change(manifest, members)`."""
+    manifest = json.loads(members["manifest.json"])
+    members = dict(members)
+    change(manifest, members)
+    for listed in manifest["members"]:
+        content = members.get(listed["path"])
+        if content is not None:
+            listed["bytes"], listed["sha256"] = len(content), hashlib.sha256(content).hexdigest()
+    members["manifest.json"] = json.dumps(manifest).encode()
+    return members
+
+
+def refuse(path, match=None):
+    """Both doors refuse, in one sentence that names the file, before any loader is reached."""
+
+    def fail(*_, **__):
+        raise AssertionError("a loader was reached")
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("tabapp.bundle.load.load_predictor", fail)
+        with pytest.raises(BundleError) as caught:
+            open_bundle(path)
+        with pytest.raises(BundleError) as caught_again:
+            load_bundle(path)
+    assert str(caught.value) == str(caught_again.value)
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    assert str(path) in sentence
+    assert sentence.endswith(".")
+    if match:
+        assert match in sentence
+
+
+@pytest.fixture
+def members(bundles):
+    return members_of(bundles["binary"])
+
+
+@pytest.fixture
+def place(tmp_path):
+    return tmp_path / "changed.tabapp"
+
+
+def damages(content, generator):
+    """What can happen to the bytes of a member, by name."""
+    position = generator.randrange(len(content))
+    flipped = bytearray(content)
+    flipped[position] ^= 1 << generator.randrange(8)
+    return {
+        "cut in half": content[: len(content) // 2],
+        "last byte lost": content[:-1],
+        "one bit flipped": bytes(flipped),
+        "emptied": b"",
+        "doubled": content * 2,
+        "zeroed": bytes(len(content)),
+    }
+
+
+def test_untouched_copy_is_accepted(members, place):
+    contents = open_bundle(write_zip(place, members.items()))
+    assert contents.manifest.target == "outcome"
+    assert contents.schema.task == "binary"
+
+
+def test_every_member_damaged_in_every_way_is_refused(members, place):
+    generator = random.Random(0)
+    for name, content in members.items():
+        for damage, changed in damages(content, generator).items():
+            if name == "manifest.json" and damage in ("one bit flipped", "last byte lost"):
+                continue  # nothing vouches for the manifest itself, and its last byte is a newline
+            refuse(write_zip(place, {**members, name: changed}.items()), name)
+
+
+def test_every_member_removed_or_renamed_is_refused(members, place):
+    for name in members:
+        rest = {key: content for key, content in members.items() if key != name}
+        refuse(write_zip(place, rest.items()), name)
+        refuse(write_zip(place, {**rest, f"{name}.bak": members[name]}.items()), name)
+
+
+def test_member_that_is_not_listed_is_refused(members, place):
+    refuse(write_zip(place, {**members, "models/extra.json": b"{}"}.items()), "models/extra.json")
+
+
+def test_swapped_members_are_refused(members, place):
+    one, two = "models/test_linear-0/0/coefficients.json", "models/test_linear-0/1/coefficients.json"
+    refuse(write_zip(place, {**members, one: members[two], two: members[one]}.items()), one)
+
+
+NAMES = [
+    *(
+        "../escaped.txt",
+        "/absolute.txt",
+        "models/../../escaped",
+        "models//double",
+        "./here",
+        "models/.",
+        "..",
+        "C:/windows",
+    ),
+    *(
+        "back\\slash",
+        "models/",
+        "nul\0byte",
+        "new\nline",
+        "spa ce",
+        ".hidden",
+        "-rf",
+        "ümlaut",
+        "a" * 200,
+        "a/" * 300 + "a",
+    ),
+]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+def test_names_that_could_escape_are_refused_even_when_listed(members, place, name):
+    def add(manifest, members):
+        manifest["members"].append({"path": name, "kind": "model", "bytes": 0, "sha256": ""})
+        members[name] = b"x"
+
+    assert not is_safe_path(name)
+    refuse(write_zip(place, with_manifest(members, add).items()))
+
+
+def test_same_name_twice_is_refused_in_any_case(members, place):
+    refuse(write_zip(place, [*members.items(), ("schema.json", members["schema.json"])]), "schema.json")
+    refuse(write_zip(place, [*members.items(), ("SCHEMA.json", members["schema.json"])]), "is there twice")
+
+
+def test_file_where_a_folder_must_be_is_refused(members, place):
+    refuse(write_zip(place, {**members, "models": b"x"}.items()), "below a file")
+
+
+def test_member_listed_twice_is_refused(members, place):
+    def change(manifest, members):
+        manifest["members"].append(manifest["members"][0])
+
+    refuse(write_zip(place, with_manifest(members, change).items()), "twice")
+
+
+def test_symbolic_links_and_encryption_are_refused(members, place):
+    write_zip(place, [(name, content) for name, content in members.items() if name != "sample.csv"])
+    with zipfile.ZipFile(place, "a") as archive:
+        info = zipfile.ZipInfo("sample.csv")
+        info.external_attr = 0o120777 << 16
+        archive.writestr(info, "/etc/passwd")
+    refuse(place, "plain file")
+
+    data = bytearray(write_zip(place, members.items()).read_bytes())
+    at = data.rfind(b"PK\x01\x02")
+    data[at + 8] |= 1
+    place.write_bytes(data)
+    refuse(place, "encrypted")
+
+
+def test_unknown_compression_is_refused(members, place):
+    with zipfile.ZipFile(place, "w", zipfile.ZIP_LZMA) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    refuse(place, "compressed")
+
+
+def test_bombs_are_refused_by_their_declared_size(members, place, monkeypatch):
+    bomb = {**members, "models/zeros": bytes(70 * 2**20)}
+    refuse(write_zip(place, bomb.items()), "unpack")
+    monkeypatch.setattr(archive_module, "MAX_BYTES", 1000)
+    refuse(write_zip(place, members.items()), "unpack")
+
+
+def test_too_many_members_are_refused(members, place, monkeypatch):
+    monkeypatch.setattr(archive_module, "MAX_MEMBERS", 5)
+    refuse(write_zip(place, members.items()), "members")
+
+
+def test_member_that_lies_about_its_size_is_refused(members, place):
+    data = write_zip(place, members.items()).read_bytes()
+    name = b"models/test_linear-0/0/coefficients.json"
+    at = data.rfind(name) - 46
+    assert data[at : at + 4] == b"PK\x01\x02"
+    size = int.from_bytes(data[at + 24 : at + 28], "little")
+    for lie in (size - 1, size + 1, 0, 2**32 - 2):
+        place.write_bytes(data[: at + 24] + lie.to_bytes(4, "little") + data[at + 28 :])
+        refuse(place)
+
+
+GARBAGE = [
+    *(
+        b"",
+        b"null",
+        b"[]",
+        b"{",
+        b"{}",
+        b'{"format_version": "one"}',
+        b'{"format_version": 1}',
+        b"\xff\xfe",
+        b"[" * 100_000,
+    ),
+    *(b'{"format_version": 0}', b'{"format_version": -5}', b'{"format_version": 1e999}', b'"' + b"a" * 1000),
+]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
+def test_manifest_that_is_none_is_refused(members, place, garbage):
+    refuse(write_zip(place, {**members, "manifest.json": garbage}.items()), "manifest.json")
+
+
+@pytest.mark.parametrize("member", ["schema.json", "ensemble.json"])
+@pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
+def test_records_that_are_none_are_refused_though_their_checksums_are_right(members, place, member, garbage):
+    changed = with_manifest(members, lambda manifest, members: members.update({member: garbage}))
+    refuse(write_zip(place, changed.items()), member)
+
+
+def test_manifest_too_large_to_be_one_is_refused(members, place, monkeypatch):
+    monkeypatch.setattr(archive_module, "MAX_JSON_BYTES", 100)
+    refuse(write_zip(place, members.items()), "too large")
+
+
+def test_bundle_of_a_later_format_says_so(members, place):
+    manifest = {"format_version": FORMAT_VERSION + 1, "created_by": "tabapp 9.0", "members": "elsewhere"}
+    refuse(write_zip(place, {**members, "manifest.json": json.dumps(manifest)}.items()), "update tabapp")
+
+
+def test_unknown_field_is_refused_by_name(members, place):
+    changed = with_manifest(members, lambda manifest, members: manifest.update(loader="os.system"))
+    refuse(write_zip(place, changed.items()), "loader")
+
+
+def change_record(members, member, change):
+    def edit(manifest, members):
+        record = json.loads(members[member])
+        change(record)
+        members[member] = json.dumps(record).encode()
+
+    return with_manifest(members, edit)
+
+
+CONTRADICTIONS = {
+    "weights": ("ensemble.json", lambda e: e["candidates"][0].update(weight=5.0)),
+    "negative weight": ("ensemble.json", lambda e: e["candidates"][0].update(weight=-0.25)),
+    "no candidate": ("ensemble.json", lambda e: e.update(candidates=[])),
+    "no fold": ("ensemble.json", lambda e: e["candidates"][0].update(folds=[])),
+    "folder outside": ("ensemble.json", lambda e: e["candidates"][0]["folds"][0].update(model="../../etc")),
+    "folder not held": ("ensemble.json", lambda e: e["candidates"][0]["folds"][0].update(features="features/999")),
+    "another target": ("schema.json", lambda s: s.update(target="age")),
+    "another task": ("schema.json", lambda s: s.update(task="regression")),
+    "other classes": ("schema.json", lambda s: s.update(classes=["a", "b"])),
+    "column twice": ("schema.json", lambda s: s["columns"].append(s["columns"][0])),
+    "no feature": ("schema.json", lambda s: [c.update(role="ignore") for c in s["columns"] if c["role"] == "feature"]),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_bundle_that_contradicts_itself_is_refused(members, place, name):
+    member, change = CONTRADICTIONS[name]
+    write_zip(place, change_record(members, member, change).items())
+    refuse(place, "contradicts itself")
+
+
+def test_cut_file_is_refused_at_every_length(bundles, place):
+    data = bundles["binary"].read_bytes()
+    for share in range(0, 100, 4):
+        place.write_bytes(data[: len(data) * share // 100])
+        refuse(place)
+    place.write_bytes(data[:-1])
+    refuse(place)
+
+
+def test_random_damage_anywhere_never_crashes_and_never_goes_unseen(bundles, place):
+    """Zip headers have bytes that do not matter; wherever a change is accepted, all members were still verified."""
+    data, generator = bundles["binary"].read_bytes(), random.Random(1)
+    sentences = []
+    for _ in range(300):
+        changed = bytearray(data)
+        for _ in range(generator.choice([1, 1, 8])):
+            changed[generator.randrange(len(data))] = generator.randrange(256)
+        place.write_bytes(changed)
+        try:
+            open_bundle(place)
+        except BundleError as error:
+            sentences.append(str(error))
+    assert len(sentences) > 200
+    assert not [sentence for sentence in sentences if "\n" in sentence]
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"hello", b"a,b\n1,2\n", bytes(1000)], ids=range(5))
+def test_files_that_are_no_bundle(place, content):
+    place.write_bytes(content)
+    refuse(place, "not a tabapp bundle")
+
+
+def test_zip_without_manifest_missing_file_and_folder(tmp_path, place):
+    refuse(write_zip(place, [("data.csv", b"a,b\n")]), "manifest.json")
+    refuse(tmp_path / "missing.tabapp", "no bundle")
+    refuse(tmp_path, "cannot be read")
+
+
+def test_plugin_that_is_not_installed_is_named(members, place):
+    def rename(ensemble):
+        ensemble["candidates"][0]["model"] = "mystery"
+
+    write_zip(place, change_record(members, "ensemble.json", rename).items())
+    assert open_bundle(place).ensemble.candidates[0].model == "mystery"
+    with pytest.raises(BundleError, match="mystery"):
+        load_bundle(place)
+
+
+@pytest.mark.parametrize("name", ["os:system", "tabapp_plugins.mlp", "builtins.eval", "../x"])
+def test_models_are_found_by_plugin_name_only(members, place, name):
+    def rename(ensemble):
+        ensemble["candidates"][0]["model"] = name
+
+    write_zip(place, change_record(members, "ensemble.json", rename).items())
+    with pytest.raises(BundleError, match="not usable here"):
+        load_bundle(place)
+
+
+def test_hyper_parameter_that_the_plugin_does_not_know_is_refused(members, place):
+    def add(ensemble):
+        ensemble["candidates"][0]["params"]["surprise"] = 1
+
+    write_zip(place, change_record(members, "ensemble.json", add).items())
+    with pytest.raises(BundleError, match="surprise"):
+        load_bundle(place)
+
+
+@pytest.mark.parametrize("member", ["models/test_linear-0/0/coefficients.json", "features/000/features.json"])
+def test_model_that_does_not_load_is_one_sentence(members, place, member):
+    changed = with_manifest(members, lambda manifest, members: members.update({member: b"[1, 2"}))
+    write_zip(place, changed.items())
+    with pytest.raises(BundleError, match="does not load") as caught:
+        load_bundle(place)
+    assert "\n" not in str(caught.value)
+
+
+def test_model_that_predicts_otherwise_than_when_it_was_saved_is_refused(members, place):
+    name = "models/test_linear-0/0/coefficients.json"
+    scaled = [[1.5 * value for value in row] for row in msgspec.json.decode(members[name])]
+    changed = with_manifest(members, lambda manifest, members: members.update({name: msgspec.json.encode(scaled)}))
+    write_zip(place, changed.items())
+    with pytest.raises(BundleError, match="differently"):
+        load_bundle(place)
+
+
+def test_temporary_folder_is_gone_afterwards(bundles, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    load_bundle(bundles["binary"])
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,124 @@
+import numpy as np
+import polars as pl
+import pytest
+
+from tabapp.bundle import predict as predict_module
+from tabapp.bundle.load import load_bundle
+from tabapp.bundle.predict import residual_quantile
+from tabapp.errors import DataError
+from tests.bundle.making import text_table
+
+TASKS = ["binary", "multiclass", "regression"]
+
+
+@pytest.fixture(scope="module")
+def predictors(bundles):
+    return {task: load_bundle(path).predictor for task, path in bundles.items()}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_row_gets_its_own_prediction_wherever_it_stands(predictors, task):
+    frame, predictor = text_table(task, n_rows=60, seed=4), predictors[task]
+    whole = predictor.predict_frame(frame).values
+    order = np.random.default_rng(0).permutation(60)
+    np.testing.assert_allclose(predictor.predict_frame(frame[order]).values, whole[order], rtol=1e-6)
+    one_by_one = [predictor.predict_frame(frame[row]).values[0] for row in range(5)]
+    np.testing.assert_allclose(one_by_one, whole[:5], rtol=1e-6)
+    assert len(np.unique(whole.reshape(60, -1)[:, 0])) > 50
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_columns_may_be_reordered_extra_and_without_target(predictors, task):
+    frame, predictor = text_table(task, n_rows=20, seed=4), predictors[task]
+    expected = predictor.predict_frame(frame)
+    assert expected.notes == ()
+    changed = frame.drop("outcome").select(pl.lit("x").alias("surplus"), *reversed(frame.columns[:-1]))
+    found = predictor.predict_frame(changed)
+    np.testing.assert_array_equal(found.values, expected.values)
+    assert len(found.notes) == 1
+    assert "surplus" in found.notes[0]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_missing_cells_and_new_categories_are_predicted(predictors, task):
+    frame = text_table(task, n_rows=6, seed=4).drop("outcome")
+    odd = frame.with_columns(color=pl.lit("never seen"), size=pl.lit(None, dtype=pl.String))
+    empty = frame.with_columns(pl.lit(None, dtype=pl.String).alias(name) for name in frame.columns)
+    for table in (odd, empty, pl.concat([frame, empty])):
+        values = predictors[task].predict_frame(table).values
+        assert len(values) == table.height
+        assert np.isfinite(values).all()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_no_rows_give_no_rows_with_all_columns(predictors, task):
+    frame, predictor = text_table(task).head(0), predictors[task]
+    output = predictor.to_frame(predictor.predict_frame(frame))
+    assert output.height == 0
+    assert output.columns == predictor.to_frame(predictor.predict_frame(text_table(task).head(2))).columns
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_batches_do_not_show(predictors, task, monkeypatch):
+    frame = text_table(task, n_rows=50, seed=4)
+    whole = predictors[task].predict_frame(frame).values
+    monkeypatch.setattr(predict_module, "_BATCH_ROWS", 7)
+    np.testing.assert_allclose(predictors[task].predict_frame(frame).values, whole, rtol=1e-6)
+
+
+def test_absent_and_mistyped_columns_are_all_named_or_filled(predictors):
+    frame = text_table("binary", n_rows=20, seed=4).drop("color").with_columns(age=pl.lit("old"))
+    with pytest.raises(DataError) as caught:
+        predictors["binary"].predict_frame(frame)
+    assert "'color'" in str(caught.value)
+    assert "'age'" in str(caught.value)
+    prediction = predictors["binary"].predict_frame(frame, fill_missing_columns=True)
+    assert np.isfinite(prediction.values).all()
+    assert any("color" in note for note in prediction.notes)
+
+
+def test_table_that_shares_no_column_keeps_its_rows_when_filled(predictors):
+    frame = pl.DataFrame({"else": ["1", "2", "3"]})
+    for task in TASKS:
+        values = predictors[task].predict_frame(frame, fill_missing_columns=True).values
+        assert len(values) == 3
+        assert np.isfinite(values).all()
+
+
+def test_class_output_names_every_class_as_it_was_spelled(predictors):
+    predictor = predictors["multiclass"]
+    prediction = predictor.predict_frame(text_table("multiclass", n_rows=40, seed=4))
+    output = predictor.to_frame(prediction)
+    assert set(output.columns) == {"prediction", "probability_low", "probability_mid", "probability_high, very"}
+    probabilities = output.select(pl.exclude("prediction")).to_numpy()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-12)
+    chosen = [output.columns[1 + code].removeprefix("probability_") for code in probabilities.argmax(axis=1)]
+    assert output["prediction"].to_list() == chosen
+    assert len(set(chosen)) == 3
+
+
+def test_interval_of_regression_is_around_the_prediction(predictors):
+    predictor = predictors["regression"]
+    output = predictor.to_frame(predictor.predict_frame(text_table("regression", n_rows=40, seed=4)))
+    assert output.columns == ["prediction", "low", "high"]
+    np.testing.assert_allclose(output["high"] - output["prediction"], 55.5)
+    np.testing.assert_allclose(output["prediction"] - output["low"], 55.5)
+
+
+def test_residual_quantile_covers_nine_rows_in_ten_of_new_ones():
+    """Over many draws the mean coverage lies between 0.9 and 0.9 + 1/(n+1) (Lei et al. 2018, theorem 2.2)."""
+    generator = np.random.default_rng(0)
+    coverage = []
+    for _ in range(400):
+        half = residual_quantile(generator.normal(size=99), np.zeros(99))
+        coverage.append(np.mean(np.abs(generator.normal(size=200)) <= half))
+    assert 0.89 < np.mean(coverage) < 0.92
+
+
+def test_residual_quantile_takes_the_rank_above_and_counts_weights():
+    error = np.arange(1.0, 20.0)
+    assert residual_quantile(error, np.zeros(19)) == 18.0  # ⌈20 · 0.9⌉ = 18
+    assert residual_quantile(error[:3], np.zeros(3)) == 3.0
+    weight = np.zeros(19)
+    weight[4] = 1
+    assert residual_quantile(error, np.zeros(19), weight) == 5.0

@@ -1,0 +1,170 @@
+import zipfile
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import polars as pl
+import pytest
+
+from tabapp import files
+from tabapp.bundle.format import Ensemble, Manifest
+from tabapp.bundle.load import load_bundle, open_bundle
+from tabapp.bundle.write import write_bundle
+from tabapp.data.typed import typed_frame
+from tabapp.errors import BundleError
+from tabapp.features.prepare import FeaturePreparer
+from tabapp.models import registry
+from tests.bundle.making import make_contents, text_table
+
+
+def test_members_are_all_listed_and_none_can_execute(bundles):
+    with zipfile.ZipFile(bundles["binary"]) as archive:
+        names = set(archive.namelist())
+        manifest = msgspec.json.decode(archive.read("manifest.json"), type=Manifest)
+    assert names == {"manifest.json", *(member.path for member in manifest.members)}
+    assert {name for name in names if "/" not in name} == {
+        *("manifest.json", "schema.json", "ensemble.json", "sample.csv", "sample_output.csv", "MODEL_CARD.md")
+    }
+    assert not [name for name in names if name.endswith((".pkl", ".pickle", ".joblib", ".pt", ".pth", ".py"))]
+
+
+def test_features_that_candidates_share_are_stored_once(bundles):
+    ensemble = open_bundle(bundles["binary"]).ensemble
+    used = [fold.features for candidate in ensemble.candidates for fold in candidate.folds]
+    assert len(used) == 4
+    assert len(set(used)) == 2
+
+
+def test_same_contents_same_bytes(contents, tmp_path):
+    write_bundle(tmp_path / "a.tabapp", contents["binary"])
+    write_bundle(tmp_path / "b.tabapp", contents["binary"])
+    assert (tmp_path / "a.tabapp").read_bytes() == (tmp_path / "b.tabapp").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tabapp", "b.tabapp"]
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+def test_bundle_predicts_what_the_saved_models_do(bundles, contents, task):
+    """The weighted mean over candidates of the mean over folds, computed by hand from the run's folders."""
+    frame = text_table(task, n_rows=50, seed=9)
+    content = contents[task]
+    typed = typed_frame(frame, content.schema)
+    expected = 0.0
+    for candidate in content.candidates:
+        by_fold = [
+            registry.get(candidate.model).load(fold.model).predict(FeaturePreparer.load(fold.features).transform(typed))
+            for fold in candidate.folds
+        ]
+        expected = expected + candidate.weight * np.mean(np.asarray(by_fold, dtype=np.float64), axis=0)
+    found = load_bundle(bundles[task]).predictor.predict_frame(frame)
+    np.testing.assert_allclose(found.values, expected, rtol=1e-6)
+
+
+def test_sample_output_is_what_the_bundle_predicts(bundles):
+    loaded = load_bundle(bundles["regression"])
+    assert loaded.drift == 0
+    with zipfile.ZipFile(bundles["regression"]) as archive:
+        sample, stored = (pl.read_csv(archive.read(name)) for name in ("sample.csv", "sample_output.csv"))
+    assert sample.columns == text_table("regression").columns
+    assert stored.columns == ["prediction", "low", "high"]
+    np.testing.assert_allclose(stored["high"] - stored["prediction"], 55.5)
+
+
+def test_sample_may_be_left_out(contents, tmp_path):
+    write_bundle(tmp_path / "a.tabapp", replace(contents["binary"], sample=None))
+    with zipfile.ZipFile(tmp_path / "a.tabapp") as archive:
+        assert not [name for name in archive.namelist() if name.startswith("sample")]
+    assert load_bundle(tmp_path / "a.tabapp").drift is None
+
+
+def test_model_card_tells_the_essentials(bundles):
+    with zipfile.ZipFile(bundles["multiclass"]) as archive:
+        card = archive.read("MODEL_CARD.md").decode()
+    for essential in (
+        "outcome",
+        "multiclass",
+        "log loss",
+        "0.85 to 0.95",
+        "2-fold",
+        "`high, very`",
+        "joined",
+        "test_linear",
+    ):
+        assert essential in card
+
+
+def test_weights_are_scaled_and_members_without_weight_left_out(contents, tmp_path):
+    first, second = contents["binary"].candidates
+    changed = replace(contents["binary"], candidates=[replace(first, weight=3.0), replace(second, weight=0.0)])
+    write_bundle(tmp_path / "a.tabapp", changed)
+    with zipfile.ZipFile(tmp_path / "a.tabapp") as archive:
+        ensemble = msgspec.json.decode(archive.read("ensemble.json"), type=Ensemble)
+        assert not [name for name in archive.namelist() if "test_linear-3" in name]
+    assert [(candidate.model, candidate.weight) for candidate in ensemble.candidates] == [("test_linear", 1.0)]
+
+
+@pytest.mark.parametrize("broken", ["no candidate", "no fold", "empty folder", "link", "odd name"])
+def test_contents_that_cannot_be_stored_leave_nothing_behind(contents, tmp_path, broken):
+    content = contents["binary"]
+    candidate = content.candidates[0]
+    folder = tmp_path / "model"
+    folder.mkdir()
+    if broken == "no candidate":
+        candidates = []
+    elif broken == "no fold":
+        candidates = [replace(candidate, folds=[])]
+    else:
+        if broken != "empty folder":
+            source = candidate.folds[0].model / "coefficients.json"
+            (folder / "coefficients.json").write_bytes(source.read_bytes())
+        if broken == "link":
+            (folder / "other.json").symlink_to("/etc/hostname")
+        if broken == "odd name":
+            (folder / "a b.json").write_text("{}")
+        candidates = [replace(candidate, folds=[replace(candidate.folds[0], model=folder)])]
+    with pytest.raises(ValueError, match=r"model|file|member"):
+        write_bundle(tmp_path / "a.tabapp", replace(content, candidates=candidates))
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_failing_disk_leaves_the_old_bundle(contents, tmp_path, monkeypatch):
+    target = tmp_path / "a.tabapp"
+    target.write_bytes(b"old")
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    for operation in ("rename", "fsync"):
+        with monkeypatch.context() as patch:
+            patch.setattr(files.operations, operation, fail)
+            with pytest.raises(OSError, match="No space"):
+                write_bundle(target, contents["binary"])
+        assert target.read_bytes() == b"old"
+        assert [path.name for path in tmp_path.iterdir()] == ["a.tabapp"]
+
+
+def test_model_that_does_not_come_back_the_same_is_not_written(contents, tmp_path, monkeypatch):
+    """The bundle is read back before it takes its name."""
+    plugin = type(registry.get("test_linear"))
+    load, calls = plugin.load, []
+
+    def load_worse_later(self, folder):
+        model = load(self, folder)
+        calls.append(folder)
+        if len(calls) > 4:
+            model.coefficients = model.coefficients * 1.01
+        return model
+
+    monkeypatch.setattr(plugin, "load", load_worse_later)
+    with pytest.raises(BundleError, match="differently"):
+        write_bundle(tmp_path / "a.tabapp", contents["binary"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_lightgbm_round_trip(tmp_path):
+    content = make_contents(tmp_path, "binary", lightgbm=True)
+    manifest = write_bundle(tmp_path / "a.tabapp", content)
+    assert "lightgbm" in manifest.libraries
+    loaded = load_bundle(tmp_path / "a.tabapp", tolerance=1e-6)
+    prediction = loaded.predictor.predict_frame(text_table("binary", n_rows=30, seed=3))
+    np.testing.assert_allclose(prediction.values.sum(axis=1), 1)
+    assert len(np.unique(prediction.values[:, 1])) > 10
