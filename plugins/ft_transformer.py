@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, Float32, Params, Shape, Task, Trial
 from tabapp.nn.attention import ReGLU, SelfAttention
+from tabapp.nn.dropout import Dropout
 from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, training_cost
 from tabapp.nn.tokenizers import FeatureTokenizer
 from tabapp.nn.trainer import TrainingParams, inputs
@@ -59,7 +60,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.first = nn.Linear(d_token, 2 * d_hidden)
         self.activation = ReGLU()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.second = nn.Linear(d_hidden, d_token)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -79,7 +80,7 @@ class Block(nn.Module):
         self.attention = SelfAttention(d, N_HEADS, params.attention_dropout)
         self.ffn_normalization = nn.LayerNorm(d)
         self.ffn = FeedForward(d, int(d * params.ffn_factor), params.ffn_dropout)
-        self.residual_dropout = nn.Dropout(params.residual_dropout)
+        self.residual_dropout = Dropout(params.residual_dropout)
 
     def attended(self, tokens: Tensor) -> Tensor:
         """What the attention sees: the tokens, normalised except in the first block."""

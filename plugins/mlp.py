@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
+from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import FlatInput
 from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
 from tabapp.nn.trainer import TrainingParams
@@ -35,7 +36,7 @@ class MLPNetwork(nn.Module):
         self.input = FlatInput(sizes.n_numeric, sizes.cardinalities)
         d_in = (self.input.d_out, *widths)
         blocks = [
-            nn.Sequential(nn.Linear(a, b), nn.ReLU(), nn.Dropout(dropout)) for a, b in zip(d_in, widths, strict=False)
+            nn.Sequential(nn.Linear(a, b), nn.ReLU(), Dropout(dropout)) for a, b in zip(d_in, widths, strict=False)
         ]
         self.blocks = nn.Sequential(*blocks)
         self.head = nn.Linear(d_in[-1], sizes.d_out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
+from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import FlatInput
 from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
 from tabapp.nn.trainer import TrainingParams
@@ -40,9 +41,9 @@ class ResNetBlock(nn.Module):
         hidden = int(params.width * params.hidden_factor)
         self.normalization = nn.BatchNorm1d(params.width)
         self.first = nn.Linear(params.width, hidden)
-        self.hidden_dropout = nn.Dropout(params.hidden_dropout)
+        self.hidden_dropout = Dropout(params.hidden_dropout)
         self.second = nn.Linear(hidden, params.width)
-        self.residual_dropout = nn.Dropout(params.residual_dropout)
+        self.residual_dropout = Dropout(params.residual_dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         hidden = self.hidden_dropout(self.first(self.normalization(x)).relu())

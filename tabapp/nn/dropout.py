@@ -1,0 +1,36 @@
+"""Dropout (Srivastava et al. 2014) that does not cost a CPU more than the layer it follows."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Dropout(nn.Module):
+    """Zeroes each value with probability `rate` in training and scales the others up. Shape: any to itself.
+
+    NOTE[DIFF]: on a CPU the rate is rounded to a multiple of 1/256, because a random byte per value decides: torch draws a 32-bit number
+    for each, one after the other, which takes five times as long and was a quarter of a training step.
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x: Tensor) -> Tensor:
+        return dropout(x, self.rate) if self.training else x
+
+
+def dropout(x: Tensor, rate: float) -> Tensor:
+    """What `Dropout` does in training, as a function."""
+    if x.device.type != "cpu":
+        return F.dropout(x, rate)
+    n_dropped = round(rate * 256)
+    if not n_dropped:
+        return x
+    words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64)
+    # From the lowest int64, with no upper bound, is torch's way to ask for all 64 bits.
+    random_bytes = words.random_(torch.iinfo(torch.int64).min, None).view(torch.uint8)[: x.numel()].view(x.shape)
+    kept = (random_bytes >= n_dropped).to(x.dtype)
+    return x * kept.mul_(256 / (256 - n_dropped))
