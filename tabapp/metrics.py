@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.floating]
+Array = npt.NDArray[Any]
 Task = Literal["binary", "multiclass", "regression"]
 
 _EPSILON = 1e-7

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,6 +26,7 @@ INTERVAL_LEVEL = 0.90
 _BATCH_ROWS = 50_000
 
 Float64 = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.floating] | npt.NDArray[np.integer]
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class _Member:
     model: FittedModel
 
 
-def residual_quantile(truth: Float64, prediction: Float64, weight: Float64 | None = None) -> float:
+def residual_quantile(truth: npt.NDArray[Any], prediction: npt.NDArray[Any], weight: npt.NDArray[Any] | None = None) -> float:
     """Half-width of an interval that covers 90 % of new rows, from absolute errors on rows that the model was not fitted on.
 
     Split-conformal prediction with the symmetric absolute residual: the ⌈(n+1)·0.9⌉-th smallest error.
@@ -67,7 +69,7 @@ def residual_quantile(truth: Float64, prediction: Float64, weight: Float64 | Non
         truth, prediction: (rows,) in target units.
         weight: (rows,) or None.
     """
-    error = np.abs(np.asarray(truth, dtype=np.float64) - prediction)
+    error: Float64 = np.abs(np.asarray(truth, dtype=np.float64) - prediction)
     order = np.argsort(error, kind="stable")
     if weight is None:
         position = int(np.ceil((len(error) + 1) * INTERVAL_LEVEL)) - 1

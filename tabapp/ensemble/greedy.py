@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from tabapp import metrics
 from tabapp.ensemble.sampling import sample_rows
 
-Array = npt.NDArray[np.floating]
+Array = npt.NDArray[Any]
 Weights = npt.NDArray[np.float64]
 
 MAX_ROWS = 20_000

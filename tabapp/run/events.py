@@ -115,9 +115,9 @@ class Best(msgspec.Struct, frozen=True, kw_only=True):
     """The winner of a run and its score with interval."""
 
     model: str
-    score: float
-    low: float
-    high: float
+    score: float | None
+    low: float | None
+    high: float | None
 
 
 class RunStarted(Event, tag="run.started", frozen=True, kw_only=True):

@@ -1,0 +1,125 @@
+"""The command line: `tabapp DATA` is the default command, beside the sub-commands. Nothing heavy is imported at module scope."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from tabapp import __version__
+from tabapp.errors import TabappError, did_you_mean
+
+DEFAULT = "run"
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("tabapp.cli.running:run", "Open DATA in the terminal, or run it headless with --auto."),
+    "predict": ("tabapp.cli.predicting:predict", "Predict rows with a bundle."),
+    "evaluate": ("tabapp.cli.predicting:evaluate", "Score a bundle on labelled rows."),
+    "inspect": ("tabapp.cli.predicting:inspect", "Show what is in a bundle, without loading any model."),
+    "runs": ("tabapp.cli.runs:runs", "List the runs."),
+    "attach": ("tabapp.cli.running:attach", "Watch a run that is at work, or look at one that is over."),
+    "resume": ("tabapp.cli.running:resume", "Go on with a run that was stopped or killed."),
+    "export": ("tabapp.cli.runs:export", "Copy the bundle of a run to a file."),
+    "models": ("tabapp.cli.catalogue:models", "List the models, and whether each can run here."),
+    "profile": ("tabapp.cli.catalogue:profile", "Show what each column is taken for, and why."),
+    "info": ("tabapp.cli.catalogue:info", "Show versions and places, for bug reports."),
+    "completion": ("tabapp.cli.catalogue:completion", "Print the completion script of a shell."),
+}
+"""Each command's place and its line in the help, which is therefore shown without importing any of them."""
+
+EXAMPLES = """\b
+Examples:
+  tabapp data.csv                              look, then press ctrl+r
+  tabapp --auto data.csv --budget 2m           the same without a screen
+  tabapp predict model.tabapp new.csv -o out.csv
+  tabapp resume last                           after a crash or Ctrl+C"""
+
+EXIT_CODES = """\b
+Exit codes:
+  0 done · 1 no usable model · 2 usage · 3 data cannot be used · 4 budget ended before the first model
+  5 bundle cannot be trusted · 130 interrupted, the best so far is in the bundle"""
+
+
+class DefaultGroup(click.Group):
+    """A group whose commands are imported when they are called, and whose default command takes a file."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name in COMMANDS if name != DEFAULT]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        return getattr(import_module(module), attribute)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in COMMANDS and args[0] not in ("--help", "-h", "--version"):
+            args = [DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        default = self.get_command(ctx, DEFAULT)
+        if default is not None:
+            default.format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_usage("tabapp", "DATA [OPTIONS]")
+        formatter.write_usage("tabapp", "COMMAND [ARGS]…", prefix="       ")
+
+
+@click.group(
+    cls=DefaultGroup,
+    invoke_without_command=True,
+    epilog=f"{EXAMPLES}\n\n{EXIT_CODES}",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+@click.version_option(__version__, prog_name="tabapp", message="%(prog)s %(version)s")
+@click.pass_context
+def group(ctx: click.Context) -> None:
+    """AutoML in the terminal: from a table to a bundle you can trust. DATA is a .csv, .tsv, .txt (also .gz, .zst, .zip),
+    .parquet or .arrow file, or - for stdin."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def _say(message: str) -> None:
+    click.echo(f"tabapp: {message}", err=True)
+
+
+def _usage_sentence(error: click.UsageError) -> str:
+    """What click found wrong, as one sentence."""
+    if isinstance(error, click.NoSuchOption):
+        known = [name for parameter in error.ctx.command.params for name in parameter.opts] if error.ctx else []
+        hint = did_you_mean(error.option_name, known) or "; `tabapp --help` lists the options."
+        return f"There is no option {error.option_name}{hint}"
+    return " ".join(error.format_message().split())
+
+
+def run_command_line(arguments: list[str]) -> int:
+    """Run a command and return its exit code; every failure is one sentence on stderr."""
+    try:
+        result: Any = group.main(arguments, prog_name="tabapp", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.UsageError as error:
+        _say(_usage_sentence(error))
+        return 2
+    except click.ClickException as error:
+        _say(error.format_message())
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        _say("Interrupted.")
+        return 130
+    except TabappError as error:
+        _say(str(error))
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader of our output has gone, as `| head` does; Python would complain once more while closing it.
+        sys.stderr.close()
+        return 0

@@ -1,0 +1,92 @@
+"""The commands about runs that are there: `runs` and `export`."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tabapp.errors import UsageError
+from tabapp.run.folder import RunFolder, default_runs_dir, find_run, list_runs
+
+
+def describe_run(folder: RunFolder) -> dict[str, Any]:
+    """A run as `tabapp runs --json` lists it; `started` is in seconds since the epoch."""
+    state = folder.state()
+    best = state.best
+    if folder.is_running():
+        status = "running"
+    elif state.finished is not None:
+        status = state.finished.status
+    else:
+        status = "stopped"
+    return {
+        "run": folder.run,
+        "name": state.name or folder.run,
+        "status": status,
+        "data": state.data or folder.config().data,
+        "target": state.plan.target if state.plan else None,
+        "metric": state.plan.metric if state.plan else None,
+        "best": best.score if best else None,
+        "started": state.started,
+        "seconds": state.finished.seconds if state.finished else max(0.0, state.time - (state.started or state.time)),
+        "path": str(folder.path),
+    }
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="A JSON list on stdout.")
+@click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where runs are kept.")
+def runs(as_json: bool, runs_dir: Path | None) -> int:
+    """List the runs, newest first."""
+    place = runs_dir or default_runs_dir()
+    described = [describe_run(folder) for folder in list_runs(place)]
+    if as_json:
+        click.echo(json.dumps(described, ensure_ascii=False, indent=1))
+        return 0
+    if not described:
+        click.echo(f"tabapp: No runs in {place} yet; start one with `tabapp DATA`.", err=True)
+        return 0
+    from tabapp.headless.tables import print_table
+    from tabapp.run.state import format_score
+
+    print_table(
+        ["run", "status", "data", "target", "metric", "best", "started"],
+        [
+            [
+                run["run"],
+                run["status"],
+                Path(run["data"]).name,
+                run["target"] or "—",
+                run["metric"] or "—",
+                format_score(run["best"]),
+                time.strftime("%Y-%m-%d %H:%M", time.localtime(run["started"])) if run["started"] else "—",
+            ]
+            for run in described
+        ],
+    )
+    return 0
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@click.option(
+    "-o", "--out", required=True, type=click.Path(path_type=Path), metavar="FILE.tabapp", help="Where to put it."
+)
+@click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where runs are kept.")
+def export(run_id: str, out: Path, runs_dir: Path | None) -> int:
+    """Copy the bundle of a run to a file."""
+    from tabapp import files
+
+    folder = find_run(run_id, runs_dir or default_runs_dir())
+    if not folder.bundle.is_file():
+        raise UsageError(f"The run {folder.run} has no bundle yet; `tabapp resume {folder.run}` finishes it.")
+    try:
+        files.write_bytes(out, folder.bundle.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written: {error.strerror}; choose another place.") from None
+    click.echo(str(out))
+    return 0

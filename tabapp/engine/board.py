@@ -1,0 +1,199 @@
+"""The leaderboard: one row a model, at its best trial, and the ensemble above them all."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
+
+from tabapp import metrics
+from tabapp.engine.candidates import Candidate, Score, Scorer
+from tabapp.engine.plan import Plan
+from tabapp.engine.scheduler import Scheduler
+from tabapp.ensemble.greedy import cross_fitted
+from tabapp.run import events as ev
+
+MOST_ENSEMBLE_CANDIDATES = 30
+RESELECT_PAUSE = 4.0
+"""Between two selections this many times the length of the last one passes, so that selecting leaves the machine to the fits."""
+
+
+@dataclass(frozen=True)
+class Selected:
+    """An ensemble: members with positive weights that sum to 1, its cross-fitted score, and its out-of-fold prediction
+    over the rows `covered` (of the scored rows)."""
+
+    members: tuple[tuple[Candidate, float], ...]
+    score: Score
+    prediction: npt.NDArray[np.float32]
+    covered: npt.NDArray[np.bool_]
+
+    def event(self) -> ev.EnsembleChanged:
+        """What views are told of it."""
+        return ev.EnsembleChanged(
+            members=tuple(
+                ev.EnsembleMember(model=candidate.model, trial=candidate.trial, weight=round(weight, 6))
+                for candidate, weight in self.members
+            ),
+            score=self.score.value,
+            low=self.score.low,
+            high=self.score.high,
+        )
+
+
+def select_ensemble(candidates: list[Candidate], scorer: Scorer, metric: str, seed: int) -> Selected | None:
+    """Select an ensemble from the candidates that cover the most folds; None when there are none with any.
+
+    The result does not depend on the order of the candidates.
+    """
+    scored = [candidate for candidate in candidates if candidate.results]
+    if not scored:
+        return None
+    most = max(len(candidate.results) for candidate in scored)
+    folds = max((tuple(sorted(c.results)) for c in scored if len(c.results) == most), key=lambda folds: -folds[0])
+    usable = [candidate for candidate in scored if tuple(sorted(candidate.results)) == folds]
+    usable = sorted(usable, key=lambda c: (scorer.loss(c), c.key))[:MOST_ENSEMBLE_CANDIDATES]
+    predictions: list[npt.NDArray[np.float32]] = []
+    covered = scorer.out_of_fold(usable[0])[1]
+    for candidate in usable:
+        predictions.append(scorer.out_of_fold(candidate)[0][covered])
+    weight = scorer.weight
+    result = cross_fitted(
+        predictions,
+        scorer.target[covered],
+        scorer.folds[covered],
+        metric,
+        weight=None if weight is None else weight[covered],
+        seed=seed,
+    )
+    members = tuple((candidate, float(w)) for candidate, w in zip(usable, result.weights, strict=True) if w > 0)
+    return Selected(members, Score(result.score, result.low, result.high), result.prediction, covered)
+
+
+@dataclass
+class Board:
+    """Builds leaderboard rows, and keeps the ensemble up to date in the background."""
+
+    plan: Plan
+    scheduler: Scheduler
+    scorer: Scorer
+    selected: Selected | None = None
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
+    _selecting: Future[Selected | None] | None = None
+    _began: float = 0.0
+    _rest_until: float = 0.0
+    _stale: bool = False
+
+    def mark_stale(self) -> None:
+        """A candidate became complete: the ensemble is to be selected anew."""
+        self._stale = True
+
+    def refresh(self) -> Selected | None:
+        """Look after the background selection; returns a new ensemble when one is ready."""
+        now = time.monotonic()
+        if self._selecting is not None and self._selecting.done():
+            future, self._selecting = self._selecting, None
+            self._rest_until = now + RESELECT_PAUSE * (now - self._began)
+            self.selected = future.result()
+            return self.selected
+        if self._stale and self._selecting is None and now >= self._rest_until:
+            self._stale = False
+            self._began = now
+            complete = [candidate for candidate in self.scheduler.candidates.values() if candidate.is_complete]
+            if complete:
+                self._selecting = self._pool.submit(
+                    select_ensemble, complete, self.scorer, self.plan.metric, self.plan.seed
+                )
+        return None
+
+    def select_now(self) -> Selected | None:
+        """Select from everything there is, and wait for it."""
+        self._pool.shutdown(wait=True)
+        candidates = list(self.scheduler.candidates.values())
+        self.selected = select_ensemble(candidates, self.scorer, self.plan.metric, self.plan.seed)
+        return self.selected
+
+    def rows(self, activity: dict[str, str]) -> tuple[ev.LeaderboardRow, ...]:
+        """The leaderboard, best first. `activity` says what each model does right now."""
+        weights: dict[str, float] = {}
+        if self.selected is not None:
+            for candidate, weight in self.selected.members:
+                weights[candidate.model] = weights.get(candidate.model, 0.0) + weight
+        rows = [self._model_row(model.name, activity.get(model.name, ""), weights) for model in self.plan.models]
+        if self.selected is not None:
+            rows.append(self._ensemble_row(self.selected))
+        greater = metrics.METRICS[self.plan.metric].greater_is_better
+
+        def order(row: ev.LeaderboardRow) -> tuple[bool, int, float, bool, str]:
+            if row.score is None:
+                return True, 0, 0.0, False, row.model
+            return False, -row.folds, -row.score if greater else row.score, row.model != "ensemble", row.model
+
+        rows.sort(key=order)
+        ranked: list[ev.LeaderboardRow] = []
+        for rank, row in enumerate(rows, start=1):
+            ranked.append(replace(row, rank=rank if row.score is not None else 0))
+        return tuple(ranked)
+
+    def _ensemble_row(self, selected: Selected) -> ev.LeaderboardRow:
+        members = [candidate for candidate, _ in selected.members]
+        n_models = len(members)
+        return ev.LeaderboardRow(
+            rank=0,
+            model="ensemble",
+            title=f"Ensemble of {n_models}" if n_models > 1 else "Ensemble (best single)",
+            family="ensemble",
+            score=selected.score.value,
+            low=selected.score.low,
+            high=selected.score.high,
+            folds=len(members[0].results),
+            trials=len([c for c in self.scheduler.candidates.values() if c.status in ("complete", "pruned")]),
+            fit_seconds=round(sum(candidate.seconds for candidate in members), 3),
+            predict_ms_per_1k=_total([predict_ms_per_1k(candidate) for candidate in members]),
+            status="ok",
+            in_ensemble=1.0,
+        )
+
+    def _model_row(self, name: str, activity: str, weights: dict[str, float]) -> ev.LeaderboardRow:
+        planned = next(model for model in self.plan.models if model.name == name)
+        row = ev.LeaderboardRow(rank=0, model=name, title=planned.title, family=planned.family, activity=activity)
+        if planned.reason is not None:
+            return replace(row, status="skipped", reason=planned.reason)
+        candidates = self.scheduler.of_model(name)
+        row = replace(row, trials=sum(candidate.status != "active" for candidate in candidates))
+        best = self.scheduler.best_of(name)
+        failed = [candidate for candidate in candidates if candidate.status == "failed"]
+        if best is None and failed and not activity:
+            return replace(row, status="failed", reason=failed[-1].cause, trial=failed[-1].trial)
+        if best is None:
+            return replace(row, status="running" if activity else "queued")
+        score = self.scorer.score(best)
+        reasons = [] if best.is_complete else [f"{len(best.results)} of {best.n_folds} folds"]
+        reasons += [f"trial {candidate.trial} failed: {candidate.cause}" for candidate in failed[-1:]]
+        return replace(
+            row,
+            score=score.value,
+            low=score.low,
+            high=score.high,
+            folds=len(best.results),
+            trial=best.trial,
+            fit_seconds=round(best.seconds, 3),
+            predict_ms_per_1k=predict_ms_per_1k(best),
+            status="running" if activity else "ok",
+            reason="; ".join(reasons) or None,
+            in_ensemble=round(weights.get(name, 0.0), 6),
+            params=best.params,
+        )
+
+
+def predict_ms_per_1k(candidate: Candidate) -> float:
+    """Milliseconds to predict 1,000 rows with all fold models of a candidate, as measured on its held-out rows."""
+    return round(sum(1e6 * r.predict_seconds / max(1, r.n_rows) for r in candidate.results.values()), 3)
+
+
+def _total(values: list[float]) -> float:
+    return round(sum(values), 3)

@@ -1,0 +1,140 @@
+"""Candidates: a model with fixed hyper-parameters, its folds, and how well they predict rows that they have not learned from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from tabapp import metrics
+from tabapp.engine.fit import RunData
+from tabapp.engine.jobs import FitResult
+from tabapp.run.folder import RunFolder
+
+CandidateStatus = Literal["active", "complete", "pruned", "failed"]
+Float32 = npt.NDArray[np.float32]
+
+
+@dataclass
+class Candidate:
+    """One trial of one model.
+
+    Attributes:
+        results: complete fits by fold.
+        status: active while more folds are wanted.
+        cause: why it was pruned or failed.
+    """
+
+    model: str
+    trial: int
+    params: dict[str, Any]
+    n_folds: int
+    results: dict[int, FitResult] = field(default_factory=dict[int, FitResult])
+    status: CandidateStatus = "active"
+    cause: str = ""
+    retried: bool = False
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.model, self.trial
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every fold has a fit."""
+        return len(self.results) == self.n_folds
+
+    @property
+    def seconds(self) -> float:
+        """Training time of all its folds together."""
+        return sum(result.seconds for result in self.results.values())
+
+    @property
+    def missing_folds(self) -> list[int]:
+        """Folds that have no fit yet, in order."""
+        return [fold for fold in range(self.n_folds) if fold not in self.results]
+
+    def fit_name(self, fold: int) -> str:
+        """The id of one of its fits, unique in the run."""
+        return f"{self.model}-{self.trial:04d}-f{fold}"
+
+
+@dataclass(frozen=True)
+class Score:
+    """An out-of-fold score with its 95 % bootstrap interval, on the rows that the candidate's folds cover."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Scorer:
+    """Out-of-fold predictions and scores of candidates, kept as long as their folds do not change."""
+
+    def __init__(self, folder: RunFolder, data: RunData, metric: str, seed: int) -> None:
+        self._folder = folder
+        self._data = data
+        self._metric = metric
+        self._seed = seed
+        self._scored = np.flatnonzero(data.fold >= 0)
+        self._position = np.full(len(data.fold), -1)
+        self._position[self._scored] = np.arange(len(self._scored))
+        self._known: dict[tuple[str, int], tuple[int, Score]] = {}
+
+    @property
+    def target(self) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+        """Truth of the scored rows."""
+        return self._data.target[self._scored]
+
+    @property
+    def weight(self) -> Float32 | None:
+        """Weight of the scored rows."""
+        return None if self._data.weight is None else self._data.weight[self._scored]
+
+    @property
+    def folds(self) -> npt.NDArray[np.int16]:
+        """Fold of the scored rows."""
+        return self._data.fold[self._scored]
+
+    def out_of_fold(self, candidate: Candidate) -> tuple[Float32, npt.NDArray[np.bool_]]:
+        """Predictions of the scored rows, and which of them the candidate's folds cover."""
+        covered = np.zeros(len(self._scored), dtype=bool)
+        prediction: Float32 | None = None
+        for fold in sorted(candidate.results):
+            part = np.load(self._folder.fits / candidate.fit_name(fold) / "oof.npy", allow_pickle=False)
+            if prediction is None:
+                prediction = np.zeros((len(self._scored), *part.shape[1:]), dtype=np.float32)
+            rows = self._position[self._data.held_out(fold)]
+            prediction[rows] = part
+            covered[rows] = True
+        if prediction is None:
+            raise ValueError(f"{candidate.key} has no complete fold")
+        return prediction, covered
+
+    def score(self, candidate: Candidate) -> Score:
+        """The candidate's score on all rows that it covers."""
+        known = self._known.get(candidate.key)
+        if known is not None and known[0] == len(candidate.results):
+            return known[1]
+        prediction, covered = self.out_of_fold(candidate)
+        truth, weight = self.target[covered], self.weight
+        weight = None if weight is None else weight[covered]
+        value = metrics.score(self._metric, truth, prediction[covered], weight)
+        low, high = metrics.interval(self._metric, truth, prediction[covered], weight, seed=self._seed)
+        self._known[candidate.key] = len(candidate.results), Score(value, low, high)
+        return self._known[candidate.key][1]
+
+    def loss(self, candidate: Candidate) -> float:
+        """The candidate's score turned so that lower is better."""
+        value = self.score(candidate).value
+        return -value if metrics.METRICS[self._metric].greater_is_better else value
+
+
+def read_results(folder: RunFolder, candidate: Candidate) -> None:
+    """Take up the complete fits that an earlier session left for a candidate."""
+    for fold in range(candidate.n_folds):
+        path = folder.fits / candidate.fit_name(fold) / "metrics.json"
+        if path.is_file():
+            candidate.results[fold] = msgspec.json.decode(path.read_bytes(), type=FitResult)

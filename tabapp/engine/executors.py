@@ -1,0 +1,172 @@
+"""Where fits run. The engine sees only the `Executor` protocol; one machine's processes are the default implementation."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing import forkserver, get_context
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
+from typing import Protocol
+
+import msgspec
+import psutil
+
+from tabapp.engine.fit import fit_process
+from tabapp.engine.jobs import Failed, FitJob, Message, Progress, decode
+
+GRACE_SECONDS = 3.0
+MEMORY_CHECK_SECONDS = 0.5
+
+
+class Executor(Protocol):
+    """Runs fits somewhere. A fit ends with exactly one `Done` or `Failed` message, whatever happens to it."""
+
+    def submit(self, job: FitJob) -> int:
+        """Start a fit; returns its process id, or 0 where there is none to tell."""
+        ...
+
+    def poll(self) -> list[Message]:
+        """Messages since the last look, in order for each fit. Never blocks."""
+        ...
+
+    def cancel(self, fit: str) -> None:
+        """Ask a fit to end soon; it is killed when it does not within a grace period."""
+        ...
+
+    def kill(self, fit: str) -> None:
+        """End a fit now."""
+        ...
+
+    def running(self) -> list[str]:
+        """Ids of the fits that have not ended."""
+        ...
+
+    def close(self) -> None:
+        """Kill what still runs and release everything."""
+        ...
+
+
+@dataclass
+class _Fit:
+    process: ForkServerProcess
+    connection: Connection
+    kill_at: float | None = None
+    ended: bool = False
+    cause: str | None = None
+    messages: list[Message] = field(default_factory=list[Message])
+
+
+def _describe_exit(code: int | None) -> str:
+    if code is not None and code < 0:
+        with suppress(ValueError):
+            name = signal.Signals(-code).name
+            likely = " (likely out of memory)" if name in ("SIGKILL", "SIGSEGV", "SIGABRT", "SIGBUS") else ""
+            return f"its process was ended by {name}{likely}"
+    return f"its process ended with code {code} and no result"
+
+
+class LocalExecutor:
+    """Fit processes forked from a server that has the heavy libraries loaded.
+
+    Args:
+        memory_limit: bytes that all fits together may hold; the largest is killed above it.
+    """
+
+    def __init__(self, memory_limit: int) -> None:
+        self._context = get_context("forkserver")
+        self._fits: dict[str, _Fit] = {}
+        self._memory_limit = memory_limit
+        self._memory_checked = 0.0
+
+    @staticmethod
+    def warm_up() -> None:
+        """Start the server and its imports in the background."""
+        get_context("forkserver").set_forkserver_preload(["tabapp.engine.preload"])
+        forkserver.ensure_running()
+
+    def submit(self, job: FitJob) -> int:
+        ours, theirs = self._context.Pipe(duplex=True)
+        process = self._context.Process(target=fit_process, args=(msgspec.json.encode(job), theirs), name=job.fit)
+        process.start()
+        theirs.close()
+        self._fits[job.fit] = _Fit(process, ours)
+        return process.pid or 0
+
+    def poll(self) -> list[Message]:
+        now = time.monotonic()
+        self._watch_memory(now)
+        messages: list[Message] = []
+        for name, fit in list(self._fits.items()):
+            self._read(fit)
+            if fit.kill_at is not None and now > fit.kill_at:
+                self.kill(name)
+            if not fit.ended and not fit.process.is_alive():
+                self._read(fit)
+                if not fit.ended:
+                    reason = fit.cause or _describe_exit(fit.process.exitcode)
+                    died = fit.cause is None
+                    fit.messages.append(Failed(fit=name, reason=reason, stopped=fit.kill_at is not None, died=died))
+                    fit.ended = True
+            messages += fit.messages
+            fit.messages = []
+            if fit.ended:
+                self._release(name)
+        return messages
+
+    def cancel(self, fit: str) -> None:
+        running = self._fits.get(fit)
+        if running is None or running.kill_at is not None:
+            return
+        running.kill_at = time.monotonic() + GRACE_SECONDS
+        with suppress(OSError):
+            running.connection.send_bytes(b"stop")
+
+    def kill(self, fit: str) -> None:
+        running = self._fits.get(fit)
+        if running is None or running.process.pid is None:
+            return
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(running.process.pid, signal.SIGKILL)
+        running.process.kill()
+
+    def running(self) -> list[str]:
+        return list(self._fits)
+
+    def close(self) -> None:
+        for name in list(self._fits):
+            self.kill(name)
+            self._release(name)
+
+    def _read(self, fit: _Fit) -> None:
+        with suppress(EOFError, OSError):
+            while not fit.ended and fit.connection.poll():
+                message = decode(fit.connection.recv_bytes())
+                if not isinstance(message, Progress):
+                    fit.ended = True
+                fit.messages.append(message)
+
+    def _release(self, name: str) -> None:
+        fit = self._fits.pop(name)
+        fit.connection.close()
+        fit.process.join(GRACE_SECONDS)
+        if fit.process.is_alive():
+            fit.process.kill()
+            fit.process.join()
+
+    def _watch_memory(self, now: float) -> None:
+        if now - self._memory_checked < MEMORY_CHECK_SECONDS:
+            return
+        self._memory_checked = now
+        held: dict[str, int] = {}
+        for name, fit in self._fits.items():
+            with suppress(psutil.Error):
+                held[name] = psutil.Process(fit.process.pid).memory_info().rss
+        if held and sum(held.values()) > self._memory_limit:
+            largest = max(held, key=lambda name: held[name])
+            limit = self._memory_limit / 2**30
+            self._fits[largest].cause = f"out of memory: fits together may hold {limit:.1f} GiB (--memory-limit)"
+            self.kill(largest)

@@ -1,0 +1,238 @@
+"""The end of a run: the final ensemble, the importances, the bundle, the test score, and the last event."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from tabapp import files, metrics
+from tabapp.bundle.format import MetricValue
+from tabapp.bundle.load import load_bundle
+from tabapp.bundle.predict import residual_quantile
+from tabapp.bundle.write import BundleContents, CandidateSource, FoldSource, write_bundle
+from tabapp.data.read import ReadOptions, read_table
+from tabapp.data.typed import encode_target, rows_with_target, typed_frame
+from tabapp.engine.board import Selected
+from tabapp.engine.fit import RunData, features_folder
+from tabapp.engine.importances import compute_importances, importances_json
+from tabapp.engine.plan import Plan
+from tabapp.engine.prepare import read_sample
+from tabapp.errors import BundleError, DataError
+from tabapp.run import events as ev
+from tabapp.run.config import RunConfig
+from tabapp.run.folder import RunFolder
+
+if TYPE_CHECKING:
+    from tabapp.engine.conductor import Clock, Conductor
+
+EXPORT_SECONDS = 2.0
+"""Kept for writing and verifying the bundle when the clock bounds the importances."""
+EXPORT_SHARE = 0.5
+LEAST_IMPORTANCE_SECONDS = 0.5
+INTERRUPTED, NO_MODEL, NO_TIME = 130, 1, 4
+
+
+class Finish:
+    """Turns what a conductor leaves behind into a result.
+
+    Args:
+        emit: writes an event to the run.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        config: RunConfig,
+        plan: Plan,
+        data: RunData,
+        conductor: Conductor,
+        clock: Clock,
+        emit: Callable[[ev.Event], None],
+    ) -> None:
+        self._folder, self._config, self._plan, self._data = folder, config, plan, data
+        self._conductor, self._clock, self._emit = conductor, clock, emit
+
+    def run(self, *, interrupted: bool, elapsed: Callable[[], float]) -> ev.RunFinished:
+        """Do all of it; returns the last event, which is not written yet.
+
+        Args:
+            elapsed: seconds that the run has taken so far, earlier sessions included.
+        """
+        self._emit(ev.StageChanged(stage="ensembling", deadline=self._clock.wall_deadline()))
+        selected = self._conductor.board.select_now()
+        if selected is not None:
+            files.write_bytes(self._folder.path / "ensemble.json", msgspec.json.encode(selected.event()))
+            self._emit(selected.event())
+        rows = self._conductor.board.rows({})
+        self._emit(ev.LeaderboardChanged(rows=rows))
+        if selected is None:
+            return self._without_model(rows, interrupted, elapsed)
+        self._emit(ev.StageChanged(stage="explaining", deadline=self._clock.wall_deadline()))
+        importances = self._importances()
+        self._emit(ev.StageChanged(stage="exporting", deadline=self._clock.wall_deadline()))
+        bundle = self._write_bundle(selected, rows)
+        test_score = self._test_score(bundle)
+        best = next(row for row in rows if row.score is not None)
+        message = "Interrupted; the best so far is in the bundle." if interrupted else ""
+        return ev.RunFinished(
+            **self._common(elapsed),
+            status="interrupted" if interrupted else "ok",
+            bundle=str(bundle),
+            best=ev.Best(model=best.model, score=best.score, low=best.low, high=best.high),
+            test_score=test_score,
+            leaderboard=rows,
+            importances=importances.rows if importances else (),
+            agreement={"attention_vs_permutation": importances.agreement if importances else None},
+            exit_code=INTERRUPTED if interrupted else 0,
+            message=message,
+        )
+
+    def _common(self, elapsed: Callable[[], float]) -> dict[str, Any]:
+        return {
+            "run": self._folder.run,
+            "task": self._plan.task,
+            "target": self._plan.target,
+            "metric": self._plan.metric,
+            "greater_is_better": metrics.METRICS[self._plan.metric].greater_is_better,
+            "seconds": round(elapsed(), 3),
+        }
+
+    def _without_model(
+        self, rows: tuple[ev.LeaderboardRow, ...], interrupted: bool, elapsed: Callable[[], float]
+    ) -> ev.RunFinished:
+        failed = [row for row in rows if row.status == "failed"]
+        code = INTERRUPTED if interrupted else NO_MODEL if failed else NO_TIME
+        message = {
+            INTERRUPTED: "Interrupted before the first model had a score; there is no bundle.",
+            NO_TIME: "The budget ended before the first model had a score; give it more with --budget.",
+            NO_MODEL: "No model could be trained: "
+            + "; ".join(f"{row.title}: {row.reason}" for row in failed)
+            + f" ({self._folder.events} holds the details).",
+        }[code]
+        return ev.RunFinished(
+            **self._common(elapsed),
+            status="interrupted" if interrupted else "failed",
+            bundle=None,
+            best=None,
+            test_score=None,
+            leaderboard=rows,
+            importances=(),
+            agreement={"attention_vs_permutation": None},
+            exit_code=code,
+            message=message,
+        )
+
+    def _importances(self) -> ev.ImportancesReady | None:
+        """Importances within the time that is left; a model that cannot be explained costs them, not the run."""
+        deadline = None
+        if self._clock.end is not None:
+            left = self._clock.left()
+            spare = max(LEAST_IMPORTANCE_SECONDS, left - max(EXPORT_SECONDS, EXPORT_SHARE * left))
+            deadline = time.monotonic() + spare
+        try:
+            importances = compute_importances(self._folder, self._data, self._plan, self._conductor.scheduler, deadline)
+        except Exception as error:
+            self._emit(ev.Log(level="warning", message=f"No importances: {type(error).__name__}: {error}"))
+            return None
+        if importances is not None:
+            files.write_bytes(self._folder.path / "importances.json", importances_json(importances))
+            self._emit(importances)
+        return importances
+
+    def _write_bundle(self, selected: Selected, rows: tuple[ev.LeaderboardRow, ...]) -> Path:
+        data, plan = self._data, self._plan
+        scorer = self._conductor.scorer
+        truth = scorer.target[selected.covered]
+        weight = None if scorer.weight is None else scorer.weight[selected.covered]
+        contents = BundleContents(
+            run=self._folder.run,
+            name=self._config.name or "",
+            schema=data.schema,
+            metric=plan.metric,
+            metrics=self._all_metrics(truth, selected.prediction, weight),
+            validation=plan.validation,
+            leaderboard=[msgspec.to_builtins(row) for row in rows],
+            seed=plan.seed,
+            data=files.read_json(self._folder.data / "fingerprint.json"),
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            candidates=[
+                CandidateSource(
+                    model=candidate.model,
+                    trial=candidate.trial,
+                    params=candidate.params,
+                    weight=share,
+                    folds=[
+                        FoldSource(
+                            fold=fold,
+                            model=self._folder.fits / candidate.fit_name(fold) / "model",
+                            features=features_folder(self._folder, result.recipe, fold) / "state",
+                        )
+                        for fold, result in sorted(candidate.results.items())
+                    ],
+                )
+                for candidate, share in selected.members
+            ],
+            sample=read_sample(self._folder),
+            residual_quantile=residual_quantile(truth, selected.prediction, weight)
+            if plan.task == "regression"
+            else None,
+        )
+        write_bundle(self._folder.bundle, contents)
+        if self._config.out is None:
+            return self._folder.bundle
+        out = Path(self._config.out)
+        try:
+            files.write_bytes(out, self._folder.bundle.read_bytes())
+        except OSError as error:
+            message = f"{out} cannot be written ({error.strerror}); the bundle stays at {self._folder.bundle}."
+            self._emit(ev.Log(level="warning", message=message))
+            return self._folder.bundle
+        return out
+
+    def _all_metrics(
+        self,
+        truth: npt.NDArray[Any],
+        prediction: npt.NDArray[np.float32],
+        weight: npt.NDArray[np.float32] | None,
+    ) -> list[MetricValue]:
+        """Every metric of the task for the ensemble's out-of-fold predictions, the run's own first."""
+        names = [self._plan.metric] + [
+            name
+            for name, metric in metrics.METRICS.items()
+            if self._plan.task in metric.tasks and name != self._plan.metric
+        ]
+        values: list[MetricValue] = []
+        for name in names:
+            score = metrics.score(name, truth, prediction, weight)
+            low, high = metrics.interval(name, truth, prediction, weight, seed=self._plan.seed)
+            defined = [None if np.isnan(value) else float(value) for value in (score, low, high)]
+            values.append(MetricValue(name=name, score=defined[0], low=defined[1], high=defined[2]))
+        return values
+
+    def _test_score(self, bundle: Path) -> float | None:
+        """The bundle's score on the rows of `--test`, as a user of the bundle would get it."""
+        if self._config.test is None:
+            return None
+        try:
+            options = ReadOptions(
+                delimiter=self._config.delimiter,
+                encoding=self._config.encoding,
+                decimal=self._config.decimal,
+                null=self._config.null,
+            )
+            frame = read_table(Path(self._config.test), options).frame
+            frame = frame.filter(rows_with_target(frame, self._data.schema))
+            truth = encode_target(typed_frame(frame, self._data.schema), self._data.schema)
+            prediction = load_bundle(bundle).predictor.predict_frame(frame).values
+        except (DataError, BundleError) as error:
+            self._emit(ev.Log(level="warning", message=f"No test score: {error}"))
+            return None
+        score = metrics.score(self._plan.metric, truth, prediction)
+        return None if np.isnan(score) else score

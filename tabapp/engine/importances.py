@@ -1,0 +1,89 @@
+"""The importances of a run: permutation of the best single model beside the attention of a model that has any."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from tabapp.engine.candidates import Candidate
+from tabapp.engine.fit import RunData, prepared_table
+from tabapp.engine.plan import Plan
+from tabapp.engine.scheduler import Scheduler
+from tabapp.explain.agreement import agreement, combine
+from tabapp.explain.attention import mean_attention
+from tabapp.explain.fold_model import FoldModel
+from tabapp.explain.permutation import permutation_importance
+from tabapp.models import registry
+from tabapp.run import events as ev
+from tabapp.run.folder import RunFolder
+
+N_REPEATS = 5
+MOST_ROWS = 2_000
+HAS_ATTENTION = "attention"
+"""The tag of models whose `attention` answers."""
+
+
+def fold_models(folder: RunFolder, data: RunData, candidate: Candidate, seed: int) -> list[FoldModel]:
+    """A candidate's fold models, each with the rows that it has not seen."""
+    plugin = registry.get(candidate.model)
+    models: list[FoldModel] = []
+    for fold, result in sorted(candidate.results.items()):
+        table, spec = prepared_table(folder, data, result.recipe, fold, seed)
+        model = plugin.load(folder.fits / candidate.fit_name(fold) / "model")
+        models.append(FoldModel(model, table.take(data.held_out(fold)), spec))
+    return models
+
+
+def compute_importances(
+    folder: RunFolder, data: RunData, plan: Plan, scheduler: Scheduler, deadline: float | None
+) -> ev.ImportancesReady | None:
+    """Importances of the run's columns, or None when no model has a fold.
+
+    Args:
+        deadline: `time.monotonic()` after which no further shuffle starts.
+    """
+    best = [c for c in (scheduler.best_of(name) for name in scheduler.models) if c is not None]
+    if not best:
+        return None
+    loss = scheduler.loss_of
+    winner = min(best, key=lambda candidate: (-len(candidate.results), loss(candidate)))
+    columns = [column.name for column in data.schema.features]
+    permutation = permutation_importance(
+        fold_models(folder, data, winner, plan.seed),
+        plan.metric,
+        columns,
+        seed=plan.seed,
+        n_repeats=N_REPEATS,
+        n_jobs=plan.workers * plan.n_threads,
+        max_rows=MOST_ROWS,
+        deadline=deadline,
+    )
+    attentive = [candidate for candidate in best if HAS_ATTENTION in registry.get(candidate.model).tags]
+    looking = min(attentive, key=lambda candidate: (-len(candidate.results), loss(candidate)), default=None)
+    attention = None
+    if looking is not None:
+        models = fold_models(folder, data, looking, plan.seed)
+        attention = mean_attention(models, columns, seed=plan.seed, max_rows=MOST_ROWS)
+    rows = combine(permutation, attention)
+    rho = agreement(rows)
+    return ev.ImportancesReady(
+        rows=tuple(
+            ev.ImportanceRow(
+                feature=row.feature,
+                attention=row.attention,
+                permutation=row.permutation,
+                low=row.low,
+                high=row.high,
+            )
+            for row in rows
+        ),
+        model=winner.model,
+        attention_model=looking.model if looking is not None and attention is not None else None,
+        n_rows=permutation.n_rows,
+        agreement=None if rho is None or np.isnan(rho) else rho,
+    )
+
+
+def importances_json(importances: ev.ImportancesReady) -> bytes:
+    """The importances as JSON for the run folder."""
+    return msgspec.json.format(msgspec.json.encode(importances), indent=1)

@@ -1,0 +1,100 @@
+"""What the engine and its fit processes say to each other: a job in, small messages out. Nothing large goes through a pipe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tabapp.features.arrays import FeatureRecipe
+from tabapp.metrics import Task
+
+
+class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One fit: a candidate's hyper-parameters on one fold.
+
+    Attributes:
+        fit: its id, and the name of its folder.
+        run: path of the run folder.
+        fold: the fold that is scored; all other rows may be learned from.
+        soft_deadline: `time.monotonic()` (one clock for all processes of a machine) at which the fit returns its best.
+    """
+
+    fit: str
+    run: str
+    model: str
+    trial: int
+    fold: int
+    params: dict[str, Any]
+    recipe: FeatureRecipe
+    task: Task
+    n_classes: int
+    metric: str
+    seed: int
+    device: str
+    n_threads: int
+    soft_deadline: float | None
+
+
+class FitResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a complete fit leaves in its `metrics.json`.
+
+    `score` is on the held-out rows of its fold; seconds are wall time of training and of predicting `n_rows` rows.
+    """
+
+    fit: str
+    model: str
+    trial: int
+    fold: int
+    score: float
+    seconds: float
+    predict_seconds: float
+    n_rows: int
+    recipe: FeatureRecipe
+    summary: dict[str, Any]
+
+
+class Progress(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """A score on the early-stopping rows."""
+
+    fit: str
+    step: int
+    value: float
+
+
+class Done(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """The fit's folder is complete."""
+
+    fit: str
+    result: FitResult
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """The fit ended without a model: `stopped` when the engine had asked for its end, `died` when its process was ended from
+    outside."""
+
+    fit: str
+    reason: str
+    detail: str = ""
+    stopped: bool = False
+    died: bool = False
+
+
+Message = Progress | Done | Failed
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Message)
+
+
+def encode(message: Message) -> bytes:
+    """A message as JSON: pipes between our processes carry no pickle either."""
+    return _encoder.encode(message)
+
+
+def decode(data: bytes) -> Message:
+    """Read a message.
+
+    Raises:
+        msgspec.DecodeError: the bytes are not one.
+    """
+    return _decoder.decode(data)

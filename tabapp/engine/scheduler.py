@@ -1,0 +1,206 @@
+"""What to fit next. Pure decisions over candidates, measured seconds and the time that is left.
+
+The order: every model's defaults on fold 0, cheap ones first, so that the board fills at once; then the other folds and new trials,
+where a better-ranked model gets a larger share of the time. A tuning trial that starts clearly behind its model's best on fold 0
+gets no further folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tabapp import metrics
+from tabapp.engine.candidates import Candidate
+
+RACING_SPREADS = 0.25
+FAILURES_TO_GIVE_UP = 2
+CAP_SHARE = 0.25
+"""No fit may take more than this share of the fitting time, so that one slow model cannot starve the others."""
+
+
+@dataclass
+class ModelRecord:
+    """What the scheduler knows of a model: its prior cost of one fit in seconds, what it has spent, how it failed."""
+
+    name: str
+    prior_seconds: float
+    spent: float = 0.0
+    failures: int = 0
+    stopped: bool = False
+
+
+@dataclass(frozen=True)
+class Work:
+    """One fit to start."""
+
+    candidate: Candidate
+    fold: int
+
+
+class Scheduler:
+    """Chooses the next fit.
+
+    Args:
+        models: those that compete, with their prior costs.
+        workers: fits at a time.
+        trials: most trials a model, None for no bound.
+        tune: whether to go on after the defaults.
+        race: whether trials that start behind are given up after fold 0.
+        new_trial: asks the tuner of a model for a new candidate.
+        loss: a candidate's out-of-fold loss, lower is better.
+    """
+
+    def __init__(
+        self,
+        models: Iterable[ModelRecord],
+        *,
+        metric: str,
+        workers: int,
+        trials: int | None,
+        tune: bool,
+        race: bool,
+        new_trial: Callable[[str], Candidate],
+        loss: Callable[[Candidate], float],
+    ) -> None:
+        self.models = {model.name: model for model in models}
+        self._metric = metric
+        self._workers = workers
+        self._trials = trials
+        self._tune = tune
+        self._race = race
+        self._new_trial = new_trial
+        self._loss = loss
+        self.candidates: dict[tuple[str, int], Candidate] = {}
+
+    def of_model(self, name: str) -> list[Candidate]:
+        """A model's candidates, oldest first."""
+        return [candidate for candidate in self.candidates.values() if candidate.model == name]
+
+    def best_of(self, name: str) -> Candidate | None:
+        """A model's best candidate: most folds first, then the score; None before it has any."""
+        scored = [candidate for candidate in self.of_model(name) if candidate.results]
+        return min(scored, key=lambda c: (-len(c.results), self._loss(c)), default=None)
+
+    def loss_of(self, candidate: Candidate) -> float:
+        """A candidate's out-of-fold loss, lower is better."""
+        return self._loss(candidate)
+
+    def add(self, candidate: Candidate) -> Candidate:
+        """Take a candidate into account."""
+        self.candidates[candidate.key] = candidate
+        return candidate
+
+    def is_out(self, name: str) -> bool:
+        """Whether a model gets no more fits: stopped by the user, or it fails and never worked."""
+        record = self.models[name]
+        never_worked = not any(candidate.results for candidate in self.of_model(name))
+        return record.stopped or (never_worked and record.failures >= FAILURES_TO_GIVE_UP)
+
+    def expected_seconds(self, name: str) -> float:
+        """Seconds that one more fit of a model is expected to take, from what was measured or its prior."""
+        measured = [result.seconds for candidate in self.of_model(name) for result in candidate.results.values()]
+        return float(np.mean(measured[-10:])) if measured else self.models[name].prior_seconds
+
+    def next_work(self, running: set[tuple[str, int, int]], seconds_left: float) -> Work | None:
+        """The next fit to start, or None when there is nothing that the time allows.
+
+        Args:
+            running: (model, trial, fold) of the fits at work.
+            seconds_left: until fitting must be over; infinite without a clock.
+        """
+        if seconds_left <= 0:
+            return None
+        return self._first_fold(running) or self._next_share(running, seconds_left)
+
+    def _first_fold(self, running: set[tuple[str, int, int]]) -> Work | None:
+        for record in sorted(self.models.values(), key=lambda record: (record.prior_seconds, record.name)):
+            if self.is_out(record.name):
+                continue
+            candidates = self.of_model(record.name)
+            if any(candidate.results for candidate in candidates):
+                continue
+            active = [candidate for candidate in candidates if candidate.status == "active"]
+            if not active and not self._has_trials_left(candidates):
+                continue
+            candidate = active[0] if active else self.add(self._new_trial(record.name))
+            if (*candidate.key, 0) not in running:
+                return Work(candidate, 0)
+        return None
+
+    def _next_share(self, running: set[tuple[str, int, int]], seconds_left: float) -> Work | None:
+        """The fit whose model is furthest below its share of the time: half as much for the second rank as for the first, a third
+        for the third, and so on. What the fit is expected to take counts as spent, so that cheap ones come before dear ones."""
+        options: list[tuple[float, str, Candidate | None, int]] = []
+        for rank, name in enumerate(self._ranked(), start=1):
+            option = self._option_of(name, running, seconds_left)
+            if option is not None:
+                at_work = sum(key[0] == name for key in running)
+                expected = self.expected_seconds(name)
+                share = (self.models[name].spent + (1 + at_work) * expected) * rank
+                options.append((share, name, *option))
+        if not options:
+            return None
+        _, name, candidate, fold = min(options, key=lambda option: option[:2])
+        return Work(candidate or self.add(self._new_trial(name)), fold)
+
+    def _option_of(
+        self, name: str, running: set[tuple[str, int, int]], seconds_left: float
+    ) -> tuple[Candidate | None, int] | None:
+        """What a model would fit next: a fold that its trial misses, or fold 0 of a new trial (None as candidate); None when all
+        of it is at work, or the trial could not be completed in the time that is left."""
+        each = self.expected_seconds(name)
+        candidates = self.of_model(name)
+        active = [candidate for candidate in candidates if candidate.status == "active"]
+        if active:
+            candidate = active[0]
+            open_folds = [fold for fold in candidate.missing_folds if (*candidate.key, fold) not in running]
+            rounds = -(-len(open_folds) // self._workers)
+            if not open_folds or not candidate.results or rounds * each > seconds_left:
+                return None
+            return candidate, open_folds[0]
+        rounds = -(-candidates[0].n_folds // self._workers)
+        if not self._tune or not self._has_trials_left(candidates) or rounds * each > seconds_left:
+            return None
+        return None, 0
+
+    def _ranked(self) -> list[str]:
+        """Models that may get time, best first, compared on the folds that the best trial of every one of them has."""
+        best = {name: self.best_of(name) for name in self.models if not self.is_out(name)}
+        scored = {name: candidate for name, candidate in best.items() if candidate is not None}
+        if not scored:
+            return []
+        covered = [set(candidate.results) for candidate in scored.values()]
+        common = covered[0].intersection(*covered[1:])
+        sign = -1.0 if metrics.METRICS[self._metric].greater_is_better else 1.0
+
+        def loss(name: str) -> float:
+            results = scored[name].results
+            return sign * float(np.mean([results[fold].score for fold in common or results]))
+
+        return sorted(scored, key=lambda name: (loss(name), name))
+
+    def _has_trials_left(self, candidates: list[Candidate]) -> bool:
+        return self._trials is None or len(candidates) < self._trials
+
+    def is_behind(self, candidate: Candidate) -> str | None:
+        """Why a tuning trial gets no further folds after its first, or None when it goes on.
+
+        It is behind when its first fold is worse than the same fold of its model's best complete candidate by more than a
+        quarter of the spread that the best one shows between folds.
+        """
+        if not self._race or candidate.trial == 0 or len(candidate.results) != 1 or candidate.n_folds == 1:
+            return None
+        rivals = [c for c in self.of_model(candidate.model) if c.is_complete and c is not candidate]
+        if not rivals:
+            return None
+        best = min(rivals, key=self._loss)
+        fold, result = next(iter(candidate.results.items()))
+        spread = float(np.std([other.score for other in best.results.values()]))
+        greater = metrics.METRICS[self._metric].greater_is_better
+        behind = best.results[fold].score - result.score if greater else result.score - best.results[fold].score
+        if behind <= RACING_SPREADS * spread:
+            return None
+        return f"fold {fold + 1}: {result.score:.5g} is behind {best.results[fold].score:.5g} of trial {best.trial}"

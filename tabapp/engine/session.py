@@ -1,0 +1,231 @@
+"""One session of the engine over a run: prepare or take up, wait for the start, conduct, finish. Errors end as events."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from typing import Any
+
+import msgspec
+
+from tabapp import __version__, files
+from tabapp.data.read import Reading
+from tabapp.data.schema import Schema
+from tabapp.engine.conductor import Clock, Conductor
+from tabapp.engine.executors import LocalExecutor
+from tabapp.engine.finish import Finish
+from tabapp.engine.fit import RunData
+from tabapp.engine.plan import Plan, approximate_shape, make_plan, plan_event, schema_event
+from tabapp.engine.prepare import infer, lay_down, read_data, reading_event
+from tabapp.errors import TabappError
+from tabapp.run import events as ev
+from tabapp.run.config import RunConfig
+from tabapp.run.folder import CommandReader, EventLog, EventReader, RunFolder
+
+WAIT_SECONDS = 0.05
+INTERRUPTED_EXIT_CODE = 130
+
+
+class Aborted(Exception):
+    """The user wants no result."""
+
+
+class Session:
+    """The engine's work on one run folder, which this process holds.
+
+    Args:
+        folder: the run.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._commands = CommandReader(folder.commands)
+        self._interrupted = False
+        self._started = time.monotonic()
+        LocalExecutor.warm_up()
+        history = EventReader(folder.events).read_new()
+        self._used = seconds_used(history)
+        self._resumed = any(isinstance(event, ev.RunStarted) for event in history)
+        self._log = EventLog(folder.events)
+
+    def interrupt(self) -> None:
+        """Finish with the best so far, as soon as possible. Safe in a signal handler."""
+        self._interrupted = True
+
+    def emit(self, event: ev.Event) -> None:
+        """Write an event to the run."""
+        self._log.append(event)
+
+    def run(self) -> int:
+        """Do the run; returns its exit code. The last event is always `run.finished`."""
+        try:
+            config = self._folder.config()
+            files.sweep(self._folder.path)
+            self.emit(
+                ev.RunStarted(
+                    run=self._folder.run,
+                    name=config.name or self._folder.run,
+                    data=config.data,
+                    pid=os.getpid(),
+                    seed=config.seed,
+                    budget=config.budget_seconds,
+                    version=__version__,
+                    resumed=self._resumed,
+                )
+            )
+            finished = self._conduct(config)
+        except Aborted:
+            finished = self._failure("The run was aborted; nothing was exported.", INTERRUPTED_EXIT_CODE, "interrupted")
+        except TabappError as error:
+            finished = self._failure(str(error), error.exit_code)
+        except OSError as error:
+            traceback.print_exc()
+            finished = self._failure(
+                f"The run folder cannot be used: {error}; `tabapp resume` goes on once that is mended.", 1
+            )
+        except Exception as error:
+            traceback.print_exc()
+            finished = self._failure(
+                f"The engine failed with {type(error).__name__}: {error}; {self._folder.log} holds the traceback.", 1
+            )
+        self.emit(finished)
+        self._log.close()
+        return finished.exit_code
+
+    def _conduct(self, config: RunConfig) -> ev.RunFinished:
+        plan, schema, waited = self._prepared(config)
+        from tabapp.engine.tuning import open_storage
+
+        shape = approximate_shape(schema, plan.n_classes)
+        # Time spent reading belongs to the budget of a run that starts at once; time that a person took to look does not.
+        used = self._used + (0.0 if waited else time.monotonic() - self._started)
+        clock = Clock(plan.budget, used)
+        executor = LocalExecutor(plan.memory_limit)
+        try:
+            data = RunData(self._folder)
+            conductor = Conductor(
+                self._folder,
+                plan,
+                data,
+                shape,
+                storage=open_storage(self._folder.study),
+                executor=executor,
+                commands=self._commands,
+                clock=clock,
+                emit=self.emit,
+                interrupted=lambda: self._interrupted,
+            )
+            conductor.run()
+        finally:
+            executor.close()
+        if conductor.ended_by == "abort":
+            raise Aborted
+        interrupted = conductor.ended_by == "interrupt"
+        finish = Finish(self._folder, config, plan, data, conductor, clock, self.emit)
+        return finish.run(interrupted=interrupted, elapsed=self._elapsed)
+
+    def _elapsed(self) -> float:
+        return self._used + time.monotonic() - self._started
+
+    def _prepared(self, config: RunConfig) -> tuple[Plan, Schema, bool]:
+        """The plan, the schema, and whether a person was waited for. Rows and folds are on disk when it returns."""
+        plan_path = self._folder.path / "plan.json"
+        if plan_path.is_file():
+            plan = msgspec.json.decode(plan_path.read_bytes(), type=Plan)
+            schema = msgspec.json.decode((self._folder.data / "schema.json").read_bytes(), type=Schema)
+            return msgspec.structs.replace(plan, budget=config.budget_seconds, trials=config.trials), schema, False
+        self.emit(ev.StageChanged(stage="reading"))
+        reading = read_data(config)
+        self.emit(reading_event(reading, config))
+        schema = infer(reading, config)
+        self.emit(schema_event(schema))
+        plan = make_plan(config, schema)
+        self.emit(plan_event(plan, schema, config))
+        waited = not config.start
+        if waited:
+            config, schema, plan = self._wait_for_start(config, reading, schema, plan)
+            self._started = time.monotonic()
+        lay_down(self._folder, config, reading, schema, plan)
+        files.write_bytes(plan_path, msgspec.json.format(msgspec.json.encode(plan), indent=1))
+        return plan, schema, waited
+
+    def _wait_for_start(
+        self, config: RunConfig, reading: Reading, schema: Schema, plan: Plan
+    ) -> tuple[RunConfig, Schema, Plan]:
+        self.emit(ev.StageChanged(stage="ready"))
+        while True:
+            if self._interrupted:
+                raise Aborted
+            for command in self._commands.read_new():
+                match command.get("command"):
+                    case "start":
+                        config = msgspec.structs.replace(config, start=True)
+                        self._folder.save_config(config)
+                        return config, schema, plan
+                    case "plan":
+                        config, schema, plan = self._replan(command.get("options"), config, reading, schema, plan)
+                    case "abort" | "finish" | "interrupt":
+                        raise Aborted
+                    case _:
+                        pass
+            time.sleep(WAIT_SECONDS)
+
+    def _replan(
+        self, options: Any, config: RunConfig, reading: Reading, schema: Schema, plan: Plan
+    ) -> tuple[RunConfig, Schema, Plan]:
+        """The plan with options changed by a screen, or the old one when they cannot be followed."""
+        try:
+            changed = msgspec.convert({**msgspec.to_builtins(config), **(options or {})}, RunConfig)
+            new_schema = infer(reading, changed)
+            if changed.metric is not None and new_schema.task != schema.task and changed.metric == config.metric:
+                changed = msgspec.structs.replace(changed, metric=None)
+            new_plan = make_plan(changed, new_schema)
+        except (TabappError, msgspec.ValidationError) as error:
+            self.emit(ev.PlanRefused(message=str(error)))
+            return config, schema, plan
+        self._folder.save_config(changed)
+        self.emit(schema_event(new_schema))
+        self.emit(plan_event(new_plan, new_schema, changed))
+        return changed, new_schema, new_plan
+
+    def _failure(self, message: str, exit_code: int, status: ev.FinishStatus = "failed") -> ev.RunFinished:
+        return ev.RunFinished(
+            status=status,
+            run=self._folder.run,
+            bundle=None,
+            task=None,
+            target=None,
+            metric=None,
+            greater_is_better=None,
+            best=None,
+            test_score=None,
+            seconds=round(self._elapsed(), 3),
+            leaderboard=(),
+            importances=(),
+            agreement={"attention_vs_permutation": None},
+            exit_code=exit_code,
+            message=message,
+        )
+
+
+def seconds_used(history: list[ev.AnyEvent]) -> float:
+    """Seconds of the budget that earlier sessions of a run used up: from reading or starting to their last event.
+
+    Time between a plan and its start, and time while paused, is a person's and does not count.
+    """
+    used = 0.0
+    since: float | None = None
+    last = 0.0
+    for event in history:
+        if isinstance(event, ev.RunStarted):
+            used += max(0.0, last - since) if since is not None else 0.0
+            since = event.t
+        elif isinstance(event, ev.StageChanged):
+            if event.stage == "ready" or event.paused:
+                used += max(0.0, event.t - since) if since is not None and event.paused else 0.0
+                since = None
+            elif since is None:
+                since = event.t
+        last = event.t
+    return used + (max(0.0, last - since) if since is not None else 0.0)

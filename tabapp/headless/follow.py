@@ -1,0 +1,177 @@
+"""`--auto`: start the engine, follow its events, and show them as JSON, as plain lines, or live on a terminal."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Protocol
+
+import click
+
+from tabapp.headless.summary import print_result
+from tabapp.run import events as ev
+from tabapp.run.client import NO_RESULT_EXIT_CODE, describe_death, start_engine
+from tabapp.run.folder import EventReader, RunFolder
+from tabapp.run.state import FeedLine, RunState, reduce
+
+POLL_SECONDS = 0.05
+ABORT_SECONDS = 5.0
+ALIVE_SECONDS = 1.0
+
+
+class View(Protocol):
+    """Shows events as they come."""
+
+    def show(self, event: ev.AnyEvent, state: RunState) -> None:
+        """One more event, and the state with it."""
+        ...
+
+    def tick(self, state: RunState) -> None:
+        """A moment has passed."""
+        ...
+
+    def close(self, state: RunState) -> None:
+        """The run is over, or is left."""
+        ...
+
+
+class JsonView:
+    """Every event as a line on stdout."""
+
+    def show(self, event: ev.AnyEvent, state: RunState) -> None:
+        sys.stdout.buffer.write(ev.encode(event))
+        sys.stdout.buffer.flush()
+
+    def tick(self, state: RunState) -> None:
+        pass
+
+    def close(self, state: RunState) -> None:
+        pass
+
+
+class PlainView:
+    """Narration on stderr, a line an event worth telling; the result on stdout."""
+
+    QUIET_KINDS = frozenset({"fit", "prune"})
+
+    def __init__(self, *, quiet: bool, verbose: bool) -> None:
+        self._quiet = quiet
+        self._verbose = verbose
+        self._told: FeedLine | None = None
+
+    def show(self, event: ev.AnyEvent, state: RunState) -> None:
+        if self._quiet or not state.feed or isinstance(event, ev.RunFinished):
+            return
+        line = state.feed[-1]
+        if line is self._told:
+            return
+        self._told = line
+        if (
+            isinstance(event, ev.EnsembleChanged | ev.TrialFinished | ev.FitFailed)
+            or line.kind not in self.QUIET_KINDS
+            or self._verbose
+        ):
+            click.echo(f"{time.strftime('%H:%M:%S', time.localtime(line.t))} {line.kind:<8} {line.text}", err=True)
+
+    def tick(self, state: RunState) -> None:
+        pass
+
+    def close(self, state: RunState) -> None:
+        print_result(state)
+
+
+class Interrupts:
+    """Ctrl+C once: finish with the best so far. Twice: stop at once."""
+
+    def __init__(self, folder: RunFolder, engine: subprocess.Popen[bytes] | None) -> None:
+        self._folder = folder
+        self._engine = engine
+        self.count = 0
+
+    def __call__(self, number: int, frame: object) -> None:
+        self.count += 1
+        if self._engine is None:
+            raise KeyboardInterrupt
+        if self.count == 1:
+            click.echo("\ntabapp: Finishing with the best so far; Ctrl+C again stops at once.", err=True)
+            self._folder.send("interrupt")
+        else:
+            self._engine.kill()
+
+
+@contextmanager
+def _handled(interrupts: Interrupts) -> Generator[None]:
+    before = {number: signal.signal(number, interrupts) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _view(*, plain: bool, as_json: bool, quiet: bool, verbose: bool) -> View:
+    if as_json:
+        return JsonView()
+    if plain or quiet or not (sys.stdout.isatty() and sys.stderr.isatty()):
+        return PlainView(quiet=quiet, verbose=verbose)
+    from tabapp.headless.live import LiveView
+
+    return LiveView()
+
+
+def follow(folder: RunFolder, *, plain: bool, as_json: bool, quiet: bool, verbose: bool, start: bool) -> int:
+    """Follow a run to its end; returns the exit code that the run ends with.
+
+    Args:
+        start: start the engine; otherwise the run is at work elsewhere or over.
+    """
+    reader = EventReader(folder.events)
+    state = RunState()
+    if start:
+        for event in reader.read_new():
+            state = reduce(state, event)
+    view = _view(plain=plain, as_json=as_json, quiet=quiet, verbose=verbose)
+    engine = start_engine(folder) if start else None
+    interrupts = Interrupts(folder, engine)
+    gone = False
+    alive_at = time.monotonic()
+    with _handled(interrupts):
+        while True:
+            for event in reader.read_new():
+                state = reduce(state, event)
+                view.show(event, state)
+            if state.finished is not None and (engine is not None or not folder.is_running()):
+                break
+            if gone:
+                break
+            view.tick(state)
+            time.sleep(POLL_SECONDS)
+            if engine is not None:
+                gone = engine.poll() is not None
+            elif time.monotonic() - alive_at > ALIVE_SECONDS or state.seq == 0:
+                alive_at = time.monotonic()
+                gone = not folder.is_running()
+        view.close(state)
+        if engine is not None and state.finished is not None:
+            try:
+                engine.wait(ABORT_SECONDS)
+            except subprocess.TimeoutExpired:
+                engine.kill()
+                engine.wait()
+    if state.finished is None:
+        code = engine.returncode if engine is not None else 0
+        if interrupts.count > 1:
+            click.echo(f"tabapp: Stopped; `tabapp resume {folder.run}` goes on with it.", err=True)
+            return 130
+        if engine is None:
+            click.echo(f"tabapp: The run was stopped; `tabapp resume {folder.run}` goes on with it.", err=True)
+        else:
+            click.echo(f"tabapp: {describe_death(code, folder)}", err=True)
+        return NO_RESULT_EXIT_CODE
+    if state.finished.message:
+        click.echo(f"tabapp: {state.finished.message}", err=True)
+    return state.finished.exit_code

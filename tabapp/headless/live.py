@@ -1,0 +1,77 @@
+"""`--auto` on a terminal: a live leaderboard drawn with Rich, and the result when the run is over."""
+
+from __future__ import annotations
+
+import time
+
+from rich import box
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from tabapp.headless.summary import LEADERBOARD_HEADER, LEADERBOARD_RIGHT, leaderboard_cells, print_result
+from tabapp.run import events as ev
+from tabapp.run.state import RunState
+
+REFRESH_PER_SECOND = 4
+FEED_LINES = 4
+
+
+def progress_of(state: RunState, now: float) -> tuple[float, str]:
+    """How far a run is by its clock, in [0, 1], and in words."""
+    started = state.started or now
+    elapsed = max(0.0, now - started)
+    if state.deadline is None:
+        return 0.0, f"{state.stage} · {elapsed:.0f}s"
+    total = max(1e-9, state.deadline - started)
+    left = max(0.0, state.deadline - now)
+    words = "paused" if state.paused else state.stage
+    return min(1.0, elapsed / total), f"{words} · {elapsed:.0f}s elapsed · ~{left:.0f}s left"
+
+
+def render(state: RunState, now: float) -> Group:
+    """The whole live view as one Rich renderable."""
+    share, words = progress_of(state, now)
+    head = Text.assemble((state.name or "tabapp", "bold"), "  ", (words, "dim"))
+    if state.plan is not None:
+        plan = state.plan
+        head = Text.assemble(
+            (f"{plan.target}", "bold"), f" · {plan.task} · {plan.metric_title} · {plan.validation}  ", (words, "dim")
+        )
+    parts: list[object] = [head, ProgressBar(total=1.0, completed=share, width=60)]
+    if state.leaderboard and state.plan is not None:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for i, name in enumerate(LEADERBOARD_HEADER):
+            table.add_column(name, justify="right" if i in LEADERBOARD_RIGHT else "left", no_wrap=True)
+        for row in state.leaderboard:
+            style = "bold" if row.rank == 1 else "red" if row.status == "failed" else "dim" if row.score is None else ""
+            table.add_row(*leaderboard_cells(row, state.plan.folds), style=style)
+        parts.append(table)
+    for line in state.feed[-FEED_LINES:]:
+        clock = time.strftime("%H:%M:%S", time.localtime(line.t))
+        parts.append(Text(f"{clock} {line.kind:<8} {line.text}", style="dim", overflow="ellipsis", no_wrap=True))
+    return Group(*parts)  # type: ignore[arg-type]
+
+
+class LiveView:
+    """Redraws at most four times a second."""
+
+    def __init__(self) -> None:
+        self._live = Live(console=Console(stderr=True), refresh_per_second=REFRESH_PER_SECOND, transient=True)
+        self._live.start()
+        self._drawn = 0.0
+
+    def show(self, event: ev.AnyEvent, state: RunState) -> None:
+        pass
+
+    def tick(self, state: RunState) -> None:
+        now = time.monotonic()
+        if now - self._drawn >= 1 / REFRESH_PER_SECOND:
+            self._drawn = now
+            self._live.update(render(state, time.time()))
+
+    def close(self, state: RunState) -> None:
+        self._live.stop()
+        print_result(state)

@@ -1,0 +1,115 @@
+"""What a run leaves on stdout: leaderboard, importances, and where the bundle is. From the state alone."""
+
+from __future__ import annotations
+
+import click
+
+from tabapp import charts
+from tabapp.headless.tables import print_table
+from tabapp.run.events import ImportanceRow, LeaderboardRow
+from tabapp.run.folder import RunFolder
+from tabapp.run.state import RunState, format_score, title_of
+
+MOST_IMPORTANCES = 20
+BAR_WIDTH = 20
+
+LEADERBOARD_HEADER = ["#", "model", "score", "95 % interval", "folds", "trials", "fit", "ms/1k", "weight", "status"]
+LEADERBOARD_RIGHT = (0, 2, 4, 5, 6, 7, 8)
+
+
+def leaderboard_cells(row: LeaderboardRow, folds: int) -> list[str]:
+    """One leaderboard row as text."""
+    scored = row.score is not None
+    status = {
+        "ok": "✓",
+        "running": "… " + row.activity,
+        "queued": "· queued",
+        "failed": "✗ failed",
+        "skipped": "– sits out",
+    }
+    words = status.get(row.status, row.status)
+    return [
+        str(row.rank) if row.rank else "–",
+        f"★ {row.title}" if row.rank == 1 else row.title,
+        format_score(row.score),
+        f"{format_score(row.low)} … {format_score(row.high)}" if scored else "—",
+        f"{row.folds}/{folds}" if scored else "—",
+        str(row.trials) if row.trials else "—",
+        f"{row.fit_seconds:.1f}s" if scored else "—",
+        f"{row.predict_ms_per_1k:.1f}" if row.predict_ms_per_1k is not None else "—",
+        f"{row.in_ensemble:.2f}" if row.in_ensemble and row.model != "ensemble" else "—",
+        f"{words}: {row.reason}" if row.reason else words,
+    ]
+
+
+def print_leaderboard(state: RunState) -> None:
+    """Print the leaderboard on stdout."""
+    plan = state.plan
+    if plan is None or not state.leaderboard:
+        return
+    title = f"Leaderboard · {plan.target} · {plan.metric_title} · {plan.validation}"
+    rows = [leaderboard_cells(row, plan.folds) for row in state.leaderboard]
+    print_table(LEADERBOARD_HEADER, rows, LEADERBOARD_RIGHT, title)
+
+
+def importance_cells(row: ImportanceRow, largest: float) -> list[str]:
+    """One importance row as text, with a bar for the permutation importance."""
+    share = max(0.0, row.permutation) / largest if largest > 0 else 0.0
+    return [
+        row.feature,
+        charts.bar(share, BAR_WIDTH),
+        format_score(row.permutation),
+        f"{format_score(row.low)} … {format_score(row.high)}",
+        "—" if row.attention is None else f"{row.attention:.3f}",
+    ]
+
+
+def print_importances(state: RunState) -> None:
+    """Print the importances on stdout, the most important first."""
+    found = state.importances
+    if found is None or not found.rows or state.plan is None:
+        return
+    largest = max(row.permutation for row in found.rows)
+    rows = [importance_cells(row, largest) for row in found.rows[:MOST_IMPORTANCES]]
+    title = f"Importances · permutation of {title_of(state, found.model)} on {found.n_rows:,} held-out rows"
+    if found.attention_model:
+        title += f" · attention of {title_of(state, found.attention_model)}"
+    click.echo()
+    print_table(["feature", "", f"worse {state.plan.metric_title}", "95 % interval", "attention"], rows, (2, 4), title)
+    if len(found.rows) > MOST_IMPORTANCES:
+        click.echo(f"… and {len(found.rows) - MOST_IMPORTANCES} more in the bundle")
+    if found.agreement is not None:
+        click.echo(f"Attention and permutation agree with rank correlation {found.agreement:.2f}.")
+
+
+def print_result(state: RunState) -> None:
+    """Print the whole result of a run on stdout."""
+    print_leaderboard(state)
+    print_importances(state)
+    if state.finished is not None and state.finished.bundle:
+        click.echo(f"\nBundle  {state.finished.bundle}")
+        if state.finished.test_score is not None and state.plan is not None:
+            click.echo(f"Test    {state.plan.metric_title} {format_score(state.finished.test_score)}")
+        click.echo(f"Use it  tabapp predict {state.finished.bundle} NEW.csv -o predictions.csv")
+
+
+def print_summary(folder: RunFolder) -> None:
+    """Three lines on stdout about a run that a screen has just left: best score, bundle, what to type next."""
+    state = folder.state()
+    best, finished = state.best, state.finished
+    if best is not None and state.plan is not None:
+        interval = f"({format_score(best.low)} … {format_score(best.high)})"
+        click.echo(
+            f"{best.title}: {state.plan.metric_title} {format_score(best.score)} {interval}, {state.plan.validation}"
+        )
+    if finished is None:
+        if best is not None or state.stage not in ("starting", "reading", "ready"):
+            going_on = folder.is_running()
+            words = "goes on in the background" if going_on else "was stopped"
+            click.echo(f"The run {words}; `tabapp {'attach' if going_on else 'resume'} {folder.run}` comes back to it.")
+        return
+    if finished.bundle:
+        click.echo(f"Bundle: {finished.bundle}")
+        click.echo(f"Next: tabapp predict {finished.bundle} NEW.csv -o predictions.csv")
+    elif finished.message:
+        click.echo(f"tabapp: {finished.message}", err=True)

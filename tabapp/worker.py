@@ -1,0 +1,62 @@
+"""The engine process of a run: `python -m tabapp.worker RUN_DIR`.
+
+Views start it and follow the run's events; it never talks to them in any other way, so that each of them may come and go.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+from tabapp.run.folder import RunBusy, RunFolder
+
+PARENT_SECONDS = 0.3
+
+
+def _watch_parent() -> None:
+    """End at once when the process that started this one is gone; the run can be resumed."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Take the run, do it, and return its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tabapp.worker", description="The engine process of a run.")
+    parser.add_argument("run", type=Path, help="the run folder")
+    parser.add_argument("--watch-parent", action="store_true", help="end when the process that started this one does")
+    options = parser.parse_args(arguments)
+    if options.watch_parent:
+        _watch_parent()
+    # Ctrl+C in a terminal reaches the whole process group: the view alone decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    folder = RunFolder(options.run)
+    try:
+        with folder.lock():
+            # Only the process that holds the run may load the engine: its imports take seconds.
+            from tabapp.engine.session import Session
+
+            session = Session(folder)
+            signal.signal(signal.SIGTERM, lambda number, frame: session.interrupt())
+            return session.run()
+    except RunBusy as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except Exception:
+        traceback.print_exc()
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
