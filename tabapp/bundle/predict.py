@@ -54,7 +54,9 @@ class _Member:
     model: FittedModel
 
 
-def residual_quantile(truth: npt.NDArray[Any], prediction: npt.NDArray[Any], weight: npt.NDArray[Any] | None = None) -> float:
+def residual_quantile(
+    truth: npt.NDArray[Any], prediction: npt.NDArray[Any], weight: npt.NDArray[Any] | None = None
+) -> float:
     """Half-width of an interval that covers 90 % of new rows, from absolute errors on rows that the model was not fitted on.
 
     Split-conformal prediction with the symmetric absolute residual: the ⌈(n+1)·0.9⌉-th smallest error.
@@ -69,14 +71,15 @@ def residual_quantile(truth: npt.NDArray[Any], prediction: npt.NDArray[Any], wei
         truth, prediction: (rows,) in target units.
         weight: (rows,) or None.
     """
-    error: Float64 = np.abs(np.asarray(truth, dtype=np.float64) - prediction)
+    error = np.abs(np.asarray(truth, dtype=np.float64) - prediction)
     order = np.argsort(error, kind="stable")
     if weight is None:
         position = int(np.ceil((len(error) + 1) * INTERVAL_LEVEL)) - 1
     else:
         cumulative = np.cumsum(np.asarray(weight, dtype=np.float64)[order])
-        position = int(np.searchsorted(cumulative, INTERVAL_LEVEL * cumulative[-1]))
-    return float(error[order][min(position, len(error) - 1)])
+        position = int(np.count_nonzero(cumulative < INTERVAL_LEVEL * cumulative[-1]))
+    ordered: Float64 = error[order]
+    return float(ordered[min(position, len(ordered) - 1)])
 
 
 class Predictor:

@@ -11,8 +11,9 @@ import pytest
 
 from tabapp.bundle import archive as archive_module
 from tabapp.bundle.archive import is_safe_path
+from tabapp.bundle.contents import open_bundle
 from tabapp.bundle.format import FORMAT_VERSION
-from tabapp.bundle.load import load_bundle, open_bundle
+from tabapp.bundle.load import load_bundle
 from tabapp.errors import BundleError
 
 

@@ -7,8 +7,9 @@ import polars as pl
 import pytest
 
 from tabapp import files
+from tabapp.bundle.contents import open_bundle
 from tabapp.bundle.format import Ensemble, Manifest
-from tabapp.bundle.load import load_bundle, open_bundle
+from tabapp.bundle.load import load_bundle
 from tabapp.bundle.write import write_bundle
 from tabapp.data.typed import typed_frame
 from tabapp.errors import BundleError

@@ -1,0 +1,118 @@
+"""How good a bundle is on rows whose target is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from tabapp import metrics
+from tabapp.bundle.format import MetricValue
+from tabapp.bundle.predict import Predictor
+from tabapp.data.schema import Schema
+from tabapp.data.typed import encode_target, rows_with_target, typed_frame
+from tabapp.errors import DataError
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores on labelled rows.
+
+    Attributes:
+        metrics: every metric of the task, each with a 95 % bootstrap interval over the scored rows; None where not defined.
+        rows: rows of the table; `scored` of them count.
+        without_target: rows set aside because their target is missing.
+        unknown_classes: rows set aside because training did not know their class, by its label.
+        notes: sentences about the input that a user should read.
+    """
+
+    metrics: tuple[MetricValue, ...]
+    rows: int
+    scored: int
+    without_target: int
+    unknown_classes: dict[str, int]
+    notes: tuple[str, ...]
+
+
+def evaluate(
+    predictor: Predictor, frame: pl.DataFrame, metric: str, *, seed: int, fill_missing_columns: bool = False
+) -> Evaluation:
+    """Score a predictor on every row that has a target it knows; row weights count when the table has the weight column.
+
+    Args:
+        frame: the table as text, with the target column.
+        metric: the metric to name first.
+        seed: of the bootstrap.
+
+    Raises:
+        DataError: there is no target column, no row to score, or feature columns are absent or mistyped.
+    """
+    schema = predictor.schema
+    labelled = rows_with_target(frame, schema)
+    unknown = _unknown_classes(frame.filter(pl.Series(labelled)), schema)
+    usable = frame.filter(pl.Series(labelled))
+    if unknown:
+        target = typed_frame(usable.select(schema.target), schema)[schema.target]
+        usable = usable.filter(~target.is_in(list(unknown)))
+    if usable.height == 0:
+        raise DataError(f"no row has a value in the target column {schema.target!r} that the bundle knows")
+    prediction = predictor.predict_frame(usable, fill_missing_columns=fill_missing_columns)
+    typed = typed_frame(usable, schema)
+    truth = encode_target(typed, schema)
+    weight = _weights(typed, schema)
+    names = sorted(
+        (name for name, candidate in metrics.METRICS.items() if schema.task in candidate.tasks),
+        key=lambda name: name != metric,
+    )
+    return Evaluation(
+        metrics=tuple(metric_value(name, truth, prediction.values, weight, seed=seed) for name in names),
+        rows=frame.height,
+        scored=usable.height,
+        without_target=int((~labelled).sum()),
+        unknown_classes=unknown,
+        notes=prediction.notes,
+    )
+
+
+def metric_value(
+    name: str, truth: metrics.Array, prediction: metrics.Array, weight: metrics.Array | None, *, seed: int
+) -> MetricValue:
+    """A metric with its interval; None where it is not defined, such as an area under a curve with one class present."""
+    score = metrics.score(name, truth, prediction, weight)
+    low, high = metrics.interval(name, truth, prediction, weight, seed=seed)
+    return MetricValue(name=name, score=_defined(score), low=_defined(low), high=_defined(high))
+
+
+def _defined(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _weights(typed: pl.DataFrame, schema: Schema) -> metrics.Array | None:
+    """Row weights as in training: missing and negative ones are zero."""
+    column = schema.with_role("weight")
+    if column is None or column.name not in typed.columns or typed[column.name].null_count() == typed.height:
+        return None
+    return typed[column.name].cast(pl.Float64).fill_null(0.0).clip(0.0).to_numpy()
+
+
+def _unknown_classes(labelled: pl.DataFrame, schema: Schema) -> dict[str, int]:
+    """Labels that training did not know, with how many rows have them, most frequent first."""
+    if schema.task == "regression":
+        return {}
+    target = typed_frame(labelled.select(schema.target), schema)
+    counts = target[schema.target].value_counts(sort=True)
+    found: dict[str, int] = {}
+    for label, count in counts.iter_rows():
+        if label not in schema.classes and not _is_known(target.filter(pl.col(schema.target) == label).head(1), schema):
+            found[label] = count
+    return found
+
+
+def _is_known(row: pl.DataFrame, schema: Schema) -> bool:
+    """Whether a label that is spelled otherwise stands for a class, as 1.0 does for 1."""
+    try:
+        encode_target(row, schema)
+    except DataError:
+        return False
+    return True

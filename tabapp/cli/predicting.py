@@ -1,0 +1,324 @@
+"""The commands that use a bundle: `predict`, `evaluate`, `inspect`. What they need is imported inside them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tabapp.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tabapp.bundle.contents import Contents
+    from tabapp.bundle.evaluate import Evaluation
+    from tabapp.bundle.format import Manifest, MetricValue
+    from tabapp.data.read import Reading
+
+OUTPUT_FORMATS = (".csv", ".parquet")
+
+
+def _data_options(function: Any) -> Any:
+    options = (
+        click.option(
+            "--missing-columns",
+            type=click.Choice(["error", "fill"]),
+            default="error",
+            show_default=True,
+            help="What to do about feature columns that DATA lacks or that hold something else.",
+        ),
+        click.option("--delimiter", metavar="TEXT", help="Column separator."),
+        click.option("--encoding", metavar="NAME", help="Text encoding."),
+        click.option("--decimal", metavar="CHAR", help="Decimal separator."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.argument("data")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="A .csv or .parquet file, replaced when it is there; without it, or with -, CSV goes to stdout.",
+)
+@click.option("--keep", is_flag=True, help="Put the columns of DATA in front of the predictions.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing on stderr but errors.")
+@_data_options
+def predict(
+    bundle: Path,
+    data: str,
+    output: str | None,
+    keep: bool,
+    quiet: bool,
+    missing_columns: str,
+    delimiter: str | None,
+    encoding: str | None,
+    decimal: str | None,
+) -> int:
+    """Predict every row of DATA with BUNDLE, in the order of the rows."""
+    target = None if output in (None, "-") else Path(output)
+    _check_output(target)
+    from tabapp.bundle.load import load_bundle
+
+    loaded = load_bundle(bundle)
+    reading = _read(data, delimiter, encoding, decimal)
+    try:
+        prediction = loaded.predictor.predict_frame(reading.frame, fill_missing_columns=missing_columns == "fill")
+    except DataError as error:
+        raise DataError(f"{data}: {error}") from None
+    frame = loaded.predictor.to_frame(prediction)
+    notes = [*(warning.message for warning in reading.warnings), *prediction.notes]
+    if keep:
+        frame = _beside(reading.frame, frame, notes)
+    _write(frame, target)
+    if not quiet:
+        for note in notes:
+            click.echo(f"tabapp: {note.rstrip('.')}.", err=True)
+        if target is not None:
+            click.echo(
+                f"tabapp: {frame.height:,} predictions of {loaded.predictor.schema.target} in {target}.", err=True
+            )
+    return 0
+
+
+def _check_output(target: Path | None) -> None:
+    """Refuse an output that cannot be written before any work is done.
+
+    Raises:
+        UsageError: its format is not known, or its folder does not exist.
+    """
+    if target is None:
+        return
+    if target.suffix.lower() not in OUTPUT_FORMATS:
+        raise UsageError(f"Predictions are written as {' or '.join(OUTPUT_FORMATS)}, which {target} is not; rename it.")
+    if target.is_dir():
+        raise UsageError(f"{target} is a directory; name a file inside it with -o.")
+    if not target.parent.is_dir():
+        raise UsageError(f"There is no folder {target.parent} to write {target.name} into; make it first.")
+
+
+def _read(data: str, delimiter: str | None, encoding: str | None, decimal: str | None) -> Reading:
+    import shutil
+    import sys
+    import tempfile
+
+    from tabapp.cli.running import check_file
+    from tabapp.data.read import ReadOptions, read_table
+
+    options = ReadOptions(delimiter=delimiter, encoding=encoding, decimal=decimal)
+    if data != "-":
+        check_file(data)
+        return read_table(Path(data), options)
+    with tempfile.NamedTemporaryFile(prefix="tabapp-stdin-", suffix=".csv") as spool:
+        shutil.copyfileobj(sys.stdin.buffer, spool)
+        spool.flush()
+        return read_table(Path(spool.name), options)
+
+
+def _beside(data: pl.DataFrame, predictions: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
+    """The input columns, then the predictions; an input column whose name a prediction needs is renamed."""
+    import polars as pl
+
+    taken = {name for name in data.columns if name in predictions.columns}
+    names = set(data.columns) | set(predictions.columns)
+    renamed: dict[str, str] = {}
+    for name in sorted(taken):
+        new = f"{name}_input"
+        while new in names:
+            new += "_"
+        names.add(new)
+        renamed[name] = new
+        notes.append(f"The column {name!r} of the input is called {new!r} in the output")
+    return pl.concat([data.rename(renamed), predictions], how="horizontal")
+
+
+def _write(frame: pl.DataFrame, target: Path | None) -> None:
+    from io import BytesIO
+
+    from tabapp import files
+
+    content = BytesIO()
+    if target is not None and target.suffix.lower() == ".parquet":
+        frame.write_parquet(content)
+    else:
+        frame.write_csv(content)
+    if target is None:
+        click.echo(content.getvalue(), nl=False)
+        return
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(content.getvalue())
+        else:
+            files.write_bytes(target, content.getvalue())
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written ({error.strerror}); choose another place with -o.") from None
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.argument("data")
+@click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
+@_data_options
+def evaluate(
+    bundle: Path,
+    data: str,
+    as_json: bool,
+    missing_columns: str,
+    delimiter: str | None,
+    encoding: str | None,
+    decimal: str | None,
+) -> int:
+    """Score BUNDLE on the rows of DATA that have a target: every metric of its task, with 95 % intervals."""
+    from tabapp.bundle.evaluate import evaluate as evaluate_predictor
+    from tabapp.bundle.load import load_bundle
+
+    loaded = load_bundle(bundle)
+    manifest = loaded.contents.manifest
+    reading = _read(data, delimiter, encoding, decimal)
+    try:
+        found = evaluate_predictor(
+            loaded.predictor,
+            reading.frame,
+            manifest.metric,
+            seed=manifest.seed,
+            fill_missing_columns=missing_columns == "fill",
+        )
+    except DataError as error:
+        raise DataError(f"{data}: {error}") from None
+    for note in [*(warning.message for warning in reading.warnings), *found.notes, *_set_aside(found)]:
+        click.echo(f"tabapp: {note.rstrip('.')}.", err=True)
+    if as_json:
+        click.echo(json.dumps(_evaluation_json(bundle, data, manifest, found), ensure_ascii=False, indent=1))
+        return 0
+    from tabapp.headless.tables import print_table
+
+    title = f"{manifest.target} ({manifest.task}) · {found.scored:,} rows of {data}"
+    print_table(["metric", "score", "low", "high"], _metric_cells(found.metrics), right=(1, 2, 3), title=title)
+    return 0
+
+
+def _set_aside(found: Evaluation) -> list[str]:
+    notes: list[str] = []
+    if found.without_target:
+        notes.append(f"{found.without_target:,} rows without a target were set aside")
+    if found.unknown_classes:
+        shown = ", ".join(f"{label!r} ({count:,})" for label, count in list(found.unknown_classes.items())[:5])
+        more = " …" if len(found.unknown_classes) > 5 else ""
+        n_rows = sum(found.unknown_classes.values())
+        notes.append(f"{n_rows:,} rows of classes that training did not know were set aside: {shown}{more}")
+    return notes
+
+
+def _metric_cells(values: tuple[MetricValue, ...]) -> list[list[str]]:
+    from tabapp.metrics import METRICS
+
+    return [
+        [METRICS[v.name].title if v.name in METRICS else v.name, _number(v.score), _number(v.low), _number(v.high)]
+        for v in values
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "—" if value is None else f"{value:.6g}"
+
+
+def _metric_json(value: MetricValue) -> dict[str, Any]:
+    from tabapp.metrics import METRICS
+
+    known = METRICS.get(value.name)
+    return {
+        "name": value.name,
+        "title": known.title if known else value.name,
+        "score": value.score,
+        "low": value.low,
+        "high": value.high,
+        "greater_is_better": known.greater_is_better if known else None,
+    }
+
+
+def _evaluation_json(bundle: Path, data: str, manifest: Manifest, found: Evaluation) -> dict[str, Any]:
+    return {
+        "bundle": str(bundle),
+        "data": data,
+        "task": manifest.task,
+        "target": manifest.target,
+        "metric": manifest.metric,
+        "rows": found.rows,
+        "scored": found.scored,
+        "without_target": found.without_target,
+        "unknown_classes": found.unknown_classes,
+        "metrics": [_metric_json(value) for value in found.metrics],
+    }
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
+def inspect(bundle: Path, as_json: bool) -> int:
+    """Show what is in BUNDLE and verify every checksum; no model is loaded."""
+    from tabapp.bundle.contents import open_bundle
+
+    contents = open_bundle(bundle)
+    if as_json:
+        import msgspec
+
+        described = {
+            "file": str(bundle),
+            "verified": True,
+            "manifest": contents.manifest,
+            "schema": contents.schema,
+            "ensemble": contents.ensemble,
+        }
+        click.echo(msgspec.json.format(msgspec.json.encode(described), indent=1))
+        return 0
+    _print_contents(bundle, contents)
+    return 0
+
+
+def _print_contents(bundle: Path, contents: Contents) -> None:
+    from tabapp.headless.tables import print_table
+
+    manifest, schema = contents.manifest, contents.schema
+    facts = [
+        ("bundle", f"{bundle} ({bundle.stat().st_size:,} bytes), every checksum verified"),
+        ("made by", f"{manifest.created_by}, {manifest.created_at}, Python {manifest.python}, {manifest.platform}"),
+        ("run", manifest.run + (f" ({manifest.name})" if manifest.name else "")),
+        ("target", f"{manifest.target} ({manifest.task})"),
+        *([("classes", _shortened(manifest.classes))] if manifest.classes else []),
+        ("data", ", ".join(f"{key} {value}" for key, value in manifest.data.items())),
+        ("validation", manifest.validation),
+        ("seed", str(manifest.seed)),
+        ("libraries", ", ".join(f"{name} {version}" for name, version in manifest.libraries.items())),
+    ]
+    print_table(["", ""], [list(fact) for fact in facts])
+    print_table(["metric", "score", "low", "high"], _metric_cells(manifest.metrics), right=(1, 2, 3), title="\nScores")
+    print_table(
+        ["model", "trial", "weight", "fold models"],
+        [[c.model, str(c.trial), f"{c.weight:.3f}", str(len(c.folds))] for c in contents.ensemble.candidates],
+        right=(1, 2, 3),
+        title="\nEnsemble",
+    )
+    print_table(
+        ["column", "kind", "role", "missing", "distinct"],
+        [[c.name, c.kind, c.role, f"{c.missing:,}", f"{c.unique:,}"] for c in schema.columns],
+        right=(3, 4),
+        title="\nSchema",
+    )
+    print_table(
+        ["member", "kind", "bytes", "sha256"],
+        [[m.path, m.kind, f"{m.bytes:,}", m.sha256[:16]] for m in manifest.members],
+        right=(2,),
+        title="\nMembers",
+    )
+
+
+def _shortened(labels: tuple[str, ...], n_shown: int = 12) -> str:
+    more = f" and {len(labels) - n_shown} more" if len(labels) > n_shown else ""
+    return ", ".join(repr(label) for label in labels[:n_shown]) + more

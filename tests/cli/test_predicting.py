@@ -1,0 +1,239 @@
+import json
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from tabapp.bundle.load import load_bundle
+from tabapp.bundle.write import write_bundle
+from tabapp.cli import predicting
+from tabapp.errors import BundleError, DataError, TabappError, UsageError
+from tests.bundle.making import make_contents, register_linear, text_table
+
+TASKS = ["binary", "multiclass", "regression"]
+
+
+@pytest.fixture(autouse=True)
+def linear_plugin(monkeypatch):
+    register_linear(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        register_linear(monkeypatch)
+        found = {}
+        for task in TASKS:
+            folder = tmp_path_factory.mktemp(task)
+            found[task] = folder / "model.tabapp"
+            write_bundle(found[task], make_contents(folder, task))
+        return found
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A CSV of 30 new rows for each task."""
+    paths = {task: tmp_path / f"{task}.csv" for task in TASKS}
+    for task, path in paths.items():
+        text_table(task, n_rows=30, seed=7).write_csv(path)
+    return paths
+
+
+def call(command, *arguments, stdin=None):
+    """Run a command as the command line does; its errors come through."""
+    result = CliRunner().invoke(command, [str(argument) for argument in arguments], input=stdin, standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result
+
+
+def sentence(error: TabappError) -> str:
+    text = str(error)
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_predict_writes_what_the_bundle_predicts(bundles, data, tmp_path, task, suffix):
+    out = tmp_path / f"out{suffix}"
+    call(predicting.predict, bundles[task], data[task], "-o", out)
+    written = pl.read_csv(out) if suffix == ".csv" else pl.read_parquet(out)
+    predictor = load_bundle(bundles[task]).predictor
+    expected = predictor.to_frame(predictor.predict_frame(text_table(task, n_rows=30, seed=7)))
+    assert written.columns == expected.columns
+    assert written.height == 30
+    numbers = [name for name in expected.columns if expected[name].dtype == pl.Float64]
+    np.testing.assert_allclose(written.select(numbers).to_numpy(), expected.select(numbers).to_numpy(), rtol=1e-6)
+    assert written["prediction"].to_list() == pytest.approx(expected["prediction"].to_list(), rel=1e-6)
+
+
+def test_predictions_go_to_stdout_and_notes_to_stderr(bundles, data, tmp_path):
+    plain = call(predicting.predict, bundles["binary"], data["binary"])
+    assert plain.stdout.splitlines()[0] == "prediction,probability_no,probability_yes"
+    assert len(plain.stdout.splitlines()) == 31
+    assert plain.stderr == ""
+    table = pl.read_csv(data["binary"], infer_schema=False).with_columns(surplus=pl.lit("1"))
+    table.write_csv(tmp_path / "more.csv")
+    noted = call(predicting.predict, bundles["binary"], tmp_path / "more.csv", "-o", "-")
+    assert noted.stdout == plain.stdout
+    assert noted.stderr.count("surplus") == 1
+    assert call(predicting.predict, bundles["binary"], tmp_path / "more.csv", "-q").stderr == ""
+
+
+def test_data_may_come_from_stdin(bundles, data):
+    from_file = call(predicting.predict, bundles["binary"], data["binary"])
+    from_stdin = call(predicting.predict, bundles["binary"], "-", stdin=data["binary"].read_bytes())
+    assert from_stdin.stdout == from_file.stdout
+
+
+def test_keep_puts_the_input_in_front_and_renames_what_would_clash(bundles, data, tmp_path):
+    table = pl.read_csv(data["regression"], infer_schema=False).with_columns(low=pl.lit("7"))
+    table.write_csv(tmp_path / "clash.csv")
+    result = call(predicting.predict, bundles["regression"], tmp_path / "clash.csv", "--keep", "-o", tmp_path / "o.csv")
+    written = pl.read_csv(tmp_path / "o.csv", infer_schema=False)
+    assert written.columns == [*table.columns[:-1], "low_input", "prediction", "low", "high"]
+    assert written.select(table.columns[:-1]).equals(table.select(table.columns[:-1]))
+    assert "low_input" in result.stderr
+
+
+def test_missing_columns_are_named_or_filled(bundles, data, tmp_path):
+    table = pl.read_csv(data["binary"], infer_schema=False).drop("size").with_columns(age=pl.lit("old"))
+    table.write_csv(tmp_path / "less.csv")
+    with pytest.raises(DataError) as caught:
+        call(predicting.predict, bundles["binary"], tmp_path / "less.csv", "-o", tmp_path / "o.csv")
+    assert caught.value.exit_code == 3
+    for part in ("less.csv", "'size'", "'age'", "--missing-columns fill"):
+        assert part in sentence(caught.value)
+    assert not (tmp_path / "o.csv").exists()
+    filled = call(predicting.predict, bundles["binary"], tmp_path / "less.csv", "--missing-columns", "fill")
+    assert len(filled.stdout.splitlines()) == 31
+    assert "'size'" in filled.stderr
+
+
+@pytest.mark.parametrize("output", ["out.xlsx", "out", "missing/out.csv", "."])
+def test_output_that_cannot_be_written_is_refused_before_any_work(tmp_path, output):
+    with pytest.raises(UsageError) as caught:
+        call(predicting.predict, tmp_path / "no.tabapp", tmp_path / "no.csv", "-o", f"{tmp_path}/{output}")
+    assert caught.value.exit_code == 2
+    sentence(caught.value)
+
+
+def test_broken_inputs_are_one_sentence_with_their_exit_code(bundles, data, tmp_path):
+    (tmp_path / "cut.tabapp").write_bytes(bundles["binary"].read_bytes()[:5000])
+    for bundle in (tmp_path / "none.tabapp", tmp_path / "cut.tabapp", data["binary"], tmp_path):
+        for command in (predicting.predict, predicting.evaluate):
+            with pytest.raises(BundleError) as caught:
+                call(command, bundle, data["binary"])
+            assert sentence(caught.value)
+        with pytest.raises(BundleError):
+            call(predicting.inspect, bundle)
+    for table in (tmp_path / "none.csv", tmp_path):
+        for command in (predicting.predict, predicting.evaluate):
+            with pytest.raises(DataError) as caught:
+                call(command, bundles["binary"], table)
+            assert sentence(caught.value)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_evaluate_scores_every_metric_of_the_task(bundles, data, task):
+    found = json.loads(call(predicting.evaluate, bundles[task], data[task], "--json").stdout)
+    assert found["rows"] == found["scored"] == 30
+    assert found["metrics"][0]["name"] == found["metric"]
+    n_metrics = {"binary": 7, "multiclass": 6, "regression": 5}[task]
+    assert len(found["metrics"]) == n_metrics
+    for value in found["metrics"]:
+        assert value["low"] <= value["score"] <= value["high"]
+
+
+def test_evaluate_agrees_with_scikit_learn_on_what_predict_writes(bundles, data):
+    from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
+
+    found = json.loads(call(predicting.evaluate, bundles["binary"], data["binary"], "--json").stdout)
+    scores = {value["name"]: value["score"] for value in found["metrics"]}
+    written = pl.read_csv(call(predicting.predict, bundles["binary"], data["binary"]).stdout.encode())
+    truth = pl.read_csv(data["binary"])["outcome"]
+    positive = written["probability_yes"].to_numpy()
+    assert scores["roc_auc"] == pytest.approx(roc_auc_score(truth == "yes", positive))
+    assert scores["log_loss"] == pytest.approx(log_loss(truth == "yes", positive))
+    assert scores["accuracy"] == pytest.approx(accuracy_score(truth, written["prediction"]))
+
+
+def test_evaluate_sets_aside_rows_without_target_and_of_unknown_classes(bundles, data, tmp_path):
+    table = pl.read_csv(data["binary"], infer_schema=False)
+    target = table["outcome"].to_list()
+    kept = target.copy()
+    target[0], target[1], target[2], target[5] = None, "maybe", "maybe", "never"
+    table.with_columns(outcome=pl.Series(target)).write_csv(tmp_path / "odd.csv")
+    result = call(predicting.evaluate, bundles["binary"], tmp_path / "odd.csv", "--json")
+    found = json.loads(result.stdout)
+    assert (found["rows"], found["scored"], found["without_target"]) == (30, 26, 1)
+    assert found["unknown_classes"] == {"maybe": 2, "never": 1}
+    assert "'maybe' (2)" in result.stderr
+    rest = [row for row in range(30) if row not in (0, 1, 2, 5)]
+    table.with_columns(outcome=pl.Series(kept))[rest].write_csv(tmp_path / "rest.csv")
+    clean = json.loads(call(predicting.evaluate, bundles["binary"], tmp_path / "rest.csv", "--json").stdout)
+    assert clean["metrics"] == found["metrics"]
+
+
+def test_evaluate_without_target_or_without_a_known_row_is_a_sentence(bundles, data, tmp_path):
+    table = pl.read_csv(data["binary"], infer_schema=False)
+    table.drop("outcome").write_csv(tmp_path / "bare.csv")
+    table.with_columns(outcome=pl.lit("maybe")).write_csv(tmp_path / "unknown.csv")
+    for name in ("bare.csv", "unknown.csv"):
+        with pytest.raises(DataError, match="outcome") as caught:
+            call(predicting.evaluate, bundles["binary"], tmp_path / name)
+        assert name in sentence(caught.value)
+
+
+def test_evaluate_with_one_class_present_leaves_undefined_metrics_empty(bundles, data, tmp_path):
+    table = pl.read_csv(data["binary"], infer_schema=False).filter(pl.col("outcome") == "yes")
+    table.write_csv(tmp_path / "yes.csv")
+    found = json.loads(call(predicting.evaluate, bundles["binary"], tmp_path / "yes.csv", "--json").stdout)
+    scores = {value["name"]: value["score"] for value in found["metrics"]}
+    assert scores["roc_auc"] is None
+    assert 0 <= scores["accuracy"] <= 1
+    assert "—" in call(predicting.evaluate, bundles["binary"], tmp_path / "yes.csv").stdout
+
+
+def test_inspect_lists_members_with_their_checksums(bundles):
+    described = json.loads(call(predicting.inspect, bundles["multiclass"], "--json").stdout)
+    with zipfile.ZipFile(bundles["multiclass"]) as archive:
+        names = set(archive.namelist()) - {"manifest.json"}
+    members = described["manifest"]["members"]
+    assert {member["path"] for member in members} == names
+    assert all(set(member) == {"path", "kind", "bytes", "sha256"} for member in members)
+    assert described["verified"] is True
+    assert [column["name"] for column in described["schema"]["columns"]][-1] == "outcome"
+    shown = call(predicting.inspect, bundles["multiclass"]).stdout
+    for part in (
+        "outcome (multiclass)",
+        "'high, very'",
+        "log loss",
+        "joined",
+        "ensemble.json",
+        members[0]["sha256"][:16],
+    ):
+        assert part in shown
+
+
+def test_inspect_loads_no_model_and_no_model_library(bundles):
+    """In a process of its own: the registry and every library that models need stay unloaded."""
+    program = (
+        "import sys; from click.testing import CliRunner; from tabapp.cli.predicting import inspect;"
+        f"result = CliRunner().invoke(inspect, [{str(bundles['binary'])!r}], catch_exceptions=False);"
+        "assert result.exit_code == 0, result.output;"
+        "print(sorted(m for m in sys.modules if m in ('torch', 'lightgbm', 'xgboost', 'catboost', 'sklearn')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
+
+
+def test_module_imports_nothing_heavy():
+    program = "import sys, tabapp.cli.predicting; print([m for m in ('numpy', 'polars', 'torch', 'rich') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
