@@ -105,7 +105,9 @@ def unpack(path: Path, kind: str) -> bytes:
         reason = "is not UTF-8 text inside; unpack it first" if "utf8" in str(error) else "is damaged or cut off"
         raise DataError(f"{path}: the {kind} archive {reason}") from None
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+        # polars' own complaints about an archive come as an OSError without a number.
+        what = "cannot be read" if error.errno is not None else f"the {kind} archive is damaged or cut off"
+        raise DataError(f"{path}: {what} ({error.strerror or error})") from None
 
 
 def _read_bounded(file: IO[bytes] | gzip.GzipFile, path: Path) -> bytes:
@@ -213,7 +215,8 @@ def _decode_western(data: bytes, first_odd: int) -> tuple[bytes, str, list[DataW
     except UnicodeDecodeError:
         text, name = data.decode("latin-1"), "latin-1"
     line = data.count(b"\n", 0, first_odd) + 1
-    sample = data[max(0, first_odd - 12) : first_odd + 12].decode(name, "replace").split("\n")[-1].strip()
+    begin = max(data.rfind(b"\n", 0, first_odd) + 1, first_odd - 12)
+    sample = data[begin : first_odd + 12].decode(name, "replace").splitlines()[0].strip()
     warning = DataWarning(
         check="encoding",
         message=f"The file is not UTF-8 (first at line {line}, byte {first_odd:,}); read as {name}, it says {sample!r} there.",

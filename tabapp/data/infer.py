@@ -145,12 +145,12 @@ def _with_target(
         column = _as_target_number(values[target]) or column
     if column.kind == "numeric":
         values[target] = _without_odd_texts(values[target], column)
-    goal = decide_task(column, values[target], task, positive, kind_given=target in kinds)
     n_usable = values[target].n_present
-    if n_usable < MINIMUM_ROWS:
+    if 0 < n_usable < MINIMUM_ROWS:
         without = frame.height - n_usable
         because = f" ({without:,} more have no target)" if without else ""
         raise DataError(f"only {n_usable} rows can be learned from{because}; at least {MINIMUM_ROWS} are needed")
+    goal = decide_task(column, values[target], task, positive, kind_given=target in kinds)
     changes: dict[str, object] = {"role": "target"}
     if goal.classes:
         kind = column.kind if column.kind == "boolean" else "categorical"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +34,7 @@ FALSE_SPELLINGS = frozenset({"0", "0.0", "false", "f", "no", "n", "off"})
 _BOOLEAN_PAIRS = (
     {"1", "0"}, {"1.0", "0.0"}, {"true", "false"}, {"t", "f"}, {"yes", "no"}, {"y", "n"}, {"on", "off"},
 )  # fmt: skip
+_MAX_BOOLEAN_SPELLINGS = 6
 _CAMEL_ID = re.compile(r"[a-z](Id|ID|Key|Number|No|Nr)$")
 _SNAKE_ID = re.compile(
     r"(^|[_\s.-])(id|ids|uuid|guid|key|pk|hash|rownames?|rowid|rownum|index|idx|serial|number|no|nr)$"
@@ -110,9 +111,9 @@ def judge(values: Values, forced: Kind | None = None) -> Column:
         return _column(values, "constant", "Every cell is missing.", role_ignore=True)
     if unique == 1 and values.n_missing == 0:
         return _column(values, "constant", f"Every row says {_show(values.uniques[0])}.", role_ignore=True)
-    spelled = {str(value).casefold() for value in values.uniques.head(3)}
-    if unique == 2 and spelled in _BOOLEAN_PAIRS:
-        return _column(values, "boolean", f"It says only {_show(values.uniques[0])} and {_show(values.uniques[1])}.")
+    if unique <= _MAX_BOOLEAN_SPELLINGS and {str(value).casefold() for value in values.uniques} in _BOOLEAN_PAIRS:
+        false, true = false_and_true(_boolean_levels(values)[0])
+        return _column(values, "boolean", f"It says only {_show(true)} and {_show(false)}.")
     compact = unique >= 5 and bool(values.uniques.str.contains(r"^(19|20)\d{6}$").all())
     if not compact:
         number = _judge_number(values)
@@ -124,6 +125,29 @@ def judge(values: Values, forced: Kind | None = None) -> Column:
     if compact and (number := _judge_number(values)) is not None:
         return number
     return _judge_text(values)
+
+
+def false_and_true(levels: Sequence[str]) -> tuple[str, str]:
+    """The two levels of a boolean column, the false one first; of spellings that are not known, the last by name is true."""
+    known = sorted(levels, key=lambda level: (_truth(level), level))
+    return known[0], known[-1]
+
+
+def _truth(level: str) -> int:
+    """-1 for a spelling of false, 1 for one of true, 0 for any other."""
+    folded = level.casefold()
+    return (folded in TRUE_SPELLINGS) - (folded in FALSE_SPELLINGS)
+
+
+def _boolean_levels(values: Values) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The two values of a boolean column with their counts; Yes, YES and yes are one, spelled as it is most often."""
+    spelling: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    for text, count in zip(values.uniques.to_list(), values.counts.to_list(), strict=True):
+        level = spelling.setdefault(text.casefold(), text)
+        counts[level] = counts.get(level, 0) + count
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(level for level, _ in ordered), tuple(count for _, count in ordered)
 
 
 def _judge_number(values: Values) -> Column | None:
@@ -215,7 +239,7 @@ def _text_of_digits(values: Values, why: str) -> Column:
 def _date_column(values: Values, dates: DateFormat) -> Column:
     n = values.n_present
     share = "All" if dates.share == 1 else f"{dates.share:.1%} of"
-    reason = f"{share} {n:,} values are dates written as {dates.form}."
+    reason = f"{share} {n:,} values are dates written as {dates.form.replace('%.f', '')}."
     if dates.rival is not None:
         reason += f" {dates.rival} would read them just as well: give --kind or rewrite the dates if that is meant."
     return _column(values, "datetime", reason, support=dates.share, dates=dates.form)
@@ -279,7 +303,11 @@ def _column(
     low = high = None
     low_text = high_text = None
     histogram: tuple[int, ...] = tuple(values.counts.head(10).to_list())
-    if kind in ("categorical", "boolean"):
+    unique = len(values.uniques)
+    if kind == "boolean":
+        levels, level_counts = _boolean_levels(values)
+        unique, histogram = len(levels), level_counts
+    elif kind == "categorical":
         levels = tuple(values.uniques.head(MAX_LEVELS).to_list())
         level_counts = tuple(values.counts.head(MAX_LEVELS).to_list())
     elif kind == "numeric":
@@ -300,7 +328,7 @@ def _column(
         reason=reason,
         support=round(support, 6),
         missing=values.n_missing,
-        unique=len(values.uniques),
+        unique=unique,
         missing_spellings=values.missing_spellings,
         levels=levels,
         level_counts=level_counts,

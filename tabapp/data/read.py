@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
@@ -19,6 +20,7 @@ from tabapp.errors import DataError, UsageError
 _FEW = 0.01
 """Rows with too many fields are cut short when they are at most this share of all rows, else the file is refused."""
 
+_CHUNK = 8 << 20
 _COMMA_NUMBER = r"^\s*[+-]?(\d{1,3}(\.\d{3})+|\d+)?,\d+\s*$|^\s*[+-]?\d{1,3}(\.\d{3})+\s*$"
 
 
@@ -132,7 +134,7 @@ def _tell_header(dialect: Dialect, warnings: list[DataWarning]) -> None:
 def _parse(data: bytes, dialect: Dialect, path: Path, warnings: list[DataWarning]) -> pl.DataFrame:
     """The rows below the header, by polars where every row is whole, else row by row with repairs."""
     frame = _parse_fast(data, dialect)
-    if frame is not None and (len(dialect.names) == 1 or frame.height == 0 or not _may_be_short(frame)):
+    if frame is not None and (len(dialect.names) == 1 or not _may_be_short(frame) or _rows_are_whole(data, dialect)):
         return frame
     return _parse_slowly(data, dialect, path, warnings, frame)
 
@@ -158,6 +160,29 @@ def _parse_fast(data: bytes, dialect: Dialect) -> pl.DataFrame | None:
 def _may_be_short(frame: pl.DataFrame) -> bool:
     """polars fills short and blank lines with nulls without a word; such rows end in a null."""
     return frame.to_series(frame.width - 1).null_count() > 0
+
+
+def _rows_are_whole(data: bytes, dialect: Dialect) -> bool:
+    """Whether every line below the header has as many delimiters as it should, quoted ones not counted."""
+    start = 0
+    for _ in range(dialect.skipped_lines):
+        start = data.find(b"\n", start) + 1
+    bytes_ = np.frombuffer(data, dtype=np.uint8)
+    wanted, delimiter, has_quotes = len(dialect.names) - 1, ord(dialect.delimiter), b'"' in data
+    n_open, n_before = 0, 0
+    for begin in range(start, len(bytes_), _CHUNK):
+        chunk = bytes_[begin : begin + _CHUNK]
+        ends, cuts = chunk == 10, chunk == delimiter
+        if has_quotes:
+            quotes = np.cumsum(chunk == 34, dtype=np.int32) + n_open
+            outside = quotes % 2 == 0
+            ends, cuts, n_open = ends & outside, cuts & outside, int(quotes[-1]) % 2
+        counted = np.cumsum(cuts, dtype=np.int32) + n_before
+        at_ends = counted[ends]
+        if not np.array_equal(at_ends, wanted * np.arange(1, len(at_ends) + 1)):
+            return False
+        n_before = int(counted[-1]) - wanted * len(at_ends)
+    return data.endswith(b"\n") or n_before == wanted
 
 
 def _parse_slowly(

@@ -25,7 +25,7 @@ _USUAL_NAMES = frozenset(
         "converted", "clicked", "click", "approved", "loanstatus", "readmitted", "signal", "quality", "rating", "mpg",
         "charges", "demand", "sales", "revenue", "count", "cnt", "deposit",
         "subscribed", "stroke", "heartdisease", "disease", "mortality", "died", "death", "variety", "result",
-        "won", "winner", "purchased", "bought", "satisfaction", "risk", "grade", "duration",
+        "won", "winner", "purchased", "bought", "satisfaction", "risk", "grade",
     }
 )  # fmt: skip
 _STRONG_USUAL = frozenset(
@@ -179,6 +179,8 @@ def decide_task(column: Column, values: Values, task: str, positive: str | None,
 
 def _labels(column: Column, values: Values) -> Mapping[str, int]:
     """Class labels with their counts; of several spellings of one number (1, 1.0) the most frequent stands for all."""
+    if column.kind == "boolean":
+        return dict(zip(column.levels, column.level_counts, strict=True))
     counts = dict(zip(values.uniques.to_list(), values.counts.to_list(), strict=True))
     if column.kind != "numeric":
         return counts

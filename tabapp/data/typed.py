@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tabapp.data.kinds import FALSE_SPELLINGS, TRUE_SPELLINGS, false_and_true
 from tabapp.data.schema import Column, Schema
 from tabapp.data.target import format_of
 from tabapp.data.values import is_missing, parse_dates, parse_numbers, strip
@@ -25,6 +26,8 @@ def typed_column(texts: pl.Series, column: Column, *, as_label: bool = False) ->
     gone = is_missing(stripped, column.levels, column.missing_spellings)
     if gone.any():
         stripped = stripped.set(gone, None)
+    if column.kind == "boolean" and len(column.levels) == 2:
+        return _one_spelling(stripped, column)
     if as_label:
         return stripped
     if column.kind == "numeric":
@@ -36,10 +39,19 @@ def typed_column(texts: pl.Series, column: Column, *, as_label: bool = False) ->
     return stripped
 
 
+def _one_spelling(texts: pl.Series, column: Column) -> pl.Series:
+    """Booleans in other spellings (true, TRUE, 1) to those of training; what is none of them stays as it is."""
+    false, true = false_and_true(column.levels)
+    spelled = dict.fromkeys(FALSE_SPELLINGS, false) | dict.fromkeys(TRUE_SPELLINGS, true)
+    spelled |= {false.casefold(): false, true.casefold(): true}
+    known = texts.str.to_lowercase().replace_strict(spelled, default=None, return_dtype=pl.String)
+    return known.zip_with(known.is_not_null(), texts)
+
+
 def typed_frame(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     """The columns that are used (any role but "ignore"), typed, in the schema's order.
 
-    A column that the frame lacks is all null, save the target, which is left out then. Idempotent only on text frames.
+    A column that the frame lacks is all null, save the target, which is left out then.
 
     Args:
         frame: every column as String, as `read_table` gives it.
@@ -54,7 +66,7 @@ def typed_frame(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
         elif column.role != "target":
             empty = pl.Series(column.name, [None] * frame.height, dtype=pl.String)
             columns.append(typed_column(empty, column))
-    return pl.DataFrame(columns) if columns else pl.DataFrame({"": [None] * frame.height}).select([])
+    return pl.DataFrame(columns)
 
 
 def check_columns(frame: pl.DataFrame, schema: Schema, fill_missing: bool) -> list[str]:

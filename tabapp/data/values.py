@@ -145,9 +145,11 @@ def _unit(texts: pl.Series) -> str | None:
 # --- dates ---------------------------------------------------------------------------------------------------------------
 
 _TIMES = (
-    "", " %H:%M:%S", " %H:%M", "T%H:%M:%S", "T%H:%M", " %H:%M:%S%.f", "T%H:%M:%S%.f", "T%H:%M:%SZ", "T%H:%M:%S%.fZ",
-    "T%H:%M:%S%z", "T%H:%M:%S%.f%z", " %H:%M:%S%z", " %H:%M:%S%.f%z", " %I:%M %p", " %I:%M:%S %p", " %I:%M%p", " %H:%M:%S UTC",
+    " %H:%M:%S%.f", " %H:%M", "T%H:%M:%S%.f", "T%H:%M", "T%H:%M:%S%.fZ", "T%H:%M:%S%.f%z", " %H:%M:%S%.f%z", " %H:%M:%S%.fZ",
+    " %H:%M:%S%.f UTC", " %I:%M %p", " %I:%M:%S %p", " %I:%M%p",
 )  # fmt: skip
+"""Times after a date. `%.f` also reads a time without a fraction."""
+
 _SHAPES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"^\d{4}([-/.])\d{1,2}[-/.]\d{1,2}(?:\D|$)", ("%Y{0}%m{0}%d",)),
     (r"^\d{1,2}([-/.])\d{1,2}[-/.]\d{4}(?:\D|$)", ("%m{0}%d{0}%Y", "%d{0}%m{0}%Y")),
@@ -195,7 +197,7 @@ def date_format(uniques: pl.Series, counts: pl.Series) -> DateFormat | None:
         found = DateFormat(form, _share(_reads(uniques, form), counts, total))
         if best is None or found.share > best.share:
             best = found
-        elif found.share == best.share and found.form != best.form:
+        elif found.share == best.share and {found.form[:2], best.form[:2]} == {"%m", "%d"}:
             month_first = best.form.startswith("%m") and "/" in best.form
             best = (
                 DateFormat(best.form, best.share, found.form)
@@ -218,6 +220,6 @@ def _candidates(sample: pl.Series) -> Sequence[str]:
         if len(separator) >= (DATES_AGREE - 0.1) * len(sample):
             mark = str(separator.mode()[0])
             with_time = sample.str.contains(r"\d:\d\d").sum() > len(sample) // 2
-            times = _TIMES[1:] if with_time else _TIMES[:1]
+            times = _TIMES if with_time else ("",)
             return [date.format(mark) + time for date in dates for time in times]
     return ()

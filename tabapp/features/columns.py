@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tabapp.data.kinds import FALSE_SPELLINGS, TRUE_SPELLINGS
+from tabapp.data.kinds import false_and_true
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN
 
 Float64 = npt.NDArray[np.float64]
@@ -44,7 +44,7 @@ class NumericStep(msgspec.Struct, frozen=True, tag="numeric", forbid_unknown_fie
 
 
 class BooleanStep(msgspec.Struct, frozen=True, tag="boolean", forbid_unknown_fields=True):
-    """Yes and no as 1 and 0; the two spellings of training, and any other that is known, in any case."""
+    """Yes and no, in the spelling that `typed_frame` gives them, as 1 and 0."""
 
     column: str
     true: str
@@ -52,22 +52,16 @@ class BooleanStep(msgspec.Struct, frozen=True, tag="boolean", forbid_unknown_fie
 
     @classmethod
     def fit(cls, column: str, levels: tuple[str, ...]) -> BooleanStep:
-        """Take the two levels of a boolean column; of spellings that are not known, the last by name is true."""
-        ordered = sorted(
-            levels,
-            key=lambda level: (level.casefold() in TRUE_SPELLINGS, level.casefold() not in FALSE_SPELLINGS, level),
-        )
-        return cls(column, ordered[-1].casefold(), ordered[0].casefold())
+        """Take the two levels of a boolean column."""
+        false, true = false_and_true(levels)
+        return cls(column, true, false)
 
     def names(self) -> list[str]:
         return [self.column]
 
     def numbers(self, values: pl.Series) -> Float64:
         """(rows, 1) float64, NaN where missing or neither."""
-        spelled = (
-            dict.fromkeys(FALSE_SPELLINGS, 0.0) | dict.fromkeys(TRUE_SPELLINGS, 1.0) | {self.false: 0.0, self.true: 1.0}
-        )
-        numbers = values.str.to_lowercase().replace_strict(spelled, default=None, return_dtype=pl.Float64)
+        numbers = values.replace_strict({self.false: 0.0, self.true: 1.0}, default=None, return_dtype=pl.Float64)
         return numbers.to_numpy()[:, None]
 
 

@@ -47,7 +47,7 @@ class QuantileMap:
         n_rows = len(values)
         n_quantiles = min(max(min(n_rows // 30, 1000), 10), n_rows)
         transformer = QuantileTransformer(
-            n_quantiles=n_quantiles, output_distribution="normal", subsample=None, random_state=seed
+            n_quantiles=n_quantiles, output_distribution="normal", subsample=10**9, random_state=seed
         )
         transformer.fit(filled + _NOISE * generator.standard_normal(filled.shape))
         return cls(np.ascontiguousarray(transformer.quantiles_, dtype=np.float64), means)

@@ -66,7 +66,12 @@ class TextMap:
 
 def _hash(texts: pl.Series) -> csr_matrix:
     vectorizer = HashingVectorizer(
-        analyzer="char_wb", ngram_range=(2, 4), n_features=N_HASHES, alternate_sign=False, norm=None, dtype=np.float32
+        analyzer="char_wb",
+        ngram_range=(2, 4),
+        n_features=N_HASHES,
+        alternate_sign=False,
+        norm=None,  # pyright: ignore[reportArgumentType]
+        dtype=np.float32,  # pyright: ignore[reportArgumentType]
     )
     return csr_matrix(vectorizer.transform(texts.str.slice(0, _MAX_CHARACTERS).to_list()))
 

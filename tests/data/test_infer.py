@@ -1,0 +1,299 @@
+"""What columns are taken for, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tabapp.data.infer import infer_schema, typed_frame
+from tabapp.data.schema import Column, Schema
+from tabapp.errors import DataError, UsageError
+
+N = 60
+GENERATOR = np.random.default_rng(0)
+TARGET = [["no", "yes", "yes"][i % 3] for i in range(N)]
+
+
+def frame(**columns: Sequence[object]) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            name: pl.Series([None if v is None else str(v) for v in values], dtype=pl.String)
+            for name, values in columns.items()
+        }
+    )
+
+
+def cycle(*values: object, n: int = N) -> list[object]:
+    return [values[i % len(values)] for i in range(n)]
+
+
+def judged(values: Sequence[object], name: str = "column", **options: object) -> Column:
+    table = frame(
+        **{name: values, "other": cycle(1.5, 2, 3, 4, 5.5, n=len(values)), "target": cycle("a", "b", n=len(values))}
+    )
+    return infer_schema(table, target="target", **options).column(name)  # type: ignore[arg-type]
+
+
+NUMBERS = [round(float(x), 3) for x in GENERATOR.normal(size=N) * 100]
+KINDS: dict[str, tuple[Sequence[object], str]] = {
+    "numbers": (NUMBERS, "numeric"),
+    "numbers with spaces around": ([f" {x} " for x in NUMBERS], "numeric"),
+    "unique floats are never identifiers": ([i + 0.5 for i in range(N)], "numeric"),
+    "few integers stay numbers": (cycle(1, 2, 3), "numeric"),
+    "scientific": ([f"{x:.2e}" for x in NUMBERS], "numeric"),
+    "plus signs and typographic minus": ([f"{x:+}".replace("-", "\u2212") for x in NUMBERS], "numeric"),
+    "thousands": ([f"{i * 997:,}" for i in range(N)], "numeric"),
+    "thousands with decimals": ([f"{i * 997.25:,.2f}" for i in range(N)], "numeric"),
+    "decimal commas": ([f"{x}".replace(".", ",") for x in NUMBERS], "numeric"),
+    "continental": ([f"{i * 997.25:,.2f}".translate(str.maketrans(",.", ".,")) for i in range(N)], "numeric"),
+    "thousands by spaces": ([f"{i * 997:,}".replace(",", "\u202f") for i in range(N)], "numeric"),
+    "dollars": ([f"${i * 997.25:,.2f}" for i in range(N)], "numeric"),
+    "euros behind": ([f"{i * 3} €" for i in range(N)], "numeric"),
+    "negative in brackets": ([f"({i * 7})" if i % 2 else f"{i * 7}" for i in range(N)], "numeric"),
+    "percent": ([f"{i * 1.7:.1f}%" for i in range(N)], "numeric"),
+    "units": ([f"{i * 2} kg" for i in range(N)], "numeric"),
+    "infinities": (["inf", "-Infinity", *NUMBERS[2:]], "numeric"),
+    "two currencies stay text": ([f"{'$€'[i % 2]}{i}" for i in range(N // 2)] * 2, "categorical"),
+    "leading zeros are codes": (cycle("007", "012", "100"), "categorical"),
+    "short codes with letters": (cycle("A1", "B2", "C3", "D4"), "categorical"),
+    "ranges": (cycle("10-19", "20-29", "30-39"), "categorical"),
+    "grades of wheel drive": (cycle("2WD", "4WD"), "categorical"),
+    "yes and no": (cycle("yes", "no", "no"), "boolean"),
+    "yes in several cases": (cycle("Yes", "no", "NO", "yes"), "boolean"),
+    "0 and 1": (cycle(0, 1, 1), "boolean"),
+    "true and false": (cycle("True", "False"), "boolean"),
+    "t and f with gaps": (cycle("t", "f", ""), "boolean"),
+    "male and female": (cycle("male", "female"), "categorical"),
+    "1 and 2": (cycle(1, 2), "numeric"),
+    "words": (cycle("red", "green", "blue"), "categorical"),
+    "many short words": ([f"w{i % 50}" for i in range(N)], "categorical"),
+    "row numbers": (list(range(1, N + 1)), "identifier"),
+    "row numbers from a thousand, shuffled": (GENERATOR.permutation(np.arange(1000, 1000 + N)).tolist(), "identifier"),
+    "unique words without spaces": ([f"{i:04x}-KEY" for i in range(N)], "identifier"),
+    "long numbers": ([9_007_199_254_740_993 + i * 17 for i in range(N)], "identifier"),
+    "unique integers with another name": ([i * i * 3 for i in range(N)], "numeric"),
+    "sentences": ([f"the quick brown fox number {i} jumps" for i in range(N)], "text"),
+    "names of people": ([f"Person Number{i}" for i in range(N)], "text"),
+    "one value": (cycle("x"), "constant"),
+    "one number": (cycle(3.5), "constant"),
+    "nothing": (cycle(""), "constant"),
+    "nothing in many spellings": (cycle("NA", "?", "null", "-", ""), "constant"),
+    "one value or missing": (cycle("x", ""), "categorical"),
+    "ISO dates": ([f"2024-{1 + i % 12:02}-{1 + i % 28:02}" for i in range(N)], "datetime"),
+    "ISO moments": ([f"2024-01-{1 + i % 28:02}T{i % 24:02}:{i:02}:00Z" for i in range(N)], "datetime"),
+    "ISO with offsets": ([f"2024-01-{1 + i % 28:02}T12:{i:02}:00+02:00" for i in range(N)], "datetime"),
+    "SQL moments": ([f"2024-01-{1 + i % 28:02} 12:{i:02}:30.250" for i in range(N)], "datetime"),
+    "American dates": ([f"{1 + i % 12}/{1 + i % 28}/2024" for i in range(N)], "datetime"),
+    "British dates": ([f"{1 + i % 28:02}/{1 + i % 12:02}/2024" for i in range(N)], "datetime"),
+    "German dates": ([f"{1 + i % 28:02}.{1 + i % 12:02}.2024" for i in range(N)], "datetime"),
+    "two-digit years": ([f"{1 + i % 28:02}.{1 + i % 12:02}.{10 + i % 9}" for i in range(N)], "datetime"),
+    "dates with names": ([f"{1 + i % 28} {['Jan', 'Feb', 'Mar'][i % 3]} 2024" for i in range(N)], "datetime"),
+    "dates in words": ([f"{['January', 'May'][i % 2]} {1 + i % 28}, 2024" for i in range(N)], "datetime"),
+    "compact dates": ([f"2024{1 + i % 12:02}{1 + i % 28:02}" for i in range(N)], "datetime"),
+    "dates and a few typos": (["soon", *[f"2024-{1 + i % 12:02}-{1 + i % 28:02}" for i in range(N - 1)]], "datetime"),
+    "impossible dates": (cycle("2024-13-45", "2024-99-99", "2024-77-01"), "categorical"),
+    "half dates": (cycle("2024-01-02", "unknown", "later"), "categorical"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "kind"), KINDS.values(), ids=KINDS.keys())
+def test_kinds(values: Sequence[object], kind: str) -> None:
+    column = judged(values)
+    assert column.kind == kind, column.reason
+    assert column.reason.endswith(".")
+    assert (column.role == "ignore") == (kind in ("identifier", "constant"))
+
+
+@pytest.mark.parametrize(
+    ("name", "identifier"),
+    [("id", True), ("customerID", True), ("PassengerId", True), ("row_number", True), ("Unnamed: 0", True), ("humid", False),
+     ("paid", False), ("amount", False)],
+)  # fmt: skip
+def test_scattered_unique_integers_are_identifiers_by_name(name: str, identifier: bool) -> None:
+    assert (judged([i * i + 7 for i in range(N)], name).kind == "identifier") == identifier
+
+
+def value(column: Column, text: str) -> object:
+    schema = Schema(columns=(column,), target="", target_reason="", task="regression", task_reason="", rows=1)
+    return typed_frame(pl.DataFrame({column.name: [text]}), schema).item()
+
+
+@pytest.mark.parametrize(
+    ("example", "text", "number"),
+    [
+        ("thousands with decimals", "1,234.5", 1234.5),
+        ("continental", "1.234,5", 1234.5),
+        ("decimal commas", "-3,25", -3.25),
+        ("thousands by spaces", "12 345", 12345.0),
+        ("dollars", "$1,234.50", 1234.5),
+        ("dollars", "-$3", -3.0),
+        ("euros behind", "3 €", 3.0),
+        ("negative in brackets", "(14)", -14.0),
+        ("percent", "12.5 %", 12.5),
+        ("units", "7kg", 7.0),
+        ("numbers", "1e400", None),
+        ("numbers", "-inf", None),
+        ("numbers", "NaN", None),
+        ("numbers", "abc", None),
+        ("numbers", " 5 ", 5.0),
+        ("numbers", ".5", 0.5),
+        ("numbers", "1_000", None),
+    ],
+)
+def test_numbers_keep_their_value(example: str, text: str, number: float | None) -> None:
+    assert value(judged(KINDS[example][0]), text) == number
+
+
+def test_dates_keep_their_hours_and_are_read_as_a_column() -> None:
+    assert str(value(judged(KINDS["ISO moments"][0]), "2024-02-03T04:05:06.5Z")) == "2024-02-03 04:05:06.500000"
+    assert value(judged(KINDS["ISO moments"][0]), "2024-02-03 04:05:06") is None
+    assert "just as well" not in judged(KINDS["ISO moments"][0]).reason
+    british = judged(["13/02/2024", *cycle("01/02/2024", n=N - 1)])
+    assert british.datetime_format == "%d/%m/%Y"
+    american = judged(["02/13/2024", *cycle("01/02/2024", n=N - 1)])
+    assert american.datetime_format == "%m/%d/%Y"
+    assert str(value(judged(KINDS["SQL moments"][0]), "2024-01-05 12:34:30.250")) == "2024-01-05 12:34:30.250000"
+    assert str(value(judged(KINDS["ISO with offsets"][0]), "2024-01-05T12:00:00+02:00")) == "2024-01-05 10:00:00"
+
+
+def test_an_ambiguous_date_says_so() -> None:
+    assert "%d/%m/%Y would read them just as well" in judged(cycle("01/02/2024", "03/04/2024", "05/06/2023")).reason
+    assert judged(cycle("01.02.2024", "03.04.2024", "05.06.2023")).datetime_format == "%d.%m.%Y"
+
+
+def test_missing_spellings_are_found_and_kept() -> None:
+    column = judged(["?", "N/A", "", " - ", *NUMBERS[4:]])
+    assert (column.kind, column.missing) == ("numeric", 4)
+    assert column.missing_spellings == ("-", "?", "N/A")
+
+
+def test_a_minus_beside_a_plus_is_a_value() -> None:
+    column = judged(cycle("+", "-", "?"))
+    assert set(column.levels) == {"+", "-"}
+    assert value(column, "-") == "-"
+    assert value(column, "?") is None
+
+
+def test_further_missing_spellings_are_honoured_at_predict_time_too() -> None:
+    column = judged(["-999", "unknown", *NUMBERS[2:]], null=("-999", "unknown"))
+    assert (column.kind, column.missing) == ("numeric", 2)
+    assert value(column, "-999") is None
+
+
+def test_a_few_odd_texts_among_many_numbers_are_missing() -> None:
+    column = judged(["see note", *NUMBERS[1:]])
+    assert column.kind == "numeric"
+    assert 0.98 < column.support < 1
+    assert "see note" in column.reason
+
+
+def test_facts_of_a_column() -> None:
+    column = judged(cycle("a", "b", "b", "c", "c", "c"))
+    assert (column.levels, column.level_counts) == (("c", "b", "a"), (30, 20, 10))
+    number = judged([*range(1, N), 0.5])
+    assert (number.low, number.high, sum(number.histogram)) == (0.5, N - 1, N)
+    dates = judged(KINDS["ISO dates"][0])
+    assert dates.low_text is not None
+    assert dates.low_text.startswith("2024-01-01")
+    assert sum(dates.histogram) == N
+
+
+def test_overrides_are_honoured_and_recorded() -> None:
+    table = frame(
+        code=cycle(1, 2, 3), id=range(N), z=NUMBERS, drop=NUMBERS, who=cycle("p", "q", "r"), w=cycle(1, 2), y=TARGET
+    )
+    schema = infer_schema(
+        table, target="y", kinds={"code": "categorical", "id": "numeric"}, ignore=["drop"], group="who", weight="w"
+    )
+    assert (schema.column("code").kind, schema.column("code").overridden) == ("categorical", True)
+    assert (schema.column("id").kind, schema.column("id").role) == ("numeric", "feature")
+    assert schema.column("drop").role == "ignore"
+    assert schema.with_role("group") == schema.column("who")
+    assert schema.with_role("weight") == schema.column("w")
+    assert [column.name for column in schema.features] == ["code", "id", "z"]
+    assert typed_frame(table, schema).columns == ["code", "id", "z", "who", "w", "y"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"kinds": {"agee": "numeric"}}, "did you mean 'age'"),
+        ({"kinds": {"age": "numbr"}}, "did you mean 'numeric'"),
+        ({"kinds": {"city": "numeric"}}, "none of its values is a number"),
+        ({"kinds": {"city": "datetime"}}, "no date format"),
+        ({"ignore": ["cty"]}, "did you mean 'city'"),
+        ({"group": "nope"}, "--group"),
+        ({"time": "nope"}, "--time"),
+        ({"weight": "nope"}, "--weight"),
+        ({"ignore": ["y"]}, "cannot be ignored"),
+        ({"task": "regresion"}, "did you mean 'regression'"),
+        ({"positive": "Yes"}, "did you mean 'yes'"),
+    ],
+)
+def test_options_that_name_what_is_not_there(options: dict[str, object], says: str) -> None:
+    table = frame(age=NUMBERS, city=cycle("a", "b", "c"), y=TARGET)
+    with pytest.raises(UsageError) as caught:
+        infer_schema(table, target="y", **options)  # type: ignore[arg-type]
+    assert says in str(caught.value)
+
+
+def test_roles_that_a_column_cannot_have() -> None:
+    table = frame(age=NUMBERS, city=cycle("a", "b", "c"), y=TARGET)
+    with pytest.raises(DataError, match="weight"):
+        infer_schema(table, target="y", weight="city")
+    with pytest.raises(DataError, match="negative"):
+        infer_schema(table, target="y", weight="age")
+    with pytest.raises(DataError, match="time"):
+        infer_schema(table, target="y", time="city")
+
+
+def test_nothing_to_learn_from() -> None:
+    with pytest.raises(DataError, match="single column"):
+        infer_schema(frame(y=TARGET))
+    with pytest.raises(DataError, match="no column is left"):
+        infer_schema(frame(id=range(N), one=cycle("x"), y=TARGET), target="y")
+
+
+def checks(schema: Schema) -> set[tuple[str, str | None]]:
+    return {(warning.check, warning.column) for warning in schema.warnings}
+
+
+def test_what_looks_wrong_is_told() -> None:
+    classes = ["rare", "rare", *cycle("a", "b", n=N - 2)]
+    table = frame(
+        id=range(N), fixed=cycle("x"), x=NUMBERS, twin=NUMBERS, gaps=[*NUMBERS[:20], *cycle("", n=N - 20)],
+        copied=classes, tells=[f"{c}{i % 2}" for i, c in enumerate(classes)], y=classes,
+    )  # fmt: skip
+    schema = infer_schema(table, target="y")
+    found = checks(schema)
+    assert {
+        ("identifier", "id"), ("constant", "fixed"), ("duplicate_column", "twin"), ("missing", "gaps"), ("leak", "copied"),
+        ("rare_class", "y"),
+    } <= found  # fmt: skip
+    assert [column.name for column in schema.features] == ["x", "gaps", "tells"]
+
+
+def test_a_feature_that_tells_the_target_is_a_leak() -> None:
+    n = 400
+    answer = [int(x) for x in np.random.default_rng(0).integers(0, 2, n)]
+    table = frame(
+        status=[["open", "done"][a] for a in answer], x=np.random.default_rng(1).normal(size=n).tolist(), y=answer
+    )
+    schema = infer_schema(table, target="y")
+    assert ("leak", "status") in checks(schema)
+    assert schema.column("status").role == "feature"
+    numbers = np.random.default_rng(2).normal(size=n)
+    scaled = infer_schema(frame(x=(numbers * 3 + 1).tolist(), z=range(5, 5 + 2 * n, 2), y=numbers.tolist()), target="y")
+    assert checks(scaled) == {("leak", "x")}
+
+
+def test_imbalance_and_repeated_rows_are_told() -> None:
+    table = frame(x=cycle(1.5, 2.5, 3.5, n=400), y=["yes" if i % 40 == 0 else "no" for i in range(400)])
+    assert {("imbalance", "y"), ("duplicate_rows", None)} <= checks(infer_schema(table, target="y"))
+
+
+def test_clean_tables_get_no_warning() -> None:
+    assert infer_schema(frame(x=NUMBERS, c=cycle("a", "b", "c", "b", "a"), y=TARGET)).warnings == ()

@@ -1,0 +1,144 @@
+"""Text to typed columns, the same for every file; and files that differ from the one trained on."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import polars as pl
+import pytest
+
+from tabapp.data.infer import check_columns, encode_target, infer_schema, rows_with_target, typed_frame
+from tabapp.data.schema import Schema
+from tabapp.errors import DataError
+from tests.data.test_infer import NUMBERS, N, cycle, frame
+
+TABLE = frame(
+    id=range(N),
+    x=[f" {x} " for x in NUMBERS],
+    day=[f"2024-{1 + i % 12:02}-{1 + i % 28:02}" for i in range(N)],
+    flag=cycle("Yes", "No", "NA"),
+    city=cycle("Oslo ", " Rome", "?", "Bonn"),
+    y=cycle("low", "high", "high", "low", "low"),
+)
+SCHEMA = infer_schema(TABLE, target="y")
+
+
+def test_types() -> None:
+    typed = typed_frame(TABLE, SCHEMA)
+    assert dict(typed.schema) == {
+        "x": pl.Float64, "day": pl.Datetime("us"), "flag": pl.String, "city": pl.String, "y": pl.String,
+    }  # fmt: skip
+    assert typed["x"].to_list() == NUMBERS
+    assert typed["city"].to_list() == cycle("Oslo", "Rome", None, "Bonn")
+    assert typed["flag"].null_count() == N // 3
+    assert typed["day"].null_count() == 0
+
+
+def test_the_schema_survives_json() -> None:
+    assert msgspec.json.decode(msgspec.json.encode(SCHEMA), type=Schema) == SCHEMA
+
+
+def test_a_file_to_predict_is_typed_by_the_trained_schema() -> None:
+    other = frame(
+        extra=["?", "?"],
+        city=["Atlantis", "NA"],
+        flag=["true", "0"],
+        x=["1e400", "seven"],
+        day=["2030-02-30", "2030-02-28"],
+    )
+    typed = typed_frame(other, SCHEMA)
+    assert typed.columns == ["x", "day", "flag", "city"]
+    assert typed["x"].to_list() == [None, None]
+    assert typed["flag"].to_list() == ["Yes", "No"]
+    assert typed["city"].to_list() == ["Atlantis", None]
+    assert [str(day) for day in typed["day"]] == ["None", "2030-02-28 00:00:00"]
+
+
+def test_absent_columns_are_missing() -> None:
+    typed = typed_frame(frame(x=["1", "2"]), SCHEMA)
+    assert typed.columns == ["x", "day", "flag", "city"]
+    assert typed.dtypes == [pl.Float64, pl.Datetime("us"), pl.String, pl.String]
+    assert typed["city"].null_count() == 2
+
+
+def test_no_rows_at_all() -> None:
+    typed = typed_frame(TABLE.clear(), SCHEMA)
+    assert typed.height == 0
+    assert typed.width == 5
+    assert check_columns(TABLE.clear(), SCHEMA, fill_missing=False) == []
+    assert len(encode_target(typed, SCHEMA)) == 0
+
+
+def test_files_that_lack_columns_are_refused_naming_all() -> None:
+    with pytest.raises(DataError, match="'x', 'city'"):
+        check_columns(TABLE.drop("x", "city"), SCHEMA, fill_missing=False)
+    notes = check_columns(TABLE.drop("x", "city"), SCHEMA, fill_missing=True)
+    assert notes == ["2 columns are absent and were taken as missing: 'x', 'city'"]
+
+
+def test_columns_that_hold_something_else_are_refused_naming_all() -> None:
+    odd = TABLE.with_columns(x=pl.Series(cycle("a", "b", "c")), day=pl.Series(cycle("3/4/2024", "2024-01-02")))
+    with pytest.raises(DataError) as caught:
+        check_columns(odd, SCHEMA, fill_missing=False)
+    assert "'x' (60 of 60 values" in str(caught.value)
+    assert "'day' (30 of 60 values" in str(caught.value)
+    assert "something else" in check_columns(odd, SCHEMA, fill_missing=True)[0]
+
+
+def test_a_few_odd_cells_are_only_missing() -> None:
+    assert (
+        check_columns(TABLE.with_columns(x=pl.Series(["oops", *map(str, NUMBERS[1:])])), SCHEMA, fill_missing=False)
+        == []
+    )
+    assert check_columns(TABLE.with_columns(x=pl.Series(cycle("", "NA"))), SCHEMA, fill_missing=False) == []
+
+
+def test_order_does_not_matter_and_extra_columns_are_said_once() -> None:
+    other = TABLE.select(reversed(TABLE.columns)).with_columns(more=pl.lit("1"), less=pl.lit("2"))
+    assert check_columns(other, SCHEMA, fill_missing=False) == [
+        "2 columns are not known from training and were ignored: 'more', 'less'"
+    ]
+    assert typed_frame(other, SCHEMA).equals(typed_frame(TABLE, SCHEMA))
+
+
+def test_targets_become_codes() -> None:
+    typed = typed_frame(TABLE, SCHEMA)
+    assert rows_with_target(TABLE, SCHEMA).all()
+    codes = encode_target(typed, SCHEMA)
+    assert codes.dtype == np.int64
+    assert [SCHEMA.classes[code] for code in codes] == TABLE["y"].to_list()
+
+
+def test_numeric_targets_stay_numbers() -> None:
+    table = frame(x=cycle(1, 2, 3), y=["?", "inf", *map(str, NUMBERS[2:])])
+    schema = infer_schema(table, target="y")
+    rows = rows_with_target(table, schema)
+    assert np.flatnonzero(~rows).tolist() == [0, 1]
+    typed = typed_frame(table, schema)
+    assert (rows_with_target(typed, schema) == rows).all()
+    assert encode_target(typed.filter(rows), schema).tolist() == NUMBERS[2:]
+    with pytest.raises(DataError, match="2 rows have no value"):
+        encode_target(typed, schema)
+
+
+def test_class_numbers_match_by_value() -> None:
+    schema = infer_schema(frame(x=NUMBERS, y=cycle(0, 1, 2)), target="y")
+    assert schema.classes == ("0", "1", "2")
+    assert encode_target(typed_frame(frame(x=[1, 2, 3], y=["2.0", "0", "1e0"]), schema), schema).tolist() == [2, 0, 1]
+
+
+def test_boolean_labels_match_in_any_spelling() -> None:
+    schema = infer_schema(frame(x=NUMBERS, y=cycle("True", "False")), target="y")
+    assert encode_target(typed_frame(frame(x=[1, 2, 3], y=["true", "FALSE", "True"]), schema), schema).tolist() == [
+        1,
+        0,
+        1,
+    ]
+
+
+def test_labels_that_training_did_not_know_are_named() -> None:
+    other = TABLE.with_columns(y=pl.lit("medium"))
+    with pytest.raises(DataError, match="'medium'"):
+        encode_target(typed_frame(other, SCHEMA), SCHEMA)
+    with pytest.raises(DataError, match="no target column 'y'"):
+        rows_with_target(TABLE.drop("y"), SCHEMA)
