@@ -1,0 +1,298 @@
+"""Typed frames to arrays: what each recipe promises, fitted on training rows only, saved without anything that executes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.preprocessing import QuantileTransformer
+
+from tabapp.data.infer import infer_schema, typed_frame
+from tabapp.data.schema import Schema
+from tabapp.errors import BundleError
+from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureRecipe, Table
+from tabapp.features.prepare import FeaturePreparer
+from tabapp.features.quantile import QuantileMap
+
+N = 240
+GENERATOR = np.random.default_rng(0)
+WORDS = np.array(
+    ["red", "green", "blue", "apple", "pear", "house", "tree", "river", "stone", "cloud", "light", "music"]
+)
+RAW, QUANTILE = FeatureRecipe(numeric="raw"), FeatureRecipe(numeric="quantile")
+RECIPES = pytest.mark.parametrize("recipe", [RAW, QUANTILE], ids=["raw", "quantile"])
+
+
+def texts(values: object) -> pl.Series:
+    return pl.Series([None if v is None else str(v) for v in values], dtype=pl.String)  # type: ignore[attr-defined]
+
+
+SOURCE = pl.DataFrame(
+    {
+        "x": texts(GENERATOR.normal(size=N)),
+        "gaps": texts([None if i % 7 == 0 else i * 1.5 for i in range(N)]),
+        "count": texts(GENERATOR.integers(0, 4, N)),
+        "flag": texts(["yes" if i % 3 else "no" for i in range(N)]),
+        "city": texts([["Oslo", "Rome", None, "Bonn", "Oslo"][i % 5] for i in range(N)]),
+        "shop": texts([f"s{i}" for i in np.minimum(GENERATOR.geometric(0.02, N), 120)]),
+        "when": texts([f"2024-{1 + i % 12:02}-{1 + i % 28:02} {i % 24:02}:00" for i in range(N)]),
+        "note": texts([" ".join(GENERATOR.choice(WORDS, 4)) + f" {i}" for i in range(N)]),
+        "y": texts(["a" if i % 2 else "b" for i in range(N)]),
+    }
+)
+SCHEMA = infer_schema(SOURCE, target="y")
+TYPED = typed_frame(SOURCE, SCHEMA)
+
+
+def fitted(recipe: FeatureRecipe, frame: pl.DataFrame = TYPED, schema: Schema = SCHEMA) -> FeaturePreparer:
+    return FeaturePreparer.fit(frame, schema, recipe, seed=0)
+
+
+def equal(a: Table, b: Table) -> bool:
+    return a.numeric.tobytes() == b.numeric.tobytes() and a.categorical.tobytes() == b.categorical.tobytes()
+
+
+def column(preparer: FeaturePreparer, table: Table, name: str) -> np.ndarray:
+    spec = preparer.spec
+    if name in spec.categorical:
+        return table.categorical[:, spec.categorical.index(name)]
+    return table.numeric[:, spec.numeric.index(name)]
+
+
+def test_the_made_table_has_every_kind() -> None:
+    kinds = {c.name: c.kind for c in SCHEMA.features}
+    assert kinds == {
+        "x": "numeric", "gaps": "numeric", "count": "numeric", "flag": "boolean", "city": "categorical", "shop": "categorical",
+        "when": "datetime", "note": "text",
+    }  # fmt: skip
+
+
+@RECIPES
+def test_tables_keep_what_the_contract_says(recipe: FeatureRecipe) -> None:
+    preparer = fitted(recipe)
+    table = preparer.transform(TYPED)
+    spec = preparer.spec
+    assert table.target is None
+    assert table.numeric.dtype == np.float32
+    assert table.categorical.dtype == np.int32
+    assert table.numeric.shape == (N, len(spec.numeric))
+    assert table.categorical.shape == (N, len(spec.categorical))
+    assert len(spec.sources) == len(spec.numeric) + len(spec.categorical)
+    assert set(spec.sources) == {c.name for c in SCHEMA.features}
+    names = spec.numeric + spec.categorical
+    assert len(set(names)) == len(names)
+    assert (table.categorical.max(axis=0) < np.array(spec.cardinalities)).all()
+    assert table.categorical.min() >= 0
+    assert not np.isinf(table.numeric).any()
+    assert np.isnan(table.numeric).any() == (recipe == RAW)
+    for i in range(len(spec.numeric)):
+        assert len(np.unique(table.numeric[:, i])) > 1, spec.numeric[i]
+
+
+def test_raw_numbers_keep_units_and_gaps() -> None:
+    preparer = fitted(RAW)
+    table = preparer.transform(TYPED)
+    np.testing.assert_array_equal(column(preparer, table, "gaps"), TYPED["gaps"].to_numpy().astype(np.float32))
+    assert set(column(preparer, table, "flag")) == {0.0, 1.0}
+    assert (column(preparer, table, "flag") == (TYPED["flag"] == "yes").to_numpy()).all()
+
+
+def test_codes() -> None:
+    preparer = fitted(RAW)
+    codes = column(preparer, preparer.transform(TYPED), "city")
+    assert (codes[TYPED["city"].is_null().to_numpy()] == MISSING).all()
+    assert (codes[(TYPED["city"] == "Oslo").fill_null(False).to_numpy()] == FIRST_LEVEL).all()
+    assert preparer.spec.cardinalities[preparer.spec.categorical.index("city")] == FIRST_LEVEL + 3
+    other = preparer.transform(TYPED.with_columns(city=pl.lit("Atlantis")))
+    assert (column(preparer, other, "city") == UNSEEN).all()
+
+
+def test_many_levels_are_counted_and_single_ones_share_a_code() -> None:
+    preparer = fitted(RAW)
+    table = preparer.transform(TYPED)
+    counts = TYPED["shop"].value_counts()
+    frequency = dict(zip(counts["shop"], counts["count"], strict=True))
+    assert column(preparer, table, "shop count").tolist() == [frequency[shop] for shop in TYPED["shop"]]
+    single = np.array([frequency[shop] == 1 for shop in TYPED["shop"]])
+    assert single.any()
+    assert ((column(preparer, table, "shop") == UNSEEN) == single).all()
+    assert "shop count" not in fitted(QUANTILE).spec.numeric
+
+
+def test_deep_models_get_a_bounded_number_of_levels() -> None:
+    values = texts([f"v{i // 2}" for i in range(3000)])
+    source = pl.DataFrame({"v": values, "y": texts(["a", "b"] * 1500)})
+    schema = infer_schema(source, target="y")
+    typed = typed_frame(source, schema)
+    assert fitted(QUANTILE, typed, schema).spec.cardinalities == (502,)
+    assert fitted(RAW, typed, schema).spec.cardinalities == (1502,)
+
+
+def test_dates_become_their_parts() -> None:
+    preparer = fitted(RAW)
+    table = preparer.transform(TYPED)
+    assert (column(preparer, table, "when month") == TYPED["when"].dt.month().to_numpy()).all()
+    assert (column(preparer, table, "when hour") == TYPED["when"].dt.hour().to_numpy()).all()
+    assert column(preparer, table, "when elapsed days").min() == 0
+    assert "when year" not in preparer.spec.numeric  # all of one year
+    later = preparer.transform(TYPED.with_columns(when=TYPED["when"].dt.offset_by("10y")))
+    assert column(preparer, later, "when elapsed days").min() > 3600
+
+
+def test_similar_texts_lie_near_each_other() -> None:
+    n = 200
+    kinds = ["buy cheap watches now", "see you at dinner tonight"]
+    source = pl.DataFrame({"t": texts([f"{kinds[i % 2]} {i}" for i in range(n)]), "y": texts(["a", "b"] * (n // 2))})
+    schema = infer_schema(source, target="y")
+    typed = typed_frame(source, schema)
+    preparer = fitted(RAW, typed, schema)
+    new = preparer.transform(pl.DataFrame({"t": ["buy cheap shoes now", "dinner tonight with you", None]})).numeric
+    topics = [i for i, name in enumerate(preparer.spec.numeric) if "topic" in name]
+    table = preparer.transform(typed).numeric[:, topics]
+    centres = np.stack([table[0::2].mean(axis=0), table[1::2].mean(axis=0)])
+    nearest = ((new[:2, topics][:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
+    assert nearest.tolist() == [0, 1]
+    assert np.isnan(new[2]).all()
+    none = FeaturePreparer.fit(typed, schema, FeatureRecipe(numeric="raw", text_components=0), 0)
+    assert not any("topic" in name for name in none.spec.numeric)
+
+
+@pytest.mark.parametrize("n_rows", [5, 40, 2000, 40_000])
+def test_quantiles_are_scikit_learns(n_rows: int) -> None:
+    generator = np.random.default_rng(1)
+    train = np.column_stack(
+        [generator.normal(size=n_rows), generator.exponential(size=n_rows), generator.integers(0, 3, n_rows)]
+    )
+    fitted_map = QuantileMap.fit(train, seed=3)
+    noise = 1e-5 * np.random.default_rng(3).standard_normal(train.shape)
+    reference = QuantileTransformer(
+        n_quantiles=min(max(min(n_rows // 30, 1000), 10), n_rows),
+        output_distribution="normal",
+        subsample=10**9,
+        random_state=3,
+    ).fit(train + noise)
+    new = np.concatenate([train, generator.normal(size=(500, 3)) * 10, [[1e30, -1e30, 0.0]]])
+    np.testing.assert_allclose(fitted_map.transform(new), reference.transform(new), atol=1e-6)
+
+
+def test_quantile_tables_are_bounded_for_any_value() -> None:
+    preparer = fitted(QUANTILE)
+    extreme = TYPED.with_columns(
+        x=pl.Series([1e300, -1e300, None, 5e-324] * (N // 4)),
+        gaps=pl.Series([None] * N, dtype=pl.Float64),
+        city=pl.Series(["Atlantis", None] * (N // 2)),
+        when=pl.Series([None] * N, dtype=pl.Datetime("us")),
+        note=pl.Series([None, "", "zzz", "é" * 5000] * (N // 4)),
+        flag=pl.Series(["maybe", None] * (N // 2)),
+    )
+    for recipe in (RAW, QUANTILE):
+        table = fitted(recipe).transform(extreme)
+        assert not np.isinf(table.numeric).any()
+        assert (table.categorical < np.array(fitted(recipe).spec.cardinalities)).all()
+    table = preparer.transform(extreme)
+    assert np.isfinite(table.numeric).all()
+    assert np.abs(table.numeric).max() <= 5.2
+
+
+def test_missing_cells_take_the_mean_and_are_marked() -> None:
+    preparer = fitted(QUANTILE)
+    table = preparer.transform(TYPED)
+    missing = TYPED["gaps"].is_null().to_numpy()
+    assert (column(preparer, table, "gaps missing") == missing).all()
+    assert len(np.unique(column(preparer, table, "gaps")[missing])) == 1
+    assert "x missing" not in preparer.spec.numeric
+
+
+@RECIPES
+def test_rows_are_prepared_independently(recipe: FeatureRecipe) -> None:
+    preparer = fitted(recipe)
+    whole = preparer.transform(TYPED)
+    parts = [preparer.transform(TYPED[i : i + 1]) for i in range(0, N, 40)]
+    for i, part in zip(range(0, N, 40), parts, strict=True):
+        assert equal(part, whole.take(slice(i, i + 1)))
+    assert len(preparer.transform(TYPED.clear())) == 0
+
+
+@RECIPES
+def test_only_training_rows_are_looked_at_and_never_the_target(recipe: FeatureRecipe, tmp_path: Path) -> None:
+    train = np.arange(N) % 4 != 0
+    states: list[tuple[bytes, bytes]] = []
+    shuffled = TYPED.with_columns(y=TYPED["y"].shuffle(seed=1))
+    trained = pl.Series(train)
+    odd = TYPED.with_columns(
+        x=pl.when(trained).then("x").otherwise(1e9), city=pl.when(trained).then("city").otherwise(pl.lit("?!"))
+    )
+    for i, frame in enumerate((TYPED, shuffled, odd)):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        fitted(recipe, frame.filter(train)).save(folder)
+        states.append(((folder / "features.json").read_bytes(), (folder / "features.safetensors").read_bytes()))
+    assert states[0] == states[1] == states[2]
+    folder = tmp_path / "all"
+    folder.mkdir()
+    fitted(recipe, odd).save(folder)
+    assert (folder / "features.json").read_bytes() != states[0][0]
+
+
+@RECIPES
+def test_saved_and_loaded_is_bit_equal(recipe: FeatureRecipe, tmp_path: Path) -> None:
+    preparer = fitted(recipe)
+    preparer.save(tmp_path)
+    loaded = FeaturePreparer.load(tmp_path)
+    assert loaded.spec == preparer.spec
+    assert loaded.recipe == recipe
+    assert equal(loaded.transform(TYPED), preparer.transform(TYPED))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["features.json", "features.safetensors"]
+    json.loads((tmp_path / "features.json").read_text())
+
+
+@pytest.mark.parametrize("harm", ["absent", "cut", "unknown key", "later version", "arrays"])
+def test_a_state_that_is_harmed_is_refused(tmp_path: Path, harm: str) -> None:
+    fitted(QUANTILE).save(tmp_path)
+    state, arrays = tmp_path / "features.json", tmp_path / "features.safetensors"
+    content = json.loads(state.read_text())
+    if harm == "absent":
+        state.unlink()
+    elif harm == "cut":
+        state.write_bytes(state.read_bytes()[:-20])
+    elif harm == "arrays":
+        arrays.write_bytes(arrays.read_bytes()[:100])
+    else:
+        content |= {"surprise": 1} if harm == "unknown key" else {"version": 2}
+        state.write_text(json.dumps(content))
+    with pytest.raises(BundleError):
+        FeaturePreparer.load(tmp_path)
+
+
+@RECIPES
+@pytest.mark.parametrize(
+    ("columns", "n_numeric", "n_categorical"),
+    [(["x"], 1, 0), (["city"], 0, 1), (["fixed"], 0, 0), (["x", "city"], 1, 1), (["empty"], 0, 0)],
+)
+def test_tables_without_numbers_or_without_categories(
+    recipe: FeatureRecipe, columns: list[str], n_numeric: int, n_categorical: int, tmp_path: Path
+) -> None:
+    source = SOURCE.with_columns(fixed=texts(range(N)), empty=texts(range(0, 2 * N, 2)))
+    schema = infer_schema(source, target="y", kinds={"fixed": "numeric", "empty": "numeric"})
+    schema = infer_schema(
+        source, target="y", kinds={"fixed": "numeric", "empty": "numeric"},
+        ignore=[c.name for c in schema.features if c.name not in columns],
+    )  # fmt: skip
+    typed = typed_frame(source, schema).with_columns(
+        pl.lit(1.0).alias("fixed"), pl.lit(None, dtype=pl.Float64).alias("empty")
+    )
+    preparer = FeaturePreparer.fit(typed, schema, recipe, seed=0)
+    preparer.save(tmp_path)
+    table = FeaturePreparer.load(tmp_path).transform(typed)
+    assert table.numeric.shape == (N, n_numeric)
+    assert table.categorical.shape == (N, n_categorical)
+
+
+def test_the_seed_decides() -> None:
+    first, again = fitted(QUANTILE).transform(TYPED), fitted(QUANTILE).transform(TYPED)
+    other = FeaturePreparer.fit(TYPED, SCHEMA, QUANTILE, seed=1).transform(TYPED)
+    assert equal(first, again)
+    assert not equal(first, other)
