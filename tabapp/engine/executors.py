@@ -7,7 +7,6 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing import forkserver, get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from typing import Protocol
@@ -17,6 +16,7 @@ import psutil
 
 from tabapp.engine.fit import fit_process
 from tabapp.engine.jobs import Failed, FitJob, Message, Progress, decode
+from tabapp.engine.server import fit_context
 
 GRACE_SECONDS = 3.0
 MEMORY_CHECK_SECONDS = 0.5
@@ -77,16 +77,10 @@ class LocalExecutor:
     """
 
     def __init__(self, memory_limit: int) -> None:
-        self._context = get_context("forkserver")
+        self._context = fit_context()
         self._fits: dict[str, _Fit] = {}
         self._memory_limit = memory_limit
         self._memory_checked = 0.0
-
-    @staticmethod
-    def warm_up() -> None:
-        """Start the server and its imports in the background."""
-        get_context("forkserver").set_forkserver_preload(["tabapp.engine.preload"])
-        forkserver.ensure_running()
 
     def submit(self, job: FitJob) -> int:
         ours, theirs = self._context.Pipe(duplex=True)

@@ -23,7 +23,7 @@ from tabapp.engine.board import Selected
 from tabapp.engine.fit import RunData, features_folder
 from tabapp.engine.importances import compute_importances, importances_json
 from tabapp.engine.plan import Plan
-from tabapp.engine.prepare import read_sample
+from tabapp.engine.rows import read_sample
 from tabapp.errors import BundleError, DataError
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig

@@ -10,7 +10,7 @@ import psutil
 
 from tabapp import metrics
 from tabapp.data.schema import Column, Schema
-from tabapp.errors import TabappError, UsageError, did_you_mean
+from tabapp.errors import UsageError, did_you_mean
 from tabapp.metrics import Task
 from tabapp.models import registry
 from tabapp.models.contract import Shape
@@ -299,8 +299,3 @@ def plan_event(plan: Plan, schema: Schema, config: RunConfig) -> ev.PlanMade:
         ),
         command=command_line(msgspec.structs.replace(config, target=plan.target)),
     )
-
-
-def exit_code_of(error: Exception) -> int:
-    """The exit code that an error stands for; 1 for one that nobody expected."""
-    return error.exit_code if isinstance(error, TabappError) else 1

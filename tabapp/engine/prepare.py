@@ -1,30 +1,18 @@
-"""From a file to a run that can start: read, infer, plan; then lay the rows and their folds down in the run folder."""
+"""From a file to a schema: read and infer, as the run was configured. Light, so that a screen has its columns at once."""
 
 from __future__ import annotations
 
-import hashlib
-import io
-import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-import numpy as np
-import polars as pl
 
-from tabapp import files
 from tabapp.data.infer import infer_schema
 from tabapp.data.read import Reading, ReadOptions, read_table
 from tabapp.data.schema import Schema
-from tabapp.data.split import make_folds, make_holdout
-from tabapp.data.typed import encode_target, rows_with_target, typed_frame
-from tabapp.engine.plan import Plan, holdout_fraction
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
-from tabapp.run.folder import RunFolder
 
 PREVIEW_ROWS = 200
-SAMPLE_ROWS = 20
 
 
 def read_data(config: RunConfig) -> Reading:
@@ -73,73 +61,3 @@ def infer(reading: Reading, config: RunConfig) -> Schema:
         null=config.null,
     )
     return msgspec.structs.replace(schema, warnings=(*reading.warnings, *schema.warnings))
-
-
-@dataclass(frozen=True)
-class RowExtras:
-    """Special columns of the usable rows as numbers; None where the user named none."""
-
-    groups: np.ndarray | None
-    time: np.ndarray | None
-    weight: np.ndarray | None
-
-
-def _extras(typed: pl.DataFrame, schema: Schema) -> RowExtras:
-    group, time, weight = (schema.with_role(role) for role in ("group", "time", "weight"))
-    return RowExtras(
-        groups=None
-        if group is None
-        else typed[group.name].cast(pl.String).rank("dense").fill_null(0).cast(pl.Int64).to_numpy(),
-        time=None if time is None else typed[time.name].rank("ordinal").fill_null(0).cast(pl.Int64).to_numpy(),
-        weight=None if weight is None else typed[weight.name].cast(pl.Float32).fill_null(0.0).clip(0.0).to_numpy(),
-    )
-
-
-def lay_down(folder: RunFolder, config: RunConfig, reading: Reading, schema: Schema, plan: Plan) -> None:
-    """Write the usable rows, typed, with their target and folds, into the run folder: all that fits need."""
-    usable = rows_with_target(reading.frame, schema)
-    text = reading.frame.filter(pl.Series(usable))
-    typed = typed_frame(text, schema)
-    target = encode_target(typed, schema)
-    extras = _extras(typed, schema)
-    if plan.folds > 1:
-        fold = make_folds(target, plan.task, plan.folds, plan.seed, groups=extras.groups)
-    else:
-        fraction = holdout_fraction(len(target))
-        fold = make_holdout(target, plan.task, fraction, plan.seed, groups=extras.groups, time=extras.time)
-    arrays = {name: getattr(extras, name) for name in ("groups", "time", "weight")}
-    shutil.rmtree(folder.data, ignore_errors=True)
-    with files.new_folder(folder.data) as temporary:
-        typed.write_ipc(temporary / "table.arrow", compression="uncompressed")
-        _sample(text, schema).write_ipc(temporary / "sample.arrow")
-        files.write_json(temporary / "fingerprint.json", _fingerprint(config, reading))
-        files.write_bytes(temporary / "schema.json", msgspec.json.format(msgspec.json.encode(schema), indent=1))
-    content = io.BytesIO()
-    present = {name: array for name, array in arrays.items() if array is not None}
-    np.savez(content, target=target, fold=fold, **present)
-    files.write_bytes(folder.path / "splits.npz", content.getvalue())
-
-
-def _fingerprint(config: RunConfig, reading: Reading) -> dict[str, str | int]:
-    """What identifies the table that was learned from."""
-    with open(config.data, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {
-        "file": Path(config.data).name,
-        "rows": reading.frame.height,
-        "columns": reading.frame.width,
-        "bytes": reading.n_bytes,
-        "sha256": digest,
-    }
-
-
-def read_sample(folder: RunFolder) -> pl.DataFrame:
-    """The rows that the bundle replays, as they stood in the file."""
-    return pl.read_ipc(folder.data / "sample.arrow")
-
-
-def _sample(text: pl.DataFrame, schema: Schema) -> pl.DataFrame:
-    """A few rows as they stood in the file, evenly spaced, without the target: the bundle replays them."""
-    names = [column.name for column in schema.features]
-    step = max(1, text.height // SAMPLE_ROWS)
-    return text.select(names).gather_every(step).head(SAMPLE_ROWS)

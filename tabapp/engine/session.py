@@ -12,12 +12,9 @@ import msgspec
 from tabapp import __version__, files
 from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
-from tabapp.engine.conductor import Clock, Conductor
-from tabapp.engine.executors import LocalExecutor
-from tabapp.engine.finish import Finish
-from tabapp.engine.fit import RunData
 from tabapp.engine.plan import Plan, approximate_shape, make_plan, plan_event, schema_event
-from tabapp.engine.prepare import infer, lay_down, read_data, reading_event
+from tabapp.engine.prepare import infer, read_data, reading_event
+from tabapp.engine.server import warm_up
 from tabapp.errors import TabappError
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
@@ -43,7 +40,7 @@ class Session:
         self._commands = CommandReader(folder.commands)
         self._interrupted = False
         self._started = time.monotonic()
-        LocalExecutor.warm_up()
+        warm_up()
         history = EventReader(folder.events).read_new()
         self._used = seconds_used(history)
         self._resumed = any(isinstance(event, ev.RunStarted) for event in history)
@@ -95,6 +92,12 @@ class Session:
 
     def _conduct(self, config: RunConfig) -> ev.RunFinished:
         plan, schema, waited = self._prepared(config)
+        # Only now: these rooms bring Optuna, scikit-learn and scipy, which a screen that shows columns need not wait for.
+        # Only now: these rooms bring Optuna, scikit-learn and scipy, which a screen that shows columns need not wait for.
+        from tabapp.engine.conductor import Clock, Conductor
+        from tabapp.engine.executors import LocalExecutor
+        from tabapp.engine.finish import Finish
+        from tabapp.engine.fit import RunData
         from tabapp.engine.tuning import open_storage
 
         shape = approximate_shape(schema, plan.n_classes)
@@ -146,6 +149,8 @@ class Session:
         if waited:
             config, schema, plan = self._wait_for_start(config, reading, schema, plan)
             self._started = time.monotonic()
+        from tabapp.engine.rows import lay_down
+
         lay_down(self._folder, config, reading, schema, plan)
         files.write_bytes(plan_path, msgspec.json.format(msgspec.json.encode(plan), indent=1))
         return plan, schema, waited
