@@ -9,9 +9,9 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
-VERTICAL_EIGHTHS = " ▁▂▃▄▅▆▇█"
+# Seven of the eight levels: a full block would touch the line above.
+LEVELS = " ▁▂▃▄▅▆▇"
 HORIZONTAL_EIGHTHS = " ▏▎▍▌▋▊▉█"
-INTERVAL_SHADE = "▒"
 BRAILLE_BLANK = 0x2800
 # Dot bits of a braille cell, by row from the top, then by column.
 BRAILLE_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
@@ -41,7 +41,7 @@ def sparkline(values: Sequence[float], width: int, low: float | None = None, hig
     top = max(finite) if high is None else high
     scale = (top - bottom) or 1.0
     shares = (min(max((value - bottom) / scale, 0.0), 1.0) for value in finite)
-    return "".join(VERTICAL_EIGHTHS[1 + round(share * 7)] for share in shares)
+    return "".join(LEVELS[1 + round(share * 6)] for share in shares)
 
 
 def histogram(counts: Sequence[float], width: int) -> str:
@@ -50,7 +50,7 @@ def histogram(counts: Sequence[float], width: int) -> str:
     top = max(bins, default=0.0)
     if top <= 0:
         return ""
-    return "".join(VERTICAL_EIGHTHS[max(1, round(count / top * 8))] if count > 0 else " " for count in bins)
+    return "".join(LEVELS[max(1, round(count / top * 7))] if count > 0 else " " for count in bins)
 
 
 def bar(share: float, width: int) -> str:
@@ -63,22 +63,30 @@ def bar(share: float, width: int) -> str:
     return text.ljust(width)
 
 
-def interval_bar(value: float, low: float, high: float, top: float, width: int) -> tuple[str, str]:
-    """A bar to `value` in two parts: solid up to the lower end of its interval, shaded from there to the upper end.
+def rule(share: float, width: int) -> str:
+    """A heavy horizontal line over `share` (0 to 1) of `width` cells, to half a cell."""
+    if not math.isfinite(share):
+        return ""
+    full, half = divmod(round(min(max(share, 0.0), 1.0) * width * 2), 2)
+    return "━" * full + "╸" * half
 
-    `top` is the value at the full width. An interval narrower than a cell is not shaded. The parts together are at most
-    `width` long.
+
+def interval_rule(value: float, low: float, high: float, top: float, width: int) -> tuple[str, str]:
+    """A heavy line to `value`, and the light line on from there to the upper end of its interval, closed by a tick.
+
+    The part of the heavy line that lies beyond the lower end is as uncertain as the light one; `top` is the value at the full
+    width. Both parts together are at most `width` long, and the second is empty where the interval is within a cell.
     """
     if top <= 0 or width < 1 or not math.isfinite(value):
         return "", ""
-
-    def cells(number: float) -> float:
-        return min(max(number / top, 0.0), 1.0) * width
-
-    if cells(high) - cells(low) < 1:
-        return bar(max(value, 0.0) / top, width).rstrip(), ""
-    solid, end = math.floor(cells(low) + 0.5), math.floor(cells(high) + 0.5)
-    return "█" * solid, INTERVAL_SHADE * (end - solid)
+    solid = rule(value / top, width)
+    end = math.floor(min(max(high / top, 0.0), 1.0) * width + 0.5)
+    spread = end - len(solid)
+    if spread < 1 or high <= low:
+        return solid, ""
+    if solid.endswith("╸"):
+        solid = solid[:-1] + "╾"
+    return solid, "─" * (spread - 1) + "┤"
 
 
 def decimate(points: Sequence[Point], width: int) -> list[Point]:

@@ -22,9 +22,9 @@ def dots(lines: list[str]) -> set[tuple[int, int]]:
 
 
 def test_sparkline_spans_lowest_to_highest_block():
-    assert charts.sparkline([0, 1, 2, 3, 4, 5, 6, 7], 8) == "▁▂▃▄▅▆▇█"
+    assert charts.sparkline([0, 1, 2, 3, 4, 5, 6], 8) == "▁▂▃▄▅▆▇"
     assert charts.sparkline([5, 5, 5], 8) == "▁▁▁"
-    assert charts.sparkline([0.5], 8, low=0, high=1) in ("▄", "▅")
+    assert charts.sparkline([0.5], 8, low=0, high=1) == "▄"
     assert charts.sparkline([], 8) == ""
     assert charts.sparkline([math.nan, 1.0, math.inf], 8) == "▁"
 
@@ -32,11 +32,11 @@ def test_sparkline_spans_lowest_to_highest_block():
 def test_sparkline_resamples_to_the_width_by_means():
     assert charts.resample([1, 3, 5, 7], 2) == [2, 6]
     assert len(charts.sparkline(list(range(1000)), 10)) == 10
-    assert charts.sparkline(list(range(1000)), 10)[-1] == "█"
+    assert charts.sparkline(list(range(1000)), 10)[-1] == "▇"
 
 
 def test_histogram_tells_an_empty_bin_from_a_small_one():
-    assert charts.histogram([100, 0, 1], 10) == "█ ▁"
+    assert charts.histogram([100, 0, 1], 10) == "▇ ▁"
     assert charts.histogram([0, 0], 10) == ""
     assert len(charts.histogram(list(range(50)), 10)) == 10
 
@@ -49,18 +49,26 @@ def test_bar_fills_its_share_in_eighths(share: float, expected: str):
     assert charts.bar(share, 4) == expected
 
 
-def test_interval_bar_is_solid_to_the_lower_end_and_shaded_to_the_upper():
-    assert charts.interval_bar(0.5, 0.4, 0.6, 1.0, 10) == ("████", "▒▒")
-    assert charts.interval_bar(0.5, 0.49, 0.51, 1.0, 10) == ("█████", "")
-    assert charts.interval_bar(-0.1, -0.2, 0.2, 1.0, 10) == ("", "▒▒")
-    assert charts.interval_bar(0.1, 0, 0.2, 0.0, 10) == ("", "")
+@pytest.mark.parametrize(
+    ("share", "expected"), [(0, ""), (1, "━━━━"), (0.5, "━━"), (0.6, "━━╸"), (9, "━━━━"), (-1, ""), (math.nan, "")]
+)
+def test_rule_is_a_line_to_half_a_cell(share: float, expected: str):
+    assert charts.rule(share, 4) == expected
+
+
+def test_interval_rule_goes_on_to_the_upper_end():
+    assert charts.interval_rule(0.5, 0.3, 0.7, 1.0, 10) == ("━━━━━", "─┤")
+    assert charts.interval_rule(0.55, 0.3, 0.8, 1.0, 10) == ("━━━━━╾", "─┤")
+    assert charts.interval_rule(0.5, 0.49, 0.51, 1.0, 10) == ("━━━━━", "")
+    assert charts.interval_rule(-0.1, -0.3, 0.2, 1.0, 10) == ("", "─┤")
+    assert charts.interval_rule(0.1, 0, 0.2, 0.0, 10) == ("", "")
 
 
 @pytest.mark.parametrize("value", [0.0, 0.3, 0.99, 1.0])
 @pytest.mark.parametrize("spread", [0.0, 0.01, 0.2, 3.0])
-def test_interval_bar_stays_within_its_width(value: float, spread: float):
-    solid, shade = charts.interval_bar(value, value - spread, value + spread, 1.0, 12)
-    assert len(solid + shade) <= 12
+def test_interval_rule_stays_within_its_width(value: float, spread: float):
+    solid, light = charts.interval_rule(value, value - spread, value + spread, 1.0, 12)
+    assert len(solid + light) <= 12
 
 
 def test_decimation_keeps_extremes_and_order():

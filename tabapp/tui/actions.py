@@ -1,0 +1,144 @@
+"""Every action a key can do, once: key bindings, footer, help and command palette are all made from this list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from textual.binding import Binding
+
+from tabapp.run.state import RunState
+
+View = Literal["run", "data", "explain"]
+Scope = Literal["everywhere", "run", "data", "explain"]
+Phase = Literal["before", "during", "after"]
+
+ALWAYS: tuple[Phase, ...] = ("before", "during", "after")
+BEFORE: tuple[Phase, ...] = ("before",)
+DURING: tuple[Phase, ...] = ("during",)
+STARTED: tuple[Phase, ...] = ("during", "after")
+
+TABS: tuple[tuple[str, View, str], ...] = (("1", "run", "Run"), ("2", "data", "Data"), ("5", "explain", "Explain"))
+
+
+@dataclass(frozen=True)
+class Action:
+    """Something a user can do.
+
+    Attributes:
+        id: stable name, for remapping keys.
+        keys: as Textual names them, comma-separated; the first is shown.
+        action: the Textual action that does it, on the screen unless it says `app.`.
+        scope: the screen that has it.
+        phases: when it makes sense: before the start, during the run, after its end.
+        name: "noun: verb", for the palette.
+        label: a word for the footer; empty to stay out of it.
+        help: what it does, as a sentence.
+    """
+
+    id: str
+    keys: str
+    action: str
+    scope: Scope
+    phases: tuple[Phase, ...]
+    name: str
+    label: str
+    help: str
+
+    @property
+    def shown_key(self) -> str:
+        """The first key as people write it."""
+        first = self.keys.split(",")[0]
+        names = {"question_mark": "?", "slash": "/", "left": "←/→", "right": "←/→"}
+        return names.get(first, first)
+
+
+# fmt: off
+ACTIONS: tuple[Action, ...] = (
+    Action("data.start", "ctrl+r", "start", "data", BEFORE, "run: start", "Start",
+           "Start the run as planned."),
+    Action("data.target", "t", "pick_target", "data", BEFORE, "plan: choose target", "Target",
+           "Choose the column to predict."),
+    Action("data.metric", "m", "pick_metric", "data", BEFORE, "plan: choose metric", "Metric",
+           "Choose what models are compared by."),
+    Action("data.budget", "b", "pick_budget", "data", BEFORE, "plan: choose budget", "Budget",
+           "Choose how long the whole run may take."),
+    Action("data.validation", "v", "pick_validation", "data", BEFORE, "plan: choose validation", "",
+           "Choose how models are scored."),
+    Action("data.quality", "right", "quality(1)", "data", BEFORE, "plan: higher quality", "",
+           "Higher quality: more models and trials."),
+    Action("data.quality.lower", "left", "quality(-1)", "data", BEFORE, "plan: lower quality", "",
+           "Lower quality: fewer, quicker models."),
+    Action("data.include", "space", "toggle_column", "data", BEFORE, "column: include or leave out", "Include",
+           "Include the column under the cursor, or leave it out."),
+    Action("data.preview", "p", "preview", "data", ALWAYS, "data: look at the first rows", "Preview",
+           "Show the first rows of the table on the whole screen."),
+    Action("data.copy", "y", "copy_command", "data", ALWAYS, "command: copy", "",
+           "Copy the command that starts the same run without a screen."),
+    Action("run.pause", "p,space", "pause", "run", DURING, "run: pause or resume", "Pause",
+           "Pause the run, or let it go on. Running fits finish."),
+    Action("run.details", "enter", "details", "run", STARTED, "model: details", "Details",
+           "Show the model under the cursor: trials, parameters, failures."),
+    Action("run.stop_model", "k", "stop_model", "run", DURING, "model: stop", "Stop",
+           "Stop the model under the cursor; what it has reached stays."),
+    Action("run.finish", "f", "finish", "run", DURING, "run: finish now", "Finish",
+           "Stop fitting, keep the best so far, and save the bundle."),
+    Action("run.sort", "s", "sort", "run", STARTED, "leaderboard: sort by next column", "Sort",
+           "Sort by rank, name, fit time or trials in turn."),
+    Action("run.filter", "slash", "filter", "run", STARTED, "leaderboard: filter", "Filter",
+           "Show only rows that contain a text."),
+    Action("run.charts", "c", "charts", "run", STARTED, "panels: leaderboard or charts", "",
+           "On a narrow terminal: swap leaderboard and charts."),
+    Action("explain.sort", "a", "sort", "explain", STARTED, "importance: other method first", "Attention ⇄ Permutation",
+           "Sort by attention or by permutation importance."),
+    Action("run.export", "e", "app.export", "everywhere", STARTED, "bundle: export", "Export",
+           "Copy the bundle to a file of your choice."),
+    Action("view.run", "1", "app.view('run')", "everywhere", ALWAYS, "screen: Run", "",
+           "Go to the Run screen."),
+    Action("view.data", "2", "app.view('data')", "everywhere", ALWAYS, "screen: Data", "",
+           "Go to the Data screen."),
+    Action("view.explain", "5", "app.view('explain')", "everywhere", ALWAYS, "screen: Explain", "",
+           "Go to the Explain screen."),
+    Action("app.theme", "ctrl+t", "app.change_theme", "everywhere", ALWAYS, "theme: change", "",
+           "Choose other colours."),
+    Action("app.help", "question_mark,f1", "app.help", "everywhere", ALWAYS, "help: this screen", "Help",
+           "Explain this screen and its numbers, and list its keys."),
+    Action("app.quit", "q,ctrl+q,ctrl+c", "app.request_quit", "everywhere", ALWAYS, "tabapp: quit", "Quit",
+           "Leave; asks first while a run is going on."),
+    Action("app.palette", "ctrl+p", "app.command_palette", "everywhere", ALWAYS, "palette: open", "",
+           "Find any action by name."),
+)
+# fmt: on
+
+MOVING_HELP = "↑ ↓ j  move · g G  first, last · tab  next panel · esc  back · mouse  click and wheel"
+
+
+def phase_of(state: RunState) -> Phase:
+    """Whether the run waits for its start, is going on, or has ended."""
+    if state.finished is not None or state.stage == "done":
+        return "after"
+    return "before" if state.stage in ("starting", "reading", "ready") else "during"
+
+
+def actions_for(scope: Scope, phase: Phase | None = None) -> list[Action]:
+    """The actions of a screen and those that are everywhere, in the order of the list; only those of a phase if given."""
+    return [
+        action
+        for action in ACTIONS
+        if action.scope in (scope, "everywhere") and (phase is None or phase in action.phases)
+    ]
+
+
+def bindings_for(scope: Scope) -> list[Binding]:
+    """Key bindings of one scope, with ids by which a keymap can replace their keys."""
+    return [
+        Binding(
+            action.keys,
+            action.action,
+            action.help,
+            show=False,
+            id=action.id,
+        )
+        for action in ACTIONS
+        if action.scope == scope
+    ]

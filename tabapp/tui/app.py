@@ -1,0 +1,394 @@
+"""The terminal UI of a run: reads its events, draws its state, and sends its engine commands."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+import traceback
+from asyncio.subprocess import Process
+from collections.abc import Callable
+from importlib.resources import files as package_files
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual.app import App
+from textual.binding import BindingType
+from textual.command import Provider
+from textual.content import Content
+from textual.screen import Screen
+
+from tabapp import files
+from tabapp.errors import UsageError
+from tabapp.run import events as ev
+from tabapp.run.client import log_tail, start_detached_engine
+from tabapp.run.folder import RunFolder, default_runs_dir
+from tabapp.run.state import format_score
+from tabapp.tui.actions import TABS, View, bindings_for, phase_of
+from tabapp.tui.following import Following
+from tabapp.tui.planning import Planning
+from tabapp.tui.screens.base import RunView
+from tabapp.tui.screens.data import DataView
+from tabapp.tui.screens.explain import ExplainView
+from tabapp.tui.screens.modals import Ask, Decision, Option, Reading
+from tabapp.tui.screens.run import RunningView
+from tabapp.tui.texts import MUTED, Snapshot, clock_time, model_name, progress_of
+from tabapp.tui.theme import THEME
+from tabapp.tui.widgets.leaderboard import Leaderboard
+
+POLL_SECONDS = 0.1
+FLUSH_SECONDS = 0.25
+LIVENESS_SECONDS = 1.0
+TOAST_EVERY_SECONDS = 8.0
+GRACE_SECONDS = 5.0
+INTERRUPTED_EXIT_CODE = 130
+
+
+def _action_provider() -> type[Provider]:
+    from tabapp.tui.palette import ActionProvider
+
+    return ActionProvider
+
+
+class TabappApp(App[None], inherit_bindings=False):
+    """The app on a run whose engine it starts. Everything it shows comes from the run folder."""
+
+    TITLE = "tabapp"
+    COMMANDS: ClassVar = {_action_provider}
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings_for("everywhere")]
+    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
+        "run": RunningView,
+        "data": DataView,
+        "explain": ExplainView,
+    }
+    DEFAULT_MODE: ClassVar[str] = "data"
+    STARTS_ENGINE: ClassVar[bool] = True
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-low"), (30, "-tall")]  # noqa: RUF012
+
+    def __init__(self, folder: RunFolder, *, runs_dir: Path, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(css_path=str(package_files("tabapp_assets") / "tabapp.tcss"))
+        self.register_theme(THEME)
+        if "TEXTUAL_THEME" not in os.environ:
+            self.theme = THEME.name
+        self.folder = folder
+        self.config = folder.config()
+        self.planning = Planning(self.config)
+        self._following = Following(folder)
+        self._clock = clock
+        self._custom_runs_dir = runs_dir if runs_dir != default_runs_dir() else None
+        self._process: Process | None = None
+        self._starting = False
+        self._leave_by: float | None = None
+        self._discarded = False
+        self._last_toast = 0.0
+
+    # -- what the screens ask -------------------------------------------------------------------------------------
+
+    @property
+    def trouble(self) -> str | None:
+        """A sentence about an engine that is gone; None while all is well."""
+        return self._following.trouble
+
+    def snapshot(self) -> Snapshot:
+        """Everything there is to draw now."""
+        state, now = self._following.state, self._clock()
+        moves = (
+            phase_of(state) == "during" and not state.paused and self.trouble is None and self.animation_level != "none"
+        )
+        return Snapshot(
+            state=state,
+            now=now if self.trouble is None else state.time,
+            file=Path(self.config.data).name,
+            frame=int(now / FLUSH_SECONDS) if moves else None,
+            trouble=self.trouble,
+            history=self._following.history_until_now(),
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """What the command should end with."""
+        state = self._following.state
+        if state.finished is not None:
+            return state.finished.exit_code
+        if self._discarded:
+            return INTERRUPTED_EXIT_CODE
+        return 1 if self.trouble is not None else 0
+
+    def send(self, command: str, **arguments: Any) -> None:
+        """Ask something of the engine."""
+        try:
+            self.folder.send(command, **arguments)
+        except OSError as error:
+            self.notify(
+                f"The command could not be written to {self.folder.commands}: {error.strerror}.", severity="error"
+            )
+
+    def start_run(self) -> None:
+        """Begin the run as planned, and go to its screen once it has begun."""
+        if not self._starting:
+            self._starting = True
+            self.send("start")
+
+    def change_plan(self, options: dict[str, Any]) -> None:
+        """Ask the engine for another plan."""
+        self.send("plan", options=self.planning.ask(options))
+
+    def finish(self) -> None:
+        """Stop fitting and save the best so far."""
+        self.send("finish")
+        self.notify("Finishing: the best so far becomes the bundle.")
+
+    async def go_to_model(self, model: str) -> None:
+        """Show a model on the leaderboard."""
+        await self.action_view("run")
+        self.screen.query_one(Leaderboard).move_to_key(model)
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    def on_mount(self) -> None:
+        self.run_worker(self._follow(), name="follow", exit_on_error=True)
+        self.set_interval(FLUSH_SECONDS, self._draw_changes)
+
+    async def _follow(self) -> None:
+        if self.STARTS_ENGINE:
+            await self._start_engine()
+        looked = 0.0
+        while True:
+            for event in await self._following.read():
+                self._hear(event)
+            self._following.caught_up = True
+            if time.monotonic() - looked >= LIVENESS_SECONDS:
+                looked = time.monotonic()
+                await self._check_engine()
+            self._leave_if_over()
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _start_engine(self) -> None:
+        try:
+            self._process = await start_detached_engine(self.folder)
+        except OSError as error:
+            self._following.trouble = f"The engine could not be started: {error.strerror or error}."
+            self._tell_trouble(self._following.trouble)
+
+    async def _check_engine(self) -> None:
+        following = self._following
+        if following.state.finished is not None:
+            return
+        alive = self._process.returncode is None if self._process is not None else self.folder.is_running()
+        if alive:
+            following.engine_lives()
+            return
+        # It may have said its last words after we looked.
+        for event in await following.read():
+            self._hear(event)
+        before = self.trouble
+        following.engine_ended(self._process.returncode if self._process is not None else None)
+        if self.trouble is not None and before is None:
+            self._tell_trouble(self.trouble)
+
+    def _tell_trouble(self, trouble: str) -> None:
+        tail = log_tail(self.folder.log)
+        text = Content.assemble(
+            ("✗ ", "bold $error"),
+            trouble,
+            ("\n\nNothing that was complete is lost.", MUTED),
+            (f"\n\nThe end of its log:\n{tail}" if tail else "", MUTED),
+        )
+        self.push_screen(Reading("The engine has stopped", text))
+
+    def _hear(self, event: ev.AnyEvent) -> None:
+        """React to an event that is news, beyond drawing it."""
+        self.planning.hear(event)
+        if not self._following.caught_up:
+            return
+        match event:
+            case ev.PlanRefused():
+                self.notify(event.message, title="The plan stays as it was", severity="warning", timeout=8)
+            case ev.StageChanged(stage="fitting") if self._starting:
+                self._starting = False
+                if isinstance(self.screen, DataView):
+                    self.call_later(self.action_view, "run")
+            case ev.LeaderboardChanged():
+                self._tell_best()
+            case ev.RunFinished():
+                severity = "information" if event.status == "ok" else "warning"
+                self.notify(
+                    event.message or f"The run is {event.status}.",
+                    title="The run has ended",
+                    severity=severity,
+                    timeout=8,
+                )
+            case _:
+                pass
+
+    def _tell_best(self) -> None:
+        history, best = self._following.history, self._following.state.best
+        if len(history) < 2 or best is None or history[-1][0] != self._following.state.time:
+            return
+        if time.monotonic() - self._last_toast < TOAST_EVERY_SECONDS:
+            return
+        self._last_toast = time.monotonic()
+        self.notify(f"★ {model_name(best)}  {format_score(best.score)}", title="New best", timeout=3)
+        if isinstance(self.screen, RunningView):
+            self.screen.flash()
+
+    def _draw_changes(self) -> None:
+        stack = self.screen_stack
+        if stack and isinstance(stack[0], RunView):
+            stack[0].redraw()
+
+    # -- actions ----------------------------------------------------------------------------------------------------
+
+    async def action_view(self, view: View) -> None:
+        """Go to a screen."""
+        if view in [name for _, name, _ in TABS]:
+            await self.switch_mode(view)
+
+    def action_help(self) -> None:
+        """Explain the present screen."""
+        from tabapp.tui.help import help_content
+
+        if isinstance(self.screen, RunView):
+            view, state = self.screen, self._following.state
+            focused = view.focused.id if view.focused is not None else None
+            self.push_screen(Reading("Help", help_content(view.VIEW, focused, state)))
+
+    def action_change_theme(self) -> None:
+        """Choose other colours."""
+        self.search_themes()
+
+    def action_export(self) -> None:
+        """Ask where to copy the bundle."""
+        finished = self._following.state.finished
+        if finished is None:
+            self.notify("The bundle is written when the run ends; f on screen 1 finishes it now.", severity="warning")
+            return
+        bundle = Path(finished.bundle) if finished.bundle else self.folder.bundle
+        if not bundle.is_file():
+            self.notify(f"This run has no bundle. {finished.message}", severity="warning")
+            return
+        default = f"./{Path(self.config.data).name.split('.')[0]}.tabapp"
+        message = "The bundle has everything that `tabapp predict` needs. Copy it to:"
+        asked: set[str] = set()
+
+        def check(text: str) -> str:
+            path = Path(text.strip()).expanduser()
+            if not text.strip() or path.is_dir() or not path.parent.is_dir():
+                raise UsageError(
+                    f"{text.strip() or 'Nothing'} is not a file in a folder that exists; write a path like {default}."
+                )
+            if path.exists() and str(path) not in asked:
+                asked.add(str(path))
+                raise UsageError(f"{path} exists; press enter once more to replace it.")
+            return str(path)
+
+        self.push_screen(Ask("Export the bundle", message, default, check), lambda path: self._export(bundle, path))
+
+    def _export(self, bundle: Path, path: str | None) -> None:
+        if path is None:
+            return
+
+        async def copy() -> None:
+            try:
+                await asyncio.to_thread(lambda: files.write_bytes(Path(path), bundle.read_bytes()))
+                self.notify(f"tabapp predict {path} NEW.csv -o OUT.csv", title=f"Saved {path}", timeout=8)
+            except OSError as error:
+                self.notify(f"{path} could not be written: {error.strerror}.", title="Not exported", severity="error")
+
+        self.run_worker(copy(), exit_on_error=False)
+
+    async def action_quit(self) -> None:
+        """Textual's own way to quit, which goes through our question."""
+        self.action_request_quit()
+
+    def action_request_quit(self) -> None:
+        """Leave; ask first what shall become of a run that is going on."""
+        state = self._following.state
+        phase = phase_of(state)
+        if phase == "during" and self.trouble is None:
+            self._ask_what_becomes()
+        elif phase == "before" and self.STARTS_ENGINE and self.trouble is None:
+            self.send("abort")
+            if self._process is not None and self._process.returncode is None:
+                self._leave_by = time.monotonic() + 1.0
+                self._leave_if_over()
+            else:
+                self.exit()
+        else:
+            self.exit()
+
+    def _ask_what_becomes(self) -> None:
+        state = self._following.state
+        progress = progress_of(state, self._clock())
+        facts = [f"{progress.share:.0%}"] if progress is not None and progress.share is not None else []
+        facts += [f"best {format_score(state.best.score)}"] if state.best is not None else []
+        if progress is not None and progress.left is not None:
+            facts.append(f"~{clock_time(progress.left)} left")
+        place = f" --runs-dir {self._custom_runs_dir}" if self._custom_runs_dir else ""
+        options = [
+            Option("keep", "Keep running in the background", f"tabapp attach {self.folder.run}{place}", "k"),
+            Option("finish", "Finish now", "stop, keep the best so far, save the bundle", "f"),
+            Option("discard", "Discard and quit", "stop without a bundle", "d"),
+        ]
+        self.push_screen(Decision("Run in progress", " · ".join(facts), options), self._leave)
+
+    def _leave(self, answer: str | None) -> None:
+        match answer:
+            case "keep":
+                self.exit()
+            case "finish":
+                self.finish()
+                self._leave_by = float("inf")
+            case "discard":
+                self.send("abort")
+                self._discarded = True
+                self._leave_by = time.monotonic() + GRACE_SECONDS
+            case _:
+                pass
+
+    def _leave_if_over(self) -> None:
+        if self._leave_by is None:
+            return
+        ended = self._process is not None and self._process.returncode is not None
+        if self._following.state.finished is not None or ended or self.trouble is not None:
+            self.exit()
+        elif time.monotonic() > self._leave_by:
+            if self._process is not None and self._process.returncode is None:
+                self._process.terminate()
+            self.exit()
+
+    def _fatal_error(self) -> None:
+        # Textual would print the traceback with the values of all local variables, which may hold the user's data.
+        report = self.folder.path / "crash.txt"
+        try:
+            files.write_text(report, traceback.format_exc())
+            where = f"; {report} says where"
+        except OSError:
+            where = ""
+        self.panic(
+            f"The screen has failed, which is a fault of tabapp{where}. "
+            f"The run is not touched by it; `tabapp attach {self.folder.run}` shows it again."
+        )
+
+
+class AttachedApp(TabappApp):
+    """The app on a run whose engine is elsewhere, or has ended."""
+
+    DEFAULT_MODE: ClassVar[str] = "run"
+    STARTS_ENGINE: ClassVar[bool] = False
+
+
+def run_app(folder: RunFolder, *, runs_dir: Path, start_engine: bool) -> int:
+    """Show a run until the user leaves; returns the exit code of the command.
+
+    Args:
+        runs_dir: where the run was created, for the commands that the screen suggests.
+        start_engine: start the engine of a new run; False watches a run whose engine is elsewhere, or that has ended.
+
+    Raises:
+        TabappError: the run folder cannot be read.
+    """
+    app = (TabappApp if start_engine else AttachedApp)(folder, runs_dir=runs_dir)
+    app.run()
+    return app.return_code or app.exit_code

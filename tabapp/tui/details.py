@@ -1,0 +1,87 @@
+"""All that is known of one model, as a text to read."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from tabapp import charts
+from tabapp.run import events as ev
+from tabapp.run.state import RunState, TrialView, format_score, title_of
+from tabapp.tui.texts import MUTED, count, short_seconds
+from tabapp.tui.widgets.tuning import plot
+
+CURVE_WIDTH, CURVE_HEIGHT = 56, 5
+TRIALS_SHOWN = 30
+
+
+def model_details(state: RunState, row: ev.LeaderboardRow) -> Content:
+    """Score, reason, members, parameters, tuning curve, trials and failures of a row of the leaderboard."""
+    metric = state.plan.metric_title if state.plan else "score"
+    lines: list[Content] = []
+    if row.score is not None:
+        interval = f"{format_score(row.low)} … {format_score(row.high)}" if row.low is not None else "no interval"
+        validation = state.plan.validation if state.plan else count(row.folds, "fold")
+        lines.append(_fact(metric, f"{format_score(row.score)}   95 %: {interval}   {validation}, out of fold"))
+    if row.reason:
+        lines.append(_fact(row.status, row.reason))
+    if row.fit_seconds:
+        text = f"{short_seconds(row.fit_seconds)} for {count(row.folds, 'fold')}"
+        if row.predict_ms_per_1k is not None:
+            text += f" · {row.predict_ms_per_1k:.3g} ms to predict 1,000 rows"
+        lines.append(_fact("Fit", text))
+    if row.in_ensemble > 0:
+        lines.append(_fact("Ensemble", f"{row.in_ensemble:.0%} of the weight"))
+    if row.model == "ensemble" and state.ensemble is not None:
+        lines.append(_heading("Members"))
+        for member in state.ensemble.members:
+            lines.append(_fact(f"{member.weight:6.1%}", f"{title_of(state, member.model)} #{member.trial}"))
+    if row.params:
+        lines.append(_heading(f"Parameters of trial {row.trial}" if row.trial is not None else "Parameters"))
+        width = max(map(len, row.params))
+        lines += [
+            Content.assemble((f"  {name:<{width}}  ", MUTED), _value(value)) for name, value in row.params.items()
+        ]
+    trials = [trial for trial in state.trials if trial.model == row.model]
+    lines += _trial_lines(trials, greater_is_better=state.plan.greater_is_better if state.plan else True)
+    for failure in (failure for failure in state.failures if failure.model == row.model):
+        lines.append(_heading(f"Failure · trial {failure.trial} fold {failure.fold + 1}"))
+        lines.append(Content.assemble(("  ✗ ", "$error"), failure.reason))
+        lines += [Content.styled(f"  {line}", MUTED) for line in failure.detail.splitlines()]
+    if not lines:
+        lines.append(Content.styled("Nothing is known of it yet.", MUTED))
+    return Content("\n").join(lines)
+
+
+def _trial_lines(trials: list[TrialView], *, greater_is_better: bool) -> list[Content]:
+    if not trials:
+        return []
+    lines = [_heading(count(len(trials), "trial"))]
+    scores = [trial.score for trial in trials if trial.score is not None and not trial.pruned]
+    if len(scores) > 1:
+        best = charts.best_so_far(scores, greater_is_better=greater_is_better)
+        lines += [Content("  ") + line for line in plot(charts.step_points(best), CURVE_WIDTH, CURVE_HEIGHT)]
+    top = (max if greater_is_better else min)(scores) if scores else None
+    for trial in reversed(trials[-TRIALS_SHOWN:]):
+        mark = ("⊘", "$warning") if trial.pruned else ("★", "$accent") if trial.score == top else ("✓", "$success")
+        words = f"  #{trial.trial:<4} {format_score(trial.score):>9}  {short_seconds(trial.seconds) if trial.seconds else '':>5}"
+        note = (
+            trial.reason
+            if trial.pruned
+            else "  ".join(f"{name}={_value(value)}" for name, value in trial.params.items())
+        )
+        lines.append(Content.assemble("  ", mark, words, "  ", (note, MUTED)))
+    if len(trials) > TRIALS_SHOWN:
+        lines.append(Content.styled(f"  … and {len(trials) - TRIALS_SHOWN} earlier ones", MUTED))
+    return lines
+
+
+def _fact(name: str, text: str) -> Content:
+    return Content.assemble((f"{name:<10} ", MUTED), text)
+
+
+def _heading(text: str) -> Content:
+    return Content.assemble("\n", (text, "bold $primary"))
+
+
+def _value(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,68 @@
+"""What the app knows of its run: the events folded into a state, the bests so far, and whether the engine lives."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from tabapp.run import events as ev
+from tabapp.run.client import describe_death
+from tabapp.run.folder import EventReader, RunFolder
+from tabapp.run.state import RunState, reduce
+
+EVENTS_A_TURN = 400
+
+
+@dataclass
+class Following:
+    """Folds the events of a run as they come.
+
+    Attributes:
+        trouble: a sentence once the engine is gone without a result.
+        caught_up: everything that was written before this view looked has been read.
+        history: (time, score) of each new best.
+    """
+
+    folder: RunFolder
+    state: RunState = field(default_factory=RunState)
+    trouble: str | None = None
+    caught_up: bool = False
+    history: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+
+    def __post_init__(self) -> None:
+        self._reader = EventReader(self.folder.events)
+
+    async def read(self) -> list[ev.AnyEvent]:
+        """Fold the new events, letting the screen breathe between large batches, and return them."""
+        events = self._reader.read_new()
+        for index, event in enumerate(events):
+            self.state = reduce(self.state, event)
+            self._note_best()
+            if index % EVENTS_A_TURN == EVENTS_A_TURN - 1:
+                await asyncio.sleep(0)
+        return events
+
+    def _note_best(self) -> None:
+        best = self.state.best
+        if best is not None and best.score is not None and (not self.history or self.history[-1][1] != best.score):
+            self.history.append((self.state.time, best.score))
+
+    def history_until_now(self) -> tuple[tuple[float, float], ...]:
+        """The history with the last best carried on to the last event."""
+        if not self.history or self.history[-1][0] == self.state.time:
+            return tuple(self.history)
+        return (*self.history, (self.state.time, self.history[-1][1]))
+
+    def engine_ended(self, return_code: int | None) -> None:
+        """The engine is gone; that is trouble unless it has told its result. Without a code, nothing is known of how it ended."""
+        if self.state.finished is not None or self.trouble is not None:
+            return
+        if return_code is None:
+            resume = f"`tabapp resume {self.folder.run}` goes on from the last complete fit"
+            self.trouble = f"No engine works on this run any more; {resume}."
+        else:
+            self.trouble = describe_death(return_code, self.folder)
+
+    def engine_lives(self) -> None:
+        """An engine has taken the run, as after a resume elsewhere."""
+        self.trouble = None

@@ -1,0 +1,35 @@
+"""The help of a screen: what its panels are and mean, and its keys."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from tabapp.run.state import RunState
+from tabapp.tui.actions import MOVING_HELP, View, actions_for, phase_of
+from tabapp.tui.help_texts import PANELS, SCREENS
+from tabapp.tui.texts import MUTED
+
+
+def help_content(view: View, focused: str | None, state: RunState) -> Content:
+    """Help on a screen, the focused panel first."""
+    panels = sorted(SCREENS[view], key=lambda name: name != focused)
+    parts: list[Content] = []
+    for name in panels:
+        title, text = PANELS[name]
+        parts.append(Content.assemble((title, "bold $primary"), "\n", text))
+        if name == "checks" and state.schema is not None:
+            parts += [
+                Content.assemble(("⚠ ", "$warning"), warning.message, (f" → {warning.action}", MUTED))
+                for warning in state.schema.warnings
+            ]
+    phase = phase_of(state)
+    keys = [Content.styled("Keys", "bold $primary")]
+    for action in actions_for(view):
+        style = "bold $foreground" if phase in action.phases else MUTED
+        keys.append(
+            Content.assemble(
+                (f"{action.shown_key:>6}  ", style), (action.help, "" if phase in action.phases else MUTED)
+            )
+        )
+    keys.append(Content.styled(f"\n{MOVING_HELP}", MUTED))
+    return Content("\n\n").join([*parts, Content("\n").join(keys)])

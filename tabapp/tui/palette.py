@@ -1,0 +1,37 @@
+"""The command palette: every action of the present screen, every screen, and every model on the leaderboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import cast
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from tabapp.tui.actions import actions_for, phase_of
+from tabapp.tui.screens.base import RunView
+
+
+class ActionProvider(Provider):
+    """Finds actions by their name, "noun: verb"."""
+
+    def _commands(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
+        view = cast(RunView, self.screen)
+        state = view.snapshot.state
+        for action in actions_for(view.VIEW, phase_of(state)):
+            if action.id != "app.palette":
+                yield f"{action.name}  ({action.shown_key})", action.help, partial(view.run_action, action.action)
+        for row in state.leaderboard:
+            jump = partial(view.tabapp.go_to_model, row.model)
+            yield f"model: {row.title}", "Go to this model on the leaderboard.", jump
+
+    async def discover(self) -> Hits:
+        for name, help_text, run in self._commands():
+            yield DiscoveryHit(name, run, help=help_text)
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for name, help_text, run in self._commands():
+            score = matcher.match(name)
+            if score > 0:
+                yield Hit(score, matcher.highlight(name), run, help=help_text)

@@ -1,0 +1,103 @@
+"""What the screens have in common: header, tabs, footer, filter, and the small terminal's single line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.events import Key, Resize
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Input
+
+from tabapp.tui.actions import View
+from tabapp.tui.texts import Snapshot
+from tabapp.tui.widgets.lines import Header, KeyBar, StatusLine, Tabs
+
+if TYPE_CHECKING:
+    from tabapp.tui.app import TabappApp
+
+
+class RunView(Screen[None]):
+    """A screen on a run. A subclass composes its body and draws snapshots into it."""
+
+    VIEW: View
+    MAIN = ""
+    """Selector of the widget that has the focus at first."""
+
+    @property
+    def tabapp(self) -> TabappApp:
+        """The app, by its type."""
+        return cast("TabappApp", self.app)  # pyright: ignore[reportUnknownMemberType]
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What there is to draw now."""
+        return self.tabapp.snapshot()
+
+    def compose(self) -> ComposeResult:
+        yield StatusLine(id="status")
+        yield Header(id="header")
+        yield Tabs(self.VIEW)
+        with Container(id="body"):
+            yield from self.compose_body()
+        yield Input(placeholder="filter · enter keeps it · esc clears it", id="filter", compact=True)
+        yield KeyBar(self.VIEW)
+
+    def compose_body(self) -> ComposeResult:
+        """The panels of this screen."""
+        raise NotImplementedError
+
+    def draw(self, snapshot: Snapshot) -> None:
+        """Hand the parts of a snapshot to the panels."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        self.query_one(self.MAIN, Widget).focus()
+
+    def on_screen_resume(self) -> None:
+        self.call_after_refresh(self.redraw)
+
+    @on(Resize)
+    def _resized(self) -> None:
+        self.call_after_refresh(self.redraw)
+
+    def redraw(self) -> None:
+        """Draw the present snapshot."""
+        if not self.is_mounted or not self.query(KeyBar):
+            return
+        snapshot = self.snapshot
+        self.query_one(StatusLine).show(snapshot)
+        if self.has_class("-tiny") or self.has_class("-flat"):
+            return
+        self.query_one(Header).show(snapshot)
+        self.query_one(KeyBar).show(snapshot.state)
+        self.draw(snapshot)
+
+    def set_filter(self, text: str) -> None:
+        """Show only rows that contain a text."""
+
+    def action_filter(self) -> None:
+        self.add_class("-filtering")
+        self.query_one("#filter", Input).focus()
+
+    @on(Input.Changed, "#filter")
+    def _filter_changed(self, event: Input.Changed) -> None:
+        self.set_filter(event.value)
+        self.redraw()
+
+    @on(Input.Submitted, "#filter")
+    def _filter_kept(self) -> None:
+        self._close_filter()
+
+    def on_key(self, event: Key) -> None:
+        if event.key == "escape" and self.has_class("-filtering"):
+            event.stop()
+            self.query_one("#filter", Input).value = ""
+            self._close_filter()
+
+    def _close_filter(self) -> None:
+        self.remove_class("-filtering")
+        self.query_one(self.MAIN, Widget).focus()

@@ -1,0 +1,202 @@
+"""Data: what each column is, what the run will do, and the key that starts it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widgets import Button, Static
+
+from tabapp.run import events as ev
+from tabapp.run.config import parse_budget
+from tabapp.tui.actions import View, bindings_for, phase_of
+from tabapp.tui.screens.base import RunView
+from tabapp.tui.screens.modals import Choice, Option, PreviewDialog
+from tabapp.tui.texts import MUTED, Snapshot, count, file_size
+from tabapp.tui.widgets.columns import Columns
+from tabapp.tui.widgets.plan import QUALITIES, Checks, Plan, PlanFacts, long_duration
+from tabapp.tui.widgets.preview import Preview
+from tabapp.tui.widgets.table import Table
+
+BUDGETS = (60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0)
+VALIDATIONS = (
+    Option("auto", "automatic", "chosen by the number of rows"),
+    Option("holdout", "holdout", "one part of the rows is kept for scoring: quick"),
+    Option("cv 3", "3-fold cross-validation", "each row is scored once"),
+    Option("cv 5", "5-fold cross-validation", "each row is scored once"),
+    Option("cv 10", "10-fold cross-validation", "twice the work of 5, a little more to learn from"),
+)
+KINDS = (
+    Option("numeric", "numeric", "numbers that can be ordered"),
+    Option("categorical", "categorical", "names, with no order"),
+    Option("text", "text", "words"),
+    Option("datetime", "datetime", "dates or times"),
+)
+
+
+class DataView(RunView):
+    """The columns and the plan; opens first."""
+
+    VIEW: View = "data"
+    MAIN = "#columns"
+    BINDINGS: ClassVar = bindings_for("data")
+
+    def compose_body(self) -> ComposeResult:
+        with Horizontal(id="upper"):
+            with Vertical(id="columns-box", classes="box"):
+                yield Columns()
+                yield Static("", id="reason")
+            with Vertical(id="plan-box", classes="box"):
+                yield Plan("", id="plan")
+                yield Button("Start run  ctrl+r", id="start", compact=True, disabled=True)
+        yield Checks("Checks", id="checks")
+        yield Preview()
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one("#columns-box").border_title = "Columns"
+        self.query_one("#plan-box").border_title = "Plan"
+
+    def draw(self, snapshot: Snapshot) -> None:
+        state = snapshot.state
+        columns = self.query_one(Columns)
+        columns.show_state(state)
+        self._explain_column()
+        box = self.query_one("#columns-box")
+        if state.schema is not None:
+            used = sum(column.role == "feature" for column in state.schema.columns)
+            box.border_title = f"Columns · {len(state.schema.columns)}, {count(used, 'feature')}"
+            self.query_one(Checks).show(state.schema)
+        if state.read is not None:
+            facts = [
+                f"{state.read.rows:,} rows",
+                file_size(state.read.n_bytes),
+                state.read.encoding,
+                state.read.delimiter,
+            ]
+            box.border_subtitle = " · ".join({"\t": "tab"}.get(fact, fact) for fact in facts if fact)
+        if state.plan is not None:
+            self.query_one(Plan).show(PlanFacts(state.plan, phase_of(state) == "before"))
+        plan_box = self.query_one("#plan-box")
+        plan_box.border_subtitle = "planning anew…" if self.tabapp.planning.waits else ""
+        self.query_one("#start", Button).disabled = state.stage != "ready"
+        self.query_one(Preview).show_state(state)
+
+    @on(Table.Moved, "#columns")
+    def _explain_column(self) -> None:
+        state = self.snapshot.state
+        column = self.query_one(Columns).column(state)
+        text = Content("")
+        if column is not None:
+            reason = column.reason
+            if column.role == "target" and state.plan is not None:
+                reason = state.plan.target_reason
+            text = Content.assemble((f"{column.name} ", "bold"), (f"{column.kind}: {reason}", MUTED))
+        self.query_one("#reason", Static).update(text)
+
+    @on(Button.Pressed, "#start")
+    def action_start(self) -> None:
+        if self._changeable():
+            self.tabapp.start_run()
+
+    def action_pick_target(self) -> None:
+        state = self.snapshot.state
+        if self._changeable() and state.schema is not None and state.plan is not None:
+            options = [
+                Option(column.name, column.name, f"{column.kind} · {column.summary}") for column in state.schema.columns
+            ]
+            dialog = Choice("Target: the column to predict", options, current=state.plan.target)
+            self.tabapp.push_screen(dialog, lambda name: self._change(target=name) if name else None)
+
+    def action_pick_metric(self) -> None:
+        plan = self.snapshot.state.plan
+        if self._changeable() and plan is not None:
+            dialog = Choice(
+                "Metric: what models are compared by",
+                [Option(name, name) for name in plan.metrics],
+                current=plan.metric,
+            )
+            self.tabapp.push_screen(dialog, lambda name: self._change(metric=name) if name else None)
+
+    def action_pick_budget(self) -> None:
+        plan = self.snapshot.state.plan
+        if self._changeable() and plan is not None:
+            options = [Option(str(seconds), long_duration(seconds)) for seconds in BUDGETS]
+            current = None if plan.budget is None else str(plan.budget)
+            dialog = Choice(
+                "Budget: time for the whole run",
+                options,
+                current=current,
+                hint="or type a time: 90s, 15m, 1.5h",
+                parse=lambda text: str(parse_budget(text)),
+            )
+            self.tabapp.push_screen(dialog, lambda text: self._change(budget=float(text)) if text else None)
+
+    def action_pick_validation(self) -> None:
+        if self._changeable():
+            self.tabapp.push_screen(Choice("Validation: how models are scored", VALIDATIONS), self._validation_chosen)
+
+    def _validation_chosen(self, choice: str | None) -> None:
+        if choice:
+            way, _, folds = choice.partition(" ")
+            self._change(validation=way, folds=int(folds) if folds else None)
+
+    def action_quality(self, step: int) -> None:
+        plan = self.snapshot.state.plan
+        if self._changeable() and plan is not None:
+            asked = self.tabapp.planning.asked.get("quality", plan.quality)
+            index = max(0, min(QUALITIES.index(asked) + step, len(QUALITIES) - 1))
+            if QUALITIES[index] != asked:
+                self._change(quality=QUALITIES[index])
+
+    def action_toggle_column(self) -> None:
+        column = self.query_one(Columns).column(self.snapshot.state)
+        if column is None or not self._changeable():
+            return
+        ignored = self.tabapp.planning.ignored
+        if column.role == "target":
+            self.notify(f"{column.name} is the target; t chooses another.", severity="warning")
+        elif column.name in ignored:
+            self._change(ignore=[name for name in ignored if name != column.name])
+        elif column.role == "ignore":
+            self._include(column)
+        else:
+            self._change(ignore=[*ignored, column.name])
+
+    def _include(self, column: ev.ColumnView) -> None:
+        if column.kind == "constant":
+            self.notify(f"{column.name} has one value only, so there is nothing to learn from it.", severity="warning")
+            return
+        dialog = Choice(f"Use {column.name} as", KINDS)
+        kinds = self.tabapp.planning.kinds
+        self.tabapp.push_screen(dialog, lambda kind: self._change(kinds={**kinds, column.name: kind}) if kind else None)
+
+    def action_preview(self) -> None:
+        if self.snapshot.state.read is not None:
+            self.tabapp.push_screen(PreviewDialog(self.snapshot.state))
+
+    def action_copy_command(self) -> None:
+        plan = self.snapshot.state.plan
+        if plan is not None:
+            self.tabapp.copy_to_clipboard(plan.command)
+            self.notify(plan.command, title="Copied to the terminal's clipboard")
+
+    def set_filter(self, text: str) -> None:
+        self.query_one(Columns).filter = text
+
+    def _changeable(self) -> bool:
+        state = self.snapshot.state
+        if phase_of(state) != "before":
+            self.notify("The run has started, so its plan is fixed. A new run can have another.", severity="warning")
+            return False
+        if state.stage != "ready" or state.plan is None:
+            self.notify("The file is still being read.", severity="warning")
+            return False
+        return True
+
+    def _change(self, **options: Any) -> None:
+        self.tabapp.change_plan(options)
+        self.redraw()

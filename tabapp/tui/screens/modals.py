@@ -1,0 +1,257 @@
+"""Dialogs: choose from a list, type a text, decide by a key, read a text, look at a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from tabapp.errors import TabappError
+from tabapp.run.state import RunState
+from tabapp.tui.texts import MUTED
+from tabapp.tui.widgets.preview import Preview
+from tabapp.tui.widgets.table import Column, Row, Table
+
+
+@dataclass(frozen=True)
+class Option:
+    """Something to choose: what is returned, what is shown, and a word on it. `key` chooses it at once in a `Decision`."""
+
+    value: str
+    label: str
+    note: str = ""
+    key: str = ""
+
+
+class Dialog(ModalScreen[str | None]):
+    """A box in the middle that Escape closes without an answer."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+q", "dismiss", show=False)]
+    TITLE_TEXT = ""
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._title = title
+
+    def on_mount(self) -> None:
+        self.query_one("#dialog").border_title = self._title
+
+    def on_click(self, event: events.Click) -> None:
+        if event.widget is self:
+            self.dismiss(None)
+
+
+class Choice(Dialog):
+    """Choose an option with arrows and Enter; typing narrows the list.
+
+    With `parse`, what was typed is an answer too where no option fits; it returns the answer or raises a TabappError.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "list('move(-1)')", show=False, priority=True),
+        Binding("down", "list('move(1)')", show=False, priority=True),
+        Binding("pageup", "list('page(-1)')", show=False, priority=True),
+        Binding("pagedown", "list('page(1)')", show=False, priority=True),
+    ]
+
+    def __init__(
+        self,
+        title: str,
+        options: Sequence[Option],
+        *,
+        current: str | None = None,
+        hint: str = "type to narrow",
+        parse: Callable[[str], str] | None = None,
+    ) -> None:
+        super().__init__(title)
+        self._options = options
+        self._current = current
+        self._hint = hint
+        self._parse = parse
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="dialog", classes="choice"):
+            yield Input(placeholder=self._hint, id="typed", compact=True)
+            columns = [Column("", width=1), Column("name"), Column("note", flexible=True)]
+            empty = "Nothing fits; enter tries what you typed." if self._parse else "Nothing fits."
+            yield Table(columns, header=False, id="options", empty=empty)
+            yield Static("", id="problem")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._fill("")
+        table = self.query_one(Table)
+        table.can_focus = False
+        table.styles.height = min(len(self._options), 14)
+        self.query_one(Input).focus()
+        if self._current is not None:
+            table.move_to_key(self._current)
+
+    def _fill(self, typed: str) -> None:
+        words = typed.casefold().split()
+        rows = [
+            Row(
+                option.value,
+                (
+                    Content.styled("●" if option.value == self._current else " ", "$accent"),
+                    Content(option.label),
+                    Content.styled(option.note, MUTED),
+                ),
+            )
+            for option in self._options
+            if all(word in f"{option.label} {option.value}".casefold() for word in words)
+        ]
+        self.query_one(Table).show(rows)
+
+    @on(Input.Changed)
+    def _narrow(self, event: Input.Changed) -> None:
+        self._fill(event.value)
+        self.query_one("#problem", Static).update("")
+
+    @on(Input.Submitted)
+    def _choose(self, event: Input.Submitted) -> None:
+        key = self.query_one(Table).key
+        if key is not None:
+            self.dismiss(key)
+        elif self._parse is not None:
+            try:
+                self.dismiss(self._parse(event.value))
+            except TabappError as error:
+                self.query_one("#problem", Static).update(Content.styled(str(error), "$error"))
+
+    @on(Table.Selected)
+    def _double_clicked(self, event: Table.Selected) -> None:
+        self.dismiss(event.key)
+
+    async def action_list(self, action: str) -> None:
+        await self.query_one(Table).run_action(action)
+
+
+class Ask(Dialog):
+    """Type a text. `check` returns the answer or raises a TabappError, whose sentence is shown."""
+
+    def __init__(self, title: str, message: str, value: str, check: Callable[[str], str]) -> None:
+        super().__init__(title)
+        self._message = message
+        self._value = value
+        self._check = check
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="dialog", classes="ask"):
+            yield Static(Content(self._message), id="message")
+            yield Input(self._value, id="typed", compact=True, select_on_focus=False)
+            yield Static("", id="problem")
+            yield Static(Content.styled("enter  do it    esc  leave it", MUTED))
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        try:
+            self.dismiss(self._check(event.value))
+        except TabappError as error:
+            self.query_one("#problem", Static).update(Content.styled(str(error), "$error"))
+
+
+class Decision(Dialog):
+    """Decide by a key, or with arrows and Enter. Escape is always "stay"."""
+
+    def __init__(self, title: str, message: str, options: Sequence[Option]) -> None:
+        super().__init__(title)
+        self._message = message
+        self._options = [*options, Option("", "Stay here", key="esc")]
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="dialog", classes="decision"):
+            yield Static(Content(self._message), id="message")
+            columns = [Column("key", width=3), Column("label"), Column("note", flexible=True)]
+            yield Table(columns, header=False, letter_k=False, id="options")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        table = self.query_one(Table)
+        table.styles.height = len(self._options)
+        table.show(
+            [
+                Row(
+                    option.value,
+                    (
+                        Content.styled(option.key, "bold $primary"),
+                        Content(option.label),
+                        Content.styled(option.note, MUTED),
+                    ),
+                )
+                for option in self._options
+            ]
+        )
+
+    def on_key(self, event: events.Key) -> None:
+        for option in self._options:
+            if event.key == option.key:
+                event.stop()
+                self.dismiss(option.value)
+
+    @on(Table.Selected)
+    def _selected(self, event: Table.Selected) -> None:
+        self.dismiss(event.key or None)
+
+
+class Reading(Dialog):
+    """A text to scroll through. Any of Escape, Enter, q and ? closes it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,enter,question_mark,f1", "dismiss", show=False),
+        Binding("j", "scroll('down')", show=False),
+        Binding("k", "scroll('up')", show=False),
+        Binding("g", "scroll('home')", show=False),
+        Binding("G", "scroll('end')", show=False),
+    ]
+
+    def __init__(self, title: str, text: Content) -> None:
+        super().__init__(title)
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(id="dialog", classes="reading"):
+            yield Static(self._text)
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        box = self.query_one("#dialog")
+        box.border_subtitle = "esc closes"
+        box.focus()
+
+    def action_scroll(self, where: str) -> None:
+        box = self.query_one(VerticalScroll)
+        {"down": box.scroll_down, "up": box.scroll_up, "home": box.scroll_home, "end": box.scroll_end}[where](
+            animate=False
+        )
+
+
+class PreviewDialog(Dialog):
+    """The first rows of the table on the whole screen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,p", "dismiss", show=False)]
+
+    def __init__(self, state: RunState) -> None:
+        super().__init__("Preview")
+        self._state = state
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="dialog", classes="whole"):
+            yield Preview(id="whole-preview")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        preview = self.query_one(Preview)
+        preview.show_state(self._state)
+        box = self.query_one("#dialog")
+        box.border_title = preview.border_title
+        box.border_subtitle = "←/→ scroll · esc closes"
+        preview.focus()

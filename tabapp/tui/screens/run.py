@@ -1,0 +1,131 @@
+"""Run: the live leaderboard and what stands behind it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+
+from tabapp.tui.actions import View, bindings_for, phase_of
+from tabapp.tui.details import model_details
+from tabapp.tui.screens.base import RunView
+from tabapp.tui.screens.modals import Decision, Option, Reading
+from tabapp.tui.texts import Snapshot
+from tabapp.tui.widgets.feed import Feed
+from tabapp.tui.widgets.importance import Importances, importance_facts
+from tabapp.tui.widgets.leaderboard import TITLES, Leaderboard
+from tabapp.tui.widgets.resources import ResourceUse
+from tabapp.tui.widgets.table import Table
+from tabapp.tui.widgets.tuning import Tuning, tuning_facts
+
+
+class RunningView(RunView):
+    """Leaderboard, tuning, importance, resources and events."""
+
+    VIEW: View = "run"
+    MAIN = "#leaderboard"
+    BINDINGS: ClassVar = bindings_for("run")
+
+    def compose_body(self) -> ComposeResult:
+        with Horizontal(id="upper"):
+            yield Leaderboard()
+            with Vertical(id="side"):
+                yield Tuning("Tuning", id="tuning")
+                yield Importances("Importance", id="importances")
+                yield ResourceUse("Resources", id="resources")
+        yield Feed("Events", id="feed")
+
+    def draw(self, snapshot: Snapshot) -> None:
+        state = snapshot.state
+        leaderboard = self.query_one(Leaderboard)
+        leaderboard.show_snapshot(snapshot)
+        facts = tuning_facts(state, leaderboard.key, snapshot.history)
+        if facts is not None:
+            self.query_one(Tuning).show(facts)
+        importances = self.query_one(Importances)
+        importances.show(importance_facts(state))
+        importances.set_class(state.importances is None, "-waiting")
+        self.query_one(ResourceUse).show(state.resources)
+        self.query_one("#resources").set_class(
+            bool(state.resources) and state.resources[-1].gpu_percent is not None, "-gpu"
+        )
+        self.query_one(Feed).show(state.feed)
+
+    def flash(self) -> None:
+        """Mark the leaderboard for a second: there is a new best."""
+        leaderboard = self.query_one(Leaderboard)
+        leaderboard.add_class("-flash")
+        self.set_timer(1.0, lambda: leaderboard.remove_class("-flash"))
+
+    @on(Table.Moved, "#leaderboard")
+    def _cursor_moved(self) -> None:
+        snapshot = self.snapshot
+        facts = tuning_facts(snapshot.state, self.query_one(Leaderboard).key, snapshot.history)
+        if facts is not None:
+            self.query_one(Tuning).show(facts)
+
+    @on(Table.HeaderClicked)
+    def _header_clicked(self, event: Table.HeaderClicked) -> None:
+        self.query_one(Leaderboard).sort = TITLES.get(event.title, "rank")
+        self.redraw()
+
+    @on(Table.Selected, "#leaderboard")
+    def action_details(self) -> None:
+        model = self.query_one(Leaderboard).key
+        row = next((row for row in self.snapshot.state.leaderboard if row.model == model), None)
+        if row is not None:
+            self.tabapp.push_screen(Reading(row.title, model_details(self.snapshot.state, row)))
+
+    def action_pause(self) -> None:
+        if self._is_under_way():
+            self.tabapp.send("resume" if self.snapshot.state.paused else "pause")
+
+    def action_stop_model(self) -> None:
+        model = self.query_one(Leaderboard).key
+        row = next((row for row in self.snapshot.state.leaderboard if row.model == model), None)
+        if row is None or not self._is_under_way():
+            return
+        if row.model == "ensemble":
+            self.notify("The ensemble is made of the other models; stop one of those.", severity="warning")
+            return
+        if row.status not in ("ok", "running", "queued"):
+            self.notify(f"{row.title} is not being fitted: {row.reason or row.status}.", severity="warning")
+            return
+        dialog = Decision(
+            f"Stop {row.title}?",
+            "Its other trials are not run. What it has reached stays on the leaderboard.",
+            [Option("stop", f"Stop {row.title}", key="y")],
+        )
+        self.tabapp.push_screen(
+            dialog, lambda answer: self.tabapp.send("stop_model", model=row.model) if answer else None
+        )
+
+    def action_finish(self) -> None:
+        if self._is_under_way():
+            dialog = Decision(
+                "Finish now?",
+                "Fitting stops; the best so far becomes the bundle.",
+                [Option("finish", "Finish now", key="y")],
+            )
+            self.tabapp.push_screen(dialog, lambda answer: self.tabapp.finish() if answer else None)
+
+    def action_sort(self) -> None:
+        self.query_one(Leaderboard).next_sort()
+        self.redraw()
+
+    def action_charts(self) -> None:
+        self.toggle_class("-charts")
+        self.call_after_refresh(self.redraw)
+
+    def set_filter(self, text: str) -> None:
+        self.query_one(Leaderboard).filter = text
+
+    def _is_under_way(self) -> bool:
+        phase = phase_of(self.snapshot.state)
+        if phase == "during" and self.tabapp.trouble is None:
+            return True
+        words = "has not started; ctrl+r on screen 2 starts it" if phase == "before" else "has ended"
+        self.notify(f"The run {words}.", severity="warning")
+        return False

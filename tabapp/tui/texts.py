@@ -1,0 +1,162 @@
+"""Small pieces of text that several panels write the same way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.content import Content
+
+from tabapp.run import events as ev
+from tabapp.run.state import RunState, format_score
+from tabapp.tui.actions import phase_of
+
+MUTED = "$foreground 60%"
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+FIT_STAGES = {
+    "starting": "starting…",
+    "reading": "reading…",
+    "ready": "ready",
+    "fitting": "fitting",
+    "ensembling": "ensembling",
+    "explaining": "explaining",
+    "exporting": "saving the bundle",
+    "done": "done",
+}
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a screen draws from: the state of the run, the time now, and what the view itself has noticed.
+
+    Attributes:
+        now: seconds since the epoch.
+        frame: of the spinner; None when nothing should move.
+        trouble: a sentence about an engine that is gone; None while all is well.
+        history: (time, score) of each new best, oldest first.
+    """
+
+    state: RunState
+    now: float
+    file: str
+    frame: int | None = None
+    trouble: str | None = None
+    history: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is: a share of its budget or trials (None when neither bounds it), and seconds since and to go."""
+
+    share: float | None
+    elapsed: float
+    left: float | None
+
+
+def progress_of(state: RunState, now: float) -> Progress | None:
+    """The progress of fitting at a time; None before it began."""
+    if state.finished is not None:
+        return Progress(1.0, state.finished.seconds, None)
+    if state.fitting_since is None:
+        return None
+    elapsed = max(0.0, now - state.fitting_since)
+    if state.deadline is not None:
+        left = max(0.0, state.deadline - now)
+        return Progress(elapsed / (elapsed + left) if elapsed + left > 0 else 1.0, elapsed, left)
+    if state.plan is not None and state.plan.trials:
+        expected = state.plan.trials * sum(model.reason is None for model in state.plan.models)
+        return Progress(min(1.0, len(state.trials) / expected) if expected else None, elapsed, None)
+    return Progress(None, elapsed, None)
+
+
+def clock_time(seconds: float) -> str:
+    """A span as minutes and seconds, or hours, minutes and seconds: 4:12, 1:04:12."""
+    whole = int(seconds)
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def short_seconds(seconds: float) -> str:
+    """A fit time in at most five characters: 0.8s, 41s, 3.2m, 1.4h."""
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    if seconds < 99.5:
+        return f"{seconds:.0f}s"
+    return f"{seconds / 60:.1f}m" if seconds < 5970 else f"{seconds / 3600:.1f}h"
+
+
+def file_size(n_bytes: float) -> str:
+    """Bytes as people read them: 812 B, 60.3 kB, 3.8 MB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if n_bytes < 999.5 or unit == "GB":
+            return f"{n_bytes:.0f} {unit}" if unit == "B" or n_bytes >= 99.5 else f"{n_bytes:.1f} {unit}"
+        n_bytes /= 1000
+    raise AssertionError("unreachable")
+
+
+def gibibytes(n_bytes: float) -> str:
+    """Memory in GiB without the unit: 3.1, 16."""
+    size = n_bytes / 2**30
+    return f"{size:.1f}" if size < 9.95 else f"{size:.0f}"
+
+
+def score_margin(row: ev.LeaderboardRow) -> str:
+    """Half the width of a score's 95 % interval, with as many digits as the score."""
+    if row.low is None or row.high is None or row.score is None:
+        return "—"
+    decimals = len(format_score(row.score).partition(".")[2])
+    return f"±{(row.high - row.low) / 2:.{decimals}f}"
+
+
+def spinner(frame: int | None) -> str:
+    """A frame of the spinner, or a steady mark when nothing should move."""
+    return "●" if frame is None else SPINNER[frame % len(SPINNER)]
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """A number with its noun: 1 model, 3 models."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def model_name(row: ev.LeaderboardRow) -> str:
+    """A row's title with the number of its best trial."""
+    return row.title if row.trial is None else f"{row.title} #{row.trial}"
+
+
+def status_content(row: ev.LeaderboardRow, frame: int | None, members: int) -> Content:
+    """Where a model stands: a glyph, a word and a colour that say the same. A diamond marks the ensemble and its members."""
+    if row.activity or row.status == "running":
+        return Content.assemble((spinner(frame), "$primary"), " ", row.activity or "running")
+    member = ("  ◆", "$accent") if row.in_ensemble > 0 else ""
+    match row.status:
+        case "ok" if row.model == "ensemble":
+            return Content.assemble(("◆", "$accent"), f" {count(members, 'member')}")
+        case "ok":
+            return Content.assemble(("✓", "$success"), f" {count(row.trials, 'trial')}", member)
+        case "failed":
+            return Content.assemble(("✗ failed", "$error"), (" (enter)", MUTED))
+        case "pruned":
+            return Content.assemble(("⊘ pruned", "$warning"), (" (enter)", MUTED))
+        case "skipped":
+            return Content.styled("– sits out (enter)", MUTED)
+        case _:
+            return Content.styled("· waits", MUTED)
+
+
+def one_line_status(snapshot: Snapshot) -> str:
+    """The whole run in one line, for terminals too small for the screens."""
+    state = snapshot.state
+    if snapshot.trouble:
+        return f"✗ {snapshot.trouble}"
+    words = [snapshot.file]
+    progress = progress_of(state, snapshot.now)
+    if phase_of(state) != "during":
+        words.append(FIT_STAGES[state.stage])
+    elif state.paused:
+        words.append("paused")
+    elif progress is not None and progress.share is not None:
+        words.append(f"{progress.share:.0%}")
+    if state.best is not None:
+        words.append(f"{format_score(state.best.score)} {state.best.title}")
+    if progress is not None and progress.left is not None:
+        words.append(f"~{clock_time(progress.left)} left")
+    return " · ".join(words)

@@ -1,0 +1,182 @@
+"""Attention and permutation importance side by side, whether they agree, and what that means."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from tabapp import charts
+from tabapp.run import events as ev
+from tabapp.run.state import RunState
+from tabapp.tui.texts import MUTED
+from tabapp.tui.widgets.importance import ImportanceFacts, importance_facts, signed
+from tabapp.tui.widgets.panel import Panel
+from tabapp.tui.widgets.table import Column, Row, Table
+
+BOTH_BARS_WIDTH = 70
+LEAST_BAR = 6
+
+
+def places(rows: tuple[ev.ImportanceRow, ...]) -> dict[str, tuple[int, int]]:
+    """For each feature that has both, its place by attention and by permutation, from 0."""
+    both = [row for row in rows if row.attention is not None]
+    by_attention = sorted(both, key=lambda row: -(row.attention or 0.0))
+    by_permutation = sorted(both, key=lambda row: -row.permutation)
+    return {row.feature: (by_attention.index(row), by_permutation.index(row)) for row in both}
+
+
+def agreement_mark(place: tuple[int, int] | None, number: int) -> Content:
+    """How near the two places of a feature are: within a tenth of the ranking, within a third, or apart."""
+    if place is None:
+        return Content.styled("—", MUTED)
+    distance = abs(place[0] - place[1])
+    if distance <= max(1, number // 10):
+        return Content.assemble(("●", "$success"), " same")
+    if distance <= max(2, number // 3):
+        return Content.assemble(("◐", "$warning"), " near")
+    return Content.assemble(("○", "$error"), " apart")
+
+
+def reading(agreement: float | None) -> str:
+    """A rank correlation in plain words."""
+    if agreement is None:
+        return "There is no attention to compare with: no model that has any was fitted."
+    if agreement >= 0.9:
+        words = "both tell the same story"
+    elif agreement >= 0.7:
+        words = "both broadly agree"
+    elif agreement >= 0.4:
+        words = "they agree in part, so trust permutation where they differ"
+    elif agreement >= 0.0:
+        words = "they hardly agree, so trust permutation"
+    else:
+        words = "they contradict each other, so trust permutation"
+    return f"Rank correlation {agreement:+.2f}: {words}."
+
+
+class Explanation(Table):
+    """A row for each feature. With room for one bar, it is that of the method that sorts."""
+
+    def __init__(self) -> None:
+        super().__init__([], letter_k=True, id="explanation")
+        self.border_title = "Importance"
+        self.sort = "permutation"
+        self._state = RunState()
+
+    def show_state(self, state: RunState) -> None:
+        """Draw the importances of a state."""
+        self._state = state
+        facts = importance_facts(state)
+        ready = facts.importances
+        self._empty = facts.waiting
+        if ready is None:
+            self.show([], [Column("feature")])
+            return
+        attention = any(row.attention is not None for row in ready.rows)
+        sort = self.sort if attention else "permutation"
+        self.border_title = f"Importance · sorted by {sort}" + (" · a swaps" if attention else "")
+        self.border_subtitle = f"{len(ready.rows)} features · {ready.n_rows:,} held-out rows"
+        rows = sorted(ready.rows, key=lambda row: -(row.permutation if sort == "permutation" else row.attention or 0.0))
+        bars = (["permutation", "attention"] if self.size.width >= BOTH_BARS_WIDTH else [sort]) if attention else [sort]
+        columns, width = self._layout(rows, bars, attention)
+        place = places(ready.rows)
+        self.show([_row(row, bars, width, rows, place.get(row.feature), attention) for row in rows], columns)
+
+    def on_resize(self) -> None:
+        super().on_resize()
+        self.show_state(self._state)
+
+    def _layout(self, rows: list[ev.ImportanceRow], bars: list[str], attention: bool) -> tuple[list[Column], int]:
+        longest = min(max([7, *(len(row.feature) for row in rows)]), max(10, self.size.width // 4))
+        # Two cells between columns and one at each side; permutation is 7 wide, its margin 7, attention 5, agreement 7.
+        fixed = 2 + longest + 2 + 7 + 2 + 7 + (2 + 5 + 2 + 7 if attention else 0)
+        width = max(LEAST_BAR, (self.size.width - fixed) // len(bars) - 2)
+        columns = [Column("feature", width=longest)]
+        if "permutation" in bars:
+            columns.append(Column("permutation", width=width))
+        columns += [Column("" if "permutation" in bars else "permut.", "right", width=7), Column("±", "right", width=7)]
+        if "attention" in bars:
+            columns.append(Column("attention", width=width))
+        if attention:
+            columns += [Column("" if "attention" in bars else "atten", "right", width=5), Column("agree", width=7)]
+        return columns, width
+
+
+def _row(
+    row: ev.ImportanceRow,
+    bars: list[str],
+    width: int,
+    rows: list[ev.ImportanceRow],
+    place: tuple[int, int] | None,
+    attention: bool,
+) -> Row:
+    cells = [Content(row.feature)]
+    if "permutation" in bars:
+        top = max(each.high for each in rows)
+        solid, light = charts.interval_rule(row.permutation, row.low, row.high, top, width)
+        cells.append(Content.assemble((solid, "$primary"), (light, "$primary 60%")))
+    cells += [Content(signed(row.permutation)), Content.styled(f"±{(row.high - row.low) / 2:.4f}", MUTED)]
+    if "attention" in bars:
+        most = max(each.attention or 0.0 for each in rows)
+        share = (row.attention or 0.0) / most if most > 0 else 0.0
+        cells.append(Content.styled(charts.rule(share, width), "$secondary"))
+    if attention:
+        cells.append(Content("—" if row.attention is None else f"{row.attention:.0%}"))
+        cells.append(agreement_mark(place, sum(each.attention is not None for each in rows)))
+    return Row(row.feature, tuple(cells))
+
+
+class ReadingNotes(Panel[tuple[ImportanceFacts, str, str | None]]):
+    """What the numbers mean, on which rows and of which models."""
+
+    def draw(self, facts: tuple[ImportanceFacts, str, str | None], width: int, height: int) -> list[Content]:
+        importance, metric, attention_title = facts
+        ready = importance.importances
+        if ready is None:
+            return Content(importance.waiting).wrap(width)
+        mark = "●" if (ready.agreement or 0.0) >= 0.7 else "◐" if (ready.agreement or 0.0) >= 0.4 else "○"
+        style = "bold $success" if mark == "●" else "bold $warning"
+        paragraphs = [Content.assemble((f"{mark} ", style), (reading(ready.agreement), "bold"))]
+        if height < 8:
+            paragraphs.append(
+                _said("Permutation", "$primary", f": loss of {metric} when a column is shuffled ({importance.title}).")
+            )
+            if attention_title is not None:
+                paragraphs.append(
+                    _said("Attention", "$secondary", f": where {attention_title} looks, not what moves the prediction.")
+                )
+            paragraphs.append(Content.styled("? explains both, and what to do where they differ.", MUTED))
+            return [line for paragraph in paragraphs for line in paragraph.wrap(width)]
+        paragraphs.append(
+            _said(
+                "Permutation",
+                "$primary",
+                f" is how much {metric} of {importance.title} worsens when a column is shuffled among {ready.n_rows:,} rows that "
+                "it was not fitted on; the thin line ends at the upper end of its 95 % interval over repeats. "
+                "Near or below zero: not needed.",
+            )
+        )
+        if attention_title is not None:
+            paragraphs.append(
+                _said(
+                    "Attention",
+                    "$secondary",
+                    f" is the share of its attention that {attention_title} gives a column, averaged over heads, layers and rows. "
+                    "It shows where the model looks, not what moves the prediction: do not rely on it alone.",
+                )
+            )
+        paragraphs.append(
+            _said(
+                "Columns that say the same",
+                "$foreground",
+                " share their importance: each looks smaller than it is, as the others stand in for it.",
+            )
+        )
+        lines: list[Content] = []
+        for paragraph in paragraphs:
+            lines += [Content("")] if lines and height >= 12 else []
+            lines += paragraph.wrap(width)
+        return lines
+
+
+def _said(name: str, style: str, text: str) -> Content:
+    return Content.assemble((name, f"bold {style}"), text)

@@ -1,0 +1,99 @@
+"""The leaderboard: a row for each model, best first, whatever became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual.content import Content
+
+from tabapp.run import events as ev
+from tabapp.run.state import RunState, format_score
+from tabapp.tui.texts import MUTED, Snapshot, count, model_name, score_margin, short_seconds, status_content
+from tabapp.tui.widgets.table import Column, Row, Table
+
+SORTS: tuple[tuple[str, Callable[[ev.LeaderboardRow], tuple[float, str]]], ...] = (
+    ("rank", lambda row: (row.rank or float("inf"), "")),
+    ("name", lambda row: (0.0, row.title.casefold())),
+    ("fit time", lambda row: (-row.fit_seconds, "")),
+    ("trials", lambda row: (-row.trials, "")),
+)
+TITLES = {"#": "rank", "Model": "name", "Fit": "fit time", "Status": "trials"}
+IMPROVEMENT_SECONDS = 60.0
+
+
+def columns_for(state: RunState) -> tuple[Column, ...]:
+    """The columns, with the metric's own name over the scores."""
+    return (
+        Column("#", "right", width=2),
+        Column("Model"),
+        Column(state.plan.metric_title if state.plan else "Score", "right"),
+        Column("± 95%", "right", priority=2),
+        Column("Fit", "right", priority=3),
+        Column("Status", flexible=True, least=20),
+    )
+
+
+def rows_for(state: RunState, frame: int | None, sort: str = "rank", text: str = "") -> list[Row]:
+    """The rows in the order asked for, those only that contain the text."""
+    rows = sorted(state.leaderboard, key=dict(SORTS)[sort])
+    found = [Row(row.model, _cells(row, state, frame)) for row in rows]
+    return [row for row in found if text.casefold() in " ".join(cell.plain for cell in row.cells).casefold()]
+
+
+def _cells(row: ev.LeaderboardRow, state: RunState, frame: int | None) -> tuple[Content, ...]:
+    best = row.rank == 1
+    quiet = MUTED if row.score is None else ""
+    return (
+        Content.styled(str(row.rank) if row.rank else "–", MUTED),
+        Content.assemble(("★ ", "$accent"), (model_name(row), "bold $accent"))
+        if best
+        else Content.styled(model_name(row), quiet),
+        Content.styled(format_score(row.score), "bold $accent" if best else quiet),
+        Content.styled(score_margin(row), MUTED),
+        Content.styled(short_seconds(row.fit_seconds) if row.fit_seconds else "—", MUTED),
+        status_content(row, frame, len(state.ensemble.members) if state.ensemble else 0),
+    )
+
+
+class Leaderboard(Table):
+    """Shows the leaderboard of a snapshot; the letter k is left to the screen, which stops a model with it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            columns_for(RunState()), letter_k=False, id="leaderboard", empty="The first models are on their way…"
+        )
+        self.border_title = "Leaderboard"
+        self.sort = "rank"
+        self.filter = ""
+
+    def next_sort(self) -> str:
+        """Sort by the next column, and say which."""
+        names = [name for name, _ in SORTS]
+        self.sort = names[(names.index(self.sort) + 1) % len(names)]
+        return self.sort
+
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Draw the rows of a snapshot."""
+        state = snapshot.state
+        self.show(rows_for(state, snapshot.frame, self.sort, self.filter), columns_for(state))
+        details = [f"sorted by {self.sort}"] if self.sort != "rank" else []
+        details += [f"“{self.filter}”"] if self.filter else []
+        self.border_title = " · ".join(["Leaderboard", *details])
+        scored = [row for row in state.leaderboard if row.score is not None]
+        facts = [count(len(scored), "scored model")] if scored else []
+        if state.best is not None:
+            facts.append(f"best {format_score(state.best.score)}")
+        gain = recent_gain(snapshot)
+        if gain is not None:
+            facts.append(f"{gain:+.4f} last {IMPROVEMENT_SECONDS:.0f}s")
+        self.border_subtitle = " · ".join(facts)
+
+
+def recent_gain(snapshot: Snapshot) -> float | None:
+    """How much the best score has changed in the last minute; None when it has not, or nothing is going on."""
+    if snapshot.state.finished is not None or not snapshot.history:
+        return None
+    since = snapshot.now - IMPROVEMENT_SECONDS
+    earlier = [score for time, score in snapshot.history if time <= since]
+    gain = snapshot.history[-1][1] - earlier[-1] if earlier else 0.0
+    return gain or None

@@ -1,0 +1,171 @@
+"""The one-line parts around every screen: header with progress, tabs, footer with keys, and the status of small terminals."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.content import Content
+from textual.widget import Widget
+
+from tabapp.run.state import RunState, format_score
+from tabapp.tui.actions import TABS, Scope, View, actions_for, phase_of
+from tabapp.tui.texts import FIT_STAGES, MUTED, Snapshot, clock_time, count, one_line_status, progress_of
+
+
+class ClickableLine(Widget):
+    """A line of parts, some of which do something when clicked."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._line = Content("")
+        self._spots: list[tuple[int, int, str]] = []
+
+    def set_parts(self, parts: list[tuple[Content, str | None]]) -> None:
+        """Show parts one after another, each with the Textual action that a click on it does."""
+        self._spots.clear()
+        start = 0
+        for content, action in parts:
+            end = start + content.cell_length
+            if action:
+                self._spots.append((start, end, action))
+            start = end
+        line = Content("").join([content for content, _ in parts])
+        if line.plain != self._line.plain or line.spans != self._line.spans:
+            self._line = line
+            self.refresh()
+
+    def render(self) -> Content:
+        return self._line.truncate(self.size.width, ellipsis=True)
+
+    async def on_click(self, event: events.Click) -> None:
+        for start, end, action in self._spots:
+            if start <= event.x < end:
+                event.stop()
+                await self.run_action(action if action.startswith("app.") else f"screen.{action}")
+
+
+class Header(ClickableLine):
+    """What is predicted, how, and how far the run is."""
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Draw for a snapshot at the present width."""
+        width = self.size.width
+        right = self._progress(snapshot, width)
+        left = self._title(snapshot, width >= 100)
+        room = width - right.cell_length - 2
+        left = left.truncate(max(0, room - 1), ellipsis=True)
+        gap = max(1, room - left.cell_length)
+        self.set_parts([(Content.assemble(" ", left, " " * gap, right, " "), None)])
+
+    def _title(self, snapshot: Snapshot, wide: bool) -> Content:
+        state = snapshot.state
+        parts = [Content.styled(snapshot.file, "bold $foreground")]
+        plan, read = state.plan, state.read
+        if plan is not None:
+            kind = f"{plan.task} · " if wide else ""
+            parts.append(Content.assemble((" › ", MUTED), (plan.target, "bold $primary")))
+            parts.append(Content.styled(f" · {kind}{plan.metric_title}", MUTED))
+            if phase_of(state) == "before" and read is not None and wide:
+                parts.append(Content.styled(f" · {read.rows:,} rows × {read.columns} columns", MUTED))
+        return Content("").join(parts)
+
+    def _progress(self, snapshot: Snapshot, width: int) -> Content:
+        state, wide = snapshot.state, width >= 100
+        if snapshot.trouble:
+            return Content.styled("✗ the engine has stopped", "bold $error")
+        if state.finished is not None:
+            return _ending(state, wide)
+        progress = progress_of(state, snapshot.now)
+        if progress is None:
+            ready = state.stage == "ready"
+            text = ("▸ ctrl+r starts the run" if wide else "▸ ctrl+r starts") if ready else FIT_STAGES[state.stage]
+            return Content.styled(text, "$success" if ready else MUTED)
+        parts: list[Content] = []
+        if progress.share is not None:
+            cells = 20 if wide else 10
+            filled = round(progress.share * cells)
+            parts.append(Content.assemble(("━" * filled, "$primary"), ("━" * (cells - filled), "$surface-lighten-3")))
+            parts.append(Content.styled(f" {progress.share:4.0%}  ", "bold"))
+        if state.paused:
+            parts.append(Content.styled("‖ paused  ", "bold $warning"))
+        elif state.stage != "fitting":
+            parts.append(Content.styled(FIT_STAGES[state.stage] + "  ", "$primary"))
+        time = clock_time(progress.elapsed) + (" elapsed" if wide else "")
+        if progress.left is not None:
+            time += f" · ~{clock_time(progress.left)} left"
+        if wide and state.plan is not None:
+            time += f" · {count(state.plan.workers, 'worker')}"
+        parts.append(Content.styled(time, MUTED))
+        return Content("").join(parts)
+
+
+def _ending(state: RunState, wide: bool) -> Content:
+    finished = state.finished
+    assert finished is not None
+    glyph, word, style = {
+        "ok": ("✓", "done", "$success"),
+        "interrupted": ("■", "stopped", "$warning"),
+        "failed": ("✗", "failed", "$error"),
+    }[finished.status]
+    text = f" in {clock_time(finished.seconds)}"
+    if finished.best is not None:
+        text += f" · best {format_score(finished.best.score)}"
+        if wide and finished.best.low is not None:
+            text += f" ({format_score(finished.best.low)} … {format_score(finished.best.high)})"
+    return Content.assemble((f"{glyph} {word}", f"bold {style}"), (text, MUTED))
+
+
+class Tabs(ClickableLine):
+    """The screens that exist, by their digits."""
+
+    def __init__(self, current: View) -> None:
+        super().__init__()
+        self._current: View = current
+
+    def on_mount(self) -> None:
+        parts: list[tuple[Content, str | None]] = [(Content("  "), None)]
+        for digit, view, title in TABS:
+            if view == self._current:
+                tab = Content.styled(f" {digit} {title} ", "bold $background on $primary")
+            else:
+                tab = Content.assemble((f" {digit} ", "$primary"), (f"{title} ", MUTED))
+            parts += [(tab, f"app.view('{view}')"), (Content(" "), None)]
+        self.set_parts(parts)
+
+
+class KeyBar(ClickableLine):
+    """The keys that matter most now; all of them are in the help and the palette."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__()
+        self._scope: Scope = scope
+
+    def show(self, state: RunState) -> None:
+        """Draw the keys that make sense in this phase of the run, as many as fit."""
+        shown = [action for action in actions_for(self._scope, phase_of(state)) if action.label]
+        palette = Content.assemble(("^p", "bold $primary"), (" palette ", MUTED))
+        last = [action for action in shown if action.id in ("app.help", "app.quit")]
+        parts = [(_key(action.shown_key, action.label), action.action) for action in shown if action not in last]
+        ending = [(_key(action.shown_key, action.label), action.action) for action in last]
+        room = self.size.width - 1 - sum(content.cell_length for content, _ in ending)
+        kept: list[tuple[Content, str | None]] = [(Content(" "), None)]
+        for content, action in parts:
+            if content.cell_length > room:
+                break
+            room -= content.cell_length
+            kept.append((content, action))
+        kept += ending
+        if room >= palette.cell_length:
+            kept += [(Content(" " * (room - palette.cell_length)), None), (palette, "app.command_palette")]
+        self.set_parts(kept)
+
+
+def _key(key: str, label: str) -> Content:
+    return Content.assemble((key, "bold $primary"), (f" {label}  ", MUTED))
+
+
+class StatusLine(ClickableLine):
+    """Everything in one line; shown alone when the terminal is smaller than 60 × 16."""
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Draw for a snapshot."""
+        self.set_parts([(Content(one_line_status(snapshot)), None)])

@@ -1,0 +1,41 @@
+"""A bordered panel that draws text from facts, and only when the facts have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from textual.content import Content
+from textual.widget import Widget
+
+Facts = TypeVar("Facts")
+
+
+class Panel(Widget, Generic[Facts]):
+    """The base of panels: a subclass says in `draw` how its facts look at a size in cells."""
+
+    def __init__(self, title: str, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self.border_title = title
+        self._facts: Facts | None = None
+
+    def show(self, facts: Facts) -> None:
+        """Take new facts; the screen is touched only if they differ from the last."""
+        if facts != self._facts:
+            self._facts = facts
+            self.on_facts(facts)
+            self.refresh()
+
+    def on_facts(self, facts: Facts) -> None:
+        """Called before new facts are drawn, for titles."""
+
+    def draw(self, facts: Facts, width: int, height: int) -> Sequence[Content]:
+        """Lines for a size in cells; what does not fit is cut off."""
+        raise NotImplementedError
+
+    def render(self) -> Content:
+        width, height = self.size
+        if self._facts is None or width < 1 or height < 1:
+            return Content("")
+        lines = self.draw(self._facts, width, height)[:height]
+        return Content("\n").join([line.truncate(width, ellipsis=True) for line in lines])

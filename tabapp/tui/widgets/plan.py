@@ -1,0 +1,113 @@
+"""The plan of a run as a card: what will happen, why, and which key changes it."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+
+from textual.content import Content
+
+from tabapp.run import events as ev
+from tabapp.run.config import format_duration
+from tabapp.tui.texts import MUTED, count
+from tabapp.tui.widgets.panel import Panel
+
+QUALITIES = ("fast", "balanced", "best")
+TASKS = {"binary": "binary classification", "multiclass": "multiclass classification", "regression": "regression"}
+
+
+@dataclass(frozen=True)
+class PlanFacts:
+    """A plan, and whether it can still be changed."""
+
+    plan: ev.PlanMade
+    open: bool
+
+
+def budget_text(plan: ev.PlanMade) -> str:
+    """What bounds the run, in words."""
+    parts = [] if plan.budget is None else [long_duration(plan.budget)]
+    if plan.trials is not None:
+        parts.append(f"{count(plan.trials, 'trial')} a model")
+    return " · ".join(parts) or "no bound"
+
+
+def long_duration(seconds: float) -> str:
+    """A budget in words: 90 s, 10 min, 2 h."""
+    text = format_duration(seconds)
+    return f"{text[:-1]} { {'s': 's', 'm': 'min', 'h': 'h'}[text[-1]] }"
+
+
+class Plan(Panel[PlanFacts]):
+    """Fields with the keys that change them, and the command that starts the same run."""
+
+    def draw(self, facts: PlanFacts, width: int, height: int) -> list[Content]:
+        plan = facts.plan
+        competing = sum(model.reason is None for model in plan.models)
+        fields: list[tuple[str, Content, str]] = [
+            ("Task", Content(TASKS[plan.task] if width >= 40 else plan.task), ""),
+            ("Target", Content.styled(plan.target, "bold $accent"), "t"),
+        ]
+        if plan.task == "binary" and plan.classes:
+            fields.append(("Positive", Content(plan.classes[-1]), ""))
+        elif plan.classes:
+            fields.append(("Classes", Content(str(len(plan.classes))), ""))
+        fields += [
+            ("Metric", Content(plan.metric_title), "m"),
+            ("Validation", Content(plan.validation), "v"),
+            ("Budget", Content(budget_text(plan)), "b"),
+            ("Quality", _quality(plan.quality, width), "←/→"),
+            ("Models", Content(f"{competing} of {len(plan.models)}"), ""),
+            ("Device", Content(f"{plan.device} · {count(plan.workers, 'worker')}"), ""),
+            ("Seed", Content(str(plan.seed)), ""),
+        ]
+        lines = [_field(name, value, key if facts.open else "", width) for name, value, key in fields]
+        command = textwrap.wrap(plan.command, max(10, width - 2), subsequent_indent="  ", break_on_hyphens=False)
+        spare = height - len(lines)
+        if spare >= len(command) + 2:
+            lines += [Content(""), Content.styled("Equivalent command · y copies it", MUTED)]
+            spare -= 2
+        if len(command) > spare > 0:
+            command = [*command[: spare - 1], command[spare - 1][: width - 3] + " …"]
+        return [*lines, *(Content.styled(line, "$secondary") for line in command[: max(0, spare)])]
+
+
+def _field(name: str, value: Content, key: str, width: int) -> Content:
+    room = max(1, width - 12 - (len(key) + 1 if key else 0))
+    shown = value.truncate(room, ellipsis=True)
+    line = Content.assemble((f"{name:<12}", MUTED), shown)
+    if not key:
+        return line
+    return Content.assemble(line.pad_right(max(0, width - len(key) - line.cell_length)), (key, "bold $primary"))
+
+
+def _quality(quality: str, width: int) -> Content:
+    if width < 44:
+        return Content.assemble(("‹ ", MUTED), quality, (" ›", MUTED))
+    parts = [Content.styled(name, "bold" if name == quality else MUTED) for name in QUALITIES]
+    return Content.styled(" · ", MUTED).join(parts)
+
+
+class Checks(Panel[ev.SchemaInferred]):
+    """What looked wrong with the data, and what is done about it."""
+
+    def on_facts(self, facts: ev.SchemaInferred) -> None:
+        number = len(facts.warnings)
+        self.border_title = f"Checks · {count(number, 'warning')}" if number else "Checks"
+
+    def draw(self, facts: ev.SchemaInferred, width: int, height: int) -> list[Content]:
+        lines = [
+            Content.assemble(
+                ("⚠ ", "$warning"), warning.message, (f" → {warning.action}" if warning.action else "", MUTED)
+            )
+            for warning in facts.warnings
+        ]
+        if facts.rows_without_target:
+            text = f"{count(facts.rows_without_target, 'row')} without a target set aside"
+            lines.append(Content.assemble(("ⓘ ", "$primary"), text))
+        if not lines:
+            return [Content.assemble(("✓ ", "$success"), "Nothing looks wrong.")]
+        if len(lines) > height:
+            rest = len(lines) - height + 1
+            lines = [*lines[: height - 1], Content.styled(f"… and {rest} more: ? lists them all", MUTED)]
+        return lines

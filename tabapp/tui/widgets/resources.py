@@ -1,0 +1,39 @@
+"""What the run uses of the machine."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from tabapp import charts
+from tabapp.run import events as ev
+from tabapp.tui.texts import MUTED, gibibytes
+from tabapp.tui.widgets.panel import Panel
+
+
+class ResourceUse(Panel[tuple[ev.Resources, ...]]):
+    """Processor and memory over the last minutes, and those of the GPU where there is one."""
+
+    def draw(self, facts: tuple[ev.Resources, ...], width: int, height: int) -> list[Content]:
+        if not facts:
+            return [Content.styled("Nothing measured yet.", MUTED)]
+        last = facts[-1]
+        half = (width - 3) // 2
+        cores = max(100.0, *(100.0 * -(-use.cpu_percent // 100) for use in facts))
+        processor = _meter("CPU", [use.cpu_percent / cores for use in facts], f"{last.cpu_percent:.0f}%", half)
+        memory = [use.memory / use.memory_total for use in facts]
+        text = f"{gibibytes(last.memory)}/{gibibytes(last.memory_total)}G"
+        lines = [Content("   ").join([processor, _meter("RAM", memory, text, half)])]
+        if last.gpu_percent is not None and last.gpu_memory is not None and last.gpu_memory_total:
+            percents = [(use.gpu_percent or 0.0) / 100 for use in facts]
+            memories = [(use.gpu_memory or 0) / (use.gpu_memory_total or 1) for use in facts]
+            text = f"{gibibytes(last.gpu_memory)}/{gibibytes(last.gpu_memory_total)}G"
+            gpu = _meter("GPU", percents, f"{last.gpu_percent:.0f}%", half)
+            lines.append(Content("   ").join([gpu, _meter("VRAM", memories, text, half)]))
+        return lines
+
+
+def _meter(name: str, shares: list[float], text: str, width: int) -> Content:
+    room = max(1, width - len(name) - len(text) - 2)
+    # The newest measurements stand at the right and keep their scale while older ones leave on the left.
+    spark = charts.sparkline(shares[-room:], room, 0.0, 1.0).rjust(room)
+    return Content.assemble((name, MUTED), " ", (spark, "$primary"), " ", text)

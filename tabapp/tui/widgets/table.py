@@ -1,0 +1,290 @@
+"""A table that keeps its cursor on the same row whatever happens around it. Draws only the lines that are seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.visual import Visual
+
+from tabapp.tui.texts import MUTED
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        width: cells; None for as wide as its widest cell.
+        flexible: takes the room that the others leave, and is the first to be cut, down to `least` cells.
+        priority: 0 is always shown; where there is no room, the column with the highest number goes first.
+    """
+
+    title: str
+    align: Literal["left", "right"] = "left"
+    width: int | None = None
+    flexible: bool = False
+    least: int = 8
+    priority: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: its key is the row's identity, by which the cursor holds on to it."""
+
+    key: str
+    cells: tuple[Content, ...]
+
+
+GAP = 2
+
+
+def fit_widths(columns: Sequence[Column], natural: Sequence[int], available: int) -> list[int]:
+    """The width of each column so that all fit; 0 for a column that is left out.
+
+    Columns leave by falling priority until the rest fits with the flexible one cut to a few cells, which then takes what is left.
+    """
+    widths = [
+        min(wide, column.least) if column.flexible else wide for column, wide in zip(columns, natural, strict=True)
+    ]
+
+    def used() -> int:
+        shown = [width for width in widths if width]
+        return sum(shown) + GAP * (len(shown) - 1)
+
+    for index in sorted(range(len(columns)), key=lambda index: -columns[index].priority):
+        if used() <= available or columns[index].priority == 0:
+            break
+        widths[index] = 0
+    for index, column in enumerate(columns):
+        if column.flexible and widths[index]:
+            widths[index] = max(1, widths[index] + available - used())
+    return widths
+
+
+class Table(ScrollView, can_focus=True):
+    """Rows with a cursor, a fixed header and columns that adapt to the width.
+
+    With `wide`, columns keep their natural width and the table scrolls sideways instead.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"table--header", "table--cursor", "table--cursor-blurred"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", show=False),
+        Binding("down,j", "move(1)", show=False),
+        Binding("k", "up_by_letter", show=False),
+        Binding("pageup,ctrl+u", "page(-1)", show=False),
+        Binding("pagedown,ctrl+d", "page(1)", show=False),
+        Binding("home,g", "move_to(0)", show=False),
+        Binding("end,G", "move_to(-1)", show=False),
+        Binding("enter", "select", show=False),
+        Binding("h,left", "scroll_sideways(-1)", show=False),
+        Binding("l,right", "scroll_sideways(1)", show=False),
+    ]
+
+    class Moved(Message):
+        """The cursor came to another row."""
+
+        def __init__(self, table: Table, key: str) -> None:
+            super().__init__()
+            self.table = table
+            self.key = key
+
+        @property
+        def control(self) -> Table:
+            return self.table
+
+    class Selected(Moved):
+        """A row was chosen with Enter or a double click."""
+
+    class HeaderClicked(Message):
+        """The title of a column was clicked."""
+
+        def __init__(self, table: Table, title: str) -> None:
+            super().__init__()
+            self.table = table
+            self.title = title
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        *,
+        wide: bool = False,
+        header: bool = True,
+        letter_k: bool = True,
+        id: str | None = None,  # noqa: A002
+        empty: str = "",
+    ) -> None:
+        super().__init__(id=id)
+        self._columns = tuple(columns)
+        self._rows: tuple[Row, ...] = ()
+        self._index = 0
+        self._wide = wide
+        self._header = int(header)
+        self._letter_k = letter_k
+        self._empty = empty
+        self._natural: list[int] = []
+        self._widths = [0] * len(self._columns)
+
+    @property
+    def key(self) -> str | None:
+        """The key of the row under the cursor."""
+        return self._rows[self._index].key if self._rows else None
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """What is shown, in order."""
+        return self._rows
+
+    def show(self, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
+        """Replace the content. The cursor stays on the row with the same key, or where it is if that row is gone."""
+        rows = tuple(rows)
+        if columns is not None and tuple(columns) != self._columns:
+            self._columns = tuple(columns)
+            self._rows = ()
+        if rows == self._rows and self._natural:
+            return
+        key, old = self.key, self._rows
+        self._rows = rows
+        keys = [row.key for row in rows]
+        self._index = keys.index(key) if key in keys else min(self._index, max(0, len(rows) - 1))
+        widths = self._widths
+        self._measure()
+        if widths == self._widths and len(old) == len(rows):
+            top = self._header - self.scroll_offset.y
+            for index, (before, after) in enumerate(zip(old, rows, strict=True)):
+                if before != after and self._header <= index + top < self.size.height:
+                    self.refresh(Region(0, index + top, self.size.width, 1))
+        else:
+            self.refresh()
+        if self.key is not None and self.key != key:
+            self.post_message(self.Moved(self, self.key))
+        elif self._rows and keys[self._index] == key:
+            self._bring_into_view()
+
+    def move_to_key(self, key: str) -> None:
+        """Put the cursor on a row, if it is there."""
+        for index, row in enumerate(self._rows):
+            if row.key == key:
+                self._move(index)
+
+    def _measure(self) -> None:
+        self._natural = [
+            column.width
+            or max([len(column.title) if self._header else 0, *(row.cells[index].cell_length for row in self._rows)])
+            for index, column in enumerate(self._columns)
+        ]
+        width = self.size.width
+        self._widths = list(self._natural) if self._wide else fit_widths(self._columns, self._natural, width - 2)
+        shown = [wide for wide in self._widths if wide]
+        across = sum(shown) + GAP * (len(shown) - 1) + 2 if self._wide else width
+        self.virtual_size = Size(across, len(self._rows) + self._header)
+
+    def on_resize(self) -> None:
+        self._measure()
+        self._bring_into_view()
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        scroll_x, scroll_y = self.scroll_offset
+        width = self.size.width
+        index = y - self._header + scroll_y
+        if y < self._header:
+            style = self.get_visual_style("table--header")
+            line = self._line([Content(column.title) for column in self._columns])
+        elif index < len(self._rows):
+            cursor = "table--cursor" if self.has_focus else "table--cursor-blurred"
+            style = self.get_visual_style(cursor) if index == self._index else self.visual_style
+            line = self._line(self._rows[index].cells)
+        else:
+            style = self.visual_style
+            line = Content.styled(f" {self._empty}" if y == self._header and not self._rows else "", MUTED)
+        across = max(width, self.virtual_size.width) if self._wide else width
+        strips = Visual.to_strips(self, line.truncate(across, ellipsis=not self._wide, pad=True), across, 1, style)
+        return strips[0].crop(scroll_x, scroll_x + width) if strips else Strip.blank(width, style.rich_style)
+
+    def _line(self, cells: Sequence[Content]) -> Content:
+        parts: list[Content] = []
+        for column, width, cell in zip(self._columns, self._widths, cells, strict=True):
+            if not width:
+                continue
+            fitted = cell.truncate(width, ellipsis=True)
+            room = width - fitted.cell_length
+            parts.append(fitted.pad_left(room) if column.align == "right" else fitted.pad_right(room))
+        return Content(" ") + Content(" " * GAP).join(parts)
+
+    def _move(self, index: int) -> None:
+        index = max(0, min(index, len(self._rows) - 1))
+        if not self._rows or index == self._index:
+            return
+        self._index = index
+        self._bring_into_view()
+        self.refresh()
+        self.post_message(self.Moved(self, self._rows[index].key))
+
+    def _bring_into_view(self) -> None:
+        page = max(1, self.size.height - self._header)
+        top = self.scroll_offset.y
+        if self._index < top:
+            self.scroll_to(y=self._index, animate=False, force=True, immediate=True)
+        elif self._index >= top + page:
+            self.scroll_to(y=self._index - page + 1, animate=False, force=True, immediate=True)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "up_by_letter":
+            return self._letter_k
+        if action == "scroll_sideways":
+            return self._wide
+        return super().check_action(action, parameters)
+
+    def action_move(self, rows: int) -> None:
+        self._move(self._index + rows)
+
+    def action_up_by_letter(self) -> None:
+        self._move(self._index - 1)
+
+    def action_page(self, pages: int) -> None:
+        self._move(self._index + pages * max(1, self.size.height - self._header - 1))
+
+    def action_move_to(self, index: int) -> None:
+        self._move(len(self._rows) - 1 if index < 0 else index)
+
+    def action_scroll_sideways(self, direction: int) -> None:
+        self.scroll_relative(x=direction * 12, animate=False)
+
+    def action_select(self) -> None:
+        if self.key is not None:
+            self.post_message(self.Selected(self, self.key))
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        if offset.y < self._header:
+            title = self._title_at(offset.x + self.scroll_offset.x)
+            if title:
+                self.post_message(self.HeaderClicked(self, title))
+            return
+        index = offset.y - self._header + self.scroll_offset.y
+        if index < len(self._rows):
+            self._move(index)
+            if event.chain == 2:
+                self.action_select()
+
+    def _title_at(self, x: int) -> str | None:
+        start = 1
+        for column, width in zip(self._columns, self._widths, strict=True):
+            if not width:
+                continue
+            if start <= x < start + width:
+                return column.title
+            start += width + GAP
+        return None

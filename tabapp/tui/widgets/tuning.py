@@ -1,0 +1,124 @@
+"""How the model under the cursor got where it is: best score by trial, the fit that runs, or the ensemble's members."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.content import Content
+
+from tabapp import charts
+from tabapp.run import events as ev
+from tabapp.run.state import ActiveFit, RunState, TrialView, format_score, title_of
+from tabapp.tui.texts import MUTED, count
+from tabapp.tui.widgets.panel import Panel
+
+
+@dataclass(frozen=True)
+class TuningFacts:
+    """What is known of one model's trials."""
+
+    title: str
+    trials: tuple[TrialView, ...]
+    active: tuple[ActiveFit, ...]
+    members: tuple[tuple[str, ev.EnsembleMember], ...]
+    greater_is_better: bool
+    history: tuple[tuple[float, float], ...] = ()
+
+
+def tuning_facts(state: RunState, model: str | None, history: tuple[tuple[float, float], ...]) -> TuningFacts | None:
+    """The facts of a model; None when there is no such model."""
+    if model is None:
+        return None
+    members = state.ensemble.members if model == "ensemble" and state.ensemble is not None else ()
+    return TuningFacts(
+        title=title_of(state, model),
+        trials=tuple(trial for trial in state.trials if trial.model == model),
+        active=tuple(fit for fit in state.active.values() if fit.model == model),
+        members=tuple((title_of(state, member.model), member) for member in members),
+        greater_is_better=state.plan.greater_is_better if state.plan else True,
+        history=history if model == "ensemble" else (),
+    )
+
+
+def plot(values: list[charts.Point], width: int, height: int) -> list[Content]:
+    """A line chart with the values at its edges written to the left."""
+    low, high = charts.extent([value for _, value in values])
+    labels = charts.axis_labels(low, high, height, format_score)
+    room = width - len(labels[0]) - 1 if labels else 0
+    lines = charts.braille_line(values, room, height, y_range=(low, high))
+    return [
+        Content.assemble((label, MUTED), " ", (line, "$primary")) for label, line in zip(labels, lines, strict=True)
+    ]
+
+
+class Tuning(Panel[TuningFacts]):
+    """Best-so-far over trials above, the live learning curve below."""
+
+    def on_facts(self, facts: TuningFacts) -> None:
+        self.border_title = f"{'Members' if facts.members else 'Tuning'} · {facts.title}"
+
+    def draw(self, facts: TuningFacts, width: int, height: int) -> list[Content]:
+        if facts.members:
+            lines = _members(facts, width)
+            room = height - len(lines) - 2
+            if len(facts.history) > 1 and room >= 3:
+                best = _corners_in_time(facts.history)
+                lines += [
+                    Content(""),
+                    *plot(best, width, room),
+                    Content.styled("best score of the run over time", MUTED),
+                ]
+            return lines
+        scores = [trial.score for trial in facts.trials if trial.score is not None and not trial.pruned]
+        live = next((fit for fit in facts.active if len(fit.curve) > 1), None)
+        lines: list[Content] = []
+        if len(scores) > 1:
+            room = height - 1 if live is None or height < 9 else (height - 2) // 2
+            best = charts.best_so_far(scores, greater_is_better=facts.greater_is_better)
+            lines += plot(charts.step_points(best), width, room)
+            lines.append(_summary(facts, scores))
+        elif scores:
+            lines.append(_summary(facts, scores))
+        elif not facts.active:
+            pruned = sum(trial.pruned for trial in facts.trials)
+            text = (
+                f"No trial of it has a score; {count(pruned, 'trial')} given up." if pruned else "No trial has run yet."
+            )
+            lines.append(Content.styled(text, MUTED))
+        if live is not None and height - len(lines) >= 3:
+            lines += plot([(float(step), value) for step, value in live.curve], width, height - len(lines) - 1)
+            where = f"trial {live.trial} fold {live.fold + 1}/{live.folds} · step {live.curve[-1][0]:,}"
+            lines.append(Content.styled(f"now: {where} · {format_score(live.curve[-1][1])}", MUTED))
+        return lines
+
+
+def _corners_in_time(history: tuple[tuple[float, float], ...]) -> list[charts.Point]:
+    """The corners of a step curve through (time, score), each score holding until the next."""
+    corners: list[charts.Point] = []
+    for time, score in history:
+        corners += [(time, corners[-1][1] if corners else score), (time, score)]
+    return corners
+
+
+def _summary(facts: TuningFacts, scores: list[float]) -> Content:
+    best = (max if facts.greater_is_better else min)(scores)
+    pruned = sum(trial.pruned for trial in facts.trials)
+    words = [count(len(facts.trials), "trial"), f"best {format_score(best)}"]
+    if pruned:
+        words.append(f"pruned {pruned}")
+    if len(scores) == 1:
+        words.append("defaults")
+    return Content.styled(" · ".join(words), MUTED)
+
+
+def _members(facts: TuningFacts, width: int) -> list[Content]:
+    names = [f"{title} #{member.trial}" for title, member in facts.members]
+    longest = min(max(map(len, names)), max(8, width // 2))
+    top = max(member.weight for _, member in facts.members)
+    lines: list[Content] = []
+    for name, (_, member) in zip(names, facts.members, strict=True):
+        room = max(1, width - longest - 7)
+        drawn = charts.rule(member.weight / top, room).ljust(room)
+        label = Content(name).truncate(longest, ellipsis=True, pad=True)
+        lines.append(Content.assemble(label, " ", (drawn, "$primary"), f" {member.weight:4.0%}"))
+    return lines

@@ -1,0 +1,118 @@
+"""Drives the app in tests: a run folder into which a recording is written, and what is on the screen as text."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from textual.pilot import Pilot
+
+from tabapp.run import events as ev
+from tabapp.run.folder import RunFolder
+from tabapp.tui import app as app_module
+from tabapp.tui.app import AttachedApp, TabappApp
+from tests.tui import recordings
+from tests.tui.recordings import Recorder
+
+WIDE, NARROW = (120, 36), (80, 24)
+
+
+class FakeProcess:
+    """An engine process that does nothing until it is ended."""
+
+    def __init__(self) -> None:
+        self.returncode: int | None = None
+        self.terminated = False
+
+    def terminate(self) -> None:
+        self.terminated = True
+        self.returncode = -15
+
+
+class Driver:
+    """An app that runs, its pilot, its folder and the recorder that plays its engine."""
+
+    def __init__(self, app: TabappApp, pilot: Pilot[None], recorder: Recorder, process: FakeProcess) -> None:
+        self.app = app
+        self.pilot = pilot
+        self.recorder = recorder
+        self.folder: RunFolder = recorder.folder
+        self.process = process
+
+    def text(self) -> str:
+        """What is on the screen now."""
+        return "\n".join(strip.text.rstrip() for strip in self.app.screen._compositor.render_strips())
+
+    def commands(self) -> list[dict[str, Any]]:
+        """The commands that the app has sent."""
+        if not self.folder.commands.exists():
+            return []
+        return [msgspec.json.decode(line) for line in self.folder.commands.read_bytes().splitlines()]
+
+    async def until(self, condition: Callable[[], object], seconds: float = 5.0) -> None:
+        """Wait until something holds; fails with the screen if it never does."""
+        end = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > end:
+                raise AssertionError(f"it never came true; the screen is\n{self.text()}")
+            await self.pilot.pause(0.02)
+
+    async def sees(self, *texts: str) -> None:
+        """Wait until texts are on the screen."""
+        await self.until(lambda: all(text in self.text() for text in texts))
+
+    async def write(self, *events: ev.Event) -> None:
+        """Play events, and wait until the app has folded them."""
+        self.recorder.write(*events)
+        await self.until(lambda: self.app.snapshot().state.seq == self.recorder.seq)
+        await self.pilot.pause(0.05)
+
+    async def press(self, *keys: str) -> None:
+        """Press keys one after another."""
+        await self.pilot.press(*keys)
+        await self.pilot.pause(0.03)
+
+    def toasts(self) -> list[str]:
+        """The messages that are shown in a corner."""
+        return [f"{note.title} {note.message}" for note in self.app._notifications]
+
+
+@asynccontextmanager
+async def drive(
+    tmp_path: Path,
+    monkeypatch: Any,
+    events: list[ev.Event],
+    *,
+    size: tuple[int, int] = WIDE,
+    now: float = 75.0,
+    attach: bool = False,
+    engine_runs: bool = True,
+    data: str = "titanic.csv",
+) -> AsyncIterator[Driver]:
+    """The app on a run whose engine has said some events."""
+    monkeypatch.setattr(app_module, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(app_module, "FLUSH_SECONDS", 0.03)
+    monkeypatch.setattr(app_module, "LIVENESS_SECONDS", 0.02)
+    monkeypatch.setattr(app_module, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(RunFolder, "is_running", lambda self: engine_runs)
+    process = FakeProcess()
+
+    async def start(folder: RunFolder) -> FakeProcess:
+        await asyncio.sleep(0)
+        return process
+
+    monkeypatch.setattr(app_module, "start_detached_engine", start)
+    folder = recordings.make_run(tmp_path, data)
+    recorder = Recorder(folder)
+    recorder.write(*events)
+    app = (AttachedApp if attach else TabappApp)(folder, runs_dir=tmp_path, clock=lambda: recordings.START + now)
+    async with app.run_test(size=size) as pilot:
+        driver = Driver(app, pilot, recorder, process)
+        await driver.until(lambda: app.snapshot().state.seq == recorder.seq)
+        await pilot.pause(0.1)
+        yield driver

@@ -1,0 +1,206 @@
+"""The life of the app: the start of an engine, its end, attaching, leaving, crashing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tabapp.run import events as ev
+from tabapp.run.folder import RunFolder
+from tabapp.tui.app import AttachedApp, run_app
+from tabapp.tui.screens.data import DataView
+from tabapp.tui.screens.explain import ExplainView
+from tabapp.tui.screens.modals import Decision, Reading
+from tabapp.tui.screens.run import RunningView
+from tests.tui import recordings
+from tests.tui.driver import NARROW, WIDE, drive
+
+
+async def test_the_first_frame_names_the_file_before_anything_is_read(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, []) as driver:
+        await driver.sees("titanic.csv", "starting…", "Reading the file…")
+        await driver.write(*recordings.opening()[:2])
+        await driver.sees("reading…")
+
+
+async def test_ctrl_r_starts_the_run_and_shows_it_once_it_has_begun(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
+        assert isinstance(driver.app.screen, DataView)
+        await driver.press("ctrl+r")
+        assert driver.commands() == [{"command": "start"}]
+        await driver.press("ctrl+r")
+        assert driver.commands() == [{"command": "start"}], "a second press must not send it again"
+        assert isinstance(driver.app.screen, DataView)
+        await driver.write(*recordings.running()[len(recordings.opening()) :][:3])
+        await driver.until(lambda: isinstance(driver.app.screen, RunningView))
+
+
+async def test_the_start_button_takes_enter(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
+        driver.app.screen.query_one("#start").focus()
+        await driver.press("enter")
+        assert driver.commands() == [{"command": "start"}]
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_digits_go_to_the_screens(tmp_path, monkeypatch, size):
+    async with drive(tmp_path, monkeypatch, recordings.running(), size=size) as driver:
+        for key, view in (("1", RunningView), ("5", ExplainView), ("2", DataView)):
+            await driver.press(key)
+            await driver.until(lambda view=view: isinstance(driver.app.screen, view))
+        await driver.press("4")
+        assert isinstance(driver.app.screen, DataView)
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW, (60, 16), (200, 60)])
+@pytest.mark.parametrize("events", [recordings.opening, recordings.running, recordings.finished])
+async def test_every_screen_shows_its_essentials_at_every_size(tmp_path, monkeypatch, size, events):
+    async with drive(tmp_path, monkeypatch, events(), size=size, attach=True) as driver:
+        for key, essentials in (("1", ["Leaderboard"]), ("2", ["Survived", "Plan"]), ("5", ["Importance"])):
+            await driver.press(key)
+            await driver.sees("titanic.csv", "1 Run", "2 Data", "5 Explain", "q Quit", *essentials)
+            lines = driver.text().splitlines()
+            assert len(lines) <= size[1]
+            assert all(len(line) <= size[0] for line in lines)
+
+
+@pytest.mark.parametrize("size", [(40, 10), (59, 30), (120, 15)])
+async def test_a_small_terminal_shows_one_line(tmp_path, monkeypatch, size):
+    async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
+        await driver.sees("titanic.csv · 62%")
+        assert [line for line in driver.text().splitlines() if line.strip()] == [driver.text().splitlines()[0]]
+        await driver.pilot.resize_terminal(*NARROW)
+        await driver.sees("Leaderboard", "CatBoost")
+
+
+async def test_attaching_to_a_finished_run_shows_its_result(tmp_path, monkeypatch):
+    events = recordings.finished()
+    async with drive(tmp_path, monkeypatch, events, attach=True, engine_runs=False) as driver:
+        await driver.sees("✓ done in 1:56", "★ Ensemble", "CatBoost", "Sex")
+        assert driver.app.trouble is None
+        await driver.press("q")
+    assert driver.app.exit_code == 0
+
+
+async def test_an_exit_code_of_the_engine_is_the_commands(tmp_path, monkeypatch):
+    failed = ev.RunFinished(
+        t=recordings.START + 9, status="failed", run="r", bundle=None, task=None, target=None, metric=None,
+        greater_is_better=None, best=None, test_score=None, seconds=9.0, leaderboard=(), importances=(), agreement={},
+        exit_code=3, message="The file holds a header only.",
+    )  # fmt: skip
+    async with drive(tmp_path, monkeypatch, [recordings.opening()[0]]) as driver:
+        await driver.write(failed)
+        await driver.sees("✗ failed", "The file holds a header only.")
+        await driver.press("q")
+    assert driver.app.exit_code == 3
+
+
+async def test_the_death_of_the_engine_is_told_with_the_way_back(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running()) as driver:
+        driver.folder.log.write_text("line one\nMemoryError in the engine\n")
+        driver.process.returncode = -9
+        await driver.until(lambda: isinstance(driver.app.screen, Reading))
+        await driver.sees("SIGKILL", "tabapp resume", "MemoryError in the engine")
+        await driver.press("escape")
+        await driver.sees("✗ the engine has stopped")
+        await driver.press("q")
+    assert driver.app.exit_code == 1
+
+
+async def test_an_attached_run_without_an_engine_is_told(tmp_path, monkeypatch):
+    events = recordings.running()
+    async with drive(tmp_path, monkeypatch, events, attach=True, engine_runs=False) as driver:
+        await driver.sees("No engine works on this run any more", "tabapp resume")
+        await driver.press("escape", "q")
+    assert driver.app.exit_code == 1
+
+
+async def test_an_engine_that_cannot_start_is_told(tmp_path, monkeypatch):
+    async def start(folder: RunFolder) -> None:
+        raise OSError(12, "Cannot allocate memory")
+
+    async with drive(tmp_path, monkeypatch, []) as driver:
+        driver.app._process = None
+        monkeypatch.setattr("tabapp.tui.app.start_detached_engine", start)
+        await driver.app._start_engine()
+        await driver.sees("the engine has stopped", "Cannot allocate memory")
+
+
+@pytest.mark.parametrize(
+    ("key", "commands", "exit_code"), [("k", [], 0), ("d", ["abort"], 130), ("f", ["finish"], 0), ("escape", [], None)]
+)
+async def test_quitting_a_run_asks_what_becomes_of_it(tmp_path, monkeypatch, key, commands, exit_code):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.press("q")
+        await driver.until(lambda: isinstance(driver.app.screen, Decision))
+        await driver.sees("Run in progress", "62%", "best 0.8829", "~0:45 left", f"tabapp attach {driver.folder.run}"[:40])
+        await driver.press(key)
+        await driver.until(lambda: [command["command"] for command in driver.commands()] == commands)
+        if key == "f":
+            assert driver.app.is_running
+            await driver.write(recordings.finished()[-1])
+        if exit_code is None:
+            await driver.pilot.pause(0.1)
+            assert isinstance(driver.app.screen, RunningView)
+            assert driver.app.is_running
+        else:
+            await driver.until(lambda: not driver.app.is_running)
+            assert driver.app.exit_code == exit_code
+
+
+async def test_the_dialog_can_be_walked_with_arrows(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True, size=NARROW) as driver:
+        await driver.press("q", "down", "enter")
+        assert [command["command"] for command in driver.commands()] == ["finish"]
+
+
+async def test_quitting_before_the_start_ends_the_engine(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
+        await driver.press("q")
+        assert [command["command"] for command in driver.commands()] == ["abort"]
+        await driver.until(lambda: not driver.app.is_running)
+        assert driver.process.terminated, "an engine that does not answer must not stay behind"
+    assert driver.app.exit_code == 0
+
+
+async def test_quitting_a_finished_run_asks_nothing(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.finished()) as driver:
+        await driver.press("ctrl+c")
+        await driver.until(lambda: not driver.app.is_running)
+        assert driver.commands() == []
+
+
+async def test_a_crash_leaves_a_report_without_local_variables(tmp_path, monkeypatch, capsys):
+    def fail(self) -> None:
+        secret_cell = "a value of the user's data"
+        raise RuntimeError(f"broken {len(secret_cell)}")
+
+    monkeypatch.setattr(RunningView, "redraw", fail)
+    folder = recordings.make_run(tmp_path)
+    app = AttachedApp(folder, runs_dir=tmp_path)
+    with pytest.raises(RuntimeError, match="broken"):
+        async with app.run_test() as pilot:
+            await pilot.pause(0.5)
+    assert app.return_code == 1
+    report = (folder.path / "crash.txt").read_text()
+    assert "RuntimeError: broken" in report
+    assert "a value of the user's data" not in report.replace('secret_cell = "a value of the user\'s data"', "")
+
+
+def test_run_app_returns_the_exit_code(tmp_path, monkeypatch):
+    folder = recordings.make_run(tmp_path)
+    recordings.Recorder(folder).write(*recordings.finished())
+
+    def run(app: AttachedApp) -> None:
+        assert isinstance(app, AttachedApp)
+
+    monkeypatch.setattr(AttachedApp, "run", run)
+    assert run_app(folder, runs_dir=tmp_path, start_engine=False) == 0
+
+
+async def test_each_new_best_is_told_once(tmp_path, monkeypatch):
+    events = recordings.running()
+    async with drive(tmp_path, monkeypatch, events[:200], attach=True) as driver:
+        assert not [toast for toast in driver.toasts() if "New best" in toast], "what was known before is no news"
+        await driver.write(*events[200:])
+        await driver.pilot.pause(0.2)
+        assert len([toast for toast in driver.toasts() if "New best" in toast]) == 1
