@@ -17,7 +17,7 @@ _HIGH_MISSING = 0.5
 _IMBALANCE = 0.1
 _LEAK_PURITY = 0.999
 _LEAK_CORRELATION = 0.9999
-_ROWS_FOR_DUPLICATES = 2_000_000
+_CELLS_FOR_DUPLICATES = 2_000_000
 """Above this many cells, looking for repeated rows takes longer than a first look at the data should."""
 
 
@@ -94,14 +94,14 @@ def leak_warnings(
                 message = _straight_line(
                     values[column.name].texts, column, answer, next(c for c in columns if c.name == target)
                 )
-        elif 2 <= column.unique <= max(2, column_limit(len(answer))):
+        elif 2 <= column.unique <= max(2, _level_limit(len(answer))):
             message = _pure_levels(values[column.name].texts, answer, goal)
         if message is not None:
             found.append(DataWarning(check="leak", column=column.name, message=message, action=action))
     return found
 
 
-def column_limit(n_rows: int) -> int:
+def _level_limit(n_rows: int) -> int:
     """How many levels a column may have for their purity to mean something."""
     return min(200, n_rows // 20)
 
@@ -130,7 +130,7 @@ def _straight_line(texts: pl.Series, column: Column, answer: pl.Series, target: 
 
 def duplicate_rows(frame: pl.DataFrame) -> list[DataWarning]:
     """Rows that repeat another in every column; not looked for in very large tables."""
-    if frame.height * frame.width > _ROWS_FOR_DUPLICATES:
+    if frame.height * frame.width > _CELLS_FOR_DUPLICATES:
         return []
     repeated = frame.height - frame.n_unique()
     if repeated == 0:

@@ -17,11 +17,9 @@ from tabapp.data.checks import (
 from tabapp.data.kinds import Values, count_values, judge
 from tabapp.data.schema import KINDS, Column, DataWarning, Role, Schema
 from tabapp.data.target import Goal, choose_target, decide_task
-from tabapp.data.typed import check_columns, encode_target, rows_with_target, typed_column, typed_frame
+from tabapp.data.typed import typed_column
 from tabapp.data.values import DOUBTFUL_MISSING
 from tabapp.errors import DataError, UsageError, did_you_mean
-
-__all__ = ["check_columns", "encode_target", "infer_schema", "rows_with_target", "typed_frame"]
 
 MINIMUM_ROWS = 20
 

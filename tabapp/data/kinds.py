@@ -19,7 +19,6 @@ from tabapp.data.values import (
     is_missing,
     number_format,
     parse_dates,
-    parse_numbers,
     strip,
 )
 
@@ -45,7 +44,7 @@ _SNAKE_ID = re.compile(
 
 @dataclass(frozen=True)
 class Values:
-    """A column's distinct non-missing values with their counts, the most frequent first.
+    """A column's distinct non-missing values with their counts, the most frequent first, then in the order of the file.
 
     Attributes:
         texts: the whole column stripped; null where missing.
@@ -80,7 +79,9 @@ def count_values(column: pl.Series, null: Collection[str] = (), keep: Collection
         keep: missing spellings, in lower case, that are values in this column.
     """
     texts = strip(column)
-    table = texts.alias("value").drop_nulls().value_counts(name="count")
+    # In the order of the file, so that equally frequent values are told apart the same way in every run.
+    table = texts.alias("value").drop_nulls().to_frame().group_by("value", maintain_order=True).len("count")
+    table = table.sort("count", descending=True, maintain_order=True)
     uniques, counts = table["value"], table["count"]
     kept = set(keep)
     if uniques.is_in(["+"]).any():
@@ -91,8 +92,7 @@ def count_values(column: pl.Series, null: Collection[str] = (), keep: Collection
     if spellings:
         texts = texts.set(texts.is_in(list(spellings)).fill_null(False), None)
         uniques, counts = uniques.filter(~gone), counts.filter(~gone)
-    order = pl.DataFrame({"value": uniques, "count": counts}).sort(["count", "value"], descending=[True, False])
-    return Values(column.name, texts, order["value"], order["count"], spellings)
+    return Values(column.name, texts, uniques, counts, spellings)
 
 
 def judge(values: Values, forced: Kind | None = None) -> Column:
@@ -114,11 +114,9 @@ def judge(values: Values, forced: Kind | None = None) -> Column:
     if unique <= _MAX_BOOLEAN_SPELLINGS and {str(value).casefold() for value in values.uniques} in _BOOLEAN_PAIRS:
         false, true = false_and_true(_boolean_levels(values)[0])
         return _column(values, "boolean", f"It says only {_show(true)} and {_show(false)}.")
-    compact = unique >= 5 and bool(values.uniques.str.contains(r"^(19|20)\d{6}$").all())
-    if not compact:
-        number = _judge_number(values)
-        if number is not None:
-            return number
+    compact = unique >= 5 and bool(values.uniques.head(1000).str.contains(r"^(19|20)\d{6}$").all())
+    if not compact and (number := _judge_number(values)) is not None:
+        return number
     dates = date_format(values.uniques, values.counts)
     if dates is not None:
         return _date_column(values, dates)
@@ -152,13 +150,12 @@ def _boolean_levels(values: Values) -> tuple[tuple[str, ...], tuple[int, ...]]:
 
 def _judge_number(values: Values) -> Column | None:
     n, unique = values.n_present, len(values.uniques)
-    form, share = number_format(values.uniques, values.counts)
+    form, parsed, share = number_format(values.uniques, values.counts)
     if share < _NUMBERS_AGREE:
         return None
     zeros = values.uniques.filter(values.uniques.str.contains(LEADING_ZERO))
     if len(zeros):
         return _text_of_digits(values, f"Some numbers begin with zeros, such as {_show(zeros[0])}, so they are codes.")
-    parsed = parse_numbers(values.uniques, form)
     if share < 1:
         outsiders = values.uniques.filter(parsed.is_null())
         if len(outsiders) > _MAX_OUTSIDERS or unique - len(outsiders) < 20:
@@ -166,7 +163,7 @@ def _judge_number(values: Values) -> Column | None:
     if form.unit is not None and form.unit.isalpha() and (unique <= 10 or _without(values, form.unit) > 0.05):
         return None
     largest = _extreme(parsed.abs().max())
-    if _whole(values) and largest > _EXACT_INTEGER:
+    if largest > _EXACT_INTEGER and _whole(values):
         digits = len(f"{largest:.0f}")
         return _text_of_digits(values, f"Its integers have up to {digits} digits, more than a number keeps exactly.")
     identifier = _number_identifier(values, parsed)
@@ -178,7 +175,7 @@ def _judge_number(values: Values) -> Column | None:
     else:
         odd = ", ".join(_show(text) for text in values.uniques.filter(parsed.is_null()).head(3))
         reason = f"{share:.1%} of {n:,} values are numbers{how}; {odd} and the like are read as missing."
-    return _column(values, "numeric", reason, support=share, form=form)
+    return _column(values, "numeric", reason, support=share, form=form, numbers=parsed)
 
 
 def _extreme(value: object) -> float:
@@ -203,7 +200,10 @@ def _format_words(form: NumberFormat) -> str:
 
 
 def _whole(values: Values) -> bool:
-    return bool(values.uniques.str.contains(r"^[+-]?\d+$").all())
+    integer = r"^[+-]?\d+$"
+    return bool(values.uniques.head(1000).str.contains(integer).all()) and bool(
+        values.uniques.str.contains(integer).all()
+    )
 
 
 def looks_like_id(name: str) -> bool:
@@ -268,10 +268,10 @@ def _judge_text(values: Values) -> Column:
 def _forced(values: Values, kind: Kind) -> Column:
     reason = f"Given by the user ({len(values.uniques):,} different values in {values.n_present:,})."
     if kind == "numeric":
-        form, share = number_format(values.uniques, values.counts)
+        form, parsed, share = number_format(values.uniques, values.counts)
         if share == 0:
             raise ValueError("none of its values is a number")
-        return _column(values, kind, reason, support=share, form=form, overridden=True)
+        return _column(values, kind, reason, support=share, form=form, numbers=parsed, overridden=True)
     if kind == "datetime":
         dates = date_format(values.uniques, values.counts)
         if dates is None:
@@ -293,6 +293,7 @@ def _column(
     *,
     support: float = 1.0,
     form: NumberFormat = PLAIN,
+    numbers: pl.Series | None = None,
     dates: str | None = None,
     role_ignore: bool = False,
     overridden: bool = False,
@@ -310,8 +311,8 @@ def _column(
     elif kind == "categorical":
         levels = tuple(values.uniques.head(MAX_LEVELS).to_list())
         level_counts = tuple(values.counts.head(MAX_LEVELS).to_list())
-    elif kind == "numeric":
-        low, high, histogram = _range(parse_numbers(values.uniques, form), values.counts)
+    elif numbers is not None:
+        low, high, histogram = _range(numbers, values.counts)
     elif kind == "datetime" and dates is not None:
         parsed = parse_dates(values.uniques, dates)
         _, _, histogram = _range(parsed.dt.epoch("us").cast(pl.Float64), values.counts)

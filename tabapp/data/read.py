@@ -60,8 +60,11 @@ class Reading:
     warnings: tuple[DataWarning, ...] = ()
 
 
-def read_table(path: Path, options: ReadOptions = ReadOptions()) -> Reading:  # noqa: B008 (frozen)
+def read_table(path: Path, options: ReadOptions = ReadOptions(), *, allow_no_rows: bool = False) -> Reading:  # noqa: B008
     """Read a CSV-like file (plain, .gz, .zst, .zip of one), Parquet or Arrow/Feather; the content decides, not the name.
+
+    Args:
+        allow_no_rows: take a file with a header only, as predicting may.
 
     Raises:
         DataError: there is no usable table in it; one sentence says why and where.
@@ -70,7 +73,7 @@ def read_table(path: Path, options: ReadOptions = ReadOptions()) -> Reading:  # 
     kind = file_type(path)
     n_bytes = path.stat().st_size
     if kind in ("parquet", "arrow"):
-        frame, warnings = _read_columnar(path, kind)
+        frame, warnings = _read_columnar(path, kind, allow_no_rows)
         return Reading(frame, kind, None, None, n_bytes, tuple(warnings))
     data, encoding, warnings = decode(unpack(path, kind), path, options.encoding)
     if not data.strip(b" \t\r\n\v\f\0"):
@@ -84,7 +87,7 @@ def read_table(path: Path, options: ReadOptions = ReadOptions()) -> Reading:  # 
     if data.lstrip()[:100].lower().startswith((b"<!doctype", b"<html", b"<?xml")):
         raise DataError(f"{path}: is not a table but a web page or XML; was the download complete?")
     frame = _parse(data, dialect, path, warnings)
-    if frame.height == 0:
+    if frame.height == 0 and not allow_no_rows:
         raise DataError(f"{path}: has a header ({len(dialect.names)} columns) but no rows")
     _tell_header(dialect, warnings)
     if options.decimal == ",":
@@ -275,12 +278,12 @@ def _points_for_commas(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.when(text.str.contains(_COMMA_NUMBER)).then(rewritten).otherwise(text).name.keep())
 
 
-def _read_columnar(path: Path, kind: str) -> tuple[pl.DataFrame, list[DataWarning]]:
+def _read_columnar(path: Path, kind: str, allow_no_rows: bool) -> tuple[pl.DataFrame, list[DataWarning]]:
     try:
         frame = pl.read_parquet(path, glob=False) if kind == "parquet" else pl.read_ipc(path.read_bytes())
     except (PolarsError, OSError) as error:
         raise DataError(f"{path}: the {kind} file is damaged or cut off ({str(error).splitlines()[0]})") from None
-    if frame.width == 0 or frame.height == 0:
+    if frame.width == 0 or (frame.height == 0 and not allow_no_rows):
         raise DataError(f"{path}: has {frame.width} columns but no rows")
     names, renamed = unique_names(frame.columns)
     warnings: list[DataWarning] = []

@@ -24,6 +24,7 @@ DOUBTFUL_MISSING = frozenset({"none", "nil", "missing", "-", "--", "---", "—",
 _CURRENCIES = r"US\$|CA\$|A\$|\$|€|£|¥|₹|₩|₽|USD|EUR|GBP|CHF|JPY|INR|CNY|SEK|NOK|DKK|Rs\.?|R\$|kr\.?|zł"
 _PREFIX = rf"^[+-]?\(?\s*({_CURRENCIES})\s*[+-]?[\d.]"
 _SUFFIX = rf"[\d.]\s*(%|‰|{_CURRENCIES}|[A-Za-zµ°][A-Za-zµ°²³/]{{0,6}})\)?$"
+_FORMAT_SAMPLE = 2000
 _INFINITE = r"(?i)^[+-]?inf(inity)?$"
 LEADING_ZERO = r"^[+-]?0\d+$"
 
@@ -99,36 +100,37 @@ def _rewrite(texts: pl.Series, form: NumberFormat) -> pl.Series:
     return cleaned.set(~valid, None)
 
 
-def number_format(uniques: pl.Series, counts: pl.Series) -> tuple[NumberFormat, float]:
-    """The format that reads most of a column's values as numbers, and the share of values it reads.
+def number_format(uniques: pl.Series, counts: pl.Series) -> tuple[NumberFormat, pl.Series, float]:
+    """The format that reads most of a column's values as numbers.
 
     Args:
         uniques: distinct non-missing texts, stripped.
         counts: how often each occurs.
+
+    Returns:
+        The format, the distinct values as Float64 (null where one is no number in it), and the share of values it reads.
     """
     total = float(counts.sum() or 0)
-    if total == 0:
-        return PLAIN, 0.0
-    plain = _cast(uniques).is_not_null()
+    numbers = _cast(uniques)
+    plain = numbers.is_not_null()
     plain_share = _share(plain, counts, total)
-    if plain_share == 1.0:
-        return PLAIN, 1.0
     rest = uniques.filter(~plain)
     if not rest.head(1000).str.contains(r"\d").any():
-        return PLAIN, plain_share
+        return PLAIN, numbers, plain_share
     best, best_share = PLAIN, plain_share
     for (decimal, thousands), unit in product(_SEPARATORS, dict.fromkeys((None, _unit(rest)))):
         form = NumberFormat(decimal, thousands, unit)
-        # A thousands separator that ungrouped long numbers contradict is none.
-        fits = _rewrite(uniques, form).is_not_null()
-        share = _share(fits, counts, total)
+        if _rewrite(uniques.head(_FORMAT_SAMPLE), form).count() < len(uniques.head(_FORMAT_SAMPLE)) / 2:
+            continue
+        # All values are held against it, the plain ones too: an ungrouped long number contradicts a thousands separator.
+        share = _share(_rewrite(uniques, form).is_not_null(), counts, total)
         if share > best_share:
             best, best_share = form, share
-    return best, best_share
+    return best, parse_numbers(uniques, best), best_share
 
 
 def _share(mask: pl.Series, counts: pl.Series, total: float) -> float:
-    return float(counts.filter(mask).sum() or 0) / total
+    return float(counts.filter(mask).sum() or 0) / total if total else 0.0
 
 
 def _unit(texts: pl.Series) -> str | None:

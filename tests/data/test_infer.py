@@ -8,8 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tabapp.data.infer import infer_schema, typed_frame
+from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Column, Schema
+from tabapp.data.typed import typed_frame
 from tabapp.errors import DataError, UsageError
 
 N = 60

@@ -109,6 +109,13 @@ def test_what_is_no_table_is_refused_in_one_sentence(tmp_path: Path, content: by
     assert says in refused(tmp_path, content)
 
 
+def test_a_table_without_rows_when_predicting(tmp_path: Path) -> None:
+    frame = read_table(written(tmp_path, "a,b\n"), allow_no_rows=True).frame
+    assert (frame.columns, frame.height, set(frame.dtypes)) == (["a", "b"], 0, {pl.String})
+    frame.write_parquet(tmp_path / "a.parquet")
+    assert read_table(tmp_path / "a.parquet", allow_no_rows=True).frame.equals(frame)
+
+
 def test_paths_that_are_no_files(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file"):
         read_table(tmp_path / "nothing.csv")

@@ -7,8 +7,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tabapp.data.infer import check_columns, encode_target, infer_schema, rows_with_target, typed_frame
+from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Schema
+from tabapp.data.typed import check_columns, encode_target, rows_with_target, typed_frame
 from tabapp.errors import DataError
 from tests.data.test_infer import NUMBERS, N, cycle, frame
 

@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 from sklearn.preprocessing import QuantileTransformer
 
-from tabapp.data.infer import infer_schema, typed_frame
+from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Schema
+from tabapp.data.typed import typed_frame
 from tabapp.errors import BundleError
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureRecipe, Table
 from tabapp.features.prepare import FeaturePreparer
