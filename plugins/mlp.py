@@ -21,7 +21,8 @@ class MLPParams(TrainingParams, frozen=True, kw_only=True):
 
     widths: tuple[int, ...] = (384, 384)
     dropout: float = 0.1
-    learning_rate: float = 1e-3
+    learning_rate: float = 3e-3
+    average_decay: float = 0.99
     weight_decay: float = 1e-5
 
 
@@ -62,8 +63,8 @@ class MLP(DeepPlugin):
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> MLPParams:
         """Gorishniy et al. 2021, Table 8; its columns (A) and (B) are told apart by rows.
 
-        NOTE[DIFF]: widths start at 32 instead of 1, and the learning rate at 1e-4 instead of 1e-5, where nothing is learned within a
-        budget; the width of category embeddings follows a rule (`embedding_width`).
+        NOTE[DIFF]: widths start at 32 instead of 1, and the learning rate at 1e-4 instead of 1e-5, where nothing is
+        learned within a budget; the width of category embeddings follows a rule (`embedding_width`).
         """
         many_rows = shape.n_rows > 100_000
         widest = 1024 if many_rows else 512

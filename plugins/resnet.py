@@ -30,6 +30,7 @@ class ResNetParams(TrainingParams, frozen=True, kw_only=True):
     hidden_dropout: float = 0.3
     residual_dropout: float = 0.0
     learning_rate: float = 1e-3
+    average_decay: float = 0.99
     weight_decay: float = 1e-5
 
 
@@ -86,8 +87,8 @@ class ResNet(DeepPlugin):
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> ResNetParams:
         """Gorishniy et al. 2021, Table 9; its columns (A) and (B) are told apart by rows.
 
-        NOTE[DIFF]: the learning rate starts at 1e-4 instead of 1e-5, where nothing is learned within a budget; the width of category
-        embeddings follows a rule (`embedding_width`).
+        NOTE[DIFF]: the learning rate starts at 1e-4 instead of 1e-5, where nothing is learned within a budget; the
+        width of category embeddings follows a rule (`embedding_width`).
         """
         many_rows = shape.n_rows > 100_000
         return ResNetParams(

@@ -34,7 +34,8 @@ class ShortSoftmax(torch.autograd.Function):
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, dropout_rate: float) -> Tensor:
-    """Scaled dot-product attention: (rows, n_heads, n_queries, d_head) queries over (rows, n_heads, n_tokens, d_head) keys.
+    """Scaled dot-product attention: (rows, n_heads, n_queries, d_head) queries over (rows, n_heads, n_tokens, d_head)
+    keys.
 
     For few tokens on a CPU it is spelled out, which is faster there than the fused kernel and its backward pass.
     """
@@ -50,10 +51,11 @@ def attend(query: Tensor, key: Tensor, value: Tensor, dropout_rate: float) -> Te
 class SelfAttention(nn.Module):
     """Multi-head self-attention with dropout on the probabilities.
 
-    Queries, keys and values have one weight of 3 · d_token rows, drawn as three separate linear layers would be; all biases start at
-    zero (Gorishniy et al. 2021, the authors' code), except the one of the output, which does too.
+    Queries, keys and values have one weight of 3 · d_token rows, drawn as three separate linear layers would be; all
+    biases start at zero (Gorishniy et al. 2021, the authors' code), except the one of the output, which does too.
 
-    Shape: (rows, n_tokens, d_token) to (rows, n_queries, d_token), with n_queries = 1 for the [CLS] token alone, else n_tokens.
+    Shape: (rows, n_tokens, d_token) to (rows, n_queries, d_token), with n_queries = 1 for the [CLS] token alone, else
+    n_tokens.
     """
 
     def __init__(self, d_token: int, n_heads: int, dropout: float) -> None:
@@ -74,7 +76,9 @@ class SelfAttention(nn.Module):
         return self.output(attended.transpose(1, 2).flatten(2))
 
     def cls_probabilities(self, tokens: Tensor) -> Tensor:
-        """(rows, n_heads, n_tokens): the distribution over tokens that the [CLS] token attends with, softmax(q Kᵀ/√d_head)."""
+        """(rows, n_heads, n_tokens): the distribution over tokens that the [CLS] token attends with, softmax(q
+        Kᵀ/√d_head).
+        """
         query, (key,) = self._cls_query(tokens), self._project(tokens, 1, 2)
         return torch.softmax((query @ key.transpose(2, 3)).squeeze(2) / key.shape[3] ** 0.5, dim=2)
 

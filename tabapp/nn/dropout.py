@@ -10,8 +10,9 @@ from torch import Tensor, nn
 class Dropout(nn.Module):
     """Zeroes each value with probability `rate` in training and scales the others up. Shape: any to itself.
 
-    NOTE[DIFF]: on a CPU the rate is rounded to a multiple of 1/256, because a random byte per value decides: torch draws a 32-bit number
-    for each, one after the other, which takes five times as long and was a quarter of a training step.
+    NOTE[DIFF]: on a CPU the rate is rounded to a multiple of 1/256, because a random byte per value decides: torch
+    draws a 32-bit number for each, one after the other, which takes five times as long and was a quarter of a training
+    step.
     """
 
     def __init__(self, rate: float) -> None:

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 def embedding_width(cardinality: int) -> int:
     """Width of a column's embedding by its number of codes: min(64, round(1.6 · cardinality^0.56)).
 
-    NOTE[DIFF]: the paper tunes one width in [64, 512] for all columns, far too wide for the tables most people have; this is the rule
-    of fastai, which AutoGluon uses too.
+    NOTE[DIFF]: the paper tunes one width in [64, 512] for all columns, far too wide for the tables most people have;
+    this is the rule of fastai, which AutoGluon uses too.
     """
     return min(64, round(1.6 * cardinality**0.56))
 

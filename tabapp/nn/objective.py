@@ -60,7 +60,9 @@ class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return torch.tensor(y, dtype=torch.float32, device=device)
 
     def loss(self, output: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
-        """Mean loss of a batch, in float32: (rows, d_out) output, (rows,) target, (rows,) weight of mean one over all rows."""
+        """Mean loss of a batch, in float32: (rows, d_out) output, (rows,) target, (rows,) weight of mean one over all
+        rows.
+        """
         output = output.float()
         if self.task == "multiclass":
             rows = F.cross_entropy(output, target, reduction="none")

@@ -55,9 +55,11 @@ class DeepModel(FittedModel):
 
 
 def training_cost(shape: Shape, flops_per_epoch: float, n_weights: int, device: str, *, n_epochs: int) -> Cost:
-    """A prior for a network's training, from what one thread of a 2.6 GHz server core, or one data-centre GPU, was seen to do.
+    """A prior for a network's training, from what one thread of a 2.6 GHz server core, or one data-centre GPU, was seen
+    to do.
 
-    A step costs its arithmetic (about 60 GFLOP/s a thread with overheads) and a fixed time for launching its operations.
+    A step costs its arithmetic (about 60 GFLOP/s a thread with overheads) and a fixed time for launching its
+    operations.
     """
     steps = n_epochs * max(1, shape.n_rows // batch_size_for(shape.n_rows))
     speed, launch = (2e13, 3e-3) if device.startswith("cuda") else (6e10, 1.5e-3)

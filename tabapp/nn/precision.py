@@ -11,7 +11,8 @@ import torch
 def has_fast_bfloat16(device: torch.device) -> bool:
     """Whether the device multiplies bfloat16 in hardware.
 
-    Read from capability flags, not timed: the answer, and with it the result of a fit, is the same whenever the machine is asked.
+    Read from capability flags, not timed: the answer, and with it the result of a fit, is the same whenever the machine
+    is asked.
     """
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)

@@ -27,8 +27,8 @@ class NumericTokenizer(nn.Module):
 class CategoricalTokenizer(nn.Module):
     """T_j = E_j[x_j] + b_j. Shape: (rows, n_features) codes to (rows, n_features, d_token).
 
-    The tables of all columns lie one below the other in `weight`, so that one lookup serves them all. Each column's own rows include
-    those of its reserved codes, so an unseen level never reads another column's.
+    The tables of all columns lie one below the other in `weight`, so that one lookup serves them all. Each column's own
+    rows include those of its reserved codes, so an unseen level never reads another column's.
     """
 
     def __init__(self, cardinalities: tuple[int, ...], d_token: int) -> None:

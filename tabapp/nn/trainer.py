@@ -1,6 +1,7 @@
 """The one training loop of all networks (Gorishniy et al. 2021, section 4.4, with the departures marked).
 
-The data live on the device, batches are slices of a permutation made there, and nothing inside an epoch waits for the device.
+The data live on the device, batches are slices of a permutation made there, and nothing inside an epoch waits for the
+device.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tabapp.features.arrays import UNSEEN, Table
 from tabapp.models.contract import FitContext, Float32, Params
 from tabapp.nn.objective import Objective, target_of
 from tabapp.nn.precision import autocast, has_fast_bfloat16
+from tabapp.nn.stopping import criterion
 
 PREDICTION_ROWS = 8192
 
@@ -29,8 +31,10 @@ class TrainingParams(Params, frozen=True, kw_only=True):
         batch_size: rows per step, or None for `batch_size_for`.
         patience: epochs without improvement on the early-stopping rows that are allowed.
         max_epochs: a bound for the case that the score never stops improving.
-        average_decay: decay per step of the running average of the weights that is evaluated and kept; 0 keeps the weights themselves.
-        unseen_rate: chance in training that a category is replaced by the one for unseen levels, which would stay untrained otherwise.
+        average_decay: decay per step of the running average of the weights that is evaluated and kept; 0 keeps the
+            weights themselves.
+        unseen_rate: chance in training that a category is replaced by the one for unseen levels, which would stay
+            untrained otherwise.
     """
 
     learning_rate: float
@@ -50,7 +54,9 @@ class Network(Protocol):
 
 @dataclass(frozen=True)
 class Training:
-    """What happened: the best epoch (0 when not one was completed), how many were begun, and the best loss by the run's metric."""
+    """What happened: the best epoch (0 when not one was completed), how many were begun, and the best value of the
+    criterion.
+    """
 
     best_epoch: int
     n_epochs: int
@@ -69,7 +75,9 @@ def batch_size_for(n_rows: int) -> int:
 
 
 def batches(order: Tensor, size: int) -> Iterator[Tensor]:
-    """Cut a permutation into batches; a last batch of one row, which batch normalisation cannot take, joins the one before it."""
+    """Cut a permutation into batches; a last batch of one row, which batch normalisation cannot take, joins the one
+    before it.
+    """
     start = 0
     while start < len(order):
         end = start + size
@@ -122,8 +130,8 @@ def predict_output(network: nn.Module, numeric: Tensor, categorical: Tensor, chu
 class WeightAverage:
     """Exponential moving average of a network's weights and buffers, the one that is evaluated and kept.
 
-    NOTE[DIFF]: the paper has none and trains at a constant rate until patience runs out. Under a budget an average takes the place of
-    the annealing that there is no time for, and does not depend on when the deadline comes.
+    NOTE[DIFF]: the paper has none and trains at a constant rate until patience runs out. Under a budget an average
+    takes the place of the annealing that there is no time for, and does not depend on when the deadline comes.
     """
 
     def __init__(self, network: nn.Module, decay: float) -> None:
@@ -137,7 +145,8 @@ class WeightAverage:
         """Take in the weights after a step; the first steps weigh more, so that the initial weights are soon forgotten."""
         self._n_steps += 1
         decay = min(self._decay, (1 + self._n_steps) / (10 + self._n_steps))
-        torch._foreach_lerp_(self._average, self._live, 1 - decay)
+        for average, live in zip(self._average, self._live, strict=True):
+            average.lerp_(live, 1 - decay)
 
     @torch.no_grad()
     def swap(self) -> None:
@@ -166,7 +175,7 @@ def train_network(
     undecayed: set[str],
     low_precision: bool,
 ) -> Training:
-    """Train a network on the fit's device, leaving in it the weights that were best on `valid` by the run's metric.
+    """Train a network on the fit's device, leaving in it the weights that were best on `valid` by `criterion`.
 
     Past the soft deadline the current epoch is cut short; its weights count if they are the best, or the only ones.
 
@@ -222,8 +231,8 @@ def train_network(
         if average:
             average.swap()
         prediction = evaluate()
-        loss = metrics.loss(context.metric, target_of(valid), prediction, valid.weight)
-        if loss < best_loss or best_loss == float("inf"):
+        loss = metrics.loss(criterion(context), target_of(valid), prediction, valid.weight)
+        if loss < best_loss or epoch == 0:
             best_loss, best_epoch = loss, epoch + 1
             for name, t in network.state_dict().items():
                 best[name].copy_(t)

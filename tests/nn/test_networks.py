@@ -1,0 +1,169 @@
+"""What every network must do, beside the contract's tests of the plugins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from tabapp_plugins.ft_transformer import FTTransformerModel, FTTransformerNetwork, FTTransformerParams
+from tabapp_plugins.mlp import MLPParams
+from tabapp_plugins.resnet import ResNetParams
+from torch import nn
+
+from tabapp.features.arrays import Table
+from tabapp.models import registry
+from tabapp.nn.objective import Objective
+from tabapp.nn.plugin import DeepPlugin, SavedModel, Sizes
+from tabapp.nn.trainer import TrainingParams, train_network
+from tests.plugins.tables import make_context, make_table
+
+SIZES = Sizes(n_numeric=4, cardinalities=(5, 3), d_out=1)
+
+
+def n_parameters(network: nn.Module) -> int:
+    return sum(p.numel() for p in network.parameters())
+
+
+def undropped(name: str) -> tuple[DeepPlugin, TrainingParams]:
+    """A small network of each kind, without dropout."""
+    plugin = registry.get(name)
+    assert isinstance(plugin, DeepPlugin)
+    params = {
+        "mlp": MLPParams(widths=(64, 64), dropout=0.0, learning_rate=3e-3),
+        "resnet": ResNetParams(width=48, hidden_dropout=0.0, learning_rate=3e-3),
+        "ft_transformer": FTTransformerParams(
+            n_layers=2, d_token=48, attention_dropout=0.0, ffn_dropout=0.0, learning_rate=2e-3
+        ),
+    }[name]
+    return plugin, msgspec.structs.replace(params, weight_decay=0.0, unseen_rate=0.0, average_decay=0.0, batch_size=64)
+
+
+@pytest.mark.parametrize("name", ["mlp", "resnet", "ft_transformer"])
+def test_overfits_64_random_rows(name: str, tmp_path: Path) -> None:
+    plugin, params = undropped(name)
+    torch.manual_seed(0)
+    table, spec, _ = make_table("binary", n_rows=64)
+    labels = np.random.default_rng(0).integers(0, 2, 64)
+    table = Table(table.numeric, table.categorical, labels)
+    context = make_context("binary", spec, 2, tmp_path, metric="log_loss")
+    network = plugin.build(SIZES, params)
+    params = msgspec.structs.replace(params, max_epochs=500)
+    undecayed = plugin.undecayed(network)
+    # Scored on the rows it learns from, so that the best weights are those of the smallest training loss.
+    result = train_network(
+        network,
+        table,
+        table,
+        params,
+        Objective.fit(table, context),
+        context,
+        undecayed=undecayed,
+        low_precision=False,
+    )
+    assert result.best_loss < 1e-3
+
+
+@pytest.mark.parametrize("name", ["mlp", "resnet", "ft_transformer"])
+def test_gradient_reaches_every_parameter(name: str) -> None:
+    plugin, params = undropped(name)
+    torch.manual_seed(0)
+    network = plugin.build(SIZES, params).train()
+    codes = torch.stack([torch.arange(60) % 5, torch.arange(60) % 3], 1)
+    network(torch.randn(60, 4), codes).square().sum().backward()
+    for parameter_name, parameter in network.named_parameters():
+        assert parameter.grad is not None, parameter_name
+        # The keys' bias shifts all scores of a query alike, so softmax takes it out.
+        gradient = parameter.grad
+        if parameter_name.endswith("query_key_value.bias"):
+            query, _, value = gradient.chunk(3)
+            gradient = torch.cat([query, value])
+        assert (gradient != 0).any(), parameter_name
+
+
+@pytest.mark.parametrize("name", ["mlp", "resnet", "ft_transformer"])
+def test_rows_do_not_see_each_other(name: str) -> None:
+    plugin, params = undropped(name)
+    torch.manual_seed(0)
+    network = plugin.build(SIZES, params).eval()
+    x, codes = torch.randn(20, 4), torch.randint(0, 3, (20, 2))
+    with torch.no_grad():
+        alone = torch.cat([network(x[i : i + 1], codes[i : i + 1]) for i in range(20)])
+        torch.testing.assert_close(network(x, codes), alone, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("n_layers", "expected"), [(1, 94_241), (2, 290_473), (3, 930_241), (4, 2_159_785), (5, 4_176_101), (6, 7_182_337)]
+)
+def test_ft_transformer_parameter_counts_of_the_scaling_rule(n_layers: int, expected: int) -> None:
+    params = FTTransformerParams.scaled(n_layers)
+    assert n_parameters(FTTransformerNetwork(Sizes(n_numeric=100, cardinalities=(), d_out=1), params)) == expected
+
+
+def test_ft_transformer_default_is_table_15() -> None:
+    params = FTTransformerParams()
+    assert params == FTTransformerParams.scaled(3)
+    assert n_parameters(FTTransformerNetwork(Sizes(n_numeric=8, cardinalities=(), d_out=1), params)) == 894_913
+    with_255 = msgspec.structs.replace(params, ffn_factor=1.333333333333333)
+    assert n_parameters(FTTransformerNetwork(Sizes(n_numeric=100, cardinalities=(), d_out=1), with_255)) == 928_507
+
+
+def test_mlp_and_resnet_parameter_counts() -> None:
+    sizes = Sizes(n_numeric=8, cardinalities=(), d_out=1)
+    assert n_parameters(registry.get("mlp").build(sizes, MLPParams())) == 151_681
+    assert n_parameters(registry.get("resnet").build(sizes, ResNetParams())) == 299_137
+    synthetic = ResNetParams(n_layers=4, width=256, hidden_factor=1.5)
+    sizes = Sizes(n_numeric=100, cardinalities=(), d_out=1)
+    assert n_parameters(registry.get("resnet").build(sizes, synthetic)) == 817_665
+
+
+def test_ft_transformer_does_not_depend_on_the_order_of_columns() -> None:
+    torch.manual_seed(0)
+    network = FTTransformerNetwork(SIZES, FTTransformerParams.scaled(2)).eval()
+    permuted = FTTransformerNetwork(SIZES, FTTransformerParams.scaled(2)).eval()
+    permuted.load_state_dict(network.state_dict())
+    order = torch.tensor([2, 0, 3, 1])
+    with torch.no_grad():
+        for name in ("weight", "bias"):
+            getattr(permuted.tokenizer.numeric, name).copy_(getattr(network.tokenizer.numeric, name)[order])
+        x, codes = torch.randn(10, 4), torch.randint(0, 3, (10, 2))
+        torch.testing.assert_close(permuted(x[:, order], codes), network(x, codes), atol=1e-6, rtol=0)
+
+
+def test_attention_is_the_mean_cls_row_without_cls(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    _, params = undropped("ft_transformer")
+    network = FTTransformerNetwork(SIZES, params).eval()
+    table, spec, _ = make_table("binary", n_rows=30)
+    x, codes = torch.tensor(table.numeric), torch.tensor(table.categorical, dtype=torch.int64)
+    # The definition, spelled out: every token's probabilities in every layer, then the first row.
+    with torch.no_grad():
+        tokens, rows = network.tokenizer(x, codes), []
+        for block in network.blocks:
+            seen = block.attended(tokens)
+            query, key, _ = block.attention.query_key_value(seen).chunk(3, dim=-1)
+            query, key = (t.unflatten(2, (8, 6)).transpose(1, 2) for t in (query, key))
+            rows.append(torch.softmax(query @ key.transpose(2, 3) / 6**0.5, dim=-1)[:, :, 0].mean(1))
+            tokens = block(tokens, cls_only=False)
+        expected = torch.stack(rows).mean(0)[:, 1:]
+        expected = (expected / expected.sum(1, keepdim=True)).numpy()
+    context = make_context("binary", spec, 2, tmp_path)
+    saved = SavedModel(sizes=SIZES, objective=Objective.fit(table, context), params={}, facts={})
+    attention = FTTransformerModel(network, saved, torch.device("cpu")).attention(table)
+    assert attention.shape == (30, 6)
+    assert attention.dtype == np.float32
+    np.testing.assert_allclose(attention, expected, atol=1e-6)
+    np.testing.assert_allclose(attention.sum(1), 1, atol=1e-5)
+
+
+def test_attention_finds_the_feature_that_decides(tmp_path: Path) -> None:
+    plugin, params = undropped("ft_transformer")
+    table, spec, _ = make_table("regression", n_rows=800, cardinalities=(3,))
+    table = Table(table.numeric, table.categorical, table.numeric[:, 2].astype(np.float64) ** 2)
+    params = msgspec.structs.replace(params, max_epochs=15)
+    model = plugin.fit(
+        table.take(slice(0, 600)), table.take(slice(600, None)), params, make_context("regression", spec, 1, tmp_path)
+    )
+    assert model.attention(table).mean(0).argmax() == 2

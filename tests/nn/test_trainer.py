@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from tabapp_plugins.mlp import MLPNetwork, MLPParams
+
+from tabapp import metrics
+from tabapp.nn import trainer
+from tabapp.nn.attention import ShortSoftmax, attend
+from tabapp.nn.dropout import Dropout
+from tabapp.nn.objective import Objective
+from tabapp.nn.plugin import Sizes
+from tabapp.nn.precision import has_fast_bfloat16
+from tests.plugins.tables import make_context, make_table
+
+
+def train_small(tmp_path: Path, task="regression", params=None, n_rows=300, seed=0, **context_options):
+    table, spec, n_classes = make_table(task, n_rows=n_rows)
+    context = make_context(task, spec, n_classes, tmp_path, seed=seed, **context_options)
+    train, valid = table.take(slice(0, n_rows * 2 // 3)), table.take(slice(n_rows * 2 // 3, None))
+    objective = Objective.fit(train, context)
+    trainer.seed_everything(context)
+    network = MLPNetwork(Sizes(n_numeric=4, cardinalities=(5, 3), d_out=objective.d_out), (32,), 0.1)
+    result = trainer.train_network(
+        network, train, valid, params or MLPParams(), objective, context, undecayed=set(), low_precision=False
+    )
+    return network, objective, valid, result
+
+
+@pytest.mark.parametrize(("n_rows", "size"), [(10, 4), (9, 4), (8, 4), (1, 4), (5, 4), (4, 4), (33, 32)])
+def test_batches_cover_every_row_once_and_never_hold_one(n_rows: int, size: int) -> None:
+    cut = list(trainer.batches(torch.arange(n_rows), size))
+    assert torch.equal(torch.cat(cut), torch.arange(n_rows))
+    assert n_rows == 1 or min(len(rows) for rows in cut) > 1
+    assert max(len(rows) for rows in cut) <= size + 1
+
+
+def test_batch_size_follows_tabm() -> None:
+    sizes = [trainer.batch_size_for(n) for n in (2_799, 2_800, 4_500, 6_400, 32_000, 108_000)]
+    assert sizes == [32, 64, 128, 256, 512, 1024]
+
+
+def test_keeps_the_best_epoch_and_stops_after_patience(tmp_path: Path) -> None:
+    reports: list[tuple[int, float]] = []
+    params = MLPParams(patience=3, learning_rate=1e-2)
+    network, objective, valid, result = train_small(
+        tmp_path, params=params, on_report=lambda step, value: reports.append((step, value))
+    )
+    steps, values = zip(*reports, strict=True)
+    assert steps == tuple(range(1, result.n_epochs + 1))
+    assert result.best_epoch == steps[int(np.argmin(values))]
+    assert result.n_epochs == result.best_epoch + 4
+    inputs = trainer.inputs(valid, torch.device("cpu"))
+    prediction = objective.prediction(trainer.predict_output(network, *inputs))
+    assert metrics.score("rmse", valid.target, prediction) == pytest.approx(min(values))
+
+
+def test_a_deadline_inside_the_first_epoch_leaves_learned_weights(tmp_path: Path) -> None:
+    network, _, _, result = train_small(tmp_path, soft_deadline=time.monotonic() - 1)
+    untouched, _, _, _ = train_small(tmp_path, params=MLPParams(max_epochs=0))
+    assert (result.best_epoch, result.n_epochs) == (1, 1)
+    assert not torch.equal(network.head.weight, untouched.head.weight)
+    assert not network.training
+
+
+def test_a_deadline_ends_training(tmp_path: Path) -> None:
+    started = time.monotonic()
+    params = MLPParams(patience=10_000, max_epochs=100_000)
+    train_small(tmp_path, params=params, n_rows=3000, soft_deadline=started + 0.5)
+    assert 0.4 < time.monotonic() - started < 3
+
+
+def test_weight_average_is_what_is_kept(tmp_path: Path) -> None:
+    plain, *_ = train_small(tmp_path, params=MLPParams(average_decay=0.0, max_epochs=2))
+    averaged, *_ = train_small(tmp_path, params=MLPParams(average_decay=0.9, max_epochs=2))
+    assert not torch.equal(plain.head.weight, averaged.head.weight)
+
+    network = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.ones_(network.weight)
+    average = trainer.WeightAverage(network, decay=0.5)
+    for value in (3.0, 5.0):
+        torch.nn.init.constant_(network.weight, value)
+        average.update()
+    average.swap()
+    early = [2 / 11, 3 / 12]
+    after_one = early[0] * 1 + (1 - early[0]) * 3
+    assert network.weight.item() == pytest.approx(early[1] * after_one + (1 - early[1]) * 5)
+    average.swap()
+    assert network.weight.item() == 5
+
+
+def test_prediction_halves_its_chunk_when_memory_runs_out() -> None:
+    seen: list[int] = []
+
+    class Greedy(torch.nn.Module):
+        def forward(self, numeric: torch.Tensor, categorical: torch.Tensor) -> torch.Tensor:
+            seen.append(len(numeric))
+            if len(numeric) > 30:
+                raise torch.OutOfMemoryError
+            return numeric
+
+    x = torch.randn(100, 1)
+    assert torch.equal(trainer.predict_output(Greedy(), x, torch.zeros(100, 0), chunk=100), x)
+    assert seen[:3] == [100, 50, 25]
+
+    class Hopeless(torch.nn.Module):
+        def forward(self, numeric: torch.Tensor, categorical: torch.Tensor) -> torch.Tensor:
+            raise torch.OutOfMemoryError
+
+    with pytest.raises(torch.OutOfMemoryError):
+        trainer.predict_output(Hopeless(), x, torch.zeros(100, 0))
+
+
+def test_low_precision_learns_as_well(tmp_path: Path) -> None:
+    if not has_fast_bfloat16(torch.device("cpu")):
+        pytest.skip("this CPU has no bfloat16")
+    table, spec, _ = make_table("regression", n_rows=600)
+    scores: list[float] = []
+    for low_precision in (False, True):
+        context = make_context("regression", spec, 1, tmp_path)
+        trainer.seed_everything(context)
+        objective = Objective.fit(table, context)
+        network = MLPNetwork(Sizes(n_numeric=4, cardinalities=(5, 3), d_out=1), (64,), 0.0)
+        result = trainer.train_network(
+            network,
+            table.take(slice(0, 400)),
+            table.take(slice(400, None)),
+            MLPParams(max_epochs=30),
+            objective,
+            context,
+            undecayed=set(),
+            low_precision=low_precision,
+        )
+        assert {p.dtype for p in network.parameters()} == {torch.float32}
+        scores.append(result.best_loss)
+    assert scores[1] == pytest.approx(scores[0], rel=0.15)
+
+
+def test_dropout_keeps_the_mean_and_drops_its_share() -> None:
+    torch.manual_seed(0)
+    layer, x = Dropout(0.25), torch.ones(1000, 200, requires_grad=True)
+    y = layer(x)
+    assert (y == 0).float().mean().item() == pytest.approx(0.25, abs=0.005)
+    assert y.mean().item() == pytest.approx(1, abs=0.01)
+    y.sum().backward()
+    assert torch.equal(x.grad, y.detach())
+    assert torch.equal(layer.eval()(x), x)
+    torch.manual_seed(0)
+    assert torch.equal(layer.train()(x), y)
+
+
+def test_short_softmax_is_softmax() -> None:
+    x = (3 * torch.randn(2, 3, 4, 5, dtype=torch.float32)).requires_grad_()
+    ours, theirs = ShortSoftmax.apply(x), torch.softmax(x, -1)
+    torch.testing.assert_close(ours, theirs)
+    upstream = torch.randn_like(ours)
+    torch.testing.assert_close(
+        torch.autograd.grad(ours, x, upstream)[0], torch.autograd.grad(theirs, x, upstream)[0], atol=1e-6, rtol=1e-5
+    )
+    huge = ShortSoftmax.apply(torch.tensor([[1e4, -1e4, 1e4]]))
+    torch.testing.assert_close(huge, torch.tensor([[0.5, 0.0, 0.5]]))
+
+
+@pytest.mark.parametrize("n_tokens", [5, 70])
+def test_attend_is_scaled_dot_product_attention(n_tokens: int) -> None:
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(3, 2, n_tokens, 8) for _ in range(3))
+    expected = torch.nn.functional.scaled_dot_product_attention(query, key, value)
+    torch.testing.assert_close(attend(query, key, value, 0.0), expected, atol=1e-6, rtol=1e-5)
+
+
+def test_objective_goes_through_json(tmp_path: Path) -> None:
+    table, spec, _ = make_table("regression")
+    objective = Objective.fit(table, make_context("regression", spec, 1, tmp_path))
+    assert msgspec.json.decode(msgspec.json.encode(objective), type=Objective) == objective
+    target = objective.target(table, torch.device("cpu"))
+    assert target.mean().item() == pytest.approx(0, abs=1e-5)
+    assert target.std(correction=0).item() == pytest.approx(1, rel=1e-5)
+    np.testing.assert_allclose(objective.prediction(target[:, None]), table.target, rtol=1e-5)
