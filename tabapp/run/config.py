@@ -101,7 +101,7 @@ def format_duration(seconds: float) -> str:
     for unit, size in (("h", 3600), ("m", 60)):
         if seconds >= size and seconds % size == 0:
             return f"{int(seconds // size)}{unit}"
-    return f"{seconds:g}s"
+    return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
 
 
 def command_line(config: RunConfig) -> str:

@@ -1,0 +1,68 @@
+"""Faults that tests put under the program: the n-th durable operation fails, as a full disk or a bad one makes it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from types import TracebackType
+
+import pytest
+
+from tabapp import files
+
+
+class FailingOperations:
+    """While it is entered, the n-th of all writes, fsyncs and renames raises ENOSPC. A failing write has written half.
+
+    Args:
+        n: which operation fails, counted from 1; 0 for none.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+        self._monkeypatch = monkeypatch
+        self._n = n
+        self.calls = 0
+
+    @property
+    def failed(self) -> bool:
+        """Whether the operation was reached."""
+        return 0 < self._n <= self.calls
+
+    def _due(self) -> bool:
+        self.calls += 1
+        return self.calls == self._n
+
+    def _write(self, descriptor: int, data: bytes) -> int:
+        if self._due():
+            os.write(descriptor, data[: len(data) // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return os.write(descriptor, data)
+
+    def _fsync(self, descriptor: int) -> None:
+        if self._due():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(descriptor)
+
+    def _rename(self, old: os.PathLike[str], new: os.PathLike[str]) -> None:
+        if self._due():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.replace(old, new)
+
+    def __enter__(self) -> FailingOperations:
+        self._context = self._monkeypatch.context()
+        patch = self._context.__enter__()
+        patch.setattr(files, "operations", files.Operations(self._write, self._fsync, self._rename))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._context.__exit__(kind, error, trace)
+
+    @classmethod
+    def count(cls, monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> int:
+        """How many operations some work takes."""
+        with cls(monkeypatch, 0) as counted:
+            work()
+        return counted.calls

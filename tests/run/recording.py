@@ -1,0 +1,144 @@
+"""A finished run on disk without an engine: the events that an engine wrote, in the vocabulary of now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tabapp.run import events as ev
+from tabapp.run.config import RunConfig
+from tabapp.run.folder import EventLog, RunFolder
+
+MODEL = ev.ModelView(name="lightgbm", title="LightGBM", family="gbdt")
+ENSEMBLE_ROW = ev.LeaderboardRow(
+    rank=1, model="ensemble", title="Ensemble", family="ensemble", score=0.91, low=0.9, high=0.92, folds=5, status="ok"
+)
+LIGHTGBM_ROW = ev.LeaderboardRow(
+    rank=2,
+    model="lightgbm",
+    title="LightGBM",
+    family="gbdt",
+    score=0.9,
+    low=0.89,
+    high=0.91,
+    folds=5,
+    trials=2,
+    trial=1,
+    fit_seconds=3.0,
+    predict_ms_per_1k=1.5,
+    status="ok",
+    in_ensemble=1.0,
+    params={"num_leaves": 31},
+)
+IMPORTANCE = ev.ImportanceRow(feature="age", attention=0.4, permutation=0.05, low=0.04, high=0.06)
+PLAN = ev.PlanMade(
+    target="bought",
+    target_reason="Named by the user.",
+    task="binary",
+    task_reason="It has two distinct values.",
+    classes=("no", "yes"),
+    metric="roc_auc",
+    metric_title="ROC AUC",
+    metrics=("roc_auc", "log_loss"),
+    greater_is_better=True,
+    validation="5-fold stratified cross-validation",
+    validation_reason="1,000 rows; every row is scored once",
+    folds=5,
+    budget=60.0,
+    trials=None,
+    quality="balanced",
+    device="cpu",
+    workers=2,
+    seed=0,
+    models=(MODEL,),
+    command="tabapp --auto shop.csv",
+)
+
+
+def finished(run: str, **changes: object) -> ev.RunFinished:
+    """The last event of a run that went well."""
+    fields: dict[str, object] = {
+        "status": "ok",
+        "run": run,
+        "bundle": None,
+        "task": "binary",
+        "target": "bought",
+        "metric": "roc_auc",
+        "greater_is_better": True,
+        "best": ev.Best(model="ensemble", score=0.91, low=0.9, high=0.92),
+        "test_score": None,
+        "seconds": 12.0,
+        "leaderboard": (ENSEMBLE_ROW, LIGHTGBM_ROW),
+        "importances": (IMPORTANCE,),
+        "agreement": {"attention_vs_permutation": 1.0},
+    }
+    return ev.RunFinished(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def recorded(run: str) -> list[ev.Event]:
+    """Every kind of event once or more, in an order that an engine could write."""
+    return [
+        ev.RunStarted(run=run, name="shop", data="/data/shop.csv", pid=1, seed=0, budget=60.0, version="0.1.0"),
+        ev.StageChanged(stage="reading"),
+        ev.DataRead(
+            file="shop.csv",
+            rows=1000,
+            columns=3,
+            n_bytes=20_000,
+            format="csv",
+            encoding="utf-8",
+            delimiter=",",
+            names=("age", "city", "bought"),
+            preview=(("31", None, "yes"),),
+        ),
+        ev.SchemaInferred(
+            columns=(
+                ev.ColumnView(
+                    name="age",
+                    kind="numeric",
+                    role="feature",
+                    reason="Numbers.",
+                    missing=0,
+                    unique=60,
+                    summary="18 … 90",
+                ),
+            ),
+            warnings=(ev.WarningView(check="imbalance", column="bought", message="It is rare.", action="kept"),),
+            rows=1000,
+            rows_without_target=0,
+        ),
+        PLAN,
+        ev.StageChanged(stage="ready"),
+        ev.PlanRefused(message="There is no metric named 'auc'."),
+        ev.StageChanged(stage="fitting", deadline=1e9),
+        ev.FitStarted(fit="lightgbm-0-0", model="lightgbm", trial=0, fold=0, folds=5, pid=2),
+        ev.FitProgress(fit="lightgbm-0-0", model="lightgbm", trial=0, fold=0, step=10, value=0.8),
+        ev.FitFinished(fit="lightgbm-0-0", model="lightgbm", trial=0, fold=0, score=0.9, seconds=1.0),
+        ev.TrialFinished(model="lightgbm", trial=0, score=0.9, seconds=3.0, params={"num_leaves": 31}),
+        ev.FitStarted(fit="lightgbm-1-0", model="lightgbm", trial=1, fold=0, folds=5, pid=3),
+        ev.FitFailed(fit="lightgbm-1-0", model="lightgbm", trial=1, fold=0, reason="its process was ended by SIGKILL"),
+        ev.TrialPruned(model="lightgbm", trial=1, reason="a fit failed"),
+        ev.LeaderboardChanged(rows=(LIGHTGBM_ROW,)),
+        ev.Resources(cpu_percent=150.0, memory=2**30, memory_total=2**34),
+        ev.Log(level="warning", message="Something to know."),
+        ev.StageChanged(stage="ensembling"),
+        ev.EnsembleChanged(
+            members=(ev.EnsembleMember(model="lightgbm", trial=0, weight=1.0),), score=0.91, low=0.9, high=0.92
+        ),
+        ev.StageChanged(stage="explaining"),
+        ev.ImportancesReady(
+            rows=(IMPORTANCE,), model="lightgbm", attention_model="ft_transformer", n_rows=1000, agreement=1.0
+        ),
+        finished(run),
+    ]
+
+
+def write_run(runs_dir: Path, run: str = "20260102-030405-shop-a1b2", config: RunConfig | None = None) -> RunFolder:
+    """A run folder that holds the recorded run."""
+    folder = RunFolder(runs_dir / run)
+    folder.path.mkdir(parents=True)
+    folder.save_config(config or RunConfig(data="/data/shop.csv", target="bought", budget=60.0))
+    log = EventLog(folder.events)
+    for event in recorded(run):
+        log.append(event)
+    log.close()
+    return folder

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import shlex
+
+import click
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tabapp.cli.running import run as run_command
+from tabapp.errors import UsageError
+from tabapp.run.config import (
+    DEFAULT_BUDGET,
+    RunConfig,
+    command_line,
+    format_duration,
+    parse_budget,
+    parse_bytes,
+)
+
+VIEW_ONLY = {"auto", "runs_dir", "plain", "as_json", "quiet", "verbose"}
+
+texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
+# A list is written with commas and read back without the blanks around its parts.
+listed = st.lists(texts.map(lambda text: text.replace(",", ";").strip()).filter(bool), max_size=3, unique=True).map(
+    tuple
+)
+column_names = texts.map(lambda text: text.replace(",", ";").replace("=", ":").strip()).filter(bool)
+optional_texts = st.none() | texts
+
+configs = st.builds(
+    RunConfig,
+    data=st.just("/data/my table.csv"),
+    target=optional_texts,
+    task=st.sampled_from(["auto", "binary", "multiclass", "regression"]),
+    metric=st.none() | st.sampled_from(["roc_auc", "rmse"]),
+    budget=st.none() | st.integers(1, 10**6).map(float) | st.sampled_from([0.5, 1.5, 90.25]),
+    trials=st.none() | st.integers(1, 1000),
+    quality=st.sampled_from(["fast", "balanced", "best"]),
+    models=listed,
+    exclude=listed,
+    validation=st.sampled_from(["auto", "holdout", "cv"]),
+    folds=st.none() | st.integers(2, 50),
+    group=optional_texts,
+    time=optional_texts,
+    weight=optional_texts,
+    ignore=listed,
+    kinds=st.dictionaries(column_names, st.sampled_from(["numeric", "categorical"]), max_size=3),
+    test=optional_texts,
+    positive=optional_texts,
+    seed=st.integers(-5, 2**31),
+    device=st.sampled_from(["auto", "cpu", "cuda:1"]),
+    workers=st.none() | st.integers(1, 64),
+    memory_limit=st.none() | st.integers(1, 2**40),
+    out=optional_texts,
+    name=optional_texts,
+    delimiter=optional_texts,
+    encoding=optional_texts,
+    decimal=optional_texts,
+    null=listed,
+)
+
+
+def parsed(line: str) -> RunConfig:
+    """The configuration that a command line asks for, read as `tabapp` reads it."""
+    words = shlex.split(line)
+    assert words[0] == "tabapp"
+    context = run_command.make_context("run", words[1:])
+    options = {name: value for name, value in context.params.items() if name not in VIEW_ONLY}
+    assert context.params["auto"]
+    return RunConfig(**options)
+
+
+@given(configs)
+def test_the_command_that_a_run_shows_asks_for_the_same_run(config):
+    assert parsed(command_line(config)) == config
+
+
+def test_defaults_are_not_spelled_out():
+    assert command_line(RunConfig(data="data.csv")) == "tabapp --auto data.csv"
+    assert command_line(RunConfig(data="data.csv", start=False)) == "tabapp --auto data.csv"
+
+
+def test_every_option_of_a_run_has_its_place_in_the_configuration():
+    options = {parameter.name for parameter in run_command.params}
+    assert options - VIEW_ONLY == set(RunConfig.__struct_fields__) - {"start"}
+
+
+def test_the_options_of_the_command_line_have_the_defaults_of_the_configuration():
+    context = run_command.make_context("run", ["data.csv"])
+    defaults = RunConfig(data="data.csv")
+    for name, value in context.params.items():
+        if name not in VIEW_ONLY:
+            assert value == getattr(defaults, name), name
+
+
+@given(configs)
+def test_a_configuration_is_the_same_after_json(config):
+    assert msgspec.json.decode(msgspec.json.encode(config), type=RunConfig) == config
+
+
+def test_an_unknown_key_is_refused_by_name():
+    with pytest.raises(msgspec.ValidationError, match="bugdet"):
+        msgspec.json.decode(b'{"data": "a.csv", "bugdet": 3}', type=RunConfig)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("10m", 600), ("2h", 7200), ("1.5h", 5400), ("45", 45), (" 2 m ", 120)]
+)
+def test_budgets(text, seconds):
+    assert parse_budget(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "0", "0s", "-5s", "ten minutes", "5d", "1e3", "inf", "nan", "s", "1m30s"])
+def test_what_is_no_budget_is_told_so(text):
+    with pytest.raises(UsageError, match="not a duration; write it like 90s"):
+        parse_budget(text)
+
+
+@given(st.integers(1, 10**7) | st.floats(0.001, 10**5))
+def test_a_duration_reads_back_to_the_millisecond(seconds):
+    assert parse_budget(format_duration(seconds)) == pytest.approx(seconds, abs=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("8GiB", 2**33), ("8g", 2**33), ("512MiB", 2**29), ("1.5kb", 1536), ("1000", 1000), ("2 TB", 2**41)],
+)
+def test_sizes(text, size):
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1GiB", "much", "8XiB", "GiB"])
+def test_what_is_no_size_is_told_so(text):
+    with pytest.raises(UsageError, match="not a size; write it like 8GiB"):
+        parse_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("budget", "trials", "seconds"),
+    [(None, None, DEFAULT_BUDGET), (30.0, None, 30.0), (None, 5, None), (30.0, 5, 30.0)],
+)
+def test_a_bound_on_trials_stands_in_for_the_clock(budget, trials, seconds):
+    assert RunConfig(data="a.csv", budget=budget, trials=trials).budget_seconds == seconds
+
+
+def test_click_finds_no_two_options_with_one_name():
+    names = [name for parameter in run_command.params if isinstance(parameter, click.Option) for name in parameter.opts]
+    assert len(names) == len(set(names))

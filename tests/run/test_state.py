@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tabapp.run import events as ev
+from tabapp.run.state import CURVE_LENGTH, FEED_LENGTH, RESOURCES_LENGTH, RunState, format_score, reduce, replay
+from tests.run.recording import ENSEMBLE_ROW, LIGHTGBM_ROW, PLAN, recorded
+
+
+def numbered(events: list[ev.Event]) -> list[ev.AnyEvent]:
+    """Events as a log would have numbered them."""
+    return [msgspec.structs.replace(event, seq=n, t=1000.0 + n) for n, event in enumerate(events, start=1)]  # type: ignore[misc]
+
+
+STREAM = numbered(recorded("a-run"))
+
+
+def test_a_whole_run_is_what_its_events_told():
+    state = replay(STREAM)
+    assert (state.run, state.name, state.stage, state.seq) == ("a-run", "shop", "done", len(STREAM))
+    assert state.plan is not None
+    assert state.plan.metric == PLAN.metric
+    assert state.leaderboard == (ENSEMBLE_ROW, LIGHTGBM_ROW)
+    assert state.best == ENSEMBLE_ROW
+    assert [(trial.trial, trial.pruned) for trial in state.trials] == [(0, False), (1, True)]
+    assert [failure.fit for failure in state.failures] == ["lightgbm-1-0"]
+    assert state.active == {}
+    assert state.started == 1001.0
+    assert state.fitting_since == 1008.0
+    assert state.finished is not None
+    assert any("SIGKILL" in line.text for line in state.feed)
+
+
+@given(st.integers(0, len(STREAM)), st.integers(0, len(STREAM)))
+def test_what_was_seen_already_changes_nothing(seen, again_from):
+    """A view may read a part of the stream twice, wherever it was cut."""
+    state = replay(STREAM[:seen])
+    assert replay([*STREAM[:seen], *STREAM[min(again_from, seen) : seen]]) == state
+    assert replay([*STREAM[:seen], *STREAM[min(again_from, seen) :]]) == replay(STREAM)
+
+
+@given(st.integers(0, len(STREAM)))
+def test_folding_in_two_parts_is_folding_at_once(cut):
+    state = replay(STREAM[:cut])
+    for event in STREAM[cut:]:
+        state = reduce(state, event)
+    assert state == replay(STREAM)
+
+
+@pytest.mark.parametrize("n", range(len(STREAM)))
+def test_the_state_before_is_untouched(n):
+    before = replay(STREAM[:n])
+    frozen = msgspec.json.encode(before)
+    reduce(before, STREAM[n])
+    assert msgspec.json.encode(before) == frozen
+
+
+def test_a_fit_is_active_until_it_ends():
+    started = STREAM[:9]
+    assert [fit.fit for fit in replay(started).active.values()] == ["lightgbm-0-0"]
+    assert replay(STREAM[:10]).active["lightgbm-0-0"].curve == ((10, 0.8),)
+    assert replay(STREAM[:11]).active == {}
+
+
+def test_a_resumed_run_has_nothing_at_work_and_is_not_over():
+    resumed = numbered([*recorded("a-run"), recorded("a-run")[0]])
+    state = replay(resumed)
+    assert state.finished is None
+    assert state.active == {}
+    assert state.leaderboard == (ENSEMBLE_ROW, LIGHTGBM_ROW), "what was found is still there"
+    crashed = numbered([*recorded("a-run")[:9], recorded("a-run")[0]])
+    assert replay(crashed[:9]).active
+    assert not replay(crashed).active
+
+
+def test_progress_of_a_fit_that_nobody_started_is_passed_over():
+    stray = ev.FitProgress(seq=1, t=1.0, fit="ghost", model="mlp", trial=0, fold=0, step=1, value=0.5)
+    assert replay([stray]).active == {}
+
+
+def test_what_grows_is_bounded():
+    events: list[ev.Event] = [recorded("a-run")[0], recorded("a-run")[8]]
+    for step in range(3 * CURVE_LENGTH):
+        events.append(
+            ev.FitProgress(fit="lightgbm-0-0", model="lightgbm", trial=0, fold=0, step=step, value=1 / (step + 1))
+        )
+        events.append(ev.Resources(cpu_percent=float(step), memory=step, memory_total=2**34))
+        events.append(ev.Log(level="info", message=str(step)))
+    state = replay(numbered(events))
+    curve = state.active["lightgbm-0-0"].curve
+    assert len(curve) <= CURVE_LENGTH
+    assert (curve[0], curve[-1][0]) == ((0, 1.0), 3 * CURVE_LENGTH - 1)
+    assert [step for step, _ in curve] == sorted({step for step, _ in curve})
+    assert len(state.resources) == RESOURCES_LENGTH
+    assert state.resources[-1].memory == 3 * CURVE_LENGTH - 1
+    assert len(state.feed) == FEED_LENGTH
+    assert state.feed[-1].text == str(3 * CURVE_LENGTH - 1)
+
+
+def test_before_the_first_event_there_is_nothing():
+    assert replay([]) == RunState()
+    assert RunState().best is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "—"), (0.93127, "0.9313"), (12.345, "12.35"), (123.45, "123.5"), (46512.3, "46,512"), (-0.5, "-0.5000")],
+)
+def test_scores_are_written_as_people_read_them(value, text):
+    assert format_score(value) == text

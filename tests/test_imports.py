@@ -1,0 +1,180 @@
+"""What loads what, seen in fresh processes: the static contracts of `pyproject.toml` cannot see what runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.run.recording import write_run
+
+NUMERIC_LIBRARIES = (
+    "catboost", "joblib", "lightgbm", "matplotlib", "numpy", "optuna", "pandas", "plotly", "polars", "psutil", "pyarrow",
+    "safetensors", "scipy", "sklearn", "sqlalchemy", "torch", "xgboost",
+)  # fmt: skip
+ENGINE_ROOMS = (
+    "tabapp.worker", "tabapp.engine", "tabapp.bundle", "tabapp.explain", "tabapp.ensemble", "tabapp.nn", "tabapp.models",
+    "tabapp.features", "tabapp.data", "tabapp.metrics", "tabapp_plugins",
+)  # fmt: skip
+BOOSTERS = ("catboost", "lightgbm", "xgboost")
+
+
+def loaded_by(code: str, *, environment: dict[str, str] | None = None) -> set[str]:
+    """The modules in a fresh interpreter after it has run some code, parents included."""
+    script = f"""
+import json, sys
+from contextlib import suppress
+with suppress(SystemExit):
+{os.linesep.join("    " + line for line in code.strip().splitlines())}
+sys.stdout.flush()
+print()
+print(json.dumps(sorted(sys.modules)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **(environment or {})},
+        check=True,
+    )
+    modules = set(json.loads(done.stdout.splitlines()[-1]))
+    return modules | {name.rpartition(".")[0] for name in modules if "." in name}
+
+
+def command(*arguments: str) -> str:
+    """Code that runs a command line as `tabapp` does."""
+    return f"sys.argv = {['tabapp', *arguments]!r}\nfrom tabapp.__main__ import main\nmain()"
+
+
+def assert_light(modules: set[str]) -> None:
+    assert not modules & set(NUMERIC_LIBRARIES)
+    assert not modules & set(ENGINE_ROOMS)
+
+
+def test_the_probe_sees_what_is_loaded():
+    modules = loaded_by("import numpy.linalg\nimport tabapp.metrics")
+    assert {"numpy", "numpy.linalg", "tabapp.metrics"} <= modules
+    with pytest.raises(AssertionError):
+        assert_light(modules)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--version",),
+        ("--help",),
+        ("run", "--help"),
+        ("predict", "--help"),
+        ("models", "--help"),
+        ("runs",),
+        ("runs", "--json"),
+        ("info",),
+        ("no-such-file.csv",),
+        ("--auto", "no-such-file.csv", "--no-such-option"),
+    ],
+    ids=" ".join,
+)
+def test_commands_that_do_no_work_on_data_load_no_library_for_it(arguments, tmp_path):
+    write_run(tmp_path)
+    modules = loaded_by(command(*arguments), environment={"TABAPP_RUNS_DIR": str(tmp_path)})
+    assert_light(modules)
+    assert "textual" not in modules
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("--help",)], ids=" ".join)
+def test_version_and_help_draw_nothing(arguments):
+    modules = loaded_by(command(*arguments))
+    assert not modules & {"rich", "asyncio", "multiprocessing", "tabapp.headless", "tabapp.tui"}
+
+
+def test_version_alone_reads_no_configuration():
+    assert "tabapp.run" not in loaded_by(command("--version"))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "tabapp",
+        "tabapp.run.client",
+        "tabapp.run.folder",
+        "tabapp.run.state",
+        "tabapp.headless.follow",
+        "tabapp.headless.live",
+        "tabapp.headless.summary",
+        "tabapp.tui.app",
+        "tabapp.tui.palette",
+        "tabapp.tui.help",
+    ],
+)
+def test_the_views_load_no_engine(module):
+    assert_light(loaded_by(f"import {module}"))
+
+
+def test_a_view_that_has_followed_a_run_to_its_end_is_still_light(tmp_path):
+    folder = write_run(tmp_path)
+    modules = loaded_by(command("attach", "--auto", folder.run, "--runs-dir", str(tmp_path)))
+    assert "tabapp.headless.follow" in modules
+    assert_light(modules)
+
+
+def test_a_screen_that_has_drawn_a_run_is_still_light(tmp_path):
+    folder = write_run(tmp_path)
+    modules = loaded_by(
+        f"""
+import asyncio
+from pathlib import Path
+from tabapp.run.folder import RunFolder
+from tabapp.tui.app import AttachedApp
+
+async def look():
+    app = AttachedApp(RunFolder(Path({str(folder.path)!r})), runs_dir=Path({str(tmp_path)!r}))
+    async with app.run_test(size=(120, 36)) as pilot:
+        for key in ("1", "2", "3", "question_mark", "escape"):
+            await pilot.press(key)
+        await pilot.pause()
+
+asyncio.run(look())
+"""
+    )
+    assert "tabapp.tui.screens.run" in modules
+    assert_light(modules)
+
+
+def test_the_worker_tells_its_usage_without_loading_the_engine():
+    modules = loaded_by("sys.argv = ['worker', '--help']\nfrom tabapp.worker import main\nmain()")
+    assert not modules & set(NUMERIC_LIBRARIES)
+    assert "tabapp.engine" not in modules
+
+
+def test_the_names_of_the_models_import_none_of_them():
+    modules = loaded_by("from tabapp.models import registry\nassert 'xgboost' in registry.names()")
+    assert "tabapp_plugins" not in modules
+    assert not modules & {*BOOSTERS, "torch"}
+
+
+@pytest.mark.parametrize("booster", BOOSTERS)
+def test_a_booster_does_not_bring_the_others(booster):
+    modules = loaded_by(f"from tabapp.models import registry\nregistry.get({booster!r})")
+    assert f"tabapp_plugins.{booster}_model" in modules
+    assert not modules & ({*BOOSTERS, "torch"} - {booster})
+
+
+@pytest.mark.parametrize("model", ["mlp", "resnet", "ft_transformer"])
+def test_a_deep_model_brings_no_booster(model):
+    modules = loaded_by(f"from tabapp.models import registry\nregistry.get({model!r})")
+    assert f"tabapp_plugins.{model}" in modules
+    assert not modules & set(BOOSTERS)
+
+
+def test_the_engine_loads_no_model_before_a_fit():
+    modules = loaded_by("import tabapp.engine.session, tabapp.engine.conductor, tabapp.engine.finish")
+    assert not modules & {*BOOSTERS, "torch", "textual", "tabapp.tui", "tabapp.headless", "tabapp.cli"}
+
+
+def test_inspecting_a_bundle_needs_no_model_library():
+    modules = loaded_by("from tabapp.bundle.contents import open_bundle")
+    assert not modules & {*BOOSTERS, "torch", "optuna"}
