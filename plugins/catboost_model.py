@@ -119,8 +119,8 @@ class CatBoost(BoostingPlugin):
         )
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
-        per_tree = 2e-3 + 2e-8 * shape.n_rows * (shape.n_numeric + 8 * shape.n_categorical)
-        trees = 600 * (0.5 * shape.n_classes if task == "multiclass" else 1)
+        per_tree = 5e-4 + 3e-8 * shape.n_rows * (0.3 * shape.n_numeric + shape.n_categorical)
+        trees = 1200 * (0.5 * shape.n_classes if task == "multiclass" else 1)
         return Cost(seconds=0.5 + trees * per_tree, n_bytes=150_000_000 + shape.n_rows * shape.n_features * 16)
 
     def grow(

@@ -58,11 +58,11 @@ def training_cost(shape: Shape, flops_per_epoch: float, n_weights: int, device: 
     """A prior for a network's training, from what one thread of a 2.6 GHz server core, or one data-centre GPU, was seen
     to do.
 
-    A step costs its arithmetic (about 60 GFLOP/s a thread with overheads) and a fixed time for launching its
+    A step costs its arithmetic (200 GFLOP/s in bfloat16) and a fixed time for launching its
     operations.
     """
     steps = n_epochs * max(1, shape.n_rows // batch_size_for(shape.n_rows))
-    speed, launch = (2e13, 3e-3) if device.startswith("cuda") else (6e10, 1.5e-3)
+    speed, launch = (2e13, 3e-3) if device.startswith("cuda") else (2e11, 1.5e-3)
     seconds = 0.5 + n_epochs * flops_per_epoch / speed + steps * launch
     n_bytes = 400_000_000 + 5 * 4 * n_weights + shape.n_rows * shape.n_features * 8
     return Cost(seconds=seconds, n_bytes=n_bytes)
