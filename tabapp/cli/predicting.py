@@ -115,11 +115,11 @@ def _read(data: str, delimiter: str | None, encoding: str | None, decimal: str |
     options = ReadOptions(delimiter=delimiter, encoding=encoding, decimal=decimal)
     if data != "-":
         check_file(data)
-        return read_table(Path(data), options)
+        return read_table(Path(data), options, allow_no_rows=True)
     with tempfile.NamedTemporaryFile(prefix="tabapp-stdin-", suffix=".csv") as spool:
         shutil.copyfileobj(sys.stdin.buffer, spool)
         spool.flush()
-        return read_table(Path(spool.name), options)
+        return read_table(Path(spool.name), options, allow_no_rows=True)
 
 
 def _beside(data: pl.DataFrame, predictions: pl.DataFrame, notes: list[str]) -> pl.DataFrame:

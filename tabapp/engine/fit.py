@@ -59,7 +59,7 @@ class RunData:
         self.fold: npt.NDArray[np.int16] = arrays["fold"]
         self.weight: npt.NDArray[np.float32] | None = arrays.get("weight", None)
         self.groups: npt.NDArray[np.int64] | None = arrays.get("groups", None)
-        self.time: npt.NDArray[np.int64] | None = arrays.get("time", None)
+        self.time: npt.NDArray[np.float64] | None = arrays.get("time", None)
 
     @property
     def n_folds(self) -> int:

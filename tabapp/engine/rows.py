@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tabapp import files
@@ -18,6 +19,7 @@ from tabapp.data.schema import Schema
 from tabapp.data.split import make_folds, make_holdout
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.engine.plan import Plan, holdout_fraction
+from tabapp.errors import DataError
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder
 
@@ -28,20 +30,40 @@ SAMPLE_ROWS = 20
 class RowExtras:
     """Special columns of the usable rows as numbers; None where the user named none."""
 
-    groups: np.ndarray | None
-    time: np.ndarray | None
-    weight: np.ndarray | None
+    groups: npt.NDArray[np.int64] | None
+    time: npt.NDArray[np.float64] | None
+    weight: npt.NDArray[np.float32] | None
 
 
 def _extras(typed: pl.DataFrame, schema: Schema) -> RowExtras:
     group, time, weight = (schema.with_role(role) for role in ("group", "time", "weight"))
     return RowExtras(
-        groups=None
-        if group is None
-        else typed[group.name].cast(pl.String).rank("dense").fill_null(0).cast(pl.Int64).to_numpy(),
-        time=None if time is None else typed[time.name].rank("ordinal").fill_null(0).cast(pl.Int64).to_numpy(),
-        weight=None if weight is None else typed[weight.name].cast(pl.Float32).fill_null(0.0).clip(0.0).to_numpy(),
+        groups=None if group is None else _group_codes(typed[group.name]),
+        time=None if time is None else typed[time.name].to_physical().cast(pl.Float64).to_numpy(),
+        weight=None if weight is None else _weights(typed[weight.name]),
     )
+
+
+def _group_codes(values: pl.Series) -> npt.NDArray[np.int64]:
+    """(rows,) equal for rows of a group; a row without one is a group of its own."""
+    codes = values.cast(pl.String).rank("dense").cast(pl.Float64).to_numpy().copy()
+    lonely = np.isnan(codes)
+    codes[lonely] = np.nanmax(codes, initial=0) + 1 + np.arange(lonely.sum())
+    return codes.astype(np.int64)
+
+
+def _weights(values: pl.Series) -> npt.NDArray[np.float32]:
+    """(rows,) 0 where a row has none.
+
+    Raises:
+        DataError: they are not numbers of 0 and above, with some above.
+    """
+    weights = values.cast(pl.Float32, strict=False).fill_null(0.0)
+    if (weights < 0).any() or weights.sum() <= 0:
+        raise DataError(
+            f"The weight column {values.name!r} does not hold weights: they must be 0 or more, and some above 0."
+        )
+    return weights.to_numpy()
 
 
 def lay_down(folder: RunFolder, config: RunConfig, reading: Reading, schema: Schema, plan: Plan) -> None:

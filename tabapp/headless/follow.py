@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from typing import Protocol
 
 import click
+import msgspec
 
+from tabapp.headless.narration import say
 from tabapp.headless.summary import print_result
 from tabapp.run import events as ev
 from tabapp.run.client import NO_RESULT_EXIT_CODE, describe_death, start_engine
@@ -97,7 +99,8 @@ class Interrupts:
         if self._engine is None:
             raise KeyboardInterrupt
         if self.count == 1:
-            click.echo("\ntabapp: Finishing with the best so far; Ctrl+C again stops at once.", err=True)
+            click.echo(err=True)
+            say("Finishing with the best so far; Ctrl+C again stops at once.")
             self._folder.send("interrupt")
         else:
             self._engine.kill()
@@ -134,6 +137,8 @@ def follow(folder: RunFolder, *, plain: bool, as_json: bool, quiet: bool, verbos
     if start:
         for event in reader.read_new():
             state = reduce(state, event)
+        # An earlier session of a resumed run may have finished; this one has not.
+        state = msgspec.structs.replace(state, finished=None)
     view = _view(plain=plain, as_json=as_json, quiet=quiet, verbose=verbose)
     engine = start_engine(folder) if start else None
     interrupts = Interrupts(folder, engine)
@@ -165,13 +170,13 @@ def follow(folder: RunFolder, *, plain: bool, as_json: bool, quiet: bool, verbos
     if state.finished is None:
         code = engine.returncode if engine is not None else 0
         if interrupts.count > 1:
-            click.echo(f"tabapp: Stopped; `tabapp resume {folder.run}` goes on with it.", err=True)
+            say(f"Stopped; `tabapp resume {folder.argument}` goes on with it.")
             return 130
         if engine is None:
-            click.echo(f"tabapp: The run was stopped; `tabapp resume {folder.run}` goes on with it.", err=True)
+            say(f"The run was stopped; `tabapp resume {folder.argument}` goes on with it.")
         else:
-            click.echo(f"tabapp: {describe_death(code, folder)}", err=True)
+            say(describe_death(code, folder))
         return NO_RESULT_EXIT_CODE
     if state.finished.message:
-        click.echo(f"tabapp: {state.finished.message}", err=True)
+        say(state.finished.message)
     return state.finished.exit_code

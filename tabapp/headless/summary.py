@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from tabapp import charts
+from tabapp.headless.narration import say
 from tabapp.headless.tables import print_table
 from tabapp.run.events import ImportanceRow, LeaderboardRow
 from tabapp.run.folder import RunFolder
@@ -106,10 +107,12 @@ def print_summary(folder: RunFolder) -> None:
         if best is not None or state.stage not in ("starting", "reading", "ready"):
             going_on = folder.is_running()
             words = "goes on in the background" if going_on else "was stopped"
-            click.echo(f"The run {words}; `tabapp {'attach' if going_on else 'resume'} {folder.run}` comes back to it.")
+            click.echo(
+                f"The run {words}; `tabapp {'attach' if going_on else 'resume'} {folder.argument}` comes back to it."
+            )
         return
     if finished.bundle:
         click.echo(f"Bundle: {finished.bundle}")
         click.echo(f"Next: tabapp predict {finished.bundle} NEW.csv -o predictions.csv")
     elif finished.message:
-        click.echo(f"tabapp: {finished.message}", err=True)
+        say(finished.message)

@@ -1,0 +1,295 @@
+"""Whole runs through the real command: events, bundle, reproducibility, resume after kill -9, interrupts, bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+import pytest
+
+from tabapp.run import events as ev
+from tabapp.run.folder import EventReader, RunFolder, list_runs
+from tabapp.run.state import replay
+from tests.tables import write_mixed, write_wine
+
+QUICK = ["--models", "lightgbm,xgboost", "--trials", "2", "--folds", "3"]
+
+
+def tabapp(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "tabapp", *arguments]
+    return subprocess.run(words, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
+
+
+def start(*arguments: str) -> subprocess.Popen[bytes]:
+    words = [sys.executable, "-m", "tabapp", *arguments]
+    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+
+def events_of(output: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def finished_fits(folder: RunFolder) -> list[str]:
+    return [e.fit for e in EventReader(folder.events).read_new() if isinstance(e, ev.FitFinished)]
+
+
+@pytest.fixture(scope="module")
+def wine_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunFolder, list[dict[str, Any]]]:
+    root = tmp_path_factory.mktemp("wine")
+    data = write_wine(root / "wine.csv")
+    done = tabapp("--auto", str(data), *QUICK, "--json", "--runs-dir", str(root / "runs"), "--test", str(data))
+    assert done.returncode == 0, done.stderr
+    return list_runs(root / "runs")[0], events_of(done.stdout)
+
+
+def test_the_event_stream_is_the_interface(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:
+    folder, events = wine_run
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert {"v", "t", "ev"} <= set(events[0])
+    names = [event["ev"] for event in events]
+    order = [
+        "run.started",
+        "data.read",
+        "schema.inferred",
+        "plan.made",
+        "fit.started",
+        "fit.finished",
+        "ensemble.changed",
+    ]
+    assert [names.index(name) for name in order] == sorted(names.index(name) for name in order)
+    last = events[-1]
+    assert last["ev"] == "run.finished"
+    assert (last["status"], last["target"], last["task"], last["metric"]) == (
+        "ok",
+        "cultivar",
+        "multiclass",
+        "log_loss",
+    )
+    assert last["greater_is_better"] is False
+    rows = {row["model"]: row for row in last["leaderboard"]}
+    assert rows["ensemble"]["rank"] == 1
+    singles = [row["score"] for name, row in rows.items() if name != "ensemble" and row["score"] is not None]
+    assert len(singles) == 2
+    assert rows["ensemble"]["score"] <= min(singles)
+    for row in last["leaderboard"]:
+        assert row["low"] <= row["score"] <= row["high"]
+    assert last["best"]["score"] == rows["ensemble"]["score"] < 0.3
+    assert len(last["importances"]) == 13
+    assert 0 < last["test_score"] < 0.3
+    assert Path(last["bundle"]).is_file()
+    assert events_of(folder.events.read_text()) == events
+
+
+def test_replaying_the_events_gives_the_result(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:
+    folder, events = wine_run
+    state = replay(EventReader(folder.events).read_new())
+    assert state.finished is not None
+    assert json.loads(msgspec.json.encode(state.leaderboard)) == events[-1]["leaderboard"]
+    assert state.active == {}
+
+
+def test_no_row_is_scored_by_a_model_that_has_seen_it(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:
+    folder, _ = wine_run
+    fold = np.load(folder.path / "splits.npz")["fold"]
+    assert sorted(set(fold.tolist())) == [0, 1, 2]
+    for k in range(3):
+        assert len(np.load(folder.fits / f"lightgbm-0000-f{k}" / "oof.npy")) == (fold == k).sum()
+
+
+def test_the_bundle_predicts_what_the_run_did(wine_run: tuple[RunFolder, list[dict[str, Any]]], tmp_path: Path) -> None:
+    """The bundle's probabilities are the weighted means of the run's own fold models on the same rows."""
+    from tabapp.engine.candidates import Candidate, read_results
+    from tabapp.engine.fit import RunData, prepared_table
+    from tabapp.models import registry
+
+    folder, events = wine_run
+    out = tmp_path / "predictions.csv"
+    data = folder.config().data
+    assert tabapp("predict", events[-1]["bundle"], data, "-o", str(out)).returncode == 0
+    predicted = pl.read_csv(out)
+    expected = 0.0
+    rows = RunData(folder)
+    ensemble = json.loads((folder.path / "ensemble.json").read_text())
+    for member in ensemble["members"]:
+        candidate = Candidate(member["model"], member["trial"], {}, 3)
+        read_results(folder, candidate)
+        for fold, result in candidate.results.items():
+            table, _ = prepared_table(folder, rows, result.recipe, fold, 0)
+            model = registry.get(member["model"]).load(folder.fits / candidate.fit_name(fold) / "model")
+            expected = expected + member["weight"] / 3 * model.predict(table)
+    names = [name for name in predicted.columns if name.startswith("probability_")]
+    assert predicted.height == len(rows.target)
+    np.testing.assert_allclose(predicted.select(names).to_numpy(), expected, atol=2e-6)
+
+
+def test_the_same_seed_gives_the_same_leaderboard(
+    wine_run: tuple[RunFolder, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    folder, events = wine_run
+    done = tabapp("--auto", folder.config().data, *QUICK, "--json", "--runs-dir", str(tmp_path), "--workers", "1")
+    again = events_of(done.stdout)[-1]["leaderboard"]
+
+    def facts(rows: list[dict[str, Any]]) -> list[tuple[object, ...]]:
+        return [(row["rank"], row["model"], row["score"], row["low"], row["trial"], row["in_ensemble"]) for row in rows]
+
+    assert facts(again) == facts(events[-1]["leaderboard"])
+
+
+def test_a_complete_run_is_not_resumed_without_more_to_do(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:
+    folder, _ = wine_run
+    before = finished_fits(folder)
+    refused = tabapp("resume", str(folder.path), "--json")
+    assert refused.returncode == 2
+    assert "complete" in refused.stderr
+    more = tabapp("resume", str(folder.path), "--trials", "3", "--json")
+    assert more.returncode == 0, more.stderr
+    assert events_of(more.stdout)[-1]["ev"] == "run.finished"
+    after = finished_fits(folder)
+    assert len(after) > len(before)
+    assert len(set(after)) == len(after)
+
+
+def test_a_regression_with_gaps_dates_and_missing_targets(tmp_path: Path) -> None:
+    data = write_mixed(tmp_path / "mixed.csv")
+    done = tabapp("--auto", str(data), "--target", "price", *QUICK, "--json", "--runs-dir", str(tmp_path / "runs"))
+    assert done.returncode == 0, done.stderr
+    events = events_of(done.stdout)
+    schema = next(event for event in events if event["ev"] == "schema.inferred")
+    assert (schema["rows"], schema["rows_without_target"]) == (392, 8)
+    assert events[-1]["metric"] == "rmse"
+    assert events[-1]["best"]["score"] < 1200
+    out = tmp_path / "out.csv"
+    assert tabapp("predict", events[-1]["bundle"], str(data), "-o", str(out)).returncode == 0
+    predicted = pl.read_csv(out)
+    assert predicted.columns == ["prediction", "low", "high"]
+    assert predicted.height == 400
+
+
+def kill_and_resume(tmp_path: Path, rounds: int, seed: int, models: list[str], trials: int) -> None:
+    """Kill the engine, a fit or everything at random moments; every resume goes on, and nothing complete is done again."""
+    import psutil
+
+    generator = random.Random(seed)
+    data = write_wine(tmp_path / "wine.csv")
+    runs = tmp_path / "runs"
+    options = ["--models", ",".join(models), "--trials", str(trials), "--json", "--runs-dir", str(runs)]
+    command = ["--auto", str(data), *options]
+    kills = 0
+    while kills < rounds:
+        process = start(*command)
+        time.sleep(generator.uniform(2.0, 6.0))
+        found = list_runs(runs)
+        if process.poll() is not None:
+            break
+        children = psutil.Process(process.pid).children(recursive=True)
+        engines = [c for c in children if "tabapp.worker" in c.cmdline()]
+        fits = [c for c in children if c.ppid() not in (process.pid, *[e.pid for e in engines])]
+        victim = generator.choice(["engine", "fit", "group"])
+        kills += 1
+        if victim == "fit" and fits:
+            generator.choice(fits).kill()
+            time.sleep(0.5)
+        if victim == "engine" and engines:
+            engines[0].kill()
+            process.wait(20)
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(20)
+        _, alive = psutil.wait_procs(children, timeout=15)
+        assert not alive
+        if found:
+            command = ["resume", str(found[0].path), "--json"]
+    done = tabapp(*command, timeout=200)
+    assert done.returncode in (0, 2), done.stderr
+    folder = list_runs(runs)[0]
+    state = folder.state()
+    assert state.finished is not None
+    assert state.finished.status == "ok"
+    fits_done = finished_fits(folder)
+    assert len(fits_done) == len(set(fits_done))
+    assert sqlite3.connect(folder.study).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert not list(folder.path.rglob(".*.tmp"))
+    assert tabapp("inspect", str(folder.bundle)).returncode == 0
+    for name in models:
+        row = next(row for row in state.leaderboard if row.model == name)
+        assert (row.folds, row.trials) == (5, trials)
+
+
+def test_resume_after_kill_9(tmp_path: Path) -> None:
+    kill_and_resume(tmp_path, 2, 3, ["lightgbm", "xgboost"], 2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_resume_after_ten_kills(tmp_path: Path) -> None:
+    kill_and_resume(tmp_path, 12, 1, ["lightgbm", "xgboost", "mlp"], 4)
+
+
+def test_an_interrupt_leaves_the_best_so_far_in_a_bundle(tmp_path: Path) -> None:
+    data = write_wine(tmp_path / "wine.csv")
+    process = start(
+        "--auto", str(data), "--budget", "10m", "--models", "lightgbm", "--runs-dir", str(tmp_path / "runs")
+    )
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        folders = list_runs(tmp_path / "runs")
+        if folders and folders[0].state().ensemble is not None:
+            break
+        time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(30) == 130
+    folder = list_runs(tmp_path / "runs")[0]
+    finished = folder.state().finished
+    assert finished is not None
+    assert finished.status == "interrupted"
+    assert tabapp("predict", str(folder.bundle), str(data), "-o", str(tmp_path / "out.csv")).returncode == 0
+
+
+def test_a_budget_too_short_for_any_model_is_exit_4(tmp_path: Path) -> None:
+    data = write_wine(tmp_path / "wine.csv")
+    done = tabapp("--auto", str(data), "--budget", "1s", "--models", "mlp", "--runs-dir", str(tmp_path / "runs"))
+    assert done.returncode == 4
+    assert "--budget" in done.stderr.splitlines()[-1]
+
+
+def test_the_budget_is_kept(tmp_path: Path) -> None:
+    data = write_mixed(tmp_path / "mixed.csv", rows=3000)
+    began = time.monotonic()
+    done = tabapp(
+        "--auto", str(data), "--target", "price", "--budget", "15s", "--json", "--runs-dir", str(tmp_path / "runs")
+    )
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - began < 15 * 1.1 + 2
+
+
+def test_a_run_lists_itself(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:
+    folder, _ = wine_run
+    listed = json.loads(tabapp("runs", "--json", "--runs-dir", str(folder.path.parent)).stdout)
+    assert listed[0]["run"] == folder.run
+    assert listed[0]["status"] == "ok"
+    assert set(listed[0]) == {
+        "run",
+        "name",
+        "status",
+        "data",
+        "target",
+        "metric",
+        "best",
+        "started",
+        "seconds",
+        "path",
+    }
+    attached = tabapp("attach", folder.run, "--plain", "--runs-dir", str(folder.path.parent))
+    assert attached.returncode == 0
+    assert "Leaderboard" in attached.stdout

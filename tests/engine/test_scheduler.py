@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from tabapp.engine.candidates import Candidate
+from tabapp.engine.jobs import FitResult
+from tabapp.engine.scheduler import ModelRecord, Scheduler
+from tabapp.features.arrays import FeatureRecipe
+
+FOLDS = 3
+
+
+def finish(candidate: Candidate, fold: int, score: float, seconds: float = 1.0) -> None:
+    candidate.results[fold] = FitResult(
+        fit=candidate.fit_name(fold),
+        model=candidate.model,
+        trial=candidate.trial,
+        fold=fold,
+        score=score,
+        seconds=seconds,
+        predict_seconds=0.0,
+        n_rows=10,
+        recipe=FeatureRecipe(),
+        summary={},
+    )
+    if candidate.is_complete:
+        candidate.status = "complete"
+
+
+def mean_loss(candidate: Candidate) -> float:
+    return -sum(result.score for result in candidate.results.values()) / len(candidate.results)
+
+
+def make(models: dict[str, float], *, trials: int | None = None, tune: bool = True, race: bool = True) -> Scheduler:
+    counts = dict.fromkeys(models, -1)
+
+    def new_trial(name: str) -> Candidate:
+        counts[name] += 1
+        return Candidate(name, counts[name], {}, FOLDS)
+
+    return Scheduler(
+        [ModelRecord(name, prior) for name, prior in models.items()],
+        metric="roc_auc",
+        workers=2,
+        trials=trials,
+        tune=tune,
+        race=race,
+        new_trial=new_trial,
+        loss=mean_loss,
+    )
+
+
+def take(
+    scheduler: Scheduler, running: set[tuple[str, int, int]] | None = None, seconds: float = 1e9
+) -> tuple[str, int, int]:
+    work = scheduler.next_work(running or set(), seconds)
+    assert work is not None
+    return (*work.candidate.key, work.fold)
+
+
+def test_every_model_starts_with_its_first_fold_cheapest_first() -> None:
+    scheduler = make({"dear": 30.0, "cheap": 1.0, "middle": 5.0})
+    running: set[tuple[str, int, int]] = set()
+    for expected in ("cheap", "middle", "dear"):
+        work = take(scheduler, running)
+        assert work == (expected, 0, 0)
+        running.add(work)
+    assert scheduler.next_work(running, 1e9) is None
+
+
+def test_a_better_model_gets_the_next_folds_and_a_dear_one_waits() -> None:
+    scheduler = make({"good": 1.0, "poor": 1.0, "dear": 1.0})
+    for name, score, seconds in (("good", 0.9, 1.0), ("poor", 0.6, 1.0), ("dear", 0.95, 30.0)):
+        work = scheduler.next_work({(m, 0, 0) for m in scheduler.models if m < name}, 1e9)
+        candidate = scheduler.candidates.get((name, 0)) or scheduler.add(Candidate(name, 0, {}, FOLDS))
+        finish(candidate, 0, score, seconds)
+        scheduler.models[name].spent = seconds
+        assert work is None or work.fold == 0
+    assert take(scheduler)[0] == "good"
+
+
+def test_a_trial_that_cannot_be_completed_in_time_is_not_continued() -> None:
+    scheduler = make({"slow": 10.0})
+    candidate = scheduler.add(Candidate("slow", 0, {}, FOLDS))
+    finish(candidate, 0, 0.9, seconds=10.0)
+    assert scheduler.next_work(set(), 9.0) is None
+    assert take(scheduler, seconds=11.0) == ("slow", 0, 1)
+
+
+def test_tuning_starts_when_the_defaults_are_complete_and_ends_at_the_bound() -> None:
+    scheduler = make({"only": 1.0}, trials=2)
+    for trial in range(2):
+        assert take(scheduler) == ("only", trial, 0)
+        for fold in range(FOLDS):
+            finish(scheduler.candidates["only", trial], fold, 0.9)
+    assert scheduler.next_work(set(), 1e9) is None
+
+
+def test_quality_fast_never_tunes() -> None:
+    scheduler = make({"only": 1.0}, tune=False)
+    take(scheduler)
+    for fold in range(FOLDS):
+        finish(scheduler.candidates["only", 0], fold, 0.9)
+    assert scheduler.next_work(set(), 1e9) is None
+
+
+def test_a_model_that_never_worked_is_given_up_after_two_failures() -> None:
+    scheduler = make({"broken": 1.0})
+    for expected in (0, 1):
+        assert take(scheduler) == ("broken", expected, 0)
+        scheduler.candidates["broken", expected].status = "failed"
+        scheduler.models["broken"].failures += 1
+    assert scheduler.is_out("broken")
+    assert scheduler.next_work(set(), 1e9) is None
+
+
+def test_a_stopped_model_gets_nothing_more() -> None:
+    scheduler = make({"a": 1.0})
+    take(scheduler)
+    scheduler.models["a"].stopped = True
+    assert scheduler.next_work(set(), 1e9) is None
+
+
+def test_a_trial_that_starts_clearly_behind_gets_no_further_folds() -> None:
+    scheduler = make({"m": 1.0})
+    best = scheduler.add(Candidate("m", 0, {}, FOLDS))
+    for fold, score in enumerate((0.90, 0.91, 0.92)):
+        finish(best, fold, score)
+    behind, close = Candidate("m", 1, {}, FOLDS), Candidate("m", 2, {}, FOLDS)
+    finish(scheduler.add(behind), 0, 0.85)
+    finish(scheduler.add(close), 0, 0.8999)
+    assert "0.85" in (scheduler.is_behind(behind) or "")
+    assert scheduler.is_behind(close) is None
+    assert scheduler.is_behind(best) is None
+    scheduler_without_race = make({"m": 1.0}, race=False)
+    for candidate in (best, behind):
+        scheduler_without_race.add(candidate)
+    assert scheduler_without_race.is_behind(behind) is None
+
+
+def test_nothing_starts_without_time() -> None:
+    assert make({"m": 1.0}).next_work(set(), 0.0) is None

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from optuna.trial import TrialState
+
+from tabapp.engine.tuning import Tuner, as_drawn, open_storage, seed_of
+from tabapp.models import registry
+from tabapp.models.contract import Shape
+
+SHAPE = Shape(n_rows=1000, n_numeric=5, n_categorical=2, n_classes=2)
+
+
+def tuner(folder: Path, seed: int = 0, model: str = "xgboost") -> Tuner:
+    storage = open_storage(folder / "study.db")
+    return Tuner(storage, registry.get(model), task="binary", shape=SHAPE, device="cpu", metric="roc_auc", seed=seed)
+
+
+def test_the_database_survives_a_crash_by_its_settings(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path / "study.db")
+    with storage.engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+
+
+@pytest.mark.parametrize("model", registry.names())
+def test_trial_zero_is_the_defaults_and_later_ones_are_drawn(tmp_path: Path, model: str) -> None:
+    import msgspec
+
+    plugin = registry.get(model)
+    tuning = tuner(tmp_path, model=model)
+    number, params = tuning.ask()
+    assert (number, params) == (0, msgspec.to_builtins(plugin.defaults("binary", SHAPE, "cpu")))
+    tuning.tell(0, 0.8)
+    number, drawn = tuning.ask()
+    assert number == 1
+    assert drawn != params
+    assert msgspec.convert(drawn, plugin.params_type) is not None
+
+
+def test_the_sequence_depends_on_the_seed_alone(tmp_path: Path) -> None:
+    sequences: list[list[dict[str, object]]] = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        (tmp_path / name).mkdir()
+        tuning = tuner(tmp_path / name, seed)
+        drawn: list[dict[str, object]] = []
+        for number in range(8):
+            drawn.append(tuning.ask()[1])
+            tuning.tell(number, 0.5 + 0.01 * (number % 3))
+        sequences.append(drawn)
+    assert sequences[0] == sequences[1]
+    assert sequences[0] != sequences[2]
+
+
+def test_a_resumed_study_goes_on_as_an_unbroken_one(tmp_path: Path) -> None:
+    for name in ("whole", "broken"):
+        (tmp_path / name).mkdir()
+    whole = tuner(tmp_path / "whole")
+    expected = []
+    for number in range(4):
+        expected.append(whole.ask()[1])
+        whole.tell(number, 0.7 + 0.01 * number)
+    first = tuner(tmp_path / "broken")
+    found = []
+    for number in range(2):
+        found.append(first.ask()[1])
+        first.tell(number, 0.7 + 0.01 * number)
+    second = tuner(tmp_path / "broken")
+    assert [trial[0] for trial in second.known()] == [0, 1]
+    for number in range(2, 4):
+        found.append(second.ask()[1])
+        second.tell(number, 0.7 + 0.01 * number)
+    assert found == expected
+
+
+def test_crashes_are_told_as_pruned_with_their_cause(tmp_path: Path) -> None:
+    tuning = tuner(tmp_path)
+    tuning.ask()
+    tuning.tell_pruned(0, "out of memory")
+    tuning.tell_pruned(0, "told twice changes nothing")
+    (number, _, state, cause), *rest = tuner(tmp_path).known()
+    assert (number, state, cause, rest) == (0, TrialState.PRUNED, "out of memory", [])
+    database = sqlite3.connect(tmp_path / "study.db")
+    assert database.execute("SELECT count(*) FROM trials WHERE state = 'FAIL'").fetchone() == (0,)
+
+
+def test_a_trial_in_flight_is_known_with_its_parameters(tmp_path: Path) -> None:
+    params = tuner(tmp_path).ask()[1]
+    assert tuner(tmp_path).known() == [(0, params, TrialState.RUNNING, "")]
+
+
+def test_parameters_of_the_zero_or_kind_are_drawn_in_two_steps() -> None:
+    plugin = registry.get("xgboost")
+    drawn = as_drawn(plugin.defaults("binary", SHAPE, "cpu"))
+    assert drawn["use_gamma"] is (drawn.get("gamma", 0) != 0)
+    assert all(value != 0 or isinstance(value, bool) for value in drawn.values())
+
+
+def test_seeds_differ_by_model_and_number() -> None:
+    seeds = {seed_of(0, model, number) for model in ("a", "b") for number in range(50)}
+    assert len(seeds) == 100
