@@ -73,6 +73,8 @@ ACTIONS: tuple[Action, ...] = (
            "Include the column under the cursor, or leave it out."),
     Action("data.preview", "p", "preview", "data", ALWAYS, "data: look at the first rows", "Preview",
            "Show the first rows of the table on the whole screen."),
+    Action("data.filter", "slash", "filter", "data", ALWAYS, "columns: filter", "Filter",
+           "Show only columns whose name or kind contains a text."),
     Action("data.copy", "y", "copy_command", "data", ALWAYS, "command: copy", "",
            "Copy the command that starts the same run without a screen."),
     Action("run.pause", "p,space", "pause", "run", DURING, "run: pause or resume", "Pause",

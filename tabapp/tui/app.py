@@ -81,7 +81,8 @@ class TabappApp(App[None], inherit_bindings=False):
         self._starting = False
         self._leave_by: float | None = None
         self._discarded = False
-        self._last_toast = 0.0
+        self._last_toast = -TOAST_EVERY_SECONDS
+        self._bests_known = 0
 
     # -- what the screens ask -------------------------------------------------------------------------------------
 
@@ -157,6 +158,7 @@ class TabappApp(App[None], inherit_bindings=False):
         while True:
             for event in await self._following.read():
                 self._hear(event)
+            self._tell_best()
             self._following.caught_up = True
             if time.monotonic() - looked >= LIVENESS_SECONDS:
                 looked = time.monotonic()
@@ -209,8 +211,8 @@ class TabappApp(App[None], inherit_bindings=False):
                 self._starting = False
                 if isinstance(self.screen, DataView):
                     self.call_later(self.action_view, "run")
-            case ev.LeaderboardChanged():
-                self._tell_best()
+            case ev.RunFinished(status="failed"):
+                self.push_screen(Reading("The run has failed", Content.assemble(("✗ ", "bold $error"), event.message)))
             case ev.RunFinished():
                 severity = "information" if event.status == "ok" else "warning"
                 self.notify(
@@ -223,10 +225,10 @@ class TabappApp(App[None], inherit_bindings=False):
                 pass
 
     def _tell_best(self) -> None:
-        history, best = self._following.history, self._following.state.best
-        if len(history) < 2 or best is None or history[-1][0] != self._following.state.time:
-            return
-        if time.monotonic() - self._last_toast < TOAST_EVERY_SECONDS:
+        known, self._bests_known = self._bests_known, len(self._following.history)
+        best = self._following.state.best
+        news = self._following.caught_up and self._bests_known > max(known, 1) and best is not None
+        if not news or best is None or time.monotonic() - self._last_toast < TOAST_EVERY_SECONDS:
             return
         self._last_toast = time.monotonic()
         self.notify(f"★ {model_name(best)}  {format_score(best.score)}", title="New best", timeout=3)
@@ -325,9 +327,12 @@ class TabappApp(App[None], inherit_bindings=False):
         facts += [f"best {format_score(state.best.score)}"] if state.best is not None else []
         if progress is not None and progress.left is not None:
             facts.append(f"~{clock_time(progress.left)} left")
-        place = f" --runs-dir {self._custom_runs_dir}" if self._custom_runs_dir else ""
+        # The id without its date is enough to find the run by, and short enough to remember.
+        attach = f"tabapp attach {self.folder.run.split('-', 2)[-1]}"
+        if self._custom_runs_dir is not None:
+            facts.append(f"kept in {self._custom_runs_dir}")
         options = [
-            Option("keep", "Keep running in the background", f"tabapp attach {self.folder.run}{place}", "k"),
+            Option("keep", "Keep running in the background", attach, "k"),
             Option("finish", "Finish now", "stop, keep the best so far, save the bundle", "f"),
             Option("discard", "Discard and quit", "stop without a bundle", "d"),
         ]

@@ -92,6 +92,7 @@ async def drive(
     now: float = 75.0,
     attach: bool = False,
     engine_runs: bool = True,
+    start_error: OSError | None = None,
     data: str = "titanic.csv",
 ) -> AsyncIterator[Driver]:
     """The app on a run whose engine has said some events."""
@@ -104,6 +105,8 @@ async def drive(
 
     async def start(folder: RunFolder) -> FakeProcess:
         await asyncio.sleep(0)
+        if start_error is not None:
+            raise start_error
         return process
 
     monkeypatch.setattr(app_module, "start_detached_engine", start)
@@ -111,7 +114,7 @@ async def drive(
     recorder = Recorder(folder)
     recorder.write(*events)
     app = (AttachedApp if attach else TabappApp)(folder, runs_dir=tmp_path, clock=lambda: recordings.START + now)
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=size, notifications=True) as pilot:
         driver = Driver(app, pilot, recorder, process)
         await driver.until(lambda: app.snapshot().state.seq == recorder.seq)
         await pilot.pause(0.1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tabapp.run import events as ev
-from tabapp.run.folder import RunFolder
 from tabapp.tui.app import AttachedApp, run_app
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.explain import ExplainView
@@ -115,14 +114,11 @@ async def test_an_attached_run_without_an_engine_is_told(tmp_path, monkeypatch):
 
 
 async def test_an_engine_that_cannot_start_is_told(tmp_path, monkeypatch):
-    async def start(folder: RunFolder) -> None:
-        raise OSError(12, "Cannot allocate memory")
-
-    async with drive(tmp_path, monkeypatch, []) as driver:
-        driver.app._process = None
-        monkeypatch.setattr("tabapp.tui.app.start_detached_engine", start)
-        await driver.app._start_engine()
-        await driver.sees("the engine has stopped", "Cannot allocate memory")
+    error = OSError(12, "Cannot allocate memory")
+    async with drive(tmp_path, monkeypatch, [], start_error=error, engine_runs=False) as driver:
+        await driver.sees("The engine has stopped", "Cannot allocate memory")
+        await driver.press("escape")
+        await driver.sees("✗ the engine has stopped")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +128,7 @@ async def test_quitting_a_run_asks_what_becomes_of_it(tmp_path, monkeypatch, key
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await driver.press("q")
         await driver.until(lambda: isinstance(driver.app.screen, Decision))
-        await driver.sees("Run in progress", "62%", "best 0.8829", "~0:45 left", f"tabapp attach {driver.folder.run}"[:40])
+        await driver.sees("Run in progress", "62%", "best 0.8829", "~0:45 left", "tabapp attach titanic-")
         await driver.press(key)
         await driver.until(lambda: [command["command"] for command in driver.commands()] == commands)
         if key == "f":

@@ -17,6 +17,7 @@ from tabapp.tui.screens.base import RunView
 from tabapp.tui.screens.modals import Choice, Option, PreviewDialog
 from tabapp.tui.texts import MUTED, Snapshot, count, file_size
 from tabapp.tui.widgets.columns import Columns
+from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.plan import QUALITIES, Checks, Plan, PlanFacts, long_duration
 from tabapp.tui.widgets.preview import Preview
 from tabapp.tui.widgets.table import Table
@@ -55,10 +56,11 @@ class DataView(RunView):
         yield Checks("Checks", id="checks")
         yield Preview()
 
+    _reason = Content("")
+
     def on_mount(self) -> None:
-        super().on_mount()
-        self.query_one("#columns-box").border_title = "Columns"
-        self.query_one("#plan-box").border_title = "Plan"
+        set_titles(self.query_one("#columns-box"), "Columns")
+        set_titles(self.query_one("#plan-box"), "Plan")
 
     def draw(self, snapshot: Snapshot) -> None:
         state = snapshot.state
@@ -68,7 +70,7 @@ class DataView(RunView):
         box = self.query_one("#columns-box")
         if state.schema is not None:
             used = sum(column.role == "feature" for column in state.schema.columns)
-            box.border_title = f"Columns · {len(state.schema.columns)}, {count(used, 'feature')}"
+            set_titles(box, f"Columns · {len(state.schema.columns)}, {count(used, 'feature')}")
             self.query_one(Checks).show(state.schema)
         if state.read is not None:
             facts = [
@@ -77,11 +79,10 @@ class DataView(RunView):
                 state.read.encoding,
                 state.read.delimiter,
             ]
-            box.border_subtitle = " · ".join({"\t": "tab"}.get(fact, fact) for fact in facts if fact)
+            set_titles(box, subtitle=" · ".join({"\t": "tab"}.get(fact, fact) for fact in facts if fact))
         if state.plan is not None:
             self.query_one(Plan).show(PlanFacts(state.plan, phase_of(state) == "before"))
-        plan_box = self.query_one("#plan-box")
-        plan_box.border_subtitle = "planning anew…" if self.tabapp.planning.waits else ""
+        set_titles(self.query_one("#plan-box"), subtitle="planning anew…" if self.tabapp.planning.waits else "")
         self.query_one("#start", Button).disabled = state.stage != "ready"
         self.query_one(Preview).show_state(state)
 
@@ -95,7 +96,9 @@ class DataView(RunView):
             if column.role == "target" and state.plan is not None:
                 reason = state.plan.target_reason
             text = Content.assemble((f"{column.name} ", "bold"), (f"{column.kind}: {reason}", MUTED))
-        self.query_one("#reason", Static).update(text)
+        if not text.is_same(self._reason):
+            self._reason = text
+            self.query_one("#reason", Static).update(text)
 
     @on(Button.Pressed, "#start")
     def action_start(self) -> None:

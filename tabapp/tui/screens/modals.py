@@ -17,6 +17,7 @@ from textual.widgets import Input, Static
 from tabapp.errors import TabappError
 from tabapp.run.state import RunState
 from tabapp.tui.texts import MUTED
+from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.preview import Preview
 from tabapp.tui.widgets.table import Column, Row, Table
 
@@ -35,14 +36,13 @@ class Dialog(ModalScreen[str | None]):
     """A box in the middle that Escape closes without an answer."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+q", "dismiss", show=False)]
-    TITLE_TEXT = ""
 
     def __init__(self, title: str) -> None:
         super().__init__()
         self._title = title
 
     def on_mount(self) -> None:
-        self.query_one("#dialog").border_title = self._title
+        set_titles(self.query_one("#dialog"), self._title)
 
     def on_click(self, event: events.Click) -> None:
         if event.widget is self:
@@ -86,7 +86,6 @@ class Choice(Dialog):
             yield Static("", id="problem")
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._fill("")
         table = self.query_one(Table)
         table.can_focus = False
@@ -174,7 +173,6 @@ class Decision(Dialog):
             yield Table(columns, header=False, letter_k=False, id="options")
 
     def on_mount(self) -> None:
-        super().on_mount()
         table = self.query_one(Table)
         table.styles.height = len(self._options)
         table.show(
@@ -222,9 +220,8 @@ class Reading(Dialog):
             yield Static(self._text)
 
     def on_mount(self) -> None:
-        super().on_mount()
         box = self.query_one("#dialog")
-        box.border_subtitle = "esc closes"
+        set_titles(box, subtitle="esc closes")
         box.focus()
 
     def action_scroll(self, where: str) -> None:
@@ -240,7 +237,8 @@ class PreviewDialog(Dialog):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q,p", "dismiss", show=False)]
 
     def __init__(self, state: RunState) -> None:
-        super().__init__("Preview")
+        read = state.read
+        super().__init__(f"Preview · {len(read.preview)} of {read.rows:,} rows" if read is not None else "Preview")
         self._state = state
 
     def compose(self) -> ComposeResult:
@@ -248,10 +246,7 @@ class PreviewDialog(Dialog):
             yield Preview(id="whole-preview")
 
     def on_mount(self) -> None:
-        super().on_mount()
         preview = self.query_one(Preview)
         preview.show_state(self._state)
-        box = self.query_one("#dialog")
-        box.border_title = preview.border_title
-        box.border_subtitle = "←/→ scroll · esc closes"
+        set_titles(self.query_one("#dialog"), subtitle="←/→ scroll · esc closes")
         preview.focus()

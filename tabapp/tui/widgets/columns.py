@@ -10,8 +10,17 @@ from tabapp.run.state import RunState
 from tabapp.tui.texts import MUTED
 from tabapp.tui.widgets.table import Column, Row, Table
 
-SHAPE_WIDTH = 8
+SHAPE_WIDTH = 10
+SHORT_BELOW = 60
 KINDS = {"categorical": "category", "identifier": "id"}
+SHORT_KINDS = {
+    "numeric": "num",
+    "categorical": "cat",
+    "boolean": "bool",
+    "datetime": "date",
+    "identifier": "id",
+    "constant": "const",
+}
 MARKS = {
     "feature": ("✓", "$success"),
     "target": ("◎", "bold $accent"),
@@ -22,8 +31,8 @@ MARKS = {
 }
 
 
-def column_row(column: ev.ColumnView, rows: int, text: str = "") -> Row:
-    """One column as a row of the table; `rows` is how many the table has."""
+def column_row(column: ev.ColumnView, rows: int, kinds: dict[str, str]) -> Row:
+    """One column as a row of the table; `rows` is how many the table has, `kinds` how kinds are written."""
     role = column.role
     style = {"ignore": MUTED, "target": "bold $accent"}.get(role, "")
     missing = column.missing / rows if rows else 0.0
@@ -33,7 +42,7 @@ def column_row(column: ev.ColumnView, rows: int, text: str = "") -> Row:
         values = Content.styled("left out", MUTED)
     else:
         values = Content.styled(column.summary if role == "feature" else f"{role}: {column.summary}", MUTED)
-    kind = KINDS.get(column.kind, column.kind) + ("*" if column.overridden else "")
+    kind = kinds.get(column.kind, column.kind) + ("*" if column.overridden else "")
     return Row(
         column.name,
         (
@@ -71,9 +80,12 @@ class Columns(Table):
     def show_state(self, state: RunState) -> None:
         """Draw the columns, those only whose name or kind contains the filter."""
         if state.schema is None:
+            if state.finished is not None:
+                self.set_empty(state.finished.message or "The file was not read.")
             return
+        kinds = SHORT_KINDS if self.size.width < SHORT_BELOW else KINDS
         rows = [
-            column_row(column, state.schema.rows + state.schema.rows_without_target)
+            column_row(column, state.schema.rows + state.schema.rows_without_target, kinds)
             for column in state.schema.columns
             if self.filter.casefold() in f"{column.name} {column.kind}".casefold()
         ]

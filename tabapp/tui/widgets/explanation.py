@@ -9,7 +9,7 @@ from tabapp.run import events as ev
 from tabapp.run.state import RunState
 from tabapp.tui.texts import MUTED
 from tabapp.tui.widgets.importance import ImportanceFacts, importance_facts, signed
-from tabapp.tui.widgets.panel import Panel
+from tabapp.tui.widgets.panel import Panel, set_titles
 from tabapp.tui.widgets.table import Column, Row, Table
 
 BOTH_BARS_WIDTH = 70
@@ -58,7 +58,7 @@ class Explanation(Table):
 
     def __init__(self) -> None:
         super().__init__([], letter_k=True, id="explanation")
-        self.border_title = "Importance"
+        set_titles(self, "Importance")
         self.sort = "permutation"
         self._state = RunState()
 
@@ -67,14 +67,14 @@ class Explanation(Table):
         self._state = state
         facts = importance_facts(state)
         ready = facts.importances
-        self._empty = facts.waiting
+        self.set_empty(facts.waiting)
         if ready is None:
             self.show([], [Column("feature")])
             return
         attention = any(row.attention is not None for row in ready.rows)
         sort = self.sort if attention else "permutation"
-        self.border_title = f"Importance · sorted by {sort}" + (" · a swaps" if attention else "")
-        self.border_subtitle = f"{len(ready.rows)} features · {ready.n_rows:,} held-out rows"
+        title = f"Importance · sorted by {sort}" + (" · a swaps" if attention else "")
+        set_titles(self, title, f"{len(ready.rows)} features · {ready.n_rows:,} held-out rows")
         rows = sorted(ready.rows, key=lambda row: -(row.permutation if sort == "permutation" else row.attention or 0.0))
         bars = (["permutation", "attention"] if self.size.width >= BOTH_BARS_WIDTH else [sort]) if attention else [sort]
         columns, width = self._layout(rows, bars, attention)

@@ -11,7 +11,7 @@ from tabapp.run import events as ev
 from tabapp.run.state import RunState, title_of
 from tabapp.tui.actions import phase_of
 from tabapp.tui.texts import MUTED
-from tabapp.tui.widgets.panel import Panel
+from tabapp.tui.widgets.panel import Panel, set_titles
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Importances(Panel[ImportanceFacts]):
     """The columns that matter most to the best model, by permutation, with their share of attention beside."""
 
     def on_facts(self, facts: ImportanceFacts) -> None:
-        self.border_title = f"Importance · {facts.title}" if facts.title else "Importance"
-        self.border_subtitle = "permutation · attention" if facts.importances else ""
+        title = f"Importance · {facts.title}" if facts.title else "Importance"
+        set_titles(self, title, "permutation · attention" if facts.importances else "")
 
     def draw(self, facts: ImportanceFacts, width: int, height: int) -> list[Content]:
         if facts.importances is None:

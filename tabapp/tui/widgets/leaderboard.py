@@ -9,6 +9,7 @@ from textual.content import Content
 from tabapp.run import events as ev
 from tabapp.run.state import RunState, format_score
 from tabapp.tui.texts import MUTED, Snapshot, count, model_name, score_margin, short_seconds, status_content
+from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.table import Column, Row, Table
 
 SORTS: tuple[tuple[str, Callable[[ev.LeaderboardRow], tuple[float, str]]], ...] = (
@@ -62,7 +63,7 @@ class Leaderboard(Table):
         super().__init__(
             columns_for(RunState()), letter_k=False, id="leaderboard", empty="The first models are on their way…"
         )
-        self.border_title = "Leaderboard"
+        set_titles(self, "Leaderboard")
         self.sort = "rank"
         self.filter = ""
 
@@ -78,7 +79,6 @@ class Leaderboard(Table):
         self.show(rows_for(state, snapshot.frame, self.sort, self.filter), columns_for(state))
         details = [f"sorted by {self.sort}"] if self.sort != "rank" else []
         details += [f"“{self.filter}”"] if self.filter else []
-        self.border_title = " · ".join(["Leaderboard", *details])
         scored = [row for row in state.leaderboard if row.score is not None]
         facts = [count(len(scored), "scored model")] if scored else []
         if state.best is not None:
@@ -86,7 +86,7 @@ class Leaderboard(Table):
         gain = recent_gain(snapshot)
         if gain is not None:
             facts.append(f"{gain:+.4f} last {IMPROVEMENT_SECONDS:.0f}s")
-        self.border_subtitle = " · ".join(facts)
+        set_titles(self, " · ".join(["Leaderboard", *details]), " · ".join(facts))
 
 
 def recent_gain(snapshot: Snapshot) -> float | None:

@@ -11,12 +11,20 @@ from textual.widget import Widget
 Facts = TypeVar("Facts")
 
 
+def set_titles(widget: Widget, title: str | None = None, subtitle: str | None = None) -> None:
+    """Write titles on a widget's border, as plain text. Those that stand there already cost nothing, unlike with Textual's own."""
+    for name, text in (("border_title", title), ("border_subtitle", subtitle)):
+        shown = getattr(widget, f"_{name}")
+        if text is not None and (shown is None or shown.plain != text):
+            setattr(widget, name, Content(text))
+
+
 class Panel(Widget, Generic[Facts]):
     """The base of panels: a subclass says in `draw` how its facts look at a size in cells."""
 
     def __init__(self, title: str, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
-        self.border_title = title
+        set_titles(self, title)
         self._facts: Facts | None = None
 
     def show(self, facts: Facts) -> None:

@@ -10,8 +10,9 @@ from textual.content import Content
 from tabapp.run import events as ev
 from tabapp.run.config import format_duration
 from tabapp.tui.texts import MUTED, count
-from tabapp.tui.widgets.panel import Panel
+from tabapp.tui.widgets.panel import Panel, set_titles
 
+LABEL_WIDTH = 11
 QUALITIES = ("fast", "balanced", "best")
 TASKS = {"binary": "binary classification", "multiclass": "multiclass classification", "regression": "regression"}
 
@@ -73,9 +74,9 @@ class Plan(Panel[PlanFacts]):
 
 
 def _field(name: str, value: Content, key: str, width: int) -> Content:
-    room = max(1, width - 12 - (len(key) + 1 if key else 0))
+    room = max(1, width - LABEL_WIDTH - (len(key) + 1 if key else 0))
     shown = value.truncate(room, ellipsis=True)
-    line = Content.assemble((f"{name:<12}", MUTED), shown)
+    line = Content.assemble((f"{name:<{LABEL_WIDTH}}", MUTED), shown)
     if not key:
         return line
     return Content.assemble(line.pad_right(max(0, width - len(key) - line.cell_length)), (key, "bold $primary"))
@@ -93,7 +94,7 @@ class Checks(Panel[ev.SchemaInferred]):
 
     def on_facts(self, facts: ev.SchemaInferred) -> None:
         number = len(facts.warnings)
-        self.border_title = f"Checks · {count(number, 'warning')}" if number else "Checks"
+        set_titles(self, f"Checks · {count(number, 'warning')}" if number else "Checks")
 
     def draw(self, facts: ev.SchemaInferred, width: int, height: int) -> list[Content]:
         lines = [

@@ -6,6 +6,7 @@ from textual.content import Content
 
 from tabapp.run.state import RunState
 from tabapp.tui.texts import MUTED
+from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.table import Column, Row, Table
 
 LONGEST = 40
@@ -16,7 +17,7 @@ class Preview(Table):
 
     def __init__(self, *, id: str = "preview") -> None:  # noqa: A002
         super().__init__([], wide=True, id=id)
-        self.border_title = "Preview"
+        set_titles(self, "Preview")
 
     def show_state(self, state: RunState) -> None:
         """Draw the preview of a state."""
@@ -31,8 +32,7 @@ class Preview(Table):
             Row(str(number), tuple(Content.styled("·", MUTED) if cell is None else Content(cell) for cell in cells))
             for number, cells in enumerate(state.read.preview)
         ]
-        self.border_title = f"Preview · {len(rows)} of {state.read.rows:,} rows"
-        self.border_subtitle = "←/→ scroll · p whole screen"
+        set_titles(self, f"Preview · {len(rows)} of {state.read.rows:,} rows", "←/→ scroll · p whole screen")
         self.show(rows, columns)
 
 

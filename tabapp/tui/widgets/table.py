@@ -70,6 +70,15 @@ def fit_widths(columns: Sequence[Column], natural: Sequence[int], available: int
     return widths
 
 
+def _same_row(one: Row, other: Row) -> bool:
+    # Content compares equal by its text alone; a change of style must be drawn too.
+    return one.key == other.key and all(cell.is_same(twin) for cell, twin in zip(one.cells, other.cells, strict=True))
+
+
+def _same(rows: Sequence[Row], others: Sequence[Row]) -> bool:
+    return len(rows) == len(others) and all(map(_same_row, rows, others))
+
+
 class Table(ScrollView, can_focus=True):
     """Rows with a cursor, a fixed header and columns that adapt to the width.
 
@@ -150,7 +159,7 @@ class Table(ScrollView, can_focus=True):
         if columns is not None and tuple(columns) != self._columns:
             self._columns = tuple(columns)
             self._rows = ()
-        if rows == self._rows and self._natural:
+        if self._natural and _same(rows, self._rows):
             return
         key, old = self.key, self._rows
         self._rows = rows
@@ -161,7 +170,7 @@ class Table(ScrollView, can_focus=True):
         if widths == self._widths and len(old) == len(rows):
             top = self._header - self.scroll_offset.y
             for index, (before, after) in enumerate(zip(old, rows, strict=True)):
-                if before != after and self._header <= index + top < self.size.height:
+                if not _same_row(before, after) and self._header <= index + top < self.size.height:
                     self.refresh(Region(0, index + top, self.size.width, 1))
         else:
             self.refresh()
@@ -169,6 +178,12 @@ class Table(ScrollView, can_focus=True):
             self.post_message(self.Moved(self, self.key))
         elif self._rows and keys[self._index] == key:
             self._bring_into_view()
+
+    def set_empty(self, text: str) -> None:
+        """What is said where there are no rows."""
+        if text != self._empty:
+            self._empty = text
+            self.refresh()
 
     def move_to_key(self, key: str) -> None:
         """Put the cursor on a row, if it is there."""
@@ -258,7 +273,7 @@ class Table(ScrollView, can_focus=True):
         self._move(len(self._rows) - 1 if index < 0 else index)
 
     def action_scroll_sideways(self, direction: int) -> None:
-        self.scroll_relative(x=direction * 12, animate=False)
+        self.scroll_relative(x=direction * 12, animate=False, force=True)
 
     def action_select(self) -> None:
         if self.key is not None:

@@ -10,7 +10,7 @@ from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import ActiveFit, RunState, TrialView, format_score, title_of
 from tabapp.tui.texts import MUTED, count
-from tabapp.tui.widgets.panel import Panel
+from tabapp.tui.widgets.panel import Panel, set_titles
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Tuning(Panel[TuningFacts]):
     """Best-so-far over trials above, the live learning curve below."""
 
     def on_facts(self, facts: TuningFacts) -> None:
-        self.border_title = f"{'Members' if facts.members else 'Tuning'} · {facts.title}"
+        set_titles(self, f"{'Members' if facts.members else 'Tuning'} · {facts.title}")
 
     def draw(self, facts: TuningFacts, width: int, height: int) -> list[Content]:
         if facts.members:

@@ -1,0 +1,372 @@
+"""What each key of each screen does, at both sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tabapp.run import events as ev
+from tabapp.tui.screens.modals import Ask, Choice, Decision, PreviewDialog, Reading
+from tabapp.tui.widgets.columns import Columns
+from tabapp.tui.widgets.leaderboard import Leaderboard
+from tests.tui import recordings
+from tests.tui.driver import NARROW, WIDE, drive
+
+
+async def wait_for(driver, kind):
+    await driver.until(lambda: isinstance(driver.app.screen, kind))
+
+
+# Data
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_data_shows_columns_plan_and_checks(tmp_path, monkeypatch, size):
+    async with drive(tmp_path, monkeypatch, recordings.opening(), size=size) as driver:
+        await driver.sees(
+            "▸ ctrl+r starts", "PassengerId", "◎  Survived", "77.1%", "ROC AUC", "5-fold stratified", "2 min"
+        )
+        await driver.sees("3 warnings", "PassengerId counts the rows", "Start run", "6 of 7", "cpu · 2 workers")
+        await driver.sees("tabapp --auto titanic.csv", "▂▂▇▇▅▃")
+        await driver.sees("PassengerId identifier: every value is")
+        await driver.press("down", "j")
+        await driver.sees("Pclass categorical: 3 whole numbers, each")
+
+
+@pytest.mark.parametrize(
+    ("keys", "options"),
+    [
+        (["t", "a", "g", "e", "enter"], {"target": "Age"}),
+        (["m", "down", "enter"], {"metric": "log_loss"}),
+        (["b", "down", "enter"], {"budget": 300.0}),
+        (["b", "9", "0", "s", "enter"], {"budget": 90.0}),
+        (["v", "down", "enter"], {"validation": "holdout", "folds": None}),
+        (["v", "1", "0", "enter"], {"validation": "cv", "folds": 10}),
+        (["right"], {"quality": "best"}),
+        (["left"], {"quality": "fast"}),
+        (["down", "down", "space"], {"ignore": ["Pclass"]}),
+        (["space", "down", "enter"], {"kinds": {"PassengerId": "categorical"}}),
+    ],
+)
+async def test_a_key_changes_the_plan(tmp_path, monkeypatch, keys, options):
+    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
+        await driver.press(*keys)
+        await driver.until(driver.commands)
+        assert driver.commands() == [{"command": "plan", "options": options}]
+        await driver.sees("planning anew…")
+        await driver.write(recordings.plan(metric_title="Brier score"))
+        await driver.sees("Brier score")
+        assert "planning anew" not in driver.text()
+
+
+async def test_changes_add_up_and_a_refusal_takes_its_own_back(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
+        await driver.press("right")
+        await driver.write(recordings.plan(quality="best"))
+        await driver.press("t", "n", "a", "m", "e", "enter")
+        assert driver.commands()[-1]["options"] == {"quality": "best", "target": "Name"}
+        await driver.write(ev.PlanRefused(message="Name is different in every row, so nothing can be learned."))
+        await driver.sees("The plan stays as it was", "Name is different in every row")
+        await driver.press("b", "down", "enter")
+        assert driver.commands()[-1]["options"] == {"quality": "best", "budget": 300.0}
+
+
+async def test_space_on_a_column_left_out_by_the_user_takes_it_back(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
+        await driver.press("down", "down", "space")
+        columns = tuple(
+            msgspec.structs.replace(column, role="ignore") if column.name == "Pclass" else column
+            for column in recordings.schema().columns
+        )
+        await driver.write(msgspec.structs.replace(recordings.schema(), columns=columns), recordings.plan())
+        await driver.press("space")
+        assert driver.commands()[-1]["options"] == {"ignore": []}
+
+
+async def test_the_target_cannot_be_left_out(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
+        await driver.press("down", "space")
+        await driver.sees("Survived is the target")
+        assert driver.commands() == []
+
+
+async def test_a_budget_that_is_none_is_answered_in_the_dialog(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
+        await driver.press("b", "s", "o", "o", "n", "enter")
+        await driver.sees("is not a duration")
+        await driver.press("escape")
+        assert driver.commands() == []
+
+
+async def test_the_plan_is_fixed_once_the_run_has_started(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.press("2")
+        for key in ("t", "m", "b", "v", "left", "right", "space", "ctrl+r"):
+            await driver.press(key)
+        await driver.sees("The run has started, so its plan is fixed")
+        assert driver.commands() == []
+
+
+async def test_y_copies_the_equivalent_command(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
+        await driver.press("y")
+        assert driver.app.clipboard == "tabapp --auto titanic.csv --target Survived --budget 2m"
+        await driver.sees("Copied")
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_the_preview_opens_and_scrolls_sideways(tmp_path, monkeypatch, size):
+    async with drive(tmp_path, monkeypatch, recordings.opening(), size=size) as driver:
+        await driver.press("p")
+        await wait_for(driver, PreviewDialog)
+        await driver.sees("6 of 891 rows", "Braund, Mr. Owen Harris")
+        assert "Embarked" not in driver.text().splitlines()[3]
+        await driver.press(*["right"] * 8)
+        await driver.sees("Embarked", "Cabin")
+        await driver.press("escape")
+        await driver.sees("Plan")
+
+
+async def test_the_columns_can_be_filtered(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
+        await driver.press("slash", "n", "u", "m", "e", "r", "enter")
+        table = driver.app.screen.query_one(Columns)
+        await driver.until(lambda: [row.key for row in table.rows] == ["Age", "SibSp", "Parch", "Fare"])
+        await driver.press("slash", "escape")
+        await driver.until(lambda: len(table.rows) == 12)
+        assert driver.app.screen.focused is table
+
+
+# Run
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_run_shows_all_models_whatever_became_of_them(tmp_path, monkeypatch, size):
+    async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
+        await driver.sees("★ Ensemble", "0.8829", "±0.0200", "◆ 3 members", "CatBoost #1", "✓ 4 trials  ◆", "✗ failed")
+        await driver.sees(
+            "trial 3 · fold 1/5", "– sits out", "62%", "~0:45 left", "6 scored models · best 0.8829 · +0.0123"
+        )
+        await driver.sees("LightGBM #3 0.8603")
+
+
+async def test_run_shows_curves_importances_and_resources(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.sees("Members · Ensemble", "50%", "192%", "1.4/16G", "Computed once the fits are done")
+        await driver.press("down")
+        await driver.sees("Tuning · CatBoost", "4 trials · best 0.8789")
+        await driver.press("G", "up", "up")
+        await driver.sees("Tuning · MLP", "now: trial 3 fold 5/5 · step")
+        await driver.write(recordings.importances(recordings.START + 76))
+        await driver.sees("Importance · CatBoost", "Sex", "0.1432", "31%")
+
+
+async def test_the_cursor_stays_on_its_model_while_ranks_change(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        table = driver.app.screen.query_one(Leaderboard)
+        await driver.press("down", "down", "down", "down")
+        assert table.key == "lightgbm"
+        rows = {row.model: row for row in driver.app.snapshot().state.leaderboard}
+        lifted = msgspec.structs.replace(rows.pop("lightgbm"), rank=1, score=0.95)
+        others = [msgspec.structs.replace(row, rank=row.rank and row.rank + 1) for row in rows.values()]
+        await driver.write(ev.LeaderboardChanged(t=recordings.START + 76, rows=(lifted, *others)))
+        await driver.sees("1  ★ LightGBM")
+        assert table.key == "lightgbm"
+        assert [row.key for row in table.rows][:2] == ["lightgbm", "ensemble"]
+
+
+@pytest.mark.parametrize("key", ["p", "space"])
+async def test_pause_and_resume(tmp_path, monkeypatch, key):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.press(key)
+        assert driver.commands() == [{"command": "pause"}]
+        await driver.write(
+            ev.StageChanged(t=recordings.START + 76, stage="fitting", paused=True, deadline=recordings.DEADLINE)
+        )
+        await driver.sees("‖ paused")
+        await driver.press(key)
+        assert driver.commands()[-1] == {"command": "resume"}
+
+
+async def test_k_stops_the_model_under_the_cursor_when_confirmed(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.press("k")
+        await driver.sees("The ensemble is made of the other models")
+        await driver.press("down", "k")
+        await wait_for(driver, Decision)
+        await driver.press("k", "escape")
+        assert driver.commands() == [], "k moves nothing and confirms nothing"
+        await driver.press("k", "y")
+        assert driver.commands() == [{"command": "stop_model", "model": "catboost"}]
+        await driver.press("G", "k")
+        await driver.sees("TabPFN is not being fitted")
+
+
+async def test_f_finishes_when_confirmed(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.press("f", "escape")
+        assert driver.commands() == []
+        await driver.press("f", "enter")
+        assert driver.commands() == [{"command": "finish"}]
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_enter_tells_all_about_a_model(tmp_path, monkeypatch, size):
+    async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
+        await driver.press("down", "enter")
+        await wait_for(driver, Reading)
+        await driver.sees("0.8789", "95 %: 0.8579 … 0.8999", "learning_rate", "4 trials")
+        await driver.press("q", "G", "up", "enter")
+        await driver.sees("ran out of memory", "MemoryError: 2.0 GiB", "trial 0 fold 1")
+        await driver.press("escape", "G", "enter")
+        await driver.sees("its library is not installed")
+
+
+async def test_sorting_and_filtering_the_leaderboard(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        table = driver.app.screen.query_one(Leaderboard)
+        await driver.press("s")
+        await driver.sees("sorted by name")
+        names = [row.cells[1].plain.removeprefix("★ ").casefold() for row in table.rows]
+        assert names == sorted(names)
+        await driver.press("s")
+        assert next(row.key for row in table.rows) == "ft_transformer", "the slowest fit is first"
+        await driver.press("slash", "b", "o", "o", "s", "t", "enter")
+        await driver.until(lambda: {row.key for row in table.rows} == {"xgboost", "catboost"})
+        await driver.press("slash", "escape")
+        await driver.until(lambda: len(table.rows) == 8)
+
+
+async def test_charts_take_the_place_of_the_leaderboard_on_a_narrow_terminal(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), size=NARROW, attach=True) as driver:
+        assert "Resources" not in driver.text()
+        await driver.press("c")
+        await driver.sees("Members · Ensemble", "Resources")
+        await driver.press("c")
+        await driver.sees("Leaderboard")
+
+
+async def test_nothing_can_be_asked_of_a_run_that_has_ended(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.finished(), attach=True, engine_runs=False) as driver:
+        await driver.press("p", "k", "f")
+        await driver.sees("The run has ended")
+        assert driver.commands() == []
+
+
+# Export
+
+
+async def test_export_copies_the_bundle(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    async with drive(tmp_path / "runs", monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.press("e")
+        await driver.sees("The bundle is written when the run ends")
+        driver.folder.bundle.write_bytes(b"a bundle")
+        await driver.write(msgspec.structs.replace(recordings.finished()[-1], bundle=str(driver.folder.bundle)))
+        await driver.press("e")
+        await wait_for(driver, Ask)
+        await driver.sees("./titanic.tabapp")
+        await driver.press("enter")
+        await driver.until(Path("titanic.tabapp").exists)
+        assert Path("titanic.tabapp").read_bytes() == b"a bundle"
+        await driver.press("e", "enter")
+        await driver.sees("exists; press enter once more")
+        await driver.press("enter")
+        await driver.until(lambda: not isinstance(driver.app.screen, Ask))
+        await driver.press("e")
+        await wait_for(driver, Ask)
+        await driver.press(*"/no/such", "enter")
+        await driver.sees("is not a file in a folder that exists")
+
+
+async def test_a_run_without_a_bundle_says_why(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.finished(), attach=True, engine_runs=False) as driver:
+        await driver.press("e")
+        await driver.sees("This run has no bundle")
+
+
+# Explain
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_explain_compares_attention_with_permutation(tmp_path, monkeypatch, size):
+    async with drive(tmp_path, monkeypatch, recordings.finished(), size=size, attach=True, engine_runs=False) as driver:
+        await driver.press("5")
+        await driver.sees(
+            "Sex", "0.1432", "31%", "● same", "◐ near", "Rank correlation +0.94: both tell the same story"
+        )
+        await driver.sees("891 held-out rows", "FT-Transformer", "sorted by permutation")
+        table = driver.app.screen.query_one("#explanation")
+        assert [row.key for row in table.rows][5:7] == ["SibSp", "Ticket"]
+        await driver.press("a")
+        await driver.sees("sorted by attention")
+        assert [row.key for row in table.rows][5:7] == ["Cabin", "SibSp"]
+
+
+async def test_explain_without_attention_shows_permutation_alone(tmp_path, monkeypatch):
+    ready = recordings.importances(recordings.START + 80)
+    rows = tuple(msgspec.structs.replace(row, attention=None) for row in ready.rows)
+    alone = msgspec.structs.replace(ready, rows=rows, attention_model=None, agreement=None)
+    async with drive(tmp_path, monkeypatch, [*recordings.running(), alone], attach=True) as driver:
+        await driver.press("5")
+        await driver.sees("0.1432", "There is no attention to compare with")
+        assert "agree" not in driver.text().splitlines()[3]
+
+
+# Help and palette
+
+
+@pytest.mark.parametrize(
+    ("screen", "texts"),
+    [
+        ("1", ["Leaderboard", "out of fold"]),
+        ("2", ["Columns", "histogram"]),
+        ("5", ["Importance", "shuffles a column"]),
+    ],
+)
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_help_tells_of_the_screen_and_its_keys(tmp_path, monkeypatch, screen, texts, size):
+    async with drive(tmp_path, monkeypatch, recordings.finished(), size=size, attach=True, engine_runs=False) as driver:
+        await driver.press(screen, "question_mark")
+        await wait_for(driver, Reading)
+        await driver.sees("Help", *texts)
+        await driver.press("G")
+        await driver.sees("ctrl+p", "Find any action by name")
+        await driver.press("question_mark")
+        await driver.sees("q Quit")
+
+
+async def test_the_palette_finds_actions_and_models(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.press("ctrl+p")
+        await driver.sees("run: pause or resume")
+        await driver.press(*"pause")
+        await driver.pilot.pause(0.3)
+        await driver.press("enter")
+        await driver.until(lambda: driver.commands() == [{"command": "pause"}])
+        await driver.press("2", "ctrl+p", *"lightgbm")
+        await driver.pilot.pause(0.3)
+        await driver.press("enter")
+        await driver.sees("Tuning · LightGBM")
+
+
+# Mouse
+
+
+async def test_tabs_keys_and_rows_can_be_clicked(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.pilot.click("#leaderboard", offset=(5, 4))
+        table = driver.app.screen.query_one(Leaderboard)
+        assert table.key == "xgboost"
+        column = driver.text().splitlines()[1].index("2 Data")
+        await driver.pilot.click(offset=(column, 1))
+        await driver.sees("Equivalent command")
+        column = driver.text().splitlines()[-1].index("p Preview")
+        await driver.pilot.click(offset=(column, 35))
+        await wait_for(driver, PreviewDialog)
+
+
+def test_choice_is_a_dialog_that_needs_no_app():
+    assert Choice("x", []).is_modal
