@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
 
 from tabapp import __version__
-from tabapp.errors import TabappError, did_you_mean
+from tabapp.errors import TabappError, UsageError, did_you_mean
 
 DEFAULT = "run"
+BROKEN_PIPE_EXIT_CODE = 141
+"""What a shell says of any program whose reader has gone."""
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("tabapp.cli.running:run", "Open DATA in the terminal, or run it headless with --auto."),
@@ -42,6 +47,17 @@ Exit codes:
   5 bundle cannot be trusted · 130 interrupted, the best so far is in the bundle"""
 
 
+def _check_command(word: str) -> None:
+    """Refuse a misspelt command, which would otherwise be taken for a file that is not there.
+
+    Raises:
+        UsageError: names the nearest command.
+    """
+    hint = did_you_mean(word, set(COMMANDS) - {DEFAULT}) if re.fullmatch("[a-z]+", word) else ""
+    if hint and not Path(word).exists():
+        raise UsageError(f"There is no command and no file {word!r}{hint}")
+
+
 class DefaultGroup(click.Group):
     """A group whose commands are imported when they are called, and whose default command takes a file."""
 
@@ -56,6 +72,7 @@ class DefaultGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in COMMANDS and args[0] not in ("--help", "-h", "--version"):
+            _check_command(args[0])
             args = [DEFAULT, *args]
         return super().parse_args(ctx, args)
 
@@ -90,7 +107,19 @@ def group(ctx: click.Context) -> None:
 
 
 def _say(message: str) -> None:
-    click.echo(f"tabapp: {message}", err=True)
+    from tabapp.headless.narration import say
+
+    say(message)
+
+
+def _unexpected(error: Exception) -> str:
+    """A sentence about a fault of ours; the traceback, which may hold the user's data, goes to a file."""
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile("w", prefix="tabapp-fault-", suffix=".txt", delete=False) as report:
+        traceback.print_exception(error, file=report)
+    return f"This is a fault of tabapp, {type(error).__name__}: {error}; {report.name} holds what a bug report needs."
 
 
 def _usage_sentence(error: click.UsageError) -> str:
@@ -119,7 +148,17 @@ def run_command_line(arguments: list[str]) -> int:
     except TabappError as error:
         _say(str(error))
         return error.exit_code
-    except BrokenPipeError:
-        # The reader of our output has gone, as `| head` does; Python would complain once more while closing it.
-        sys.stderr.close()
-        return 0
+    except MemoryError:
+        _say("The memory of this machine is not enough for that.")
+        return 1
+    except (BrokenPipeError, SystemExit):
+        # The reader of our output has gone, as `| head` does; click makes SystemExit of it. Python would complain once more
+        # when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE_EXIT_CODE
+    except OSError as error:
+        _say(f"{error.filename or 'The system'}: {error.strerror or error}.")
+        return 1
+    except Exception as error:
+        _say(_unexpected(error))
+        return 1

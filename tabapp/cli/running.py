@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
-import tempfile
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -15,7 +15,7 @@ from tabapp.errors import DataError, UsageError, did_you_mean
 from tabapp.run.config import RunConfig, parse_budget, parse_bytes
 from tabapp.run.folder import RunBusy, RunFolder, create_run, default_runs_dir, find_run
 
-F = TypeVar("F")
+STDIN_FILE = "stdin.csv"
 
 
 def _names(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -48,6 +48,12 @@ def _workers(ctx: click.Context, parameter: click.Parameter, value: str) -> int 
     return int(value)
 
 
+def _device(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", value):
+        raise UsageError(f"There is no device {value!r}; use auto, cpu, cuda or cuda:N.")
+    return value
+
+
 class Choice(click.Choice[str]):
     """A choice whose refusal is one sentence that names the nearest value."""
 
@@ -57,6 +63,27 @@ class Choice(click.Choice[str]):
         name = param.opts[0] if param else "the option"
         hint = did_you_mean(str(value), self.choices) or f"; use one of {', '.join(self.choices)}."
         raise UsageError(f"{name} {value!r} is not known{hint}")
+
+
+class Whole(click.ParamType[int]):
+    """A whole number between bounds, refused in one sentence."""
+
+    name = "integer"
+
+    def __init__(self, least: int, most: int | None = None) -> None:
+        self._least, self._most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value)
+        if (
+            re.fullmatch(r"[+-]?\d+", text)
+            and int(text) >= self._least
+            and (self._most is None or int(text) <= self._most)
+        ):
+            return int(text)
+        name = param.opts[0] if param else "the option"
+        bounds = f"{self._least} or more" if self._most is None else f"{self._least} to {self._most}"
+        raise UsageError(f"{name} {text!r} cannot be used; give a whole number, {bounds}.")
 
 
 class SectionedCommand(click.Command):
@@ -110,9 +137,7 @@ RUN_OPTIONS = (
     _option(
         SEARCH, "--budget", callback=_budget, metavar="TIME", help="Hard limit such as 90s, 10m, 2h (default 10m)."
     ),
-    _option(
-        SEARCH, "--trials", type=click.IntRange(1), metavar="N", help="Most trials a model; without --budget, no clock."
-    ),
+    _option(SEARCH, "--trials", type=Whole(1), metavar="N", help="Most trials a model; without --budget, no clock."),
     _option(
         SEARCH,
         "--quality",
@@ -122,11 +147,18 @@ RUN_OPTIONS = (
     ),
     _option(SEARCH, "--models", callback=_names, metavar="A,B", help="Only these models (see `tabapp models`)."),
     _option(SEARCH, "--exclude", callback=_names, metavar="A,B", help="All but these models."),
-    _option(SEARCH, "--seed", type=int, default=0, metavar="N", help="Seed of every random choice (default 0)."),
+    _option(
+        SEARCH,
+        "--seed",
+        type=Whole(0, 2**31 - 1),
+        default=0,
+        metavar="N",
+        help="Seed of every random choice (default 0).",
+    ),
     _option(
         SCORING, "--validation", type=Choice(["auto", "holdout", "cv"]), default="auto", help="How scores are made."
     ),
-    _option(SCORING, "--folds", type=int, metavar="K", help="Folds of cross-validation (default 5)."),
+    _option(SCORING, "--folds", type=Whole(2, 50), metavar="K", help="Folds of cross-validation (default 5)."),
     _option(SCORING, "--group", metavar="COL", help="Rows of a group never stand on both sides of a split."),
     _option(SCORING, "--time", metavar="COL", help="Score on the latest rows by this column."),
     _option(SCORING, "--weight", metavar="COL", help="Weight of each row."),
@@ -141,7 +173,7 @@ RUN_OPTIONS = (
     _option(READING, "--encoding", metavar="NAME", help="Text encoding."),
     _option(READING, "--decimal", metavar="TEXT", help="Decimal mark."),
     _option(READING, "--null", callback=_names, metavar="TEXT,…", help="More spellings of a missing value."),
-    _option(MACHINE, "--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N."),
+    _option(MACHINE, "--device", callback=_device, default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N."),
     _option(MACHINE, "--workers", callback=_workers, default="auto", metavar="N", help="Fits at a time, or auto."),
     _option(
         MACHINE, "--memory-limit", callback=_bytes, metavar="SIZE", help="Memory of all fits together, such as 8GiB."
@@ -163,15 +195,14 @@ def _run_options(function: Any) -> Any:
     return function
 
 
-def _spooled(data: str) -> str:
-    """A path for the data: the file itself, or a temporary copy of stdin for `-`."""
-    if data != "-":
-        return data
-    if sys.stdin.isatty():
-        raise UsageError("- reads the table from stdin, but stdin is a terminal; pipe a file into it.")
-    with tempfile.NamedTemporaryFile(prefix="tabapp-stdin-", suffix=".csv", delete=False) as spool:
+def _spool_stdin(folder: RunFolder, config: RunConfig) -> None:
+    """Keep what comes through stdin in the run folder, where the engine, and a resumed one, finds it."""
+    import msgspec
+
+    file = folder.path / STDIN_FILE
+    with file.open("wb") as spool:
         shutil.copyfileobj(sys.stdin.buffer, spool)
-    return spool.name
+    folder.save_config(msgspec.structs.replace(config, data=str(file)))
 
 
 def check_file(path: str) -> None:
@@ -186,8 +217,25 @@ def check_file(path: str) -> None:
     if not file.exists():
         beside = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
         raise DataError(f"There is no file {path}{did_you_mean(file.name, beside) or '; check the path.'}")
+    if file.is_file() and file.stat().st_size == 0:
+        raise DataError(f"{path} is empty; name a file that holds a table.")
     if not os.access(path, os.R_OK):
         raise DataError(f"{path} may not be read by this user; change its permissions.")
+
+
+def _checked_out(out: Path) -> Path:
+    """Refuse at once a place for the bundle that could not be written at the end.
+
+    Raises:
+        UsageError: it is a directory, or its folder is not there or may not be written.
+    """
+    if out.is_dir():
+        raise UsageError(f"--out {out} is a directory; name a file inside it.")
+    if not out.absolute().parent.is_dir():
+        raise UsageError(f"--out {out}: there is no folder {out.absolute().parent}; make it first.")
+    if not os.access(out.absolute().parent, os.W_OK):
+        raise UsageError(f"--out {out}: the folder {out.absolute().parent} may not be written; choose another place.")
+    return out
 
 
 def screen_is_possible() -> bool:
@@ -209,19 +257,25 @@ def run(
     **options: Any,
 ) -> int:
     """Open DATA in the terminal, or run it without a screen."""
-    path = _spooled(data)
-    check_file(path)
+    if data == "-" and sys.stdin.isatty():
+        raise UsageError("- reads the table from stdin, but stdin is a terminal; pipe a file into it.")
+    if data != "-":
+        check_file(data)
     if options["test"]:
         check_file(options["test"])
         options["test"] = str(Path(options["test"]).resolve())
+    if options["out"]:
+        options["out"] = str(_checked_out(Path(options["out"])).resolve())
     screen = not auto and not as_json and not plain and screen_is_possible()
     if not auto and not screen and not as_json and not plain:
-        click.echo("tabapp: No terminal to draw on, so this runs headless as with --auto.", err=True)
-    if options["out"]:
-        options["out"] = str(Path(options["out"]).resolve())
-    config = RunConfig(data=str(Path(path).resolve()), start=not screen, **options)
-    place = runs_dir or default_runs_dir()
+        from tabapp.headless.narration import say
+
+        say("No terminal to draw on, so this runs headless as with --auto.")
+    place = (runs_dir or default_runs_dir()).absolute()
+    config = RunConfig(data=STDIN_FILE if data == "-" else str(Path(data).resolve()), start=not screen, **options)
     folder = create_run(config, place)
+    if data == "-":
+        _spool_stdin(folder, config)
     if screen:
         return _screen(folder, place, start_engine=True)
     return _headless(folder, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose, start=True)
@@ -275,7 +329,7 @@ def attach(
 @click.argument("run_id", metavar="RUN")
 @click.option("--auto", is_flag=True, help="No screen.")
 @click.option("--budget", callback=_budget, metavar="TIME", help="More time, on top of what was used.")
-@click.option("--trials", type=click.IntRange(1), metavar="N", help="A new bound on trials a model.")
+@click.option("--trials", type=Whole(1), metavar="N", help="A new bound on trials a model.")
 @_view_options
 def resume(
     run_id: str,
@@ -295,7 +349,7 @@ def resume(
     folder = find_run(run_id, place)
     state = folder.state()
     if folder.is_running():
-        raise RunBusy(f"The run {folder.run} is at work; `tabapp attach {folder.run}` shows it.")
+        raise RunBusy(f"The run {folder.run} is at work; `tabapp attach {folder.argument}` shows it.")
     config = folder.config()
     if state.finished is not None and state.finished.status == "ok" and budget is None and trials is None:
         raise UsageError(

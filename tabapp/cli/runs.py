@@ -48,7 +48,9 @@ def runs(as_json: bool, runs_dir: Path | None) -> int:
         click.echo(json.dumps(described, ensure_ascii=False, indent=1))
         return 0
     if not described:
-        click.echo(f"tabapp: No runs in {place} yet; start one with `tabapp DATA`.", err=True)
+        from tabapp.headless.narration import say
+
+        say(f"No runs in {place} yet; start one with `tabapp DATA`.")
         return 0
     from tabapp.headless.tables import print_table
     from tabapp.run.state import format_score
@@ -83,7 +85,7 @@ def export(run_id: str, out: Path, runs_dir: Path | None) -> int:
 
     folder = find_run(run_id, runs_dir or default_runs_dir())
     if not folder.bundle.is_file():
-        raise UsageError(f"The run {folder.run} has no bundle yet; `tabapp resume {folder.run}` finishes it.")
+        raise UsageError(f"The run {folder.run} has no bundle yet; `tabapp resume {folder.argument}` finishes it.")
     try:
         files.write_bytes(out, folder.bundle.read_bytes())
     except OSError as error:

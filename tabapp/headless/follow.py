@@ -64,6 +64,7 @@ class PlainView:
         self._quiet = quiet
         self._verbose = verbose
         self._told: FeedLine | None = None
+        self._told_ensemble = ""
 
     def show(self, event: ev.AnyEvent, state: RunState) -> None:
         if self._quiet or not state.feed or isinstance(event, ev.RunFinished):
@@ -72,6 +73,10 @@ class PlainView:
         if line is self._told:
             return
         self._told = line
+        if isinstance(event, ev.EnsembleChanged):
+            if line.text == self._told_ensemble:
+                return
+            self._told_ensemble = line.text
         if (
             isinstance(event, ev.EnsembleChanged | ev.TrialFinished | ev.FitFailed)
             or line.kind not in self.QUIET_KINDS

@@ -57,7 +57,10 @@ def describe_death(return_code: int, folder: RunFolder) -> str:
         cause = f"was killed by {name}" + (", likely because memory ran out" if name == "SIGKILL" else "")
     else:
         cause = f"ended with code {return_code}"
-    return f"The engine {cause}; `tabapp resume {folder.run}` goes on from the last complete fit, and {folder.log} holds its log."
+    return (
+        f"The engine {cause}; `tabapp resume {folder.argument}` goes on from the last complete fit, "
+        f"and {folder.log} holds its log."
+    )
 
 
 def log_tail(path: Path, lines: int = 20) -> str:

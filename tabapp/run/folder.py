@@ -14,6 +14,7 @@ import fcntl
 import os
 import re
 import secrets
+import shlex
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -49,6 +50,11 @@ class RunFolder:
     @property
     def run(self) -> str:
         return self.path.name
+
+    @property
+    def argument(self) -> str:
+        """What a command takes to find this run again: its id, or its path where it is not in the usual place."""
+        return self.run if self.path.parent == default_runs_dir() else shlex.quote(str(self.path))
 
     @property
     def events(self) -> Path:
@@ -124,7 +130,7 @@ class RunFolder:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise RunBusy(
-                    f"The run {self.run} is at work in another process; use `tabapp attach {self.run}`."
+                    f"The run {self.run} is at work in another process; use `tabapp attach {self.argument}`."
                 ) from None
             yield
         finally:

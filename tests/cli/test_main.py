@@ -1,0 +1,339 @@
+"""The command line: bad input gets one sentence and its exit code, and a real run keeps what the interface promises."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import polars as pl
+import pytest
+
+from tabapp.cli import main, running
+from tabapp.cli.main import run_command_line
+from tabapp.engine.plan import make_plan
+from tabapp.engine.prepare import infer, read_data
+from tabapp.errors import TabappError
+from tabapp.run.config import RunConfig
+from tests.cli.tables import write_tables
+from tests.run.recording import write_run
+
+USAGE, DATA = 2, 3
+VIEW_ONLY = {"auto", "runs_dir", "plain", "as_json", "quiet", "verbose"}
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch):
+    """A working directory with tables, and a place for runs that stays empty."""
+    write_tables(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TABAPP_RUNS_DIR", str(tmp_path / "runs"))
+    return tmp_path
+
+
+def one_sentence(text: str) -> str:
+    """The one line that was told, which is a sentence."""
+    lines = text.splitlines()
+    assert len(lines) == 1, text
+    assert lines[0].startswith("tabapp: ")
+    assert lines[0].endswith((".", "?"))
+    assert not lines[0].endswith(("..", "?."))
+    assert "Traceback" not in lines[0]
+    return lines[0]
+
+
+# -- what is refused before an engine starts --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "exit_code", "told"),
+    [
+        ("--auto shp.csv", DATA, "There is no file shp.csv; did you mean 'shop.csv'?"),
+        ("--auto zzz.csv", DATA, "There is no file zzz.csv; check the path."),
+        ("--auto no/such/place.csv", DATA, "There is no file no/such/place.csv"),
+        ("--auto folder.csv", DATA, "folder.csv is a directory"),
+        ("--auto .", DATA, ". is a directory"),
+        ("--auto empty.csv", DATA, "empty.csv is empty"),
+        ("--auto shop.csv --test tset.csv", DATA, "There is no file tset.csv"),
+        ("--auto", USAGE, "Missing argument 'DATA'"),
+        ("--auto shop.csv more.csv", USAGE, "unexpected extra argument"),
+        ("--auto shop.csv --bugdet 3s", USAGE, "There is no option --bugdet; did you mean '--budget'?"),
+        ("--auto shop.csv --zzzzz", USAGE, "`tabapp --help` lists the options"),
+        ("--auto shop.csv --target", USAGE, "'--target' requires an argument"),
+        ("--auto shop.csv --task binray", USAGE, "--task 'binray' is not known; did you mean 'binary'?"),
+        ("--auto shop.csv --task zzz", USAGE, "use one of auto, binary, multiclass, regression"),
+        ("--auto shop.csv --quality bset", USAGE, "did you mean 'best'?"),
+        ("--auto shop.csv --validation loo", USAGE, "use one of auto, holdout, cv"),
+        ("--auto shop.csv --executor slurm", USAGE, "--executor 'slurm' is not known"),
+        ("--auto shop.csv --budget ten", USAGE, "The budget 'ten' is not a duration; write it like 90s"),
+        ("--auto shop.csv --budget 0s", USAGE, "not a duration"),
+        ("--auto shop.csv --budget -5s", USAGE, "not a duration"),
+        ("--auto shop.csv --trials 0", USAGE, "--trials '0' cannot be used; give a whole number, 1 or more"),
+        ("--auto shop.csv --trials many", USAGE, "--trials 'many' cannot be used"),
+        ("--auto shop.csv --folds 1", USAGE, "--folds '1' cannot be used; give a whole number, 2 to 50"),
+        ("--auto shop.csv --seed -1", USAGE, "--seed '-1' cannot be used"),
+        ("--auto shop.csv --seed 1e3", USAGE, "--seed '1e3' cannot be used"),
+        ("--auto shop.csv --workers 0", USAGE, "--workers '0' is not a number of processes; use 1 or more, or auto"),
+        ("--auto shop.csv --workers all", USAGE, "--workers 'all' is not a number"),
+        ("--auto shop.csv --memory-limit much", USAGE, "not a size; write it like 8GiB"),
+        ("--auto shop.csv --device gpu", USAGE, "There is no device 'gpu'; use auto, cpu, cuda or cuda:N"),
+        ("--auto shop.csv --device cuda:x", USAGE, "There is no device 'cuda:x'"),
+        ("--auto shop.csv --kind age", USAGE, "--kind 'age' is not COLUMN=KIND"),
+        ("--auto shop.csv --out nowhere/m.tabapp", USAGE, "there is no folder"),
+        ("--auto shop.csv --out folder.csv", USAGE, "is a directory; name a file inside it"),
+        ("prdict model.tabapp shop.csv", USAGE, "no command and no file 'prdict'; did you mean 'predict'?"),
+        ("predict", USAGE, "Missing argument 'BUNDLE'"),
+        ("runs --jsno", USAGE, "There is no option --jsno; did you mean '--json'?"),
+        ("attach last", USAGE, "There is no run 'last'"),
+        ("resume yesterday", USAGE, "There is no run 'yesterday'"),
+        ("export last -o m.tabapp", USAGE, "There is no run 'last'"),
+        ("completion tcsh", USAGE, "'tcsh' is not one of"),
+        ("profile nope.csv", DATA, "There is no file nope.csv"),
+    ],
+)  # fmt: skip
+def test_bad_input_gets_a_sentence_and_no_run(tables, capsys, monkeypatch, line, exit_code, told):
+    monkeypatch.setattr(running, "create_run", lambda *_: pytest.fail("a run was made"))
+    assert run_command_line(shlex.split(line)) == exit_code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert told in one_sentence(captured.err)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_told(tables, capsys):
+    (tables / "shop.csv").chmod(0)
+    assert run_command_line(["--auto", "shop.csv"]) == DATA
+    assert "may not be read" in one_sentence(capsys.readouterr().err)
+
+
+def test_a_fault_of_ours_is_a_sentence_and_a_report(tables, capsys, monkeypatch):
+    monkeypatch.setattr(running, "create_run", lambda *_: {}["secret cell"])
+    monkeypatch.setattr("tempfile.tempdir", str(tables))
+    assert run_command_line(["--auto", "shop.csv"]) == 1
+    told = one_sentence(capsys.readouterr().err)
+    reports = list(tables.glob("tabapp-fault-*.txt"))
+    assert len(reports) == 1
+    assert str(reports[0]) in told
+    assert "Traceback" in reports[0].read_text()
+
+
+def test_a_full_disk_is_a_sentence(tables, capsys, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", "run.json")
+
+    monkeypatch.setattr(running, "create_run", full)
+    assert run_command_line(["--auto", "shop.csv"]) == 1
+    assert one_sentence(capsys.readouterr().err) == "tabapp: run.json: No space left on device."
+
+
+# -- what reading, inference and the plan refuse ------------------------------------------------------------------------------
+
+
+def planned(line: str) -> tuple[RunConfig, object]:
+    """The configuration and plan of a command line, as the engine makes them."""
+    context = running.run.make_context("run", shlex.split(line))
+    config = RunConfig(**{name: value for name, value in context.params.items() if name not in VIEW_ONLY})
+    return config, make_plan(config, infer(read_data(config), config))
+
+
+@pytest.mark.parametrize(
+    ("line", "exit_code", "told"),
+    [
+        ("header.csv", DATA, "header"),
+        ("blank.csv", DATA, "white space"),
+        ("picture.csv", DATA, "PNG"),
+        ("single.csv", DATA, "single column"),
+        ("few.csv", DATA, "only 12 rows"),
+        ("few_labels.csv --target bought", DATA, "only 15 rows can be learned from (45 more have no target)"),
+        ("constant.csv --target bought", DATA, "nothing to learn"),
+        ("unlabelled.csv --target bought", DATA, "missing in every row"),
+        ("shop.csv --target boght", DATA, "did you mean 'bought'?"),
+        ("shop.csv --target zzz", DATA, "no column 'zzz'"),
+        ("shop.csv --task regression --target city", DATA, "is text"),
+        ("shop.csv --task binary --target city", DATA, "3 distinct values"),
+        ("shop.csv --weight city", DATA, "not numeric"),
+        ("shop.csv --time city", DATA, "must hold dates or numbers"),
+        ("shop.csv --ignore age,city --target bought", DATA, "no column is left"),
+        ("shop.csv --metric auc", USAGE, "did you mean 'roc_auc'?"),
+        ("shop.csv --metric rmse --target bought", USAGE, "does not fit a binary task"),
+        ("shop.csv --models xgbost", USAGE, "did you mean 'xgboost'?"),
+        ("shop.csv --exclude zzz", USAGE, "the models are"),
+        ("shop.csv --models mlp --exclude mlp", USAGE, "No model is left"),
+        ("shop.csv --device cuda:99", USAGE, "cuda:99"),
+        ("shop.csv --kind age=number", USAGE, "did you mean 'numeric'?"),
+        ("shop.csv --kind agee=numeric", USAGE, "did you mean 'age'?"),
+        ("shop.csv --ignore ctiy", USAGE, "did you mean 'city'?"),
+        ("shop.csv --ignore bought --target bought", USAGE, "cannot be ignored"),
+        ("shop.csv --group cty", USAGE, "did you mean 'city'?"),
+        ("shop.csv --positive maybe --target bought", USAGE, "'no' and 'yes'"),
+        ("shop.csv --validation cv --time age", USAGE, "leave one of them out"),
+        ("shop.csv --encoding klingon", USAGE, "klingon"),
+        ("shop.csv --decimal xx", USAGE, "--decimal"),
+        ("shop.csv --delimiter ab", USAGE, "--delimiter"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_planned_is_refused_with_its_exit_code(tables, line, exit_code, told):
+    with pytest.raises(TabappError) as caught:
+        planned(line)
+    assert caught.value.exit_code == exit_code
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_can_be_planned_is(tables):
+    config, plan = planned("shop.csv --target bought --positive no --kind age=numeric --folds 3 --models mlp,xgboost")
+    assert config.positive == "no"
+    assert plan.folds == 3
+    assert [model.name for model in plan.competing] == ["mlp", "xgboost"]
+
+
+# -- help and listing ---------------------------------------------------------------------------------------------------------
+
+
+def test_help_names_every_command_option_and_exit_code(capsys):
+    assert run_command_line(["--help"]) == 0
+    text = capsys.readouterr().out
+    for name, (_, line) in main.COMMANDS.items():
+        assert name == main.DEFAULT or f"  {name}" in text
+        assert name == main.DEFAULT or line in " ".join(text.split())
+    for parameter in running.run.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.opts[0] in text
+            assert parameter.help
+    assert "130 interrupted" in text
+
+
+@pytest.mark.parametrize("name", [name for name in main.COMMANDS if name != main.DEFAULT])
+def test_every_command_explains_itself(name, capsys):
+    assert run_command_line([name, "--help"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("Usage: tabapp")
+    assert err == ""
+
+
+def test_without_arguments_there_is_help(capsys):
+    assert run_command_line([]) == 0
+    assert "Usage: tabapp DATA" in capsys.readouterr().out
+
+
+def test_a_finished_run_is_listed_and_shown_without_an_engine(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("TABAPP_RUNS_DIR", str(tmp_path))
+    folder = write_run(tmp_path)
+    assert run_command_line(["runs", "--json"]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert listed["run"] == folder.run
+    assert (listed["status"], listed["target"], listed["metric"], listed["best"]) == ("ok", "bought", "roc_auc", 0.91)
+    assert set(listed) == {
+        "run", "name", "status", "data", "target", "metric", "best", "started", "seconds", "path",
+    }  # fmt: skip
+    assert run_command_line(["attach", "last", "--auto", "-q"]) == 0
+    out, err = capsys.readouterr()
+    assert "LightGBM" in out
+    assert "age" in out
+    assert err == ""
+    assert run_command_line(["attach", "last", "--json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == folder.events.read_text().splitlines()
+    assert run_command_line(["resume", "last"]) == USAGE
+    assert "is complete; give it more with --budget or --trials" in one_sentence(capsys.readouterr().err)
+    assert run_command_line(["export", "last", "-o", str(tmp_path / "m.tabapp")]) == USAGE
+    assert "has no bundle" in one_sentence(capsys.readouterr().err)
+
+
+# -- the real command, with its engine ------------------------------------------------------------------------------------------
+
+
+def tabapp(*arguments: str, folder: Path, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """The command as a shell runs it, in a folder whose runs are kept beside the data."""
+    return subprocess.run(
+        [sys.executable, "-m", "tabapp", *arguments],
+        cwd=folder,
+        env={**os.environ, "TABAPP_RUNS_DIR": str(folder / "runs")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def test_a_target_that_is_not_there_is_told_by_the_engine_too(tmp_path):
+    write_tables(tmp_path)
+    done = tabapp("--auto", "shop.csv", "--target", "boght", "--budget", "10s", "-q", folder=tmp_path)
+    assert done.returncode == DATA
+    assert done.stdout == ""
+    assert "did you mean 'bought'?" in one_sentence(done.stderr)
+
+
+def test_a_run_that_cannot_be_ends_its_events_as_every_run_does(tmp_path):
+    write_tables(tmp_path)
+    done = tabapp("--auto", "constant.csv", "--target", "bought", "--budget", "10s", "--json", folder=tmp_path)
+    assert done.returncode == DATA
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert (last["ev"], last["status"], last["bundle"], last["exit_code"]) == ("run.finished", "failed", None, DATA)
+    assert "nothing to learn" in last["message"]
+    assert "nothing to learn" in one_sentence(done.stderr)
+
+
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory):
+    """A real run of one model on a small table: its folder and what the command gave."""
+    folder = tmp_path_factory.mktemp("run")
+    write_tables(folder)
+    done = tabapp(
+        "--auto", "shop.csv", "--target", "bought", "--models", "xgboost", "--trials", "2", "--folds", "3",
+        "--json", "--out", "shop.tabapp", folder=folder,
+    )  # fmt: skip
+    return folder, done
+
+
+def test_a_run_writes_its_events_and_its_bundle(small_run):
+    folder, done = small_run
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert all({"v", "seq", "t", "ev"} <= set(event) for event in events)
+    last = events[-1]
+    assert (last["ev"], last["status"], last["task"], last["metric"]) == ("run.finished", "ok", "binary", "roc_auc")
+    assert last["best"]["low"] <= last["best"]["score"] <= last["best"]["high"]
+    assert {row["model"] for row in last["leaderboard"]} == {"xgboost", "ensemble"}
+    assert {row["feature"] for row in last["importances"]} == {"age", "city"}
+    assert (folder / "shop.tabapp").is_file()
+    assert len([event for event in events if event["ev"] == "fit.finished"]) <= 2 * 3
+
+
+def test_what_a_run_printed_is_what_is_on_disk(small_run):
+    folder, done = small_run
+    (run,) = (folder / "runs").iterdir()
+    assert done.stdout == (run / "events.jsonl").read_text()
+
+
+def test_the_bundle_of_a_run_answers_for_every_row(small_run):
+    folder, _ = small_run
+    done = tabapp("predict", "shop.tabapp", "shop.csv", "-o", "answers.csv", folder=folder)
+    assert done.returncode == 0, done.stderr
+    answers = pl.read_csv(folder / "answers.csv")
+    truth = pl.read_csv(folder / "shop.csv")["bought"]
+    assert answers.height == len(truth)
+    assert answers.columns == ["prediction", "probability_no", "probability_yes"]
+    assert ((answers["probability_no"] + answers["probability_yes"] - 1).abs() < 1e-6).all()
+    assert (answers["prediction"] == truth).mean() > 0.6
+
+
+def test_output_that_nobody_reads_is_no_complaint(small_run):
+    folder, _ = small_run
+    script = f"{shlex.quote(sys.executable)} -m tabapp runs --json | sleep 0; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder,
+        env={**os.environ, "TABAPP_RUNS_DIR": str(folder / "runs")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (main.BROKEN_PIPE_EXIT_CODE, "")

@@ -1,0 +1,24 @@
+import pytest
+
+from tabapp.headless.narration import say, sentence
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("there is no column 'x'; did you mean 'y'?", "There is no column 'x'; did you mean 'y'?"),
+        ("There is no model 'a'; did you mean 'b'?.", "There is no model 'a'; did you mean 'b'?"),
+        ("data.csv: is empty", "data.csv: is empty."),
+        ("--kind: there is no column 'a'", "--kind: there is no column 'a'."),
+        ("only 12 rows\n can be learned from", "Only 12 rows can be learned from."),
+        ("it ended..", "It ended."),
+    ],
+)
+def test_a_message_becomes_one_sentence(message, told):
+    assert sentence(message) == told
+
+
+def test_narration_leaves_stdout_to_the_data(capsys):
+    say("all is well")
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "tabapp: All is well.\n")

@@ -1,0 +1,108 @@
+"""What a finished run prints, and what a screen that was left prints."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tabapp.headless.summary import print_result, print_summary
+from tabapp.headless.tables import plain_table
+from tabapp.run import events as ev
+from tabapp.run.folder import EventLog, RunFolder
+from tabapp.run.state import RunState, replay
+from tests.run.recording import IMPORTANCE, LIGHTGBM_ROW, finished, recorded, write_run
+
+
+def state_of(events: list[ev.Event]) -> RunState:
+    return replay(msgspec.structs.replace(event, seq=n, t=float(n)) for n, event in enumerate(events, start=1))  # type: ignore[misc]
+
+
+def written(tmp_path, events: list[ev.Event]) -> RunFolder:
+    """A run folder with these events only."""
+    folder = write_run(tmp_path)
+    folder.events.unlink()
+    log = EventLog(folder.events)
+    for event in events:
+        log.append(event)
+    log.close()
+    return folder
+
+
+def test_columns_are_aligned_and_nothing_trails():
+    lines = plain_table(["name", "score"], [["a", "0.5"], ["longer", "12.25"]], right=(1,))
+    assert lines == ["name    score", "a         0.5", "longer  12.25"]
+
+
+def test_the_result_has_leaderboard_importances_and_the_bundle(capsys):
+    print_result(state_of([*recorded("r")[:-1], finished("r", bundle="/runs/r/model.tabapp", test_score=0.875)]))
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    assert lines[0] == "Leaderboard · bought · ROC AUC · 5-fold stratified cross-validation"
+    assert next(line for line in lines if line.startswith("1")).split()[1:4] == ["★", "Ensemble", "0.9100"]
+    assert any(line.startswith("2") and "LightGBM" in line and "0.8900 … 0.9100" in line for line in lines)
+    assert any(line.startswith("age") and "0.0500" in line and "0.400" in line for line in lines)
+    assert "permutation of LightGBM on 1,000 held-out rows" in out
+    assert "rank correlation 1.00" in out
+    assert "Bundle  /runs/r/model.tabapp" in out
+    assert "Test    ROC AUC 0.8750" in out
+    assert "tabapp predict /runs/r/model.tabapp NEW.csv" in out
+
+
+def test_a_failed_model_is_a_row_with_its_reason(capsys):
+    failed = ev.LeaderboardRow(rank=0, model="mlp", title="MLP", family="deep", status="failed", reason="out of memory")
+    print_result(state_of([*recorded("r")[:-1], finished("r", leaderboard=(LIGHTGBM_ROW, failed))]))
+    line = next(line for line in capsys.readouterr().out.splitlines() if "MLP" in line)
+    assert "✗ failed: out of memory" in line
+    assert line.split()[0] == "–"
+
+
+def test_importances_beyond_the_page_are_counted(capsys):
+    rows = tuple(msgspec.structs.replace(IMPORTANCE, feature=f"f{n}", attention=None) for n in range(23))
+    ready = ev.ImportancesReady(rows=rows, model="lightgbm", attention_model=None, n_rows=10, agreement=None)
+    print_result(state_of([*recorded("r")[:-1], ready, finished("r")]))
+    out = capsys.readouterr().out
+    assert "f19" in out
+    assert "f20" not in out
+    assert "… and 3 more in the bundle" in out
+    assert "attention of" not in out
+
+
+def test_an_importance_that_is_worth_nothing_has_no_bar(capsys):
+    harmful = msgspec.structs.replace(IMPORTANCE, permutation=-0.01, low=-0.02, high=0.0)
+    ready = ev.ImportancesReady(rows=(harmful,), model="lightgbm", attention_model=None, n_rows=10, agreement=None)
+    print_result(state_of([*recorded("r")[:-1], ready, finished("r")]))
+    assert "█" not in capsys.readouterr().out
+
+
+def test_a_run_without_a_plan_prints_nothing(capsys):
+    print_result(state_of(recorded("r")[:3]))
+    assert capsys.readouterr().out == ""
+
+
+def test_leaving_a_screen_says_what_was_found_and_what_to_type(tmp_path, capsys):
+    print_summary(written(tmp_path, [*recorded("r")[:-1], finished("r", bundle="/runs/r/model.tabapp")]))
+    out = capsys.readouterr().out
+    assert out.splitlines() == [
+        "Ensemble: ROC AUC 0.9100 (0.9000 … 0.9200), 5-fold stratified cross-validation",
+        "Bundle: /runs/r/model.tabapp",
+        "Next: tabapp predict /runs/r/model.tabapp NEW.csv -o predictions.csv",
+    ]
+
+
+@pytest.mark.parametrize(("held", "command", "words"), [(True, "attach", "goes on"), (False, "resume", "was stopped")])
+def test_leaving_a_run_at_work_says_how_to_come_back(tmp_path, capsys, held, command, words):
+    folder = written(tmp_path, recorded("r")[:-1])
+    if held:
+        with folder.lock():
+            print_summary(folder)
+    else:
+        print_summary(folder)
+    out = capsys.readouterr().out
+    assert words in out
+    assert f"`tabapp {command} {folder.path}`" in out, "a run elsewhere is named by its path"
+
+
+def test_leaving_before_anything_began_says_nothing(tmp_path, capsys):
+    print_summary(written(tmp_path, recorded("r")[:4]))
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
