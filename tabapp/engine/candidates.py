@@ -82,6 +82,7 @@ class Scorer:
         self._position = np.full(len(data.fold), -1)
         self._position[self._scored] = np.arange(len(self._scored))
         self._known: dict[tuple[str, int], tuple[int, Score]] = {}
+        self._compared: dict[tuple[tuple[str, int], ...], tuple[tuple[int, int], bool]] = {}
 
     @property
     def target(self) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
@@ -125,6 +126,24 @@ class Scorer:
         low, high = metrics.interval(self._metric, truth, prediction[covered], weight, seed=self._seed)
         self._known[candidate.key] = len(candidate.results), Score(value, low, high)
         return self._known[candidate.key][1]
+
+    def clearly_behind(self, candidate: Candidate, other: Candidate) -> bool:
+        """Whether the 95 % intervals of two candidates, on the rows that both cover, do not overlap and the first is worse."""
+        key, folds = (candidate.key, other.key), (len(candidate.results), len(other.results))
+        known = self._compared.get(key)
+        if known is not None and known[0] == folds:
+            return known[1]
+        (ours, here), (theirs, there) = self.out_of_fold(candidate), self.out_of_fold(other)
+        both = here & there
+        truth, weight = self.target[both], None if self.weight is None else self.weight[both]
+
+        def interval(prediction: Float32) -> tuple[float, float]:
+            return metrics.interval(self._metric, truth, prediction[both], weight, seed=self._seed)
+
+        (low, high), (other_low, other_high) = interval(ours), interval(theirs)
+        behind = high < other_low if metrics.METRICS[self._metric].greater_is_better else low > other_high
+        self._compared[key] = folds, behind
+        return behind
 
     def loss(self, candidate: Candidate) -> float:
         """The candidate's score turned so that lower is better."""

@@ -27,7 +27,7 @@ from tabapp.run.folder import CommandReader, RunFolder
 TICK_SECONDS = 0.03
 BOARD_SECONDS = 0.5
 RESOURCES_SECONDS = 1.0
-SHORTEST_RESERVE, RESERVE_SHARE, LONGEST_RESERVE = 2.5, 0.09, 60.0
+SHORTEST_RESERVE, RESERVE_SHARE, LONGEST_RESERVE = 2.5, 0.06, 60.0
 GPU_FITS = 1
 
 Emit = Callable[[ev.Event], None]
@@ -128,6 +128,7 @@ class Conductor:
             race=plan.quality != "best",
             new_trial=self._new_trial,
             loss=self.scorer.loss,
+            clearly_behind=self.scorer.clearly_behind,
         )
         self.board = Board(plan, self.scheduler, self.scorer)
         self._running: dict[str, Running] = {}

@@ -1,8 +1,9 @@
 """What to fit next. Pure decisions over candidates, measured seconds and the time that is left.
 
-The order: every model's defaults on fold 0, cheap ones first, so that the board fills at once; then the other folds and new trials,
-where a better-ranked model gets a larger share of the time. A tuning trial that starts clearly behind its model's best on fold 0
-gets no further folds.
+The order: every model's defaults on fold 0, cheap ones first, so that the board fills at once; then the other folds of the
+defaults, since different models make an ensemble; then new trials, where a better-ranked model gets a larger share of the time.
+A model whose defaults are clearly behind the best model on fold 0 waits with its further folds until tuning, and a trial that is
+behind its own model's best on fold 0 gets none.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from tabapp.engine.candidates import Candidate
 
 RACING_SPREADS = 0.25
 FAILURES_TO_GIVE_UP = 2
-CAP_SHARE = 0.25
-"""No fit may take more than this share of the fitting time, so that one slow model cannot starve the others."""
+CAP_SHARE = 0.15
+"""No fit may take more than this share of the budget, so that one slow model cannot starve the others."""
+AFFORDABLE_SHARE = 0.6
+"""Defaults are completed when that takes at most this share of the time that all workers have left."""
 
 
 @dataclass
@@ -51,6 +54,7 @@ class Scheduler:
         race: whether trials that start behind are given up after fold 0.
         new_trial: asks the tuner of a model for a new candidate.
         loss: a candidate's out-of-fold loss, lower is better.
+        clearly_behind: whether the first of two candidates is worse than the second beyond doubt, on the folds of both.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Scheduler:
         race: bool,
         new_trial: Callable[[str], Candidate],
         loss: Callable[[Candidate], float],
+        clearly_behind: Callable[[Candidate, Candidate], bool],
     ) -> None:
         self.models = {model.name: model for model in models}
         self._metric = metric
@@ -73,6 +78,7 @@ class Scheduler:
         self._race = race
         self._new_trial = new_trial
         self._loss = loss
+        self._clearly_behind = clearly_behind
         self.candidates: dict[tuple[str, int], Candidate] = {}
 
     def of_model(self, name: str) -> list[Candidate]:
@@ -113,7 +119,11 @@ class Scheduler:
         """
         if seconds_left <= 0:
             return None
-        return self._first_fold(running) or self._next_share(running, seconds_left)
+        return (
+            self._first_fold(running)
+            or self._defaults(running, seconds_left)
+            or self._next_share(running, seconds_left)
+        )
 
     def _first_fold(self, running: set[tuple[str, int, int]]) -> Work | None:
         for record in sorted(self.models.values(), key=lambda record: (record.prior_seconds, record.name)):
@@ -128,6 +138,26 @@ class Scheduler:
             candidate = active[0] if active else self.add(self._new_trial(record.name))
             if (*candidate.key, 0) not in running:
                 return Work(candidate, 0)
+        return None
+
+    def _defaults(self, running: set[tuple[str, int, int]], seconds_left: float) -> Work | None:
+        """A further fold of a model's first working trial: cheap and good ones first, and one that was begun before any other."""
+        ranked = self._ranked()
+        leader = self.best_of(ranked[0]) if ranked else None
+        options: list[tuple[bool, float, Candidate]] = []
+        for rank, name in enumerate(ranked, start=1):
+            candidate = next(c for c in self.of_model(name) if c.results)
+            if candidate.status != "active" or leader is None:
+                continue
+            cost = len(candidate.missing_folds) * self.expected_seconds(name)
+            begun = len(candidate.results) > 1
+            affordable = cost <= AFFORDABLE_SHARE * self._workers * seconds_left
+            if begun or (affordable and not self._clearly_behind(candidate, leader)):
+                options.append((not begun, cost * rank, candidate))
+        for _, _, candidate in sorted(options, key=lambda option: option[:2]):
+            option = self._option_of(candidate.model, running, seconds_left)
+            if option is not None and option[0] is candidate:
+                return Work(candidate, option[1])
         return None
 
     def _next_share(self, running: set[tuple[str, int, int]], seconds_left: float) -> Work | None:

@@ -30,13 +30,10 @@ def mean_loss(candidate: Candidate) -> float:
 
 
 def make(models: dict[str, float], *, trials: int | None = None, tune: bool = True, race: bool = True) -> Scheduler:
-    counts = dict.fromkeys(models, -1)
-
     def new_trial(name: str) -> Candidate:
-        counts[name] += 1
-        return Candidate(name, counts[name], {}, FOLDS)
+        return Candidate(name, len(scheduler.of_model(name)), {}, FOLDS)
 
-    return Scheduler(
+    scheduler = Scheduler(
         [ModelRecord(name, prior) for name, prior in models.items()],
         metric="roc_auc",
         workers=2,
@@ -45,7 +42,9 @@ def make(models: dict[str, float], *, trials: int | None = None, tune: bool = Tr
         race=race,
         new_trial=new_trial,
         loss=mean_loss,
+        clearly_behind=lambda candidate, other: mean_loss(candidate) > mean_loss(other) + 0.2,
     )
+    return scheduler
 
 
 def take(
@@ -75,6 +74,21 @@ def test_a_better_model_gets_the_next_folds_and_a_dear_one_waits() -> None:
         scheduler.models[name].spent = seconds
         assert work is None or work.fold == 0
     assert take(scheduler)[0] == "good"
+
+
+def test_defaults_are_completed_before_tuning_unless_clearly_behind() -> None:
+    scheduler = make({"best": 1.0, "close": 1.0, "far": 1.0})
+    for name, score in (("best", 0.9), ("close", 0.8), ("far", 0.6)):
+        finish(scheduler.add(Candidate(name, 0, {}, FOLDS)), 0, score)
+    order: list[tuple[str, int, int]] = []
+    for _ in range(6):
+        model, trial, fold = take(scheduler)
+        candidate = scheduler.candidates[model, trial]
+        finish(candidate, fold, candidate.results[0].score if candidate.results else 0.5)
+        scheduler.models[model].spent += 1.0
+        order.append((model, trial, fold))
+    assert order[:4] == [("best", 0, 1), ("best", 0, 2), ("close", 0, 1), ("close", 0, 2)]
+    assert order[4] == ("best", 1, 0)
 
 
 def test_a_trial_that_cannot_be_completed_in_time_is_not_continued() -> None:
