@@ -333,7 +333,7 @@ class TabappApp(App[None], inherit_bindings=False):
             facts.append(f"kept in {self._custom_runs_dir}")
         options = [
             Option("keep", "Keep running in the background", attach, "k"),
-            Option("finish", "Finish now", "stop, keep the best so far, save the bundle", "f"),
+            Option("finish", "Finish now", "stop, save the best as the bundle", "f"),
             Option("discard", "Discard and quit", "stop without a bundle", "d"),
         ]
         self.push_screen(Decision("Run in progress", " · ".join(facts), options), self._leave)

@@ -8,7 +8,7 @@ from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import RunState, TrialView, format_score, title_of
 from tabapp.tui.texts import MUTED, count, short_seconds
-from tabapp.tui.widgets.tuning import plot
+from tabapp.tui.widgets.tuning import brief, changes, plot
 
 CURVE_WIDTH, CURVE_HEIGHT = 56, 5
 TRIALS_SHOWN = 30
@@ -38,9 +38,7 @@ def model_details(state: RunState, row: ev.LeaderboardRow) -> Content:
     if row.params:
         lines.append(_heading(f"Parameters of trial {row.trial}" if row.trial is not None else "Parameters"))
         width = max(map(len, row.params))
-        lines += [
-            Content.assemble((f"  {name:<{width}}  ", MUTED), _value(value)) for name, value in row.params.items()
-        ]
+        lines += [Content.assemble((f"  {name:<{width}}  ", MUTED), brief(value)) for name, value in row.params.items()]
     trials = [trial for trial in state.trials if trial.model == row.model]
     lines += _trial_lines(trials, greater_is_better=state.plan.greater_is_better if state.plan else True)
     for failure in (failure for failure in state.failures if failure.model == row.model):
@@ -64,11 +62,7 @@ def _trial_lines(trials: list[TrialView], *, greater_is_better: bool) -> list[Co
     for trial in reversed(trials[-TRIALS_SHOWN:]):
         mark = ("⊘", "$warning") if trial.pruned else ("★", "$accent") if trial.score == top else ("✓", "$success")
         words = f"  #{trial.trial:<4} {format_score(trial.score):>9}  {short_seconds(trial.seconds) if trial.seconds else '':>5}"
-        note = (
-            trial.reason
-            if trial.pruned
-            else "  ".join(f"{name}={_value(value)}" for name, value in trial.params.items())
-        )
+        note = trial.reason if trial.pruned else changes(trial, trials)
         lines.append(Content.assemble("  ", mark, words, "  ", (note, MUTED)))
     if len(trials) > TRIALS_SHOWN:
         lines.append(Content.styled(f"  … and {len(trials) - TRIALS_SHOWN} earlier ones", MUTED))
@@ -81,7 +75,3 @@ def _fact(name: str, text: str) -> Content:
 
 def _heading(text: str) -> Content:
     return Content.assemble("\n", (text, "bold $primary"))
-
-
-def _value(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -8,6 +8,7 @@ from tabapp.run.state import RunState
 from tabapp.tui.actions import MOVING_HELP, View, actions_for, phase_of
 from tabapp.tui.help_texts import PANELS, SCREENS
 from tabapp.tui.texts import MUTED
+from tabapp.tui.widgets.plan import warning_line
 
 
 def help_content(view: View, focused: str | None, state: RunState) -> Content:
@@ -18,10 +19,7 @@ def help_content(view: View, focused: str | None, state: RunState) -> Content:
         title, text = PANELS[name]
         parts.append(Content.assemble((title, "bold $primary"), "\n", text))
         if name == "checks" and state.schema is not None:
-            parts += [
-                Content.assemble(("⚠ ", "$warning"), warning.message, (f" → {warning.action}", MUTED))
-                for warning in state.schema.warnings
-            ]
+            parts.append(Content("\n").join([warning_line(warning) for warning in state.schema.warnings]))
     phase = phase_of(state)
     keys = [Content.styled("Keys", "bold $primary")]
     for action in actions_for(view):

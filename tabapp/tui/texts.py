@@ -118,18 +118,33 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def model_name(row: ev.LeaderboardRow) -> str:
-    """A row's title with the number of its best trial."""
+    """A row's title with the number of its best trial; what the engine adds in brackets to "Ensemble" stands in its status."""
+    if row.model == "ensemble":
+        return row.title.partition(" (")[0]
     return row.title if row.trial is None else f"{row.title} #{row.trial}"
 
 
-def status_content(row: ev.LeaderboardRow, frame: int | None, members: int) -> Content:
-    """Where a model stands: a glyph, a word and a colour that say the same. A diamond marks the ensemble and its members."""
+def is_partial(row: ev.LeaderboardRow, folds: int) -> bool:
+    """Whether a row's score covers some of the folds only, and so cannot be compared with the others yet."""
+    return row.score is not None and row.model != "ensemble" and 0 < row.folds < folds
+
+
+def status_content(row: ev.LeaderboardRow, frame: int | None, *, members: int, folds: int) -> Content:
+    """Where a model stands: a glyph, a word and a colour that say the same. A diamond marks the ensemble and its members.
+
+    `members` is how many the ensemble has, `folds` how many a whole score covers.
+    """
     if row.activity or row.status == "running":
-        return Content.assemble((spinner(frame), "$primary"), " ", row.activity or "running")
+        first, *others = (row.activity or "running").split(", ")
+        return Content.assemble(
+            (spinner(frame), "$primary"), f" {first}", (f" +{len(others)}" if others else "", MUTED)
+        )
     member = ("  ◆", "$accent") if row.in_ensemble > 0 else ""
     match row.status:
         case "ok" if row.model == "ensemble":
             return Content.assemble(("◆", "$accent"), f" {count(members, 'member')}")
+        case "ok" if is_partial(row, folds):
+            return Content.assemble(("◔", "$warning"), f" {row.folds} of {folds} folds")
         case "ok":
             return Content.assemble(("✓", "$success"), f" {count(row.trials, 'trial')}", member)
         case "failed":

@@ -70,7 +70,7 @@ class DataView(RunView):
         box = self.query_one("#columns-box")
         if state.schema is not None:
             used = sum(column.role == "feature" for column in state.schema.columns)
-            set_titles(box, f"Columns · {len(state.schema.columns)}, {count(used, 'feature')}")
+            set_titles(box, f"Columns · {len(state.schema.columns)} · {count(used, 'feature')}")
             self.query_one(Checks).show(state.schema)
         if state.read is not None:
             facts = [

@@ -21,11 +21,23 @@ STYLES = {
 }
 
 
+def newest(feed: tuple[FeedLine, ...], number: int) -> list[FeedLine]:
+    """The last lines, newest first, without fits of single folds and without an ensemble that was selected anew unchanged."""
+    told: list[FeedLine] = []
+    ensemble = ""
+    for line in feed:
+        if line.kind != "fit" and not (line.kind == "ensemble" and line.text == ensemble):
+            told.append(line)
+        if line.kind == "ensemble":
+            ensemble = line.text
+    return told[::-1][:number]
+
+
 class Feed(Panel[tuple[FeedLine, ...]]):
     """The last events that a person may want to know of. Fits of single folds are left out: their trial says it all."""
 
     def draw(self, facts: tuple[FeedLine, ...], width: int, height: int) -> list[Content]:
-        told = [line for line in reversed(facts) if line.kind != "fit"][:height]
+        told = newest(facts, height)
         return [
             Content.assemble(
                 (time.strftime("%H:%M:%S", time.localtime(line.t)), MUTED),

@@ -8,7 +8,7 @@ from textual.content import Content
 
 from tabapp.run import events as ev
 from tabapp.run.state import RunState, format_score
-from tabapp.tui.texts import MUTED, Snapshot, count, model_name, score_margin, short_seconds, status_content
+from tabapp.tui.texts import MUTED, Snapshot, count, is_partial, model_name, score_margin, short_seconds, status_content
 from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.table import Column, Row, Table
 
@@ -43,7 +43,9 @@ def rows_for(state: RunState, frame: int | None, sort: str = "rank", text: str =
 
 def _cells(row: ev.LeaderboardRow, state: RunState, frame: int | None) -> tuple[Content, ...]:
     best = row.rank == 1
-    quiet = MUTED if row.score is None else ""
+    folds = state.plan.folds if state.plan else 0
+    members = len(state.ensemble.members) if state.ensemble else 0
+    quiet = MUTED if row.score is None or is_partial(row, folds) else ""
     return (
         Content.styled(str(row.rank) if row.rank else "–", MUTED),
         Content.assemble(("★ ", "$accent"), (model_name(row), "bold $accent"))
@@ -52,7 +54,7 @@ def _cells(row: ev.LeaderboardRow, state: RunState, frame: int | None) -> tuple[
         Content.styled(format_score(row.score), "bold $accent" if best else quiet),
         Content.styled(score_margin(row), MUTED),
         Content.styled(short_seconds(row.fit_seconds) if row.fit_seconds else "—", MUTED),
-        status_content(row, frame, len(state.ensemble.members) if state.ensemble else 0),
+        status_content(row, frame, members=members, folds=folds),
     )
 
 
@@ -79,8 +81,8 @@ class Leaderboard(Table):
         self.show(rows_for(state, snapshot.frame, self.sort, self.filter), columns_for(state))
         details = [f"sorted by {self.sort}"] if self.sort != "rank" else []
         details += [f"“{self.filter}”"] if self.filter else []
-        scored = [row for row in state.leaderboard if row.score is not None]
-        facts = [count(len(scored), "scored model")] if scored else []
+        scored = sum(row.score is not None and row.model != "ensemble" for row in state.leaderboard)
+        facts = [count(scored, "model")] if scored else []
         if state.best is not None:
             facts.append(f"best {format_score(state.best.score)}")
         gain = recent_gain(snapshot)

@@ -55,7 +55,7 @@ class Plan(Panel[PlanFacts]):
             fields.append(("Classes", Content(str(len(plan.classes))), ""))
         fields += [
             ("Metric", Content(plan.metric_title), "m"),
-            ("Validation", Content(plan.validation), "v"),
+            ("Validation", Content(plan.validation.removesuffix(" cross-validation")), "v"),
             ("Budget", Content(budget_text(plan)), "b"),
             ("Quality", _quality(plan.quality, width), "←/→"),
             ("Models", Content(f"{competing} of {len(plan.models)}"), ""),
@@ -89,6 +89,13 @@ def _quality(quality: str, width: int) -> Content:
     return Content.styled(" · ", MUTED).join(parts)
 
 
+def warning_line(warning: ev.WarningView) -> Content:
+    """A warning with the column it is about, and what is done about it."""
+    named = f"{warning.column}: " if warning.column and warning.column not in warning.message else ""
+    action = f" → {warning.action}" if warning.action else ""
+    return Content.assemble(("⚠ ", "$warning"), (named, "bold"), warning.message.rstrip("."), (action, MUTED))
+
+
 class Checks(Panel[ev.SchemaInferred]):
     """What looked wrong with the data, and what is done about it."""
 
@@ -97,12 +104,7 @@ class Checks(Panel[ev.SchemaInferred]):
         set_titles(self, f"Checks · {count(number, 'warning')}" if number else "Checks")
 
     def draw(self, facts: ev.SchemaInferred, width: int, height: int) -> list[Content]:
-        lines = [
-            Content.assemble(
-                ("⚠ ", "$warning"), warning.message, (f" → {warning.action}" if warning.action else "", MUTED)
-            )
-            for warning in facts.warnings
-        ]
+        lines = [warning_line(warning) for warning in facts.warnings]
         if facts.rows_without_target:
             text = f"{count(facts.rows_without_target, 'row')} without a target set aside"
             lines.append(Content.assemble(("ⓘ ", "$primary"), text))

@@ -11,16 +11,16 @@ from tabapp.tui.widgets.panel import Panel
 
 
 class ResourceUse(Panel[tuple[ev.Resources, ...]]):
-    """Processor and memory over the last minutes, and those of the GPU where there is one."""
+    """Processor and memory over the last minutes, each against the most that was used, and those of the GPU where there is one."""
 
     def draw(self, facts: tuple[ev.Resources, ...], width: int, height: int) -> list[Content]:
         if not facts:
             return [Content.styled("Nothing measured yet.", MUTED)]
         last = facts[-1]
         half = (width - 3) // 2
-        cores = max(100.0, *(100.0 * -(-use.cpu_percent // 100) for use in facts))
-        processor = _meter("CPU", [use.cpu_percent / cores for use in facts], f"{last.cpu_percent:.0f}%", half)
-        memory = [use.memory / use.memory_total for use in facts]
+        most, largest = max(100.0, *(use.cpu_percent for use in facts)), max(use.memory for use in facts)
+        processor = _meter("CPU", [use.cpu_percent / most for use in facts], f"{last.cpu_percent:.0f}%", half)
+        memory = [use.memory / largest if largest else 0.0 for use in facts]
         text = f"{gibibytes(last.memory)}/{gibibytes(last.memory_total)}G"
         lines = [Content("   ").join([processor, _meter("RAM", memory, text, half)])]
         if last.gpu_percent is not None and last.gpu_memory is not None and last.gpu_memory_total:

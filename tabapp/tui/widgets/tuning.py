@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from textual.content import Content
@@ -9,8 +10,10 @@ from textual.content import Content
 from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import ActiveFit, RunState, TrialView, format_score, title_of
-from tabapp.tui.texts import MUTED, count
+from tabapp.tui.texts import MUTED, count, short_seconds
 from tabapp.tui.widgets.panel import Panel, set_titles
+
+TALLEST = 9
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Tuning(Panel[TuningFacts]):
             lines = _members(facts, width)
             room = height - len(lines) - 2
             if len(facts.history) > 1 and room >= 3:
+                room = min(room, TALLEST)
                 best = _corners_in_time(facts.history)
                 lines += [
                     Content(""),
@@ -73,9 +77,9 @@ class Tuning(Panel[TuningFacts]):
         live = next((fit for fit in facts.active if len(fit.curve) > 1), None)
         lines: list[Content] = []
         if len(scores) > 1:
-            room = height - 1 if live is None or height < 9 else (height - 2) // 2
             best = charts.best_so_far(scores, greater_is_better=facts.greater_is_better)
-            lines += plot(charts.step_points(best), width, room)
+            room = (height - 2) // 2 if live is not None and height >= 9 else height - 1
+            lines += plot(charts.step_points(best), width, min(room, TALLEST))
             lines.append(_summary(facts, scores))
         elif scores:
             lines.append(_summary(facts, scores))
@@ -86,10 +90,36 @@ class Tuning(Panel[TuningFacts]):
             )
             lines.append(Content.styled(text, MUTED))
         if live is not None and height - len(lines) >= 3:
-            lines += plot([(float(step), value) for step, value in live.curve], width, height - len(lines) - 1)
+            points = [(float(step), value) for step, value in live.curve]
+            lines += plot(points, width, min(height - len(lines) - 1, TALLEST))
             where = f"trial {live.trial} fold {live.fold + 1}/{live.folds} · step {live.curve[-1][0]:,}"
             lines.append(Content.styled(f"now: {where} · {format_score(live.curve[-1][1])}", MUTED))
+        if facts.trials and height - len(lines) >= 3:
+            lines += [Content(""), *_recent(facts.trials, height - len(lines) - 1)]
         return lines
+
+
+def _recent(trials: tuple[TrialView, ...], number: int) -> list[Content]:
+    """The last trials, newest first: score, time, and parameters or why it was given up."""
+    lines: list[Content] = []
+    for trial in reversed(trials[-number:]):
+        mark = ("⊘", "$warning") if trial.pruned else ("✓", "$success")
+        seconds = short_seconds(trial.seconds) if trial.seconds else ""
+        note = trial.reason if trial.pruned else changes(trial, trials)
+        words = f" #{trial.trial:<3} {format_score(trial.score):>7} {seconds:>5}  "
+        lines.append(Content.assemble(mark, words, (note, MUTED)))
+    return lines
+
+
+def changes(trial: TrialView, trials: Sequence[TrialView]) -> str:
+    """The hyper-parameters of a trial, those only that differ between the trials if any do."""
+    varied = [name for name in trial.params if len({repr(each.params.get(name)) for each in trials}) > 1]
+    return "  ".join(f"{name}={brief(trial.params[name])}" for name in varied or trial.params)
+
+
+def brief(value: object) -> str:
+    """The value of a hyper-parameter in few characters."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _corners_in_time(history: tuple[tuple[float, float], ...]) -> list[charts.Point]:

@@ -1,0 +1,124 @@
+"""Make the README's pictures from a run: the three screens at both sizes, as SVG and, where a Chromium is found, as PNG.
+
+    python benchmarks/screenshots.py RUN_FOLDER [OUTPUT_FOLDER]
+
+The Run screen is drawn as it was when half of the budget was gone, the others as they were in the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from tabapp.run import events as ev
+from tabapp.run.folder import EventReader, RunFolder
+from tabapp.tui.app import AttachedApp
+
+SIZES = ((120, 36), (80, 24))
+DEFAULT_OUTPUT = Path(__file__).parent.parent / "assets" / "screenshots"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+BROWSER_OPTIONS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--hide-scrollbars",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def copy_until(folder: RunFolder, moment: float | None, copies: Path) -> RunFolder:
+    """A copy of a run as it was at a moment, or as a whole."""
+    copy = RunFolder(copies / f"{folder.run}-{moment or 'whole'}" / folder.run)
+    copy.path.mkdir(parents=True)
+    shutil.copyfile(folder.path / "run.json", copy.path / "run.json")
+    events = EventReader(folder.events).read_new()
+    place = str(Path(folder.config().data).parent) + "/"
+    kept = [
+        msgspec.structs.replace(event, command=event.command.replace(place, ""))
+        if isinstance(event, ev.PlanMade)
+        else event
+        for event in events
+        if moment is None or event.t <= moment
+    ]
+    copy.events.write_bytes(b"".join(ev.encode(event) for event in kept))
+    return copy
+
+
+class Scene(AttachedApp):
+    """The app on a copy of a run, whose engine is taken for alive."""
+
+    async def _check_engine(self) -> None:
+        pass
+
+
+async def draw(folder: RunFolder, now: float, keys: list[str], size: tuple[int, int], target: Path) -> None:
+    """Save one screen as SVG."""
+    app = Scene(folder, runs_dir=folder.path.parent, clock=lambda: now)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause(0.8)
+        for key in keys:
+            await pilot.press(key)
+            await pilot.pause(0.4)
+        svg = app.export_screenshot(title="tabapp")
+    target.write_text(svg)
+    print(target)
+
+
+def to_png(svg: Path, browser: str) -> None:
+    """Draw an SVG with a browser: other converters shift the columns."""
+    found = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg.read_text())
+    assert found is not None
+    width, height = (int(float(number)) + 1 for number in found.groups())
+    png = svg.with_suffix(".png")
+    with tempfile.TemporaryDirectory() as profile:
+        options = [f"--user-data-dir={profile}", f"--screenshot={png}", f"--window-size={width},{height}"]
+        command = [browser, *BROWSER_OPTIONS, *options, svg.resolve().as_uri()]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+    print(png)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, help="folder of a finished run")
+    parser.add_argument("output", type=Path, nargs="?", default=DEFAULT_OUTPUT)
+    arguments = parser.parse_args()
+    folder = RunFolder(arguments.run.resolve())
+    state = folder.state()
+    if state.finished is None or state.fitting_since is None:
+        print(f"{folder.path} has not finished a run.", file=sys.stderr)
+        return 2
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    half = (state.fitting_since + state.time) / 2
+    with tempfile.TemporaryDirectory() as copies:
+        for size in SIZES:
+            name = f"{size[0]}x{size[1]}"
+            scenes = (
+                ("data", state.fitting_since, ["2", "down", "down"]),
+                ("run", half, ["1", "down"]),
+                ("explain", None, ["5"]),
+            )
+            for scene, moment, keys in scenes:
+                # The plan is shown before the start, which is the moment before the first fit.
+                until = moment - 0.001 if scene == "data" and moment is not None else moment
+                copy = copy_until(folder, until, Path(copies) / f"{scene}-{name}")
+                target = arguments.output / f"{scene}-{name}.svg"
+                asyncio.run(draw(copy, until or state.time, keys, size, target))
+                if browser is not None:
+                    to_png(target, browser)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
