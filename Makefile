@@ -28,7 +28,7 @@ $(VENV)/.installed-test: $(VENV)/.installed
 install: $(VENV)/.installed ## Install tabapp into .venv.
 
 demo: $(VENV)/.installed ## Learn from a real table, show what was found, and predict rows that were kept apart.
-	$(BIN)/python benchmarks/demo_data.py $(DEMO)
+	$(BIN)/python -m benchmarks.demo_data $(DEMO)
 	$(BIN)/tabapp --auto $(DEMO)/breast_cancer.csv --target diagnosis --budget $(DEMO_BUDGET) \
 		--runs-dir $(DEMO)/runs --out $(DEMO)/breast_cancer.tabapp
 	$(BIN)/tabapp predict $(DEMO)/breast_cancer.tabapp $(DEMO)/new_patients.csv -o $(DEMO)/predictions.csv
@@ -54,8 +54,8 @@ typecheck: $(VENV)/.installed-test ## Static types: strict for tabapp/, standard
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 bench: $(VENV)/.installed ## The numbers of the README: start-up, then the tables (a quarter of an hour; needs TABAPP_DATA).
-	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/main_tables.py
+	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.main_tables
 
 clean: ## Remove what make has made.
 	rm -rf $(VENV) $(DEMO) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Write the table of `make demo` as CSV: python benchmarks/demo_data.py FOLDER.
+"""Write the table of `make demo` as CSV: python -m benchmarks.demo_data FOLDER.
 
 The Wisconsin diagnostic breast cancer data (Wolberg, Street, Mangasarian 1995; UCI, CC BY 4.0) as scikit-learn bundles it: 569
 tumours with 30 measurements of the cell nuclei in a needle biopsy. A fifth of the rows is kept apart as patients yet to come.
