@@ -50,7 +50,7 @@ format: $(VENV)/.installed-test ## Put the code in its standard format.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-typecheck: $(VENV)/.installed-test ## Static types: strict for tabapp/, standard for plugins/.
+typecheck: $(VENV)/.installed-test ## Static types, strict.
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 bench: $(VENV)/.installed ## The numbers of the README: start-up, then the tables (a quarter of an hour; needs TABAPP_DATA).

@@ -133,7 +133,7 @@ from tabapp.tui.app import AttachedApp
 async def look():
     app = AttachedApp(RunFolder(Path({str(folder.path)!r})), runs_dir=Path({str(tmp_path)!r}))
     async with app.run_test(size=(120, 36)) as pilot:
-        for key in ("1", "2", "3", "question_mark", "escape"):
+        for key in ("1", "2", "5", "question_mark", "escape"):
             await pilot.press(key)
         await pilot.pause()
 

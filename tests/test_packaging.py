@@ -1,0 +1,161 @@
+"""What the project promises about itself: packages, entry points, licence, documents, and that they agree with each other."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tomllib
+from importlib.metadata import entry_points, metadata, version
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+import tabapp
+from tabapp.models import registry
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md")
+
+
+def sources(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def test_the_version_is_one():
+    assert version("tabapp") == tabapp.__version__ == PROJECT["project"]["version"]
+    assert f"## [{tabapp.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_package_is_installed():
+    listed = set(PROJECT["tool"]["setuptools"]["packages"])
+    found = {
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for path in sources("tabapp")
+        if path.name == "__init__.py"
+    }  # fmt: skip
+    assert listed == found | {"tabapp_assets", "tabapp_plugins"}
+
+
+def test_models_register_under_the_names_that_scripts_use():
+    registered = {point.name: point.value for point in entry_points(group=registry.GROUP)}
+    assert registered == PROJECT["project"]["entry-points"][registry.GROUP]
+    assert {"xgboost", "catboost", "lightgbm", "mlp", "resnet", "ft_transformer"} <= set(registered)
+    for name in registered:
+        assert registry.get(name).name == name
+
+
+def test_the_licence_is_apache_whole():
+    text = (ROOT / "LICENSE").read_text()
+    assert "Apache License" in text.splitlines()[0]
+    assert "Version 2.0, January 2004" in text
+    for clause in range(1, 10):
+        assert re.search(rf"^   {clause}\. ", text, re.MULTILINE)
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert metadata("tabapp")["License-Expression"] == "Apache-2.0"
+
+
+def constraints() -> dict[str, Version]:
+    pins: dict[str, Version] = {}
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, _, pin = line.partition("==")
+            pins[re.sub(r"[-_.]+", "-", name).lower()] = Version(pin)
+    return pins
+
+
+def requirements() -> list[Requirement]:
+    project = PROJECT["project"]
+    texts = [*project["dependencies"], *(text for extra in project["optional-dependencies"].values() for text in extra)]
+    return [Requirement(text) for text in texts]
+
+
+@pytest.mark.parametrize("requirement", requirements(), ids=lambda requirement: requirement.name)
+def test_every_requirement_has_a_tested_version_that_fits_it(requirement):
+    pinned = constraints()[re.sub(r"[-_.]+", "-", requirement.name).lower()]
+    assert pinned in requirement.specifier
+
+
+def test_torch_is_within_the_range_that_is_promised():
+    torch = next(requirement for requirement in requirements() if requirement.name == "torch")
+    assert str(torch.specifier) in {">=2.6,<2.14", "<2.14,>=2.6"}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_what_a_document_links_to_is_there(document):
+    text = (ROOT / document).read_text()
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
+        assert (ROOT / target).exists(), target
+
+
+def test_every_invariant_names_tests_that_exist():
+    rows = [line for line in (ROOT / "ARCHITECTURE.md").read_text().splitlines() if "`tests/" in line]
+    assert len(rows) > 10
+    for row in rows:
+        file = None
+        for name in re.findall(r"`([^`]*test_[^`]*)`", row.rpartition("|")[0].rpartition("|")[2]):
+            path, _, function = name.rpartition("::") if "::" in name else (("", "", name) if file else (name, "", ""))
+            file = ROOT / path if path else file
+            assert file is not None
+            assert file.is_file(), row
+            assert not function or re.search(rf"^(async )?def {function}\(", file.read_text(), re.MULTILINE), function
+
+
+def test_the_commands_of_the_readme_are_there():
+    from tabapp.cli.main import COMMANDS
+
+    text = (ROOT / "README.md").read_text()
+    for name in COMMANDS:
+        assert name == "run" or re.search(rf"\b{name}\b", text), name
+    for target in re.findall(r"^make ([a-z-]+)", text, re.MULTILINE):
+        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), target
+    for module in re.findall(r"python -m (benchmarks\.\w+)", text):
+        assert (ROOT / (module.replace(".", "/") + ".py")).is_file(), module
+
+
+def test_files_stay_small_enough_to_read():
+    long = {
+        str(path.relative_to(ROOT)): n
+        for path in sources("tabapp", "plugins")
+        if (n := len(path.read_text().splitlines())) > 450
+    }  # fmt: skip
+    assert long == {}
+
+
+@pytest.mark.parametrize("path", sources("tabapp", "plugins"), ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_can_execute_what_was_saved(path):
+    """No pickle in any form in what reads or writes a run folder or a bundle."""
+    tree = ast.parse(path.read_text())
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not {name.split(".")[0] for name in names} & {
+        "pickle",
+        "cPickle",
+        "dill",
+        "cloudpickle",
+        "shelve",
+        "marshal",
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            assert called not in {"torch.save", "torch.load", "joblib.dump", "joblib.load", "eval", "exec"}, called
+            keywords = {keyword.arg: keyword.value for keyword in node.keywords}
+            allowed = keywords.get("allow_pickle")
+            assert not (isinstance(allowed, ast.Constant) and allowed.value is True), called
+            if called.endswith("np.load"):
+                assert isinstance(allowed, ast.Constant), "np.load says allow_pickle=False"
+
+
+def test_what_is_committed_names_no_place_of_a_machine():
+    done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("not a git checkout")
+    places = re.compile(r"(?<![\w.])/(home|Users|root|work|tmp/v)/\w")
+    for name in done.stdout.splitlines():
+        path = ROOT / name
+        if path.suffix in {".py", ".md", ".toml", ".txt", ".tcss"} and path.is_file():
+            assert not places.search(path.read_text()), name
