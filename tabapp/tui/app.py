@@ -29,12 +29,9 @@ from tabapp.tui.following import Following
 from tabapp.tui.planning import Planning
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.screens.data import DataView
-from tabapp.tui.screens.explain import ExplainView
 from tabapp.tui.screens.modals import Ask, Decision, Option, Reading
-from tabapp.tui.screens.run import RunningView
 from tabapp.tui.texts import MUTED, Snapshot, clock_time, model_name, progress_of
 from tabapp.tui.theme import THEME
-from tabapp.tui.widgets.leaderboard import Leaderboard
 
 POLL_SECONDS = 0.1
 FLUSH_SECONDS = 0.25
@@ -50,6 +47,18 @@ def _action_provider() -> type[Provider]:
     return ActionProvider
 
 
+def _run_view() -> RunView:
+    from tabapp.tui.screens.run import RunningView
+
+    return RunningView()
+
+
+def _explain_view() -> RunView:
+    from tabapp.tui.screens.explain import ExplainView
+
+    return ExplainView()
+
+
 class TabappApp(App[None], inherit_bindings=False):
     """The app on a run whose engine it starts. Everything it shows comes from the run folder."""
 
@@ -57,9 +66,9 @@ class TabappApp(App[None], inherit_bindings=False):
     COMMANDS: ClassVar = {_action_provider}
     BINDINGS: ClassVar[list[BindingType]] = [*bindings_for("everywhere")]
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
-        "run": RunningView,
+        "run": _run_view,
         "data": DataView,
-        "explain": ExplainView,
+        "explain": _explain_view,
     }
     DEFAULT_MODE: ClassVar[str] = "data"
     STARTS_ENGINE: ClassVar[bool] = True
@@ -142,14 +151,17 @@ class TabappApp(App[None], inherit_bindings=False):
 
     async def go_to_model(self, model: str) -> None:
         """Show a model on the leaderboard."""
+        from tabapp.tui.widgets.leaderboard import Leaderboard
+
         await self.action_view("run")
         self.screen.query_one(Leaderboard).move_to_key(model)
 
     # -- life -----------------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
-        self.run_worker(self._follow(), name="follow", exit_on_error=True)
-        self.set_interval(FLUSH_SECONDS, self._draw_changes)
+        # The first frame comes before the engine, whose start would slow it down.
+        self.call_after_refresh(lambda: self.run_worker(self._follow(), name="follow"))
+        self.set_interval(FLUSH_SECONDS, self.draw_changes)
 
     async def _follow(self) -> None:
         if self.STARTS_ENGINE:
@@ -232,10 +244,11 @@ class TabappApp(App[None], inherit_bindings=False):
             return
         self._last_toast = time.monotonic()
         self.notify(f"★ {model_name(best)}  {format_score(best.score)}", title="New best", timeout=3)
-        if isinstance(self.screen, RunningView):
+        if isinstance(self.screen, RunView):
             self.screen.flash()
 
-    def _draw_changes(self) -> None:
+    def draw_changes(self) -> None:
+        """Draw what is new on the present screen."""
         stack = self.screen_stack
         if stack and isinstance(stack[0], RunView):
             stack[0].redraw()

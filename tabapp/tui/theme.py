@@ -17,4 +17,13 @@ THEME = Theme(
     surface="#161b24",
     panel="#1e2531",
     dark=True,
+    variables={
+        "scrollbar": "#3a4558",
+        "scrollbar-hover": "#7aa2f7",
+        "scrollbar-active": "#7aa2f7",
+        "scrollbar-background": "#11151c",
+        "scrollbar-background-hover": "#11151c",
+        "scrollbar-background-active": "#11151c",
+        "scrollbar-corner-color": "#11151c",
+    },
 )

@@ -60,7 +60,7 @@ class Driver:
         while not condition():
             if time.monotonic() > end:
                 raise AssertionError(f"it never came true; the screen is\n{self.text()}")
-            await self.pilot.pause(0.02)
+            await asyncio.sleep(0.01)
 
     async def sees(self, *texts: str) -> None:
         """Wait until texts are on the screen."""
@@ -70,12 +70,12 @@ class Driver:
         """Play events, and wait until the app has folded them."""
         self.recorder.write(*events)
         await self.until(lambda: self.app.snapshot().state.seq == self.recorder.seq)
-        await self.pilot.pause(0.05)
+        self.app.draw_changes()
+        await self.pilot.pause()
 
     async def press(self, *keys: str) -> None:
         """Press keys one after another."""
         await self.pilot.press(*keys)
-        await self.pilot.pause(0.03)
 
     def toasts(self) -> list[str]:
         """The messages that are shown in a corner."""
@@ -96,8 +96,8 @@ async def drive(
     data: str = "titanic.csv",
 ) -> AsyncIterator[Driver]:
     """The app on a run whose engine has said some events."""
-    monkeypatch.setattr(app_module, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(app_module, "FLUSH_SECONDS", 0.03)
+    monkeypatch.setattr(app_module, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(app_module, "FLUSH_SECONDS", 0.05)
     monkeypatch.setattr(app_module, "LIVENESS_SECONDS", 0.02)
     monkeypatch.setattr(app_module, "GRACE_SECONDS", 0.3)
     monkeypatch.setattr(RunFolder, "is_running", lambda self: engine_runs)
@@ -117,5 +117,6 @@ async def drive(
     async with app.run_test(size=size, notifications=True) as pilot:
         driver = Driver(app, pilot, recorder, process)
         await driver.until(lambda: app.snapshot().state.seq == recorder.seq)
-        await pilot.pause(0.1)
+        app.draw_changes()
+        await pilot.pause()
         yield driver

@@ -76,6 +76,9 @@ class RunView(Screen[None]):
         self.query_one(KeyBar).show(snapshot.state)
         self.draw(snapshot)
 
+    def flash(self) -> None:
+        """Mark for a second that there is a new best."""
+
     def set_filter(self, text: str) -> None:
         """Show only rows that contain a text."""
 

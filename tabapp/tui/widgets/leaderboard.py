@@ -42,10 +42,10 @@ def rows_for(state: RunState, frame: int | None, sort: str = "rank", text: str =
 
 
 def _cells(row: ev.LeaderboardRow, state: RunState, frame: int | None) -> tuple[Content, ...]:
-    best = row.rank == 1
     folds = state.plan.folds if state.plan else 0
     members = len(state.ensemble.members) if state.ensemble else 0
     quiet = MUTED if row.score is None or is_partial(row, folds) else ""
+    best = row.rank == 1 and not quiet
     return (
         Content.styled(str(row.rank) if row.rank else "–", MUTED),
         Content.assemble(("★ ", "$accent"), (model_name(row), "bold $accent"))
