@@ -1,10 +1,10 @@
 """What can go wrong in a way that a user can mend. Each error is one sentence and carries its exit code.
 
-    TabappError                 1   no usable model, or anything not named below
-    ├── UsageError              2   usage or configuration
-    ├── DataError               3   the data cannot be used
-    ├── BudgetError             4   the budget ended before the first model
-    └── BundleError             5   a bundle cannot be trusted or understood
+TabappError                 1   no usable model, or anything not named below
+├── UsageError              2   usage or configuration
+├── DataError               3   the data cannot be used
+├── BudgetError             4   the budget ended before the first model
+└── BundleError             5   a bundle cannot be trusted or understood
 """
 
 from __future__ import annotations
