@@ -22,7 +22,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(INSTALL) -e '.[test,dev]'
+	$(INSTALL) --quiet -e '.[test,dev]'
 	@touch $@
 
 install: $(VENV)/.installed ## Install tabapp into .venv.
