@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 import traceback
-from asyncio.subprocess import Process
 from collections.abc import Callable
 from importlib.resources import files as package_files
 from pathlib import Path
@@ -19,25 +18,26 @@ from textual.content import Content
 from textual.screen import Screen
 
 from tabapp import files
-from tabapp.errors import UsageError
 from tabapp.run import events as ev
-from tabapp.run.client import log_tail, start_detached_engine
+from tabapp.run.client import log_tail
 from tabapp.run.folder import RunFolder, default_runs_dir
 from tabapp.run.state import format_score
 from tabapp.tui.actions import TABS, View, bindings_for, phase_of
+from tabapp.tui.engine import EngineHandle
+from tabapp.tui.exporting import ask_for_export
 from tabapp.tui.following import Following
+from tabapp.tui.leaving import Leaving
 from tabapp.tui.planning import Planning
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.screens.data import DataView
-from tabapp.tui.screens.modals import Ask, Decision, Option, Reading
-from tabapp.tui.texts import MUTED, Snapshot, clock_time, model_name, progress_of
+from tabapp.tui.screens.modals import Reading
+from tabapp.tui.texts import MUTED, Snapshot, model_name
 from tabapp.tui.theme import THEME
 
 POLL_SECONDS = 0.1
 FLUSH_SECONDS = 0.25
 LIVENESS_SECONDS = 1.0
 TOAST_EVERY_SECONDS = 8.0
-GRACE_SECONDS = 5.0
 INTERRUPTED_EXIT_CODE = 130
 
 
@@ -85,11 +85,9 @@ class TabappApp(App[None], inherit_bindings=False):
         self.planning = Planning(self.config)
         self._following = Following(folder)
         self._clock = clock
-        self._custom_runs_dir = runs_dir if runs_dir != default_runs_dir() else None
-        self._process: Process | None = None
+        self.engine = EngineHandle(folder)
+        self._leaving = Leaving(self, runs_dir if runs_dir != default_runs_dir() else None)
         self._starting = False
-        self._leave_by: float | None = None
-        self._discarded = False
         self._last_toast = -TOAST_EVERY_SECONDS
         self._bests_known = 0
 
@@ -121,7 +119,7 @@ class TabappApp(App[None], inherit_bindings=False):
         state = self._following.state
         if state.finished is not None:
             return state.finished.exit_code
-        if self._discarded:
+        if self._leaving.discarded:
             return INTERRUPTED_EXIT_CODE
         return 1 if self.trouble is not None else 0
 
@@ -175,12 +173,12 @@ class TabappApp(App[None], inherit_bindings=False):
             if time.monotonic() - looked >= LIVENESS_SECONDS:
                 looked = time.monotonic()
                 await self._check_engine()
-            self._leave_if_over()
+            self._leaving.leave_if_over()
             await asyncio.sleep(POLL_SECONDS)
 
     async def _start_engine(self) -> None:
         try:
-            self._process = await start_detached_engine(self.folder)
+            await self.engine.start()
         except OSError as error:
             self._following.trouble = f"The engine could not be started: {error.strerror or error}."
             self._tell_trouble(self._following.trouble)
@@ -189,15 +187,14 @@ class TabappApp(App[None], inherit_bindings=False):
         following = self._following
         if following.state.finished is not None:
             return
-        alive = self._process.returncode is None if self._process is not None else self.folder.is_running()
-        if alive:
+        if self.engine.is_alive():
             following.engine_lives()
             return
         # It may have said its last words after we looked.
         for event in await following.read():
             self._hear(event)
         before = self.trouble
-        following.engine_ended(self._process.returncode if self._process is not None else None)
+        following.engine_ended(self.engine.return_code)
         if self.trouble is not None and before is None:
             self._tell_trouble(self.trouble)
 
@@ -275,43 +272,7 @@ class TabappApp(App[None], inherit_bindings=False):
 
     def action_export(self) -> None:
         """Ask where to copy the bundle."""
-        finished = self._following.state.finished
-        if finished is None:
-            self.notify("The bundle is written when the run ends; f on screen 1 finishes it now.", severity="warning")
-            return
-        bundle = Path(finished.bundle) if finished.bundle else self.folder.bundle
-        if not bundle.is_file():
-            self.notify(f"This run has no bundle. {finished.message}", severity="warning")
-            return
-        default = f"./{Path(self.config.data).name.split('.')[0]}.tabapp"
-        message = "The bundle has everything that `tabapp predict` needs. Copy it to:"
-        asked: set[str] = set()
-
-        def check(text: str) -> str:
-            path = Path(text.strip()).expanduser()
-            if not text.strip() or path.is_dir() or not path.parent.is_dir():
-                raise UsageError(
-                    f"{text.strip() or 'Nothing'} is not a file in a folder that exists; write a path like {default}."
-                )
-            if path.exists() and str(path) not in asked:
-                asked.add(str(path))
-                raise UsageError(f"{path} exists; press enter once more to replace it.")
-            return str(path)
-
-        self.push_screen(Ask("Export the bundle", message, default, check), lambda path: self._export(bundle, path))
-
-    def _export(self, bundle: Path, path: str | None) -> None:
-        if path is None:
-            return
-
-        async def copy() -> None:
-            try:
-                await asyncio.to_thread(lambda: files.write_bytes(Path(path), bundle.read_bytes()))
-                self.notify(f"tabapp predict {path} NEW.csv -o OUT.csv", title=f"Saved {path}", timeout=8)
-            except OSError as error:
-                self.notify(f"{path} could not be written: {error.strerror}.", title="Not exported", severity="error")
-
-        self.run_worker(copy(), exit_on_error=False)
+        ask_for_export(self)
 
     async def action_quit(self) -> None:
         """Textual's own way to quit, which goes through our question."""
@@ -319,62 +280,7 @@ class TabappApp(App[None], inherit_bindings=False):
 
     def action_request_quit(self) -> None:
         """Leave; ask first what shall become of a run that is going on."""
-        state = self._following.state
-        phase = phase_of(state)
-        if phase == "during" and self.trouble is None:
-            self._ask_what_becomes()
-        elif phase == "before" and self.STARTS_ENGINE and self.trouble is None:
-            self.send("abort")
-            if self._process is not None and self._process.returncode is None:
-                self._leave_by = time.monotonic() + 1.0
-                self._leave_if_over()
-            else:
-                self.exit()
-        else:
-            self.exit()
-
-    def _ask_what_becomes(self) -> None:
-        state = self._following.state
-        progress = progress_of(state, self._clock())
-        facts = [f"{progress.share:.0%}"] if progress is not None and progress.share is not None else []
-        facts += [f"best {format_score(state.best.score)}"] if state.best is not None else []
-        if progress is not None and progress.left is not None:
-            facts.append(f"~{clock_time(progress.left)} left")
-        # The id without its date is enough to find the run by, and short enough to remember.
-        attach = f"tabapp attach {self.folder.run.split('-', 2)[-1]}"
-        if self._custom_runs_dir is not None:
-            facts.append(f"kept in {self._custom_runs_dir}")
-        options = [
-            Option("keep", "Keep running in the background", attach, "k"),
-            Option("finish", "Finish now", "stop, save the best as the bundle", "f"),
-            Option("discard", "Discard and quit", "stop without a bundle", "d"),
-        ]
-        self.push_screen(Decision("Run in progress", " · ".join(facts), options), self._leave)
-
-    def _leave(self, answer: str | None) -> None:
-        match answer:
-            case "keep":
-                self.exit()
-            case "finish":
-                self.finish()
-                self._leave_by = float("inf")
-            case "discard":
-                self.send("abort")
-                self._discarded = True
-                self._leave_by = time.monotonic() + GRACE_SECONDS
-            case _:
-                pass
-
-    def _leave_if_over(self) -> None:
-        if self._leave_by is None:
-            return
-        ended = self._process is not None and self._process.returncode is not None
-        if self._following.state.finished is not None or ended or self.trouble is not None:
-            self.exit()
-        elif time.monotonic() > self._leave_by:
-            if self._process is not None and self._process.returncode is None:
-                self._process.terminate()
-            self.exit()
+        self._leaving.request()
 
     def _fatal_error(self) -> None:
         # Textual would print the traceback with the values of all local variables, which may hold the user's data.

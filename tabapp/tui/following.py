@@ -9,6 +9,7 @@ from tabapp.run import events as ev
 from tabapp.run.client import describe_death
 from tabapp.run.folder import EventReader, RunFolder
 from tabapp.run.state import RunState, reduce
+from tabapp.tui.texts import is_partial
 
 EVENTS_A_TURN = 400
 
@@ -20,7 +21,7 @@ class Following:
     Attributes:
         trouble: a sentence once the engine is gone without a result.
         caught_up: everything that was written before this view looked has been read.
-        history: (time, score) of each new best.
+        history: (time, score) of each new best whose score covers all folds.
     """
 
     folder: RunFolder
@@ -43,8 +44,11 @@ class Following:
         return events
 
     def _note_best(self) -> None:
-        best = self.state.best
-        if best is not None and best.score is not None and (not self.history or self.history[-1][1] != best.score):
+        best, plan = self.state.best, self.state.plan
+        if best is None or best.score is None or plan is None or is_partial(best, plan.folds):
+            return
+        sign = 1 if plan.greater_is_better else -1
+        if not self.history or sign * best.score > sign * self.history[-1][1]:
             self.history.append((self.state.time, best.score))
 
     def history_until_now(self) -> tuple[tuple[float, float], ...]:

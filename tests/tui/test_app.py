@@ -50,8 +50,17 @@ async def test_digits_go_to_the_screens(tmp_path, monkeypatch, size):
         assert isinstance(driver.app.screen, DataView)
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW, (60, 16), (200, 60)])
-@pytest.mark.parametrize("events", [recordings.opening, recordings.running, recordings.finished])
+@pytest.mark.parametrize(
+    ("events", "size"),
+    [
+        (recordings.opening, WIDE),
+        (recordings.opening, NARROW),
+        (recordings.running, WIDE),
+        (recordings.running, (60, 16)),
+        (recordings.finished, NARROW),
+        (recordings.finished, (200, 60)),
+    ],
+)
 async def test_every_screen_shows_its_essentials_at_every_size(tmp_path, monkeypatch, size, events):
     async with drive(tmp_path, monkeypatch, events(), size=size, attach=True) as driver:
         for key, essentials in (("1", ["Leaderboard"]), ("2", ["Survived", "Plan"]), ("5", ["Importance"])):

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tabapp.run import events as ev
-from tabapp.tui.screens.modals import Ask, Choice, Decision, PreviewDialog, Reading
+from tabapp.tui.screens.modals import Ask, Decision, PreviewDialog, Reading
 from tabapp.tui.widgets.columns import Columns
 from tabapp.tui.widgets.leaderboard import Leaderboard
 from tests.tui import recordings
@@ -364,7 +364,3 @@ async def test_tabs_keys_and_rows_can_be_clicked(tmp_path, monkeypatch):
         column = driver.text().splitlines()[-1].index("p Preview")
         await driver.pilot.click(offset=(column, 35))
         await wait_for(driver, PreviewDialog)
-
-
-def test_choice_is_a_dialog_that_needs_no_app():
-    assert Choice("x", []).is_modal

@@ -10,13 +10,16 @@ from tabapp.tui.texts import MUTED, gibibytes
 from tabapp.tui.widgets.panel import Panel
 
 
+SHOWN = 30
+
+
 class ResourceUse(Panel[tuple[ev.Resources, ...]]):
     """Processor and memory over the last minutes, each against the most that was used, and those of the GPU where there is one."""
 
     def draw(self, facts: tuple[ev.Resources, ...], width: int, height: int) -> list[Content]:
         if not facts:
             return [Content.styled("Nothing measured yet.", MUTED)]
-        last = facts[-1]
+        facts, last = facts[-SHOWN:], facts[-1]
         half = (width - 3) // 2
         most, largest = max(100.0, *(use.cpu_percent for use in facts)), max(use.memory for use in facts)
         processor = _meter("CPU", [use.cpu_percent / most for use in facts], f"{last.cpu_percent:.0f}%", half)

@@ -1,0 +1,54 @@
+"""Copying the bundle of a run to where the user wants it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tabapp import files
+from tabapp.errors import UsageError
+from tabapp.tui.screens.modals import Ask
+
+if TYPE_CHECKING:
+    from tabapp.tui.app import TabappApp
+
+
+def ask_for_export(app: TabappApp) -> None:
+    """Ask for a path and copy the bundle there; say so where there is none."""
+    finished = app.snapshot().state.finished
+    if finished is None:
+        app.notify("The bundle is written when the run ends; f on screen 1 finishes it now.", severity="warning")
+        return
+    bundle = Path(finished.bundle) if finished.bundle else app.folder.bundle
+    if not bundle.is_file():
+        app.notify(f"This run has no bundle. {finished.message}", severity="warning")
+        return
+    default = f"./{Path(app.config.data).name.split('.')[0]}.tabapp"
+    message = "The bundle has everything that `tabapp predict` needs. Copy it to:"
+    asked: set[Path] = set()
+
+    def check(text: str) -> str:
+        path = Path(text.strip()).expanduser()
+        if not text.strip() or path.is_dir() or not path.parent.is_dir():
+            raise UsageError(
+                f"{text.strip() or 'Nothing'} is not a file in a folder that exists; write a path like {default}."
+            )
+        if path.exists() and path not in asked:
+            asked.add(path)
+            raise UsageError(f"{path} exists; press enter once more to replace it.")
+        return str(path)
+
+    def export(path: str | None) -> None:
+        if path is not None:
+            app.run_worker(_copy(app, bundle, Path(path)), exit_on_error=False)
+
+    app.push_screen(Ask("Export the bundle", message, default, check), export)
+
+
+async def _copy(app: TabappApp, bundle: Path, path: Path) -> None:
+    try:
+        await asyncio.to_thread(lambda: files.write_bytes(path, bundle.read_bytes()))
+        app.notify(f"tabapp predict {path} NEW.csv -o OUT.csv", title=f"Saved {path}", timeout=8)
+    except OSError as error:
+        app.notify(f"{path} could not be written: {error.strerror}.", title="Not exported", severity="error")

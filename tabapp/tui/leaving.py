@@ -1,0 +1,88 @@
+"""Leaving the screen: what becomes of a run that is going on is the user's to say."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tabapp.run.state import format_score
+from tabapp.tui.actions import phase_of
+from tabapp.tui.screens.modals import Decision, Option
+from tabapp.tui.texts import clock_time, progress_of
+
+if TYPE_CHECKING:
+    from tabapp.tui.app import TabappApp
+
+GRACE_SECONDS = 5.0
+UNSTARTED_GRACE_SECONDS = 1.0
+
+
+class Leaving:
+    """Asks, tells the engine, and closes the app once the engine has done what was asked, or has had its time.
+
+    Attributes:
+        discarded: the user wants nothing of the run.
+    """
+
+    def __init__(self, app: TabappApp, runs_dir: Path | None) -> None:
+        self._app = app
+        self._runs_dir = runs_dir
+        self._leave_by: float | None = None
+        self.discarded = False
+
+    def request(self) -> None:
+        """Leave, or ask first what shall become of a run that is going on."""
+        app = self._app
+        phase = phase_of(app.snapshot().state)
+        if phase == "during" and app.trouble is None:
+            self._ask()
+        elif phase == "before" and app.engine.is_ours:
+            app.send("abort")
+            self._leave_by = time.monotonic() + UNSTARTED_GRACE_SECONDS
+        else:
+            app.exit()
+
+    def _ask(self) -> None:
+        snapshot = self._app.snapshot()
+        state, progress = snapshot.state, progress_of(snapshot.state, snapshot.now)
+        facts = [f"{progress.share:.0%}"] if progress is not None and progress.share is not None else []
+        facts += [f"best {format_score(state.best.score)}"] if state.best is not None else []
+        if progress is not None and progress.left is not None:
+            facts.append(f"~{clock_time(progress.left)} left")
+        if self._runs_dir is not None:
+            facts.append(f"kept in {self._runs_dir}")
+        # The id without its date is enough to find the run by, and short enough to remember.
+        attach = f"tabapp attach {self._app.folder.run.split('-', 2)[-1]}"
+        options = [
+            Option("keep", "Keep running in the background", attach, "k"),
+            Option("finish", "Finish now", "stop, save the best as the bundle", "f"),
+            Option("discard", "Discard and quit", "stop without a bundle", "d"),
+        ]
+        self._app.push_screen(Decision("Run in progress", " · ".join(facts), options), self._decided)
+
+    def _decided(self, answer: str | None) -> None:
+        match answer:
+            case "keep":
+                self._app.exit()
+            case "finish":
+                self._app.finish()
+                self._leave_by = float("inf")
+            case "discard":
+                self._app.send("abort")
+                self.discarded = True
+                self._leave_by = time.monotonic() + GRACE_SECONDS
+            case _:
+                pass
+
+    def leave_if_over(self) -> None:
+        """Close the app if it waits for the engine and that has ended, or its time is up."""
+        if self._leave_by is None:
+            return
+        app = self._app
+        ended = app.snapshot().state.finished is not None or app.engine.return_code is not None
+        if ended or app.trouble is not None:
+            app.exit()
+        elif time.monotonic() > self._leave_by:
+            app.engine.terminate()
+            app.exit()

@@ -1,0 +1,281 @@
+"""The parts that need no app: the registry of actions, widths of columns, texts, plans asked for, agreement."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import msgspec
+import pytest
+from textual.content import Content
+
+from tabapp.run import events as ev
+from tabapp.run.config import RunConfig
+from tabapp.run.state import FeedLine, RunState, replay
+from tabapp.tui import texts
+from tabapp.tui.actions import ACTIONS, actions_for, bindings_for, phase_of
+from tabapp.tui.app import TabappApp
+from tabapp.tui.following import Following
+from tabapp.tui.help import help_content
+from tabapp.tui.help_texts import PANELS, SCREENS
+from tabapp.tui.planning import Planning
+from tabapp.tui.screens.data import DataView
+from tabapp.tui.screens.explain import ExplainView
+from tabapp.tui.screens.run import RunningView
+from tabapp.tui.widgets.explanation import agreement_mark, places, reading
+from tabapp.tui.widgets.feed import newest
+from tabapp.tui.widgets.leaderboard import recent_gain, rows_for
+from tabapp.tui.widgets.table import GAP, Column, fit_widths
+from tests.tui import recordings
+
+VIEWS = {"run": RunningView, "data": DataView, "explain": ExplainView, "everywhere": TabappApp}
+
+
+def numbered(events: list[ev.Event]) -> list[ev.Event]:
+    return [msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(events, 1)]
+
+
+# Actions
+
+
+def test_ids_are_unique_and_a_key_means_one_thing_on_a_screen():
+    assert len({action.id for action in ACTIONS}) == len(ACTIONS)
+    for scope in ("run", "data", "explain"):
+        keys = [key for action in actions_for(scope) for key in action.keys.split(",")]
+        assert len(set(keys)) == len(keys), scope
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.id)
+def test_every_action_exists_and_is_told(action):
+    name = action.action.partition("(")[0]
+    holder = TabappApp if name.startswith("app.") else VIEWS[action.scope]
+    assert hasattr(holder, f"action_{name.removeprefix('app.')}")
+    assert action.help.endswith(".")
+    noun, _, verb = action.name.partition(": ")
+    assert noun
+    assert verb
+    view = "run" if action.scope == "everywhere" else action.scope
+    assert action.help in help_content(view, None, RunState()).plain
+
+
+def test_bindings_have_ids_so_that_keys_can_be_changed():
+    assert {binding.id for scope in VIEWS for binding in bindings_for(scope)} == {action.id for action in ACTIONS}
+
+
+def test_every_panel_of_every_screen_has_a_help_text():
+    assert {panel for panels in SCREENS.values() for panel in panels} == set(PANELS)
+    text = help_content("run", "feed", RunState()).plain
+    assert text.index("Events") < text.index("Leaderboard"), "the focused panel comes first"
+
+
+@pytest.mark.parametrize(
+    ("events", "phase"),
+    [
+        ([], "before"),
+        (recordings.opening(), "before"),
+        (recordings.running(), "during"),
+        (recordings.finished(), "after"),
+    ],
+)
+def test_phases_of_a_run(events, phase):
+    assert phase_of(replay(numbered(events))) == phase
+
+
+# Widths
+
+
+COLUMNS = [Column("a"), Column("b", priority=1), Column("c", priority=2), Column("d", flexible=True, least=6)]
+
+
+@pytest.mark.parametrize("available", range(12, 60))
+def test_columns_fit_and_leave_by_priority(available):
+    widths = fit_widths(COLUMNS, [4, 5, 6, 20], available)
+    shown = [width for width in widths if width]
+    assert sum(shown) + GAP * (len(shown) - 1) == available
+    assert widths[0] == 4
+    assert widths[3] >= 6
+    assert not (widths[2] and not widths[1]), "the highest number goes first"
+
+
+# Texts
+
+
+@pytest.mark.parametrize(
+    ("seconds", "short", "clock"),
+    [
+        (0.84, "0.8s", "0:00"),
+        (9.97, "10s", "0:09"),
+        (75, "75s", "1:15"),
+        (600, "10.0m", "10:00"),
+        (7200, "2.0h", "2:00:00"),
+    ],
+)
+def test_times(seconds, short, clock):
+    assert texts.short_seconds(seconds) == short
+    assert texts.clock_time(seconds) == clock
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(812, "812 B"), (60_302, "60.3 kB"), (3_800_000, "3.8 MB"), (999_900, "1.0 MB")]
+)
+def test_file_sizes(size, text):
+    assert texts.file_size(size) == text
+
+
+def test_the_margin_has_the_digits_of_the_score():
+    row = ev.LeaderboardRow(rank=1, model="m", title="M", family="f", score=46_521.3, low=46_000.0, high=47_100.0)
+    assert texts.score_margin(row) == "±550"
+    assert texts.score_margin(msgspec.structs.replace(row, score=0.9, low=0.89, high=0.91)) == "±0.0100"
+    assert texts.score_margin(msgspec.structs.replace(row, low=None)) == "—"
+
+
+def test_progress_by_the_clock_by_trials_and_at_the_end():
+    state = replay(numbered(recordings.running()))
+    progress = texts.progress_of(state, recordings.START + 61)
+    assert progress is not None
+    assert (progress.elapsed, progress.left) == (60, 59)
+    assert progress.share == pytest.approx(60 / 119)
+    by_trials = msgspec.structs.replace(state, deadline=None, plan=recordings.plan(budget=None, trials=10))
+    assert texts.progress_of(by_trials, recordings.START + 61).share == len(state.trials) / 60
+    assert texts.progress_of(RunState(), 0.0) is None
+    assert texts.progress_of(replay(numbered(recordings.finished())), 1e12).elapsed == 116
+
+
+def test_a_score_of_some_folds_is_said_to_be_one():
+    state = replay(numbered(recordings.running()))
+    rows = tuple(msgspec.structs.replace(r, folds=2) if r.model == "mlp" else r for r in state.leaderboard)
+    rows = tuple(msgspec.structs.replace(r, activity="") for r in rows)
+    shown = {row.key: row.cells for row in rows_for(msgspec.structs.replace(state, leaderboard=rows), None)}
+    assert shown["mlp"][-1].plain == "◔ 2 of 5 folds"
+    assert shown["catboost"][-1].plain == "✓ 4 trials  ◆"
+
+
+def test_fits_that_run_side_by_side_are_counted():
+    row = ev.LeaderboardRow(rank=0, model="m", title="M", family="f", activity="trial 1 · fold 1/5, trial 1 · fold 2/5")
+    assert texts.status_content(row, 0, members=0, folds=5).plain == "⠋ trial 1 · fold 1/5 +1"
+
+
+def test_the_feed_leaves_out_single_fits_and_repeated_ensembles():
+    lines = [("fit", "f"), ("ensemble", "A"), ("trial", "t"), ("ensemble", "A"), ("ensemble", "B")]
+    feed = tuple(FeedLine(t=0.0, kind=kind, text=text) for kind, text in lines)
+    assert [line.text for line in newest(feed, 10)] == ["B", "t", "A"]
+    assert [line.text for line in newest(feed, 1)] == ["B"]
+
+
+def test_the_gain_of_the_last_minute():
+    state = replay(numbered(recordings.running()))
+    history = ((0.0, 0.8), (50.0, 0.85), (100.0, 0.86))
+    snapshot = texts.Snapshot(state=state, now=115.0, file="x.csv", history=history)
+    assert recent_gain(snapshot) == pytest.approx(0.01)
+    assert recent_gain(texts.Snapshot(state=state, now=200.0, file="x.csv", history=history)) is None
+
+
+# Plans
+
+
+def test_a_refused_change_is_taken_back_and_the_others_stay():
+    planning = Planning(RunConfig(data="x.csv", ignore=("a",)))
+    assert planning.ignored == ["a"]
+    assert planning.ask({"quality": "best"}) == {"quality": "best"}
+    assert planning.waits
+    planning.hear(recordings.plan())
+    assert planning.ask({"target": "b", "ignore": []}) == {"quality": "best", "target": "b", "ignore": []}
+    planning.hear(ev.PlanRefused(message="no"))
+    assert planning.asked == {"quality": "best"}
+    assert not planning.waits
+
+
+# Agreement
+
+
+def test_places_and_their_marks():
+    rows = recordings.importances(0.0).rows
+    place = places(rows)
+    assert place["Sex"] == (0, 0)
+    assert place["Ticket"] == (4, 6)
+    assert agreement_mark(place["Sex"], 10).plain == "● same"
+    assert agreement_mark(place["Ticket"], 10).plain == "◐ near"
+    assert agreement_mark((0, 9), 10).plain == "○ apart"
+    assert agreement_mark(None, 10).plain == "—"
+    assert places(tuple(msgspec.structs.replace(row, attention=None) for row in rows)) == {}
+
+
+@pytest.mark.parametrize(
+    ("agreement", "words"),
+    [
+        (0.95, "same story"),
+        (0.75, "broadly agree"),
+        (0.5, "in part"),
+        (0.1, "hardly"),
+        (-0.4, "contradict"),
+        (None, "no attention"),
+    ],
+)
+def test_a_rank_correlation_in_words(agreement, words):
+    assert words in reading(agreement)
+
+
+# Following
+
+
+def test_following_folds_what_is_new_and_remembers_each_best(tmp_path):
+    folder = recordings.make_run(tmp_path)
+    recorder = recordings.Recorder(folder)
+    following = Following(folder)
+    recorder.write(*recordings.opening())
+    assert len(asyncio.run(following.read())) == 6
+    recorder.write(*recordings.running()[6:])
+    asyncio.run(following.read())
+    scores = [score for _, score in following.history]
+    assert scores == sorted(scores)
+    assert scores[-1] == following.state.best.score
+    assert following.history_until_now()[-1] == (following.state.time, scores[-1])
+    following.engine_ended(-9)
+    assert "SIGKILL" in following.trouble
+    following.engine_lives()
+    assert following.trouble is None
+
+
+def test_a_score_of_some_folds_is_no_best(tmp_path):
+    folder = recordings.make_run(tmp_path)
+    recorder = recordings.Recorder(folder)
+    recorder.write(*recordings.running())
+    following = Following(folder)
+    asyncio.run(following.read())
+    known = list(following.history)
+    rows = following.state.leaderboard
+    partial = msgspec.structs.replace(rows[1], rank=1, score=0.99, folds=2)
+    worse = msgspec.structs.replace(rows[0], score=0.8)
+    recorder.write(ev.LeaderboardChanged(rows=(partial, *rows[:1])), ev.LeaderboardChanged(rows=(worse,)))
+    asyncio.run(following.read())
+    assert following.history == known
+
+
+def test_the_view_loads_no_library_of_the_engine():
+    code = "import sys, tabapp.tui.app, tabapp.tui.palette, tabapp.tui.screens.run, tabapp.tui.screens.explain; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    rooms = {name.split(".")[0] for name in loaded} | {".".join(name.split(".")[:2]) for name in loaded}
+    heavy = {
+        "numpy",
+        "polars",
+        "torch",
+        "sklearn",
+        "optuna",
+        "scipy",
+        "pandas",
+        "xgboost",
+        "lightgbm",
+        "catboost",
+        "tabapp_plugins",
+    }
+    ours = {
+        f"tabapp.{room}"
+        for room in ("data", "engine", "models", "features", "nn", "ensemble", "explain", "bundle", "metrics")
+    }
+    assert not rooms & (heavy | ours)
+
+
+def test_content_compares_by_text_which_is_why_rows_compare_otherwise():
+    assert Content.styled("a", "bold") == Content("a")
+    assert not Content.styled("a", "bold").is_same(Content("a"))
