@@ -9,7 +9,6 @@ from tabapp.run import events as ev
 from tabapp.tui.texts import MUTED, gibibytes
 from tabapp.tui.widgets.panel import Panel
 
-
 SHOWN = 30
 
 
