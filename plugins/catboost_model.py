@@ -104,6 +104,15 @@ class CatBoost(BoostingPlugin):
             return CatBoostParams(depth=4, learning_rate=0.08)
         return CatBoostParams(depth=6, learning_rate=0.12)
 
+    def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[CatBoostParams, ...]:
+        """On few rows, where they are cheap: shallower trees, and deeper ones that learn slowly."""
+        if shape.n_rows >= 10_000:
+            return ()
+        return (
+            CatBoostParams(depth=3, learning_rate=0.06, bagging_temperature=0.3),
+            CatBoostParams(depth=6, learning_rate=0.05, l2_leaf_reg=6.0),
+        )
+
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> CatBoostParams:
         """Gorishniy et al. 2021, Table 7; its columns (A) and (B) are told apart by rows.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -71,6 +72,23 @@ class LightGBM(BoostingPlugin):
                 num_leaves=16, learning_rate=0.04, min_data_in_leaf=int(np.clip(shape.n_rows // 50, 5, 20))
             )
         return LightGBMParams(num_leaves=63)
+
+    def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[LightGBMParams, ...]:
+        """Smaller trees that see fewer columns, and on many rows larger ones: on adult, california_housing and telco_churn each
+        of them improved the ensemble with the defaults of all three boosters by about half a percent or won outright.
+        """
+        defaults = self.defaults(task, shape, device)
+        if shape.n_rows < 10_000:
+            small = msgspec.structs.replace(
+                defaults, num_leaves=8, learning_rate=0.03, feature_fraction=0.5, bagging_fraction=0.7, lambda_l2=3.0
+            )
+            return (small,)
+        return (
+            msgspec.structs.replace(
+                defaults, num_leaves=31, learning_rate=0.03, feature_fraction=0.5, bagging_fraction=0.6
+            ),
+            msgspec.structs.replace(defaults, num_leaves=127, min_data_in_leaf=40, feature_fraction=0.5),
+        )
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> LightGBMParams:
         """LightGBM has no table in Gorishniy et al. 2021: this is Table 6 (XGBoost) under LightGBM's names.

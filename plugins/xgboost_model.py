@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy.typing as npt
 
 from tabapp import metrics
@@ -82,6 +83,26 @@ class XGBoost(BoostingPlugin):
         if shape.n_rows < 10_000:
             return XGBoostParams(max_depth=4, learning_rate=0.04)
         return XGBoostParams(max_depth=6 if shape.n_rows < 25_000 else 8)
+
+    def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[XGBoostParams, ...]:
+        """Shallow trees on few rows, deep ones on many; each sees fewer columns and rows than the defaults do."""
+        defaults = self.defaults(task, shape, device)
+        if shape.n_rows < 10_000:
+            return (
+                msgspec.structs.replace(
+                    defaults, max_depth=3, learning_rate=0.05, colsample_bytree=0.5, subsample=0.7, reg_lambda=3.0
+                ),
+            )
+        return (
+            msgspec.structs.replace(
+                defaults,
+                max_depth=10,
+                learning_rate=0.04,
+                colsample_bytree=0.6,
+                subsample=0.7,
+                min_child_weight=10.0,
+            ),
+        )
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> XGBoostParams:
         """Gorishniy et al. 2021, Table 6; its columns (A) and (B) are told apart by rows.

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from tabapp.data.infer import infer_schema
+from tabapp.data.infer import compare_with_test, infer_schema
 from tabapp.data.read import Reading, ReadOptions, read_table
-from tabapp.data.schema import Schema
+from tabapp.data.schema import DataWarning, Schema
+from tabapp.errors import DataError
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 
@@ -60,4 +61,17 @@ def infer(reading: Reading, config: RunConfig) -> Schema:
         weight=config.weight,
         null=config.null,
     )
-    return msgspec.structs.replace(schema, warnings=(*reading.warnings, *schema.warnings))
+    return msgspec.structs.replace(
+        schema, warnings=(*reading.warnings, *schema.warnings, *_drift(reading, config, schema))
+    )
+
+
+def _drift(reading: Reading, config: RunConfig, schema: Schema) -> list[DataWarning]:
+    """What the test file has otherwise; a file that cannot be read is told of when it is scored."""
+    if config.test is None:
+        return []
+    try:
+        test = read_data(msgspec.structs.replace(config, data=config.test))
+    except DataError:
+        return []
+    return compare_with_test(reading.frame, test.frame, schema)

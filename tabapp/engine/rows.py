@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -14,6 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp import files
+from tabapp.data.checks import copies
 from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
 from tabapp.data.split import make_folds, make_holdout
@@ -28,7 +29,10 @@ SAMPLE_ROWS = 20
 
 @dataclass(frozen=True)
 class RowExtras:
-    """Special columns of the usable rows as numbers; None where the user named none."""
+    """Special columns of the usable rows as numbers; None where the user named none.
+
+    Without a group column, equal rows are a group, so that they are never on both sides of a split.
+    """
 
     groups: npt.NDArray[np.int64] | None
     time: npt.NDArray[np.float64] | None
@@ -73,6 +77,8 @@ def lay_down(folder: RunFolder, config: RunConfig, reading: Reading, schema: Sch
     typed = typed_frame(text, schema)
     target = encode_target(typed, schema)
     extras = _extras(typed, schema)
+    if extras.groups is None:
+        extras = replace(extras, groups=copies(typed))
     if plan.folds > 1:
         fold = make_folds(target, plan.task, plan.folds, plan.seed, groups=extras.groups)
     else:

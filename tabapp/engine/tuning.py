@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -44,8 +45,9 @@ def open_storage(path: Path) -> RDBStorage:
 class Tuner:
     """Asks for hyper-parameters of one model and is told how they did.
 
-    Trial 0 is the defaults. At most one trial of a model is in flight, so the sequence does not depend on timing. A crash or a
-    timeout is told as pruned, because the sampler learns nothing from a failed trial and would come back to the same corner.
+    Trial 0 is the defaults, and the next ones are the plugin's portfolio. At most one trial of a model is in flight, so the
+    sequence does not depend on timing. A crash or a timeout is told as pruned, because the sampler learns nothing from a failed
+    trial and would come back to the same corner.
 
     Args:
         seed: the run's seed; each trial draws from (seed, model, number), so a resumed run goes on as an unbroken one would.
@@ -85,17 +87,18 @@ class Tuner:
         self._study.sampler = optuna.samplers.TPESampler(
             seed=seed_of(self._seed, self._plugin.name, number), n_startup_trials=N_STARTUP_TRIALS
         )
-        defaults = self._plugin.defaults(self._task, self._shape, self._device)
-        if number == 0:
-            self._study.enqueue_trial(as_drawn(defaults), skip_if_exists=True)
+        problem = self._task, self._shape, self._device
+        given = (self._plugin.defaults(*problem), *self._plugin.portfolio(*problem))
+        if number < len(given):
+            self._study.enqueue_trial(as_drawn(given[number]), skip_if_exists=True)
         trial = self._study.ask()
-        if number == 0:
-            # Drawn only so that the sampler learns from the defaults as far as they lie inside the space.
-            with suppress(ValueError):
-                self._plugin.search_space(trial, self._task, self._shape, self._device)
-            params = msgspec.to_builtins(defaults)
+        if number < len(given):
+            # Drawn only so that the sampler learns from what is given, as far as it lies inside the space.
+            with suppress(ValueError), warnings.catch_warnings(action="ignore"):
+                self._plugin.search_space(trial, *problem)
+            params = msgspec.to_builtins(given[number])
         else:
-            params = msgspec.to_builtins(self._plugin.search_space(trial, self._task, self._shape, self._device))
+            params = msgspec.to_builtins(self._plugin.search_space(trial, *problem))
         trial.set_user_attr(PARAMS, params)
         self._asked[number] = trial
         return number, params

@@ -173,6 +173,10 @@ class Plugin(ABC):
     def defaults(self, task: Task, shape: Shape, device: str) -> Params:
         """The hyper-parameters of trial 0."""
 
+    def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[Params, ...]:
+        """Strong configurations unlike the defaults, tried after them and before any is drawn; none unless a model has some."""
+        return ()
+
     @abstractmethod
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> Params:
         """Draw hyper-parameters from the paper's table."""

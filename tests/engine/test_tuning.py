@@ -40,6 +40,21 @@ def test_trial_zero_is_the_defaults_and_later_ones_are_drawn(tmp_path: Path, mod
     assert msgspec.convert(drawn, plugin.params_type) is not None
 
 
+def test_the_portfolio_comes_before_drawn_trials(tmp_path: Path) -> None:
+    import msgspec
+
+    plugin = registry.get("lightgbm")
+    portfolio = plugin.portfolio("binary", SHAPE, "cpu")
+    assert portfolio
+    tuning = tuner(tmp_path, model="lightgbm")
+    asked = []
+    for number in range(len(portfolio) + 2):
+        asked.append(tuning.ask()[1])
+        tuning.tell(number, 0.8)
+    assert asked[1 : 1 + len(portfolio)] == [msgspec.to_builtins(params) for params in portfolio]
+    assert asked[-1] not in asked[:-1]
+
+
 def test_the_sequence_depends_on_the_seed_alone(tmp_path: Path) -> None:
     sequences: list[list[dict[str, object]]] = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
