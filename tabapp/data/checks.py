@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from tabapp.data.kinds import Values
+from tabapp.data.kinds import Values, looks_like_id
+from tabapp.data.leaks import codes_of, score_alone
 from tabapp.data.schema import Column, DataWarning
-from tabapp.data.target import Goal
-from tabapp.data.typed import typed_column
+from tabapp.data.target import Goal, format_of
+from tabapp.data.values import parse_numbers
 
 _FOLDS = 5
 _HIGH_MISSING = 0.5
 _IMBALANCE = 0.1
-_LEAK_PURITY = 0.999
-_LEAK_CORRELATION = 0.9999
-_CELLS_FOR_DUPLICATES = 2_000_000
-"""Above this many cells, looking for repeated rows takes longer than a first look at the data should."""
+COPIES_STAY_TOGETHER = 0.5
+"""Equal rows are kept in one fold while at least this share of the rows differ."""
+_LOW_SENTINELS = frozenset(-float(x) for x in (1, 9, 99, 999, 9999, 99999, 999999, 88, 888, 8888, 77, 777, 7777))
+_HIGH_SENTINELS = frozenset(float(x) for x in (99, 999, 9999, 99999, 999999, 9999999, 888, 8888, 777, 7777))
+_STANDS_APART = 0.2
+"""A zero is apart when the next number is at least this share of the median of the others."""
+_IN_ORDER = 0.98
+_DRIFT = 0.4
+"""Of a feature that alone tells two files apart, on the scale of `score_alone`: roc_auc 0.7."""
+_MANY_DIFFERENT = 0.5
+_ENTITIES = frozenset(
+    {
+        "id", "ids", "uuid", "guid", "patient", "customer", "client", "user", "subject", "person", "household", "student",
+        "driver", "device", "session", "player", "account", "member", "employee", "machine", "vehicle", "animal", "family",
+    }
+)  # fmt: skip
 
 
 def duplicates_of_earlier(columns: Sequence[Column], values: Mapping[str, Values]) -> dict[str, str]:
@@ -50,6 +65,11 @@ def column_warnings(columns: Sequence[Column], n_rows: int) -> list[DataWarning]
         elif column.kind == "identifier":
             action = f"left out; --kind {column.name}=categorical keeps it"
             found.append(DataWarning(check="identifier", column=column.name, message=column.reason, action=action))
+        elif _nearly_names_rows(column, n_rows):
+            present = n_rows - column.missing
+            message = f"{column.unique:,} of its {present:,} values are different, so it nearly names the rows."
+            action = f"kept as {column.kind}; --ignore {column.name} leaves it out"
+            found.append(DataWarning(check="identifier", column=column.name, message=message, action=action))
         elif column.missing > _HIGH_MISSING * n_rows:
             message = f"{column.missing / n_rows:.0%} of its cells are missing."
             found.append(
@@ -58,6 +78,19 @@ def column_warnings(columns: Sequence[Column], n_rows: int) -> list[DataWarning]
                 )
             )
     return found
+
+
+def _nearly_names_rows(column: Column, n_rows: int) -> bool:
+    """Categories that are mostly different, and texts that are all different and no longer than a name.
+
+    Few values are no evidence: a column that is mostly missing says little about rows.
+    """
+    present = n_rows - column.missing
+    if column.role != "feature" or present < 50:
+        return False
+    if column.kind == "text":
+        return column.unique == present and (looks_like_id(column.name) or column.name.casefold().endswith("name"))
+    return column.kind == "categorical" and column.unique > _MANY_DIFFERENT * present and present > 0.5 * n_rows
 
 
 def class_warnings(target: str, goal: Goal) -> list[DataWarning]:
@@ -78,64 +111,142 @@ def class_warnings(target: str, goal: Goal) -> list[DataWarning]:
     return found
 
 
-def leak_warnings(
-    columns: Sequence[Column], values: Mapping[str, Values], target: str, goal: Goal
-) -> list[DataWarning]:
-    """Features that alone tell the target: almost pure levels for classes, a straight line for numbers."""
-    action = "kept; if it is known only after the fact, leave it out with --ignore"
-    answer = values[target].texts
-    found: list[DataWarning] = []
-    for column in columns:
-        if column.role != "feature":
-            continue
-        message = None
-        if goal.task == "regression":
-            if column.kind == "numeric":
-                message = _straight_line(
-                    values[column.name].texts, column, answer, next(c for c in columns if c.name == target)
-                )
-        elif 2 <= column.unique <= max(2, _level_limit(len(answer))):
-            message = _pure_levels(values[column.name].texts, answer, goal)
-        if message is not None:
-            found.append(DataWarning(check="leak", column=column.name, message=message, action=action))
-    return found
-
-
-def _level_limit(n_rows: int) -> int:
-    """How many levels a column may have for their purity to mean something."""
-    return min(200, n_rows // 20)
-
-
-def _pure_levels(texts: pl.Series, answer: pl.Series, goal: Goal) -> str | None:
-    pairs = pl.DataFrame({"level": texts, "answer": answer}).drop_nulls("answer")
-    table = pairs.group_by("level", "answer").len().group_by("level").agg(pl.col("len").max())
-    purity = float(table["len"].sum()) / pairs.height
-    baseline = max(goal.counts) / sum(goal.counts)
-    if purity < _LEAK_PURITY or baseline > 0.98:
-        return None
-    return f"Its levels alone tell the target in {purity:.2%} of the rows."
-
-
-def _straight_line(texts: pl.Series, column: Column, answer: pl.Series, target: Column) -> str | None:
-    pairs = pl.DataFrame({"x": typed_column(texts, column), "y": typed_column(answer, target)}).drop_nulls()
-    if pairs.height < 20:
-        return None
-    x, y = pairs["x"].to_numpy(), pairs["y"].to_numpy()
-    with np.errstate(all="ignore"):
-        correlation = float(np.corrcoef(x, y)[0, 1])
-    if not abs(correlation) >= _LEAK_CORRELATION:
-        return None
-    return f"It is the target up to scale and shift (correlation {correlation:.5f})."
-
-
 def duplicate_rows(frame: pl.DataFrame) -> list[DataWarning]:
-    """Rows that repeat another in every column; not looked for in very large tables."""
-    if frame.height * frame.width > _CELLS_FOR_DUPLICATES:
-        return []
-    repeated = frame.height - frame.n_unique()
+    """Rows that repeat another in every column."""
+    repeated = frame.height - frame.hash_rows().n_unique()
     if repeated == 0:
         return []
     message = f"{repeated:,} of {frame.height:,} rows repeat another row in every column."
-    return [
-        DataWarning(check="duplicate_rows", message=message, action="kept; copies in two folds make scores too good")
-    ]
+    few_different = frame.height - repeated < COPIES_STAY_TOGETHER * frame.height
+    action = (
+        "kept, and free to fall into any fold: most rows have a copy, so that copies are no slip"
+        if few_different
+        else "kept; copies of a row are never on both sides of a split"
+    )
+    return [DataWarning(check="duplicate_rows", message=message, action=action)]
+
+
+def copies(frame: pl.DataFrame) -> npt.NDArray[np.int64] | None:
+    """(rows,) a number that equal rows share, or None where no row has a copy or most have.
+
+    Where fewer than half of the rows differ, as in a table of three yes-or-no answers, equal rows are people who answer alike,
+    and keeping them apart would score on answers that nobody else gave.
+    """
+    hashed = frame.hash_rows()
+    distinct = hashed.n_unique()
+    if distinct == frame.height or distinct < COPIES_STAY_TOGETHER * frame.height:
+        return None
+    return hashed.rank("dense").cast(pl.Int64).to_numpy()
+
+
+def sentinel_warnings(columns: Sequence[Column], values: Mapping[str, Values]) -> list[DataWarning]:
+    """Numbers that stand apart from all others and are of the kind that people write for "not known"."""
+    found: list[DataWarning] = []
+    for column in columns:
+        if column.role != "feature" or column.kind != "numeric" or column.unique < 5:
+            continue
+        mine = values[column.name]
+        numbers = parse_numbers(mine.uniques, format_of(column))
+        table = pl.DataFrame({"number": numbers, "count": mine.counts}).drop_nulls()
+        table = table.group_by("number").sum().sort("number")
+        sentinel = _sentinel(table["number"].to_numpy(), table["count"].to_numpy())
+        if sentinel is not None:
+            number, share, neighbour = sentinel
+            message = f"{share:.1%} of its numbers are {number:g}, far from all others (the next is {neighbour:g}): not known?"
+            action = f"kept as a number; --null {number:g} makes it missing, in every column"
+            found.append(DataWarning(check="sentinel", column=column.name, message=message, action=action))
+    return found
+
+
+def _sentinel(numbers: npt.NDArray[np.float64], counts: npt.NDArray[np.integer]) -> tuple[float, float, float] | None:
+    """The sentinel among sorted distinct numbers, its share of the cells, and its neighbour."""
+    total = counts.sum()
+    low, second, high, before = (float(numbers[i]) for i in (0, 1, -1, -2))
+    if _often(counts[0], total):
+        if low in _LOW_SENTINELS and second >= 0:
+            return low, counts[0] / total, second
+        positive = numbers[1:]
+        middle = float(np.median(np.repeat(positive, np.minimum(counts[1:], 1000))))
+        if low == 0 and len(numbers) > 20 and second > _STANDS_APART * middle and counts[0] <= 0.5 * total:
+            return low, counts[0] / total, second
+    if high in _HIGH_SENTINELS and _often(counts[-1], total) and high - before > 2 * (before - low):
+        return high, counts[-1] / total, before
+    return None
+
+
+def _often(count: int, total: int) -> bool:
+    return count >= 2 and count >= 1e-4 * total
+
+
+def group_warnings(columns: Sequence[Column], n_rows: int) -> list[DataWarning]:
+    """Entities that own several rows: a random fold would know half of each before it is asked for the other half."""
+    if any(column.role == "group" for column in columns):
+        return []
+    found: list[DataWarning] = []
+    for column in columns:
+        present = n_rows - column.missing
+        if column.role != "feature" or column.kind not in ("categorical", "numeric", "identifier"):
+            continue
+        if names_entity(column.name) and 20 <= column.unique <= present / 1.5 and column.unique >= 0.001 * n_rows:
+            message = f"Each of its {column.unique:,} values has {present / column.unique:.1f} rows on average."
+            action = f"kept; if new rows are of new ones, give --group {column.name}"
+            found.append(DataWarning(check="group", column=column.name, message=message, action=action))
+    return found
+
+
+def names_entity(name: str) -> bool:
+    """Whether a column's name says that it tells whom or what a row is about: `patient_id`, `customer`."""
+    words = re.findall(r"[a-z]+", re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).casefold())
+    return bool(_ENTITIES & set(words))
+
+
+def time_warnings(columns: Sequence[Column], typed: Mapping[str, pl.Series]) -> list[DataWarning]:
+    """Dates that the rows stand in the order of: such a table is often asked about later rows only.
+
+    Args:
+        typed: typed values by name of evenly spaced rows, in the order of the file.
+    """
+    if any(column.role == "time" for column in columns):
+        return []
+    found: list[DataWarning] = []
+    for column in columns:
+        if column.role != "feature" or column.kind != "datetime" or column.unique < 20:
+            continue
+        moments = typed[column.name].drop_nulls().dt.epoch("us").to_numpy()
+        steps = np.diff(moments)
+        if len(steps) < 10 or (steps != 0).sum() < 10:
+            continue
+        rising = float((steps >= 0).mean())
+        if max(rising, float((steps <= 0).mean())) >= _IN_ORDER:
+            message = f"The rows are in its order, from {column.low_text} to {column.high_text}."
+            action = f"kept; if later rows are to be predicted, --time {column.name} scores the latest rows"
+            found.append(DataWarning(check="time", column=column.name, message=message, action=action))
+    return found
+
+
+def drift_warnings(
+    columns: Sequence[Column], training: Mapping[str, pl.Series], other: Mapping[str, pl.Series]
+) -> list[DataWarning]:
+    """Features whose values tell a second file's rows from the training rows.
+
+    Args:
+        training, other: typed values by name, of about as many rows each.
+    """
+    found: list[DataWarning] = []
+    for column in columns:
+        if column.role != "feature" or column.name not in training or column.name not in other:
+            continue
+        both = pl.concat([training[column.name], other[column.name]])
+        second = pl.Series([0] * len(training[column.name]) + [1] * len(other[column.name]))
+        score, _ = score_alone(codes_of(both), second, 2)
+        if score < _DRIFT:
+            continue
+        message = f"It tells the rows of the test file from those of the training file (roc_auc {(score + 1) / 2:.2f})."
+        unseen = ""
+        if both.dtype == pl.String:
+            new = other[column.name].drop_nulls()
+            share = float((~new.is_in(training[column.name].drop_nulls().unique().to_list())).mean() or 0)  # pyright: ignore[reportArgumentType]
+            unseen = f" {share:.0%} of its values there are new." if share >= 0.05 else ""
+        action = f"kept; scores on the test file may be lower, and --ignore {column.name} leaves it out"
+        found.append(DataWarning(check="drift", column=column.name, message=message + unseen, action=action))
+    return found

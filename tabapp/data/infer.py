@@ -10,14 +10,18 @@ import polars as pl
 from tabapp.data.checks import (
     class_warnings,
     column_warnings,
+    drift_warnings,
     duplicate_rows,
     duplicates_of_earlier,
-    leak_warnings,
+    group_warnings,
+    sentinel_warnings,
+    time_warnings,
 )
 from tabapp.data.kinds import Values, count_values, judge
+from tabapp.data.leaks import leak_warnings, rows_to_look_at
 from tabapp.data.schema import KINDS, Column, DataWarning, Role, Schema
 from tabapp.data.target import Goal, choose_target, decide_task
-from tabapp.data.typed import typed_column
+from tabapp.data.typed import encode_target, rows_with_target, typed_column, typed_frame
 from tabapp.data.values import DOUBTFUL_MISSING
 from tabapp.errors import DataError, UsageError, did_you_mean
 
@@ -75,11 +79,9 @@ def infer_schema(
         [column for column in columns if column.name not in {w.column for w in warnings}], frame.height
     )
     warnings += class_warnings(target, goal) if goal.classes else []
-    warnings += leak_warnings(columns, values, target, goal)
-    warnings += duplicate_rows(frame)
     _check_roles(columns)
     n_usable = values[target].n_present
-    return Schema(
+    schema = Schema(
         columns=tuple(columns),
         target=target,
         target_reason=target_reason,
@@ -88,8 +90,35 @@ def infer_schema(
         classes=goal.classes,
         rows=n_usable,
         rows_without_target=frame.height - n_usable,
-        warnings=tuple(warnings),
     )
+    warnings += _what_the_rows_say(frame, schema)
+    warnings += group_warnings(columns, frame.height)
+    warnings += sentinel_warnings(columns, values)
+    warnings += duplicate_rows(frame)
+    return msgspec.structs.replace(schema, warnings=tuple(warnings))
+
+
+def _what_the_rows_say(frame: pl.DataFrame, schema: Schema) -> list[DataWarning]:
+    """The checks that look at rows rather than at counts, on a sample of them."""
+    rows = rows_to_look_at(frame.height, frame.width)
+    sample = frame.filter(pl.Series(rows_with_target(frame, schema)))
+    sample = sample.gather_every(max(1, sample.height // rows)).head(rows)
+    typed = typed_frame(sample, schema)
+    features = {column.name: typed[column.name] for column in schema.features}
+    answer = pl.Series(encode_target(typed, schema))
+    found = leak_warnings(schema.columns, features, answer, schema.target, len(schema.classes))
+    return found + time_warnings(schema.columns, features)
+
+
+def compare_with_test(frame: pl.DataFrame, test: pl.DataFrame, schema: Schema) -> list[DataWarning]:
+    """What a test file has otherwise than the training file; both as text. Columns that it lacks are left to the reader of it."""
+    rows = rows_to_look_at(min(frame.height, test.height), frame.width) if test.height else 0
+    if rows < MINIMUM_ROWS:
+        return []
+    known = [column.name for column in schema.features if column.name in test.columns]
+    sides = [typed_frame(side.gather_every(max(1, side.height // rows)).head(rows), schema) for side in (frame, test)]
+    training, other = ({name: side[name] for name in known} for side in sides)
+    return drift_warnings(schema.columns, training, other)
 
 
 def _check_names(

@@ -6,16 +6,20 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import polars as pl
 
 from tabapp.data.schema import Column, Kind
 from tabapp.data.values import (
+    CLOCK,
     LEADING_ZERO,
     PLAIN,
     DateFormat,
     NumberFormat,
+    clock_share,
     date_format,
+    epoch_format,
     is_missing,
     number_format,
     parse_dates,
@@ -40,6 +44,17 @@ _SNAKE_ID = re.compile(
     r"|^unnamed:? ?\d*$|^(id|uuid)[_\s.-]",
     re.IGNORECASE,
 )
+
+
+_MOMENT_NAME = re.compile(r"(time|date|stamp|epoch|created|updated|modified|_at$|(^|_)ts$)", re.IGNORECASE)
+_CODE_NAME = re.compile(
+    r"\b(types?|codes?|class|category|region|district|zone?|zip|postcode|county|country|city|state|na[ct]ionality|course|mode|agent"
+    r"|company|occupation|qualification|marital status|department|sector|industry|species|colou?r|ethnicity|race|religion"
+    r"|branch|store|vendor|supplier|channel|brand|model id|product|sku|soil)$",
+    re.IGNORECASE,
+)
+"""Names whose whole numbers are labels. The word stands last: `soil_type` is one, `type_count` is not."""
+_MAX_CODES = 1_000
 
 
 @dataclass(frozen=True)
@@ -114,6 +129,8 @@ def judge(values: Values, forced: Kind | None = None) -> Column:
     if unique <= _MAX_BOOLEAN_SPELLINGS and {str(value).casefold() for value in values.uniques} in _BOOLEAN_PAIRS:
         false, true = false_and_true(_boolean_levels(values)[0])
         return _column(values, "boolean", f"It says only {_show(true)} and {_show(false)}.")
+    if (epoch := _judge_epoch(values)) is not None:
+        return epoch
     compact = unique >= 5 and bool(values.uniques.head(1000).str.contains(r"^(19|20)\d{6}$").all())
     if not compact and (number := _judge_number(values)) is not None:
         return number
@@ -122,7 +139,30 @@ def judge(values: Values, forced: Kind | None = None) -> Column:
         return _date_column(values, dates)
     if compact and (number := _judge_number(values)) is not None:
         return number
-    return _judge_text(values)
+    return _judge_clock(values) or _judge_text(values)
+
+
+def _judge_epoch(values: Values) -> Column | None:
+    """Moments counted since 1970, which are told from other large integers by the column's name."""
+    if not _MOMENT_NAME.search(values.name) or (form := epoch_format(values.uniques)) is None:
+        return None
+    what = {"epoch s": "seconds", "epoch ms": "milliseconds", "epoch us": "microseconds"}[form]
+    reason = (
+        f"Its name says that it is a time, and all {values.n_present:,} values are {what} since 1970 by their size."
+    )
+    return _column(values, "datetime", reason, dates=form)
+
+
+def _judge_clock(values: Values) -> Column | None:
+    seconds, share = clock_share(values.uniques, values.counts)
+    if share < _NUMBERS_AGREE or len(values.uniques) < 3:
+        return None
+    of_day = bool((seconds.is_between(0, 86_399.999) | seconds.is_null()).all())
+    short = values.uniques.str.contains(r"^\d{1,2}:\d\d").mean() == 1
+    what = "times of day, read as seconds since midnight" if of_day and short else "durations, read as seconds"
+    who = "All" if share == 1 else f"{share:.1%} of"
+    reason = f"{who} {values.n_present:,} values are {what}."
+    return _column(values, "numeric", reason, support=share, form=NumberFormat(unit=CLOCK), numbers=seconds)
 
 
 def false_and_true(levels: Sequence[str]) -> tuple[str, str]:
@@ -169,12 +209,18 @@ def _judge_number(values: Values) -> Column | None:
     identifier = _number_identifier(values, parsed)
     if identifier is not None:
         return identifier
+    code = _number_code(values)
+    if code is not None:
+        return code
     how = _format_words(form)
     if share == 1:
         reason = f"All {n:,} values are numbers{how}, {unique:,} of them distinct."
     else:
         odd = ", ".join(_show(text) for text in values.uniques.filter(parsed.is_null()).head(3))
         reason = f"{share:.1%} of {n:,} values are numbers{how}; {odd} and the like are read as missing."
+    infinite = int(values.counts.filter(parsed.is_infinite().fill_null(False)).sum() or 0)
+    if infinite:
+        reason += f" {infinite:,} are infinite or too large for a number and count as missing."
     return _column(values, "numeric", reason, support=share, form=form, numbers=parsed)
 
 
@@ -204,6 +250,21 @@ def _whole(values: Values) -> bool:
     return bool(values.uniques.head(1000).str.contains(integer).all()) and bool(
         values.uniques.str.contains(integer).all()
     )
+
+
+def _number_code(values: Values) -> Column | None:
+    """Whole numbers under a name of things that have no order: types, regions, occupations."""
+    n, unique = values.n_present, len(values.uniques)
+    if not 3 <= unique <= min(_MAX_CODES, n // 2) or not _CODE_NAME.search(_spaced(values.name)) or not _whole(values):
+        return None
+    reason = (
+        f"Its {unique:,} whole numbers are codes by its name; --kind {values.name}=numeric takes them for a quantity."
+    )
+    return _column(values, "categorical", reason)
+
+
+def _spaced(name: str) -> str:
+    return re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).replace("_", " ")
 
 
 def looks_like_id(name: str) -> bool:
@@ -240,6 +301,11 @@ def _date_column(values: Values, dates: DateFormat) -> Column:
     n = values.n_present
     share = "All" if dates.share == 1 else f"{dates.share:.1%} of"
     reason = f"{share} {n:,} values are dates written as {dates.form.replace('%.f', '')}."
+    first = {"%m": "the month", "%d": "the day"}.get(dates.form[:2])
+    if first is not None and dates.form[3:5] in ("%m", "%d"):
+        reason += f" {first[0].upper()}{first[1:]} comes first" + (
+            "." if dates.rival else ", as only so all of them are dates."
+        )
     if dates.rival is not None:
         reason += f" {dates.rival} would read them just as well: give --kind or rewrite the dates if that is meant."
     return _column(values, "datetime", reason, support=dates.share, dates=dates.form)
@@ -269,11 +335,14 @@ def _forced(values: Values, kind: Kind) -> Column:
     reason = f"Given by the user ({len(values.uniques):,} different values in {values.n_present:,})."
     if kind == "numeric":
         form, parsed, share = number_format(values.uniques, values.counts)
+        if share == 0 and (clock := _judge_clock(values)) is not None:
+            return msgspec.structs.replace(clock, overridden=True)
         if share == 0:
             raise ValueError("none of its values is a number")
         return _column(values, kind, reason, support=share, form=form, numbers=parsed, overridden=True)
     if kind == "datetime":
-        dates = date_format(values.uniques, values.counts)
+        epoch = epoch_format(values.uniques)
+        dates = DateFormat(epoch, 1.0) if epoch else date_format(values.uniques, values.counts)
         if dates is None:
             raise ValueError("its values follow no date format that is known")
         return _column(values, kind, reason, support=dates.share, dates=dates.form, overridden=True)

@@ -14,6 +14,8 @@ Folds = npt.NDArray[np.int16]
 
 _MAX_BINS = 20
 _MAX_EARLY_STOPPING_ROWS = 5_000
+_MOSTLY_ALONE = 0.5
+"""Where groups are this many of the rows or more, as for copies of rows, each group goes where its first row is dealt."""
 
 
 def make_folds(
@@ -40,10 +42,13 @@ def make_folds(
         raise DataError(f"{n_rows} rows cannot be cut into folds")
     if groups is None:
         return _dealt(_strata(target, task, n_folds), n_folds, np.random.default_rng(seed))
-    codes = np.unique(groups, return_inverse=True)[1]
-    n_folds = min(n_folds, int(codes.max()) + 1)
+    firsts, codes = np.unique(groups, return_index=True, return_inverse=True)[1:]
+    n_folds = min(n_folds, len(firsts))
     if n_folds < 2:
         raise DataError("all rows belong to one group, so no rows can be held apart; choose another --group column")
+    if len(firsts) > _MOSTLY_ALONE * n_rows:
+        strata = _strata(target[firsts], task, n_folds)
+        return _dealt(strata, n_folds, np.random.default_rng(seed))[codes]
     strata = _merge_small(_strata(target, task, n_folds), n_folds)
     splitter = GroupKFold if len(np.unique(strata)) == 1 else StratifiedGroupKFold
     fold = np.zeros(n_rows, dtype=np.int16)
@@ -133,7 +138,11 @@ def _apart(
     if time is not None and (latest := _latest(time, count)) is not None:
         return latest
     if groups is not None:
-        codes = np.unique(groups, return_inverse=True)[1]
+        firsts, codes = np.unique(groups, return_index=True, return_inverse=True)[1:]
+        if len(firsts) > _MOSTLY_ALONE * len(codes):
+            wanted = max(1, round(count * len(firsts) / len(codes)))
+            strata = _strata(target[firsts], task, max(2, len(firsts) // wanted))
+            return _stratified_draw(strata, wanted, generator)[codes]
         if codes.max() > 0:
             return _whole_groups(codes, count, generator)
     return _stratified_draw(_strata(target, task, max(2, len(target) // max(count, 1))), count, generator)

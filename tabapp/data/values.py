@@ -39,6 +39,16 @@ class NumberFormat:
 
 
 PLAIN = NumberFormat()
+CLOCK = "h:m:s"
+"""The unit of columns of times and durations such as 1:23:45 or 07:30, whose numbers are seconds."""
+_CLOCK = r"^(?:(\d+) days?,? )?([+-]?\d{1,4}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?$"
+_NUMBER_OF = r"(?:(\d+(?:\.\d+)?)\s*(?:{})\b)?"
+_SPELLED = (
+    "^"
+    + r"\s*".join(map(_NUMBER_OF.format, ("d|days?", "h|hrs?|hours?", "m|mins?|minutes?", "s|secs?|seconds?")))
+    + "$"
+)
+_ISO_DURATION = r"^P(?:(\d+(?:\.\d+)?)D)?(?:T(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)S)?)?$"
 _SEPARATORS: tuple[tuple[str, str | None], ...] = (
     (".", None), (".", ","), (",", None), (",", "."), (".", " "), (",", " "), (".", "'"), (".", "_"),
 )  # fmt: skip
@@ -63,6 +73,8 @@ def is_missing(texts: pl.Series, levels: Collection[str], spellings: Collection[
 
 def parse_numbers(texts: pl.Series, form: NumberFormat) -> pl.Series:
     """Stripped texts to Float64; null where a text is no number in this format. Infinities are kept."""
+    if form.unit == CLOCK:
+        return _seconds(texts)
     numbers = _cast(texts) if form.decimal == "." else pl.Series(texts.name, [None] * len(texts), dtype=pl.Float64)
     rest = texts.is_not_null() & numbers.is_null()
     if not rest.any():
@@ -74,6 +86,29 @@ def parse_numbers(texts: pl.Series, form: NumberFormat) -> pl.Series:
 
 def _cast(texts: pl.Series) -> pl.Series:
     return texts.cast(pl.Float64, strict=False).fill_nan(None)
+
+
+def _seconds(texts: pl.Series) -> pl.Series:
+    """Times and durations to Float64 seconds; null where a text is neither."""
+    frame = pl.DataFrame({"text": texts})
+    spelled = pl.col("text").str.to_lowercase()
+    result: pl.Expr = pl.lit(None, dtype=pl.Float64)
+    for text, pattern in ((pl.col("text"), _CLOCK), (spelled, _SPELLED), (pl.col("text"), _ISO_DURATION)):
+        parts = [text.str.extract(pattern, group).cast(pl.Float64, strict=False) for group in (1, 2, 3, 4)]
+        negative = pl.when(text.str.starts_with("-")).then(-1.0).otherwise(1.0)
+        days, hours, minutes, seconds = (part.fill_null(0.0) for part in parts)
+        total = days * 86400 + negative * (hours.abs() * 3600 + minutes * 60 + seconds)
+        result = result.fill_null(pl.when(text.str.contains(pattern) & text.str.contains(r"\d")).then(total))
+    return frame.select(result.alias(texts.name))[texts.name]
+
+
+def clock_share(uniques: pl.Series, counts: pl.Series) -> tuple[pl.Series, float]:
+    """Distinct values as seconds, null where one is no time or duration, and the share of values that are."""
+    sample = uniques.head(_FORMAT_SAMPLE)
+    if not sample.str.contains(r"^(?:P|[+-]?\d).*[:DHMSdhms]").mean():
+        return pl.Series(uniques.name, [None] * len(uniques), dtype=pl.Float64), 0.0
+    seconds = _seconds(uniques)
+    return seconds, _share(seconds.is_not_null(), counts, float(counts.sum() or 0))
 
 
 def _rewrite(texts: pl.Series, form: NumberFormat) -> pl.Series:
@@ -167,8 +202,29 @@ DATES_AGREE = 0.95
 """Share of values that must follow one date format; the others become missing."""
 
 
+_EPOCHS: dict[str, tuple[str, int]] = {
+    "epoch s": (r"^1\d{9}(?:\.\d+)?$", 1_000_000),
+    "epoch ms": (r"^1\d{12}$", 1_000),
+    "epoch us": (r"^1\d{15}$", 1),
+}
+"""Moments counted since 1970 (from 2001 to 2033), as a pattern and the microseconds in one of them."""
+
+
+def _from_epoch(texts: pl.Series, form: str) -> pl.Series:
+    pattern, microseconds = _EPOCHS[form]
+    moments = texts.cast(pl.Float64, strict=False) if "." in pattern else texts.cast(pl.Int64, strict=False)
+    return (moments.set(~texts.str.contains(pattern), None) * microseconds).cast(pl.Int64).cast(pl.Datetime("us"))
+
+
+def epoch_format(uniques: pl.Series) -> str | None:
+    """The unit since 1970 that all values are counted in, if it is one."""
+    return next((form for form, (pattern, _) in _EPOCHS.items() if uniques.str.contains(pattern).all()), None)
+
+
 def parse_dates(texts: pl.Series, form: str) -> pl.Series:
     """Stripped texts to naive Datetime in µs (UTC where a text names an offset); null where one does not follow the format."""
+    if form in _EPOCHS:
+        return _from_epoch(texts, form)
     if "%z" in form:
         return texts.str.to_datetime(form, time_unit="us", strict=False).dt.replace_time_zone(None)
     return texts.str.strptime(pl.Datetime("us"), form, strict=False)

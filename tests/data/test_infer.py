@@ -11,6 +11,7 @@ import pytest
 from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Column, Schema
 from tabapp.data.typed import typed_frame
+from tabapp.data.values import CLOCK, NumberFormat, parse_numbers
 from tabapp.errors import DataError, UsageError
 
 N = 60
@@ -95,6 +96,13 @@ KINDS: dict[str, tuple[Sequence[object], str]] = {
     "dates in words": ([f"{['January', 'May'][i % 2]} {1 + i % 28}, 2024" for i in range(N)], "datetime"),
     "compact dates": ([f"2024{1 + i % 12:02}{1 + i % 28:02}" for i in range(N)], "datetime"),
     "dates and a few typos": (["soon", *[f"2024-{1 + i % 12:02}-{1 + i % 28:02}" for i in range(N - 1)]], "datetime"),
+    "epochs in seconds": ([1_700_000_000 + i * 3600 for i in range(N)], "numeric"),
+    "times of day": ([f"{i % 24:02}:{i:02}" for i in range(N)], "numeric"),
+    "durations by the clock": ([f"{i}:30:15" for i in range(N)], "numeric"),
+    "durations with days": ([f"{i % 5} days 0{i % 9}:30:00" for i in range(N)], "numeric"),
+    "durations in words": ([f"{i % 7}h {i}m" for i in range(N)], "numeric"),
+    "ISO durations": ([f"PT{i % 7}H{i}M" for i in range(N)], "numeric"),
+    "scores of a match": ([f"{i % 7}:{i % 5}" for i in range(N)], "categorical"),
     "impossible dates": (cycle("2024-13-45", "2024-99-99", "2024-77-01"), "categorical"),
     "half dates": (cycle("2024-01-02", "unknown", "later"), "categorical"),
 }  # fmt: skip
@@ -158,6 +166,44 @@ def test_dates_keep_their_hours_and_are_read_as_a_column() -> None:
     assert american.datetime_format == "%m/%d/%Y"
     assert str(value(judged(KINDS["SQL moments"][0]), "2024-01-05 12:34:30.250")) == "2024-01-05 12:34:30.250000"
     assert str(value(judged(KINDS["ISO with offsets"][0]), "2024-01-05T12:00:00+02:00")) == "2024-01-05 10:00:00"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1:02:03", 3723), ("07:30", 27_000), ("2 days 01:00:00", 176_400), ("1 day, 0:00:01", 86_401), ("3h 20m", 12_000),
+        ("45 min", 2700), ("1d", 86_400), ("90s", 90), ("PT1H30M", 5400), ("P1DT1S", 86_401), ("100:00:00.5", 360_000.5),
+        ("-1:30:00", -5400), ("12:75", None), ("soon", None), ("P", None),
+    ],
+)  # fmt: skip
+def test_durations_are_seconds(text: str, seconds: float | None) -> None:
+    assert parse_numbers(pl.Series([text]), NumberFormat(unit=CLOCK)).to_list() == [seconds]
+
+
+@pytest.mark.parametrize(("step", "unit"), [(1, "seconds"), (1_000, "milliseconds"), (1_000_000, "microseconds")])
+def test_epochs_are_moments_under_a_name_that_says_so(step: int, unit: str) -> None:
+    values = [(1_700_000_000 + i * 3600) * step for i in range(N)]
+    column = judged(values, "created_at")
+    assert column.kind == "datetime"
+    assert unit in column.reason
+    assert column.low_text == "2023-11-14T22:13:20"
+    table = frame(created_at=values, y=TARGET)
+    typed = typed_frame(table, infer_schema(table, target="y"))
+    assert str(typed["created_at"][1]) == "2023-11-14 23:13:20"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("soil_type", "categorical"), ("MSSubClass", "categorical"), ("zone", "categorical"), ("Mother's occupation", "categorical"),
+     ("type_count", "numeric"), ("rooms", "numeric"), ("classes_taken", "numeric")],
+)  # fmt: skip
+def test_whole_numbers_are_codes_by_their_name(name: str, kind: str) -> None:
+    assert judged(cycle(20, 30, 45, 190), name).kind == kind
+    assert judged(cycle(20.5, 30, 45, 190), name).kind == "numeric"
+
+
+def test_infinite_numbers_are_told() -> None:
+    assert "2 are infinite" in judged(["inf", "1e999", *NUMBERS[2:]]).reason
 
 
 def test_an_ambiguous_date_says_so() -> None:
