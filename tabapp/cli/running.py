@@ -286,6 +286,10 @@ def _screen(folder: RunFolder, runs_dir: Path, *, start_engine: bool) -> int:
     from tabapp.tui.app import run_app
 
     exit_code = run_app(folder, runs_dir=runs_dir, start_engine=start_engine)
+    if start_engine and exit_code == 0 and not folder.plan.exists():
+        # Looked at and left: a run that never started would only clutter the list.
+        shutil.rmtree(folder.path, ignore_errors=True)
+        return 0
     print_summary(folder)
     return exit_code
 

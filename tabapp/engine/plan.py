@@ -89,7 +89,8 @@ def choose_device(wanted: str) -> str:
         import torch
 
         n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    index = int(wanted.partition(":")[2] or 0) if wanted != "auto" else 0
+    number = wanted.partition(":")[2] or "0"
+    index = int(number) if number.isdigit() else n_devices
     if index < n_devices:
         return f"cuda:{index}"
     if wanted == "auto":

@@ -21,6 +21,7 @@ class ResourceMeter:
         self._at = time.monotonic()
         self._query: subprocess.Popen[str] | None = None
         self._gpu_figures: tuple[float, int, int] | None = None
+        self.measure()
 
     def measure(self) -> Resources:
         """The run's use now. Memory counts pages shared between fit processes once a process."""

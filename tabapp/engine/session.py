@@ -28,6 +28,10 @@ class Aborted(Exception):
     """The user wants no result."""
 
 
+class NeverStarted(Exception):
+    """The user looked at the plan and left."""
+
+
 class Session:
     """The engine's work on one run folder, which this process holds.
 
@@ -37,13 +41,14 @@ class Session:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
-        self._commands = CommandReader(folder.commands)
         self._interrupted = False
         self._started = time.monotonic()
         warm_up()
         history = EventReader(folder.events).read_new()
         self._used = seconds_used(history)
         self._resumed = any(isinstance(event, ev.RunStarted) for event in history)
+        self._commands = CommandReader(folder.commands, resumed=self._resumed)
+        self._parent = os.getppid()
         self._log = EventLog(folder.events)
 
     def interrupt(self) -> None:
@@ -72,6 +77,8 @@ class Session:
                 )
             )
             finished = self._conduct(config)
+        except NeverStarted:
+            finished = self._failure("The run was not started.", 0, "interrupted")
         except Aborted:
             finished = self._failure("The run was aborted; nothing was exported.", INTERRUPTED_EXIT_CODE, "interrupted")
         except TabappError as error:
@@ -133,7 +140,7 @@ class Session:
 
     def _prepared(self, config: RunConfig) -> tuple[Plan, Schema, bool]:
         """The plan, the schema, and whether a person was waited for. Rows and folds are on disk when it returns."""
-        plan_path = self._folder.path / "plan.json"
+        plan_path = self._folder.plan
         if plan_path.is_file():
             plan = msgspec.json.decode(plan_path.read_bytes(), type=Plan)
             schema = msgspec.json.decode((self._folder.data / "schema.json").read_bytes(), type=Schema)
@@ -160,8 +167,9 @@ class Session:
     ) -> tuple[RunConfig, Schema, Plan]:
         self.emit(ev.StageChanged(stage="ready"))
         while True:
-            if self._interrupted:
-                raise Aborted
+            if self._interrupted or os.getppid() != self._parent:
+                # Nobody is left who could press start.
+                raise NeverStarted
             for command in self._commands.read_new():
                 match command.get("command"):
                     case "start":
@@ -171,7 +179,7 @@ class Session:
                     case "plan":
                         config, schema, plan = self._replan(command.get("options"), config, reading, schema, plan)
                     case "abort" | "finish" | "interrupt":
-                        raise Aborted
+                        raise NeverStarted
                     case _:
                         pass
             time.sleep(WAIT_SECONDS)

@@ -46,8 +46,8 @@ def check_names(wanted: list[str] | tuple[str, ...]) -> None:
     known = names()
     for name in wanted:
         if name not in known:
-            hint = did_you_mean(name, known) or f"; the models are {', '.join(known)}"
-            raise UsageError(f"There is no model named {name!r}{hint}.")
+            hint = did_you_mean(name, known) or f"; the models are {', '.join(known)}."
+            raise UsageError(f"There is no model named {name!r}{hint}")
 
 
 @cache

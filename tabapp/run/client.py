@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -32,12 +31,18 @@ def start_engine(folder: RunFolder) -> subprocess.Popen[bytes]:
         )
 
 
-async def start_detached_engine(folder: RunFolder) -> asyncio.subprocess.Process:
-    """Start the engine in a session of its own, from a running event loop: it goes on when the view or its terminal is gone."""
+def start_detached_engine(folder: RunFolder) -> subprocess.Popen[bytes]:
+    """Start the engine in a session of its own: it goes on when the view or its terminal is gone.
+
+    Not through asyncio, whose transports kill a child that is still alive when the event loop closes.
+
+    Raises:
+        OSError: the system has no room for another process.
+    """
     with folder.log.open("ab") as log:
-        return await asyncio.create_subprocess_exec(
-            *engine_command(folder, watch_parent=False),
-            stdin=asyncio.subprocess.DEVNULL,
+        return subprocess.Popen(
+            engine_command(folder, watch_parent=False),
+            stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             env=_environment(),

@@ -30,6 +30,9 @@ from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 from tabapp.run.state import RunState, replay
 
+LOCK_TRIES = 5
+LOCK_PAUSE = 0.05
+
 
 def default_runs_dir() -> Path:
     """Where runs are kept: `$TABAPP_RUNS_DIR`, or the platform's data directory."""
@@ -85,6 +88,11 @@ class RunFolder:
         return self.path / "study.db"
 
     @property
+    def plan(self) -> Path:
+        """Written last when a run starts: with it, rows and folds are on disk too."""
+        return self.path / "plan.json"
+
+    @property
     def bundle(self) -> Path:
         return self.path / "model.tabapp"
 
@@ -111,11 +119,11 @@ class RunFolder:
 
     def is_running(self) -> bool:
         """Whether an engine holds the run now."""
+        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            with self.lock():
-                return False
-        except RunBusy:
-            return True
+            return not _lock(descriptor, fcntl.LOCK_SH, tries=1)
+        finally:
+            os.close(descriptor)
 
     @contextmanager
     def lock(self) -> Generator[None]:
@@ -126,12 +134,8 @@ class RunFolder:
         """
         descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RunBusy(
-                    f"The run {self.run} is at work in another process; use `tabapp attach {self.argument}`."
-                ) from None
+            if not _lock(descriptor, fcntl.LOCK_EX, LOCK_TRIES):
+                raise RunBusy(f"The run {self.run} is at work in another process; use `tabapp attach {self.argument}`.")
             yield
         finally:
             os.close(descriptor)
@@ -144,6 +148,18 @@ class RunFolder:
             files.write_all(descriptor, line)
         finally:
             os.close(descriptor)
+
+
+def _lock(descriptor: int, kind: int, tries: int) -> bool:
+    """Try to lock a file; whoever only asks whether a run is held, holds it for a moment, so an engine tries more than once."""
+    for attempt in range(tries):
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if attempt + 1 < tries:
+                time.sleep(LOCK_PAUSE)
+    return False
 
 
 class RunBusy(UsageError):
@@ -268,10 +284,10 @@ class EventReader:
 
 
 class CommandReader:
-    """Reads the commands that views have sent since the engine took the run."""
+    """Reads the commands that views send. A resumed run begins after those of its earlier sessions."""
 
-    def __init__(self, path: Path) -> None:
-        self._lines = LineReader(path, at_end=True)
+    def __init__(self, path: Path, *, resumed: bool) -> None:
+        self._lines = LineReader(path, at_end=resumed)
 
     def read_new(self) -> list[dict[str, Any]]:
         """Commands as {"command": name, …}; a damaged line is left out."""

@@ -125,13 +125,14 @@ def _describe(state: RunState, event: ev.AnyEvent) -> tuple[str, str] | None:
         case ev.TrialPruned():
             return "prune", f"{title_of(state, event.model)} #{event.trial}: {event.reason}"
         case ev.EnsembleChanged():
-            return "ensemble", f"{len(event.members)} members → {format_score(event.score)}"
+            n_members = len(event.members)
+            return "ensemble", f"{n_members} member{'s' if n_members > 1 else ''} → {format_score(event.score)}"
         case ev.ImportancesReady():
             return "info", f"Importances of {title_of(state, event.model)} on {event.n_rows:,} held-out rows"
         case ev.Log():
             return {"warning": "warn"}.get(event.level, event.level), event.message
         case ev.RunFinished():
-            return ("info" if event.status == "ok" else "warn"), event.message or f"Run {event.status}"
+            return ("info" if event.status == "ok" else "warn"), event.message or "The run is done"
         case _:
             return None
 

@@ -163,7 +163,7 @@ class TabappApp(App[None], inherit_bindings=False):
 
     async def _follow(self) -> None:
         if self.STARTS_ENGINE:
-            await self._start_engine()
+            self._start_engine()
         looked = 0.0
         while True:
             for event in await self._following.read():
@@ -176,9 +176,9 @@ class TabappApp(App[None], inherit_bindings=False):
             self._leaving.leave_if_over()
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _start_engine(self) -> None:
+    def _start_engine(self) -> None:
         try:
-            await self.engine.start()
+            self.engine.start()
         except OSError as error:
             self._following.trouble = f"The engine could not be started: {error.strerror or error}."
             self._tell_trouble(self._following.trouble)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncio.subprocess import Process
+from subprocess import Popen
 
 from tabapp.run.client import start_detached_engine
 from tabapp.run.folder import RunFolder
@@ -13,25 +13,25 @@ class EngineHandle:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
-        self._process: Process | None = None
+        self._process: Popen[bytes] | None = None
 
-    async def start(self) -> None:
+    def start(self) -> None:
         """Start an engine that goes on when the screen is gone.
 
         Raises:
             OSError: the system has no room for another process.
         """
-        self._process = await start_detached_engine(self._folder)
+        self._process = start_detached_engine(self._folder)
 
     @property
     def return_code(self) -> int | None:
         """How the process that was started here ended; None while it lives, and for one elsewhere."""
-        return self._process.returncode if self._process is not None else None
+        return self._process.poll() if self._process is not None else None
 
     @property
     def is_ours(self) -> bool:
         """Whether an engine that was started here is at work."""
-        return self._process is not None and self._process.returncode is None
+        return self._process is not None and self._process.poll() is None
 
     def is_alive(self) -> bool:
         """Whether any engine is at work on the run."""
@@ -39,5 +39,5 @@ class EngineHandle:
 
     def terminate(self) -> None:
         """End the process that was started here, if it is still there."""
-        if self._process is not None and self._process.returncode is None:
+        if self._process is not None and self._process.poll() is None:
             self._process.terminate()

@@ -104,7 +104,7 @@ def test_an_ensemble_that_stays_the_same_is_told_once(folder, engine, capsys):
         "for event in [*events[:-1], ensemble, ensemble, events[-1]]: log.append(event)"
     )
     watch(folder)
-    assert capsys.readouterr().err.count("members → 0.9100") == 1
+    assert capsys.readouterr().err.count("member → 0.9100") == 1
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_what_an_earlier_session_told_is_not_told_again(folder, engine, capsys):
 
 def test_one_interrupt_asks_for_the_best_so_far(folder, engine, capsys):
     engine(
-        "commands = CommandReader(folder.commands)\n"
+        "commands = CommandReader(folder.commands, resumed=True)\n"
         "for event in recorded(folder.run)[:-1]: log.append(event)\n"
         "while [c['command'] for c in commands.read_new()] != ['interrupt']: time.sleep(0.01)\n"
         "log.append(finished(folder.run, status='interrupted', exit_code=130, message='Interrupted.'))"

@@ -276,7 +276,7 @@ def test_lines_may_hold_any_character_that_ends_a_line_elsewhere(tmp_path):
 
 def test_commands_of_several_views_reach_the_engine_in_order(tmp_path):
     folder = create_run(CONFIG, tmp_path)
-    reader = CommandReader(folder.commands)
+    reader = CommandReader(folder.commands, resumed=True)
     folder.send("plan", options={"metric": "accuracy"})
     RunFolder(folder.path).send("start")
     assert reader.read_new() == [{"command": "plan", "options": {"metric": "accuracy"}}, {"command": "start"}]
@@ -286,7 +286,7 @@ def test_commands_of_several_views_reach_the_engine_in_order(tmp_path):
 def test_an_engine_does_not_obey_what_was_said_to_the_one_before(tmp_path):
     folder = create_run(CONFIG, tmp_path)
     folder.send("abort")
-    reader = CommandReader(folder.commands)
+    reader = CommandReader(folder.commands, resumed=True)
     assert reader.read_new() == []
     folder.send("pause")
     assert reader.read_new() == [{"command": "pause"}]
@@ -294,7 +294,7 @@ def test_an_engine_does_not_obey_what_was_said_to_the_one_before(tmp_path):
 
 def test_a_damaged_command_is_passed_over(tmp_path):
     folder = create_run(CONFIG, tmp_path)
-    reader = CommandReader(folder.commands)
+    reader = CommandReader(folder.commands, resumed=True)
     folder.commands.write_bytes(b"{torn\n[1]\n" + json.dumps({"command": "pause"}).encode() + b"\n{")
     assert reader.read_new() == [{"command": "pause"}]
 

@@ -30,6 +30,10 @@ class FakeProcess:
         self.returncode: int | None = None
         self.terminated = False
 
+    def poll(self) -> int | None:
+        """How it ended, None while it lives."""
+        return self.returncode
+
     def terminate(self) -> None:
         self.terminated = True
         self.returncode = -15
@@ -104,8 +108,7 @@ async def drive(
     monkeypatch.setattr(RunFolder, "is_running", lambda self: engine_runs)
     process = FakeProcess()
 
-    async def start(folder: RunFolder) -> FakeProcess:
-        await asyncio.sleep(0)
+    def start(folder: RunFolder) -> FakeProcess:
         if start_error is not None:
             raise start_error
         return process
