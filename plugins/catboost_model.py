@@ -89,7 +89,7 @@ class CatBoost(BoostingPlugin):
     name = "catboost"
     title = "CatBoost"
     paper = "Prokhorenkova et al. 2018, CatBoost: unbiased boosting with categorical features"
-    tags = ("trees", "boosting")
+    tags = ("core", "trees", "boosting")
     requires = ("catboost",)
     params_type = CatBoostParams
     model_type = CatBoostModel

@@ -146,7 +146,7 @@ class FTTransformer(DeepPlugin):
     name = "ft_transformer"
     title = "FT-Transformer"
     paper = "Gorishniy et al. 2021, Revisiting Deep Learning Models for Tabular Data, section 3.3"
-    tags = ("network", "attention", "transformer")
+    tags = ("core", "network", "attention", "transformer")
     params_type = FTTransformerParams
     model_type = FTTransformerModel
     low_precision = True

@@ -50,7 +50,7 @@ class MLP(DeepPlugin):
     name = "mlp"
     title = "MLP"
     paper = "Gorishniy et al. 2021, Revisiting Deep Learning Models for Tabular Data, section 3.1"
-    tags = ("network",)
+    tags = ("core", "network")
     params_type = MLPParams
     low_precision = True
 

@@ -74,7 +74,7 @@ class ResNet(DeepPlugin):
     name = "resnet"
     title = "ResNet"
     paper = "Gorishniy et al. 2021, Revisiting Deep Learning Models for Tabular Data, section 3.2"
-    tags = ("network",)
+    tags = ("core", "network")
     params_type = ResNetParams
     low_precision = True
 

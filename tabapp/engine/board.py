@@ -117,13 +117,13 @@ class Board:
         self.selected = select_ensemble(candidates, self.scorer, self.plan.metric, self.plan.seed)
         return self.selected
 
-    def rows(self, activity: dict[str, str]) -> tuple[ev.LeaderboardRow, ...]:
-        """The leaderboard, best first. `activity` says what each model does right now."""
+    def rows(self, activity: dict[str, str], *, over: bool = False) -> tuple[ev.LeaderboardRow, ...]:
+        """The leaderboard, best first. `activity` says what each model does right now, `over` that nothing more will run."""
         weights: dict[str, float] = {}
         if self.selected is not None:
             for candidate, weight in self.selected.members:
                 weights[candidate.model] = weights.get(candidate.model, 0.0) + weight
-        rows = [self._model_row(model.name, activity.get(model.name, ""), weights) for model in self.plan.models]
+        rows = [self._model_row(model.name, activity.get(model.name, ""), weights, over) for model in self.plan.models]
         if self.selected is not None:
             rows.append(self._ensemble_row(self.selected))
         greater = metrics.METRICS[self.plan.metric].greater_is_better
@@ -158,7 +158,7 @@ class Board:
             in_ensemble=1.0,
         )
 
-    def _model_row(self, name: str, activity: str, weights: dict[str, float]) -> ev.LeaderboardRow:
+    def _model_row(self, name: str, activity: str, weights: dict[str, float], over: bool) -> ev.LeaderboardRow:
         planned = next(model for model in self.plan.models if model.name == name)
         row = ev.LeaderboardRow(rank=0, model=name, title=planned.title, family=planned.family, activity=activity)
         if planned.reason is not None:
@@ -169,6 +169,8 @@ class Board:
         failed = [candidate for candidate in candidates if candidate.status == "failed"]
         if best is None and failed and not activity:
             return replace(row, status="failed", reason=failed[-1].cause, trial=failed[-1].trial)
+        if best is None and over:
+            return replace(row, status="skipped", reason="its turn did not come within the budget")
         if best is None:
             return replace(row, status="running" if activity else "queued")
         score = self.scorer.score(best)

@@ -29,6 +29,8 @@ BOARD_SECONDS = 0.5
 RESOURCES_SECONDS = 1.0
 SHORTEST_RESERVE, RESERVE_SHARE, LONGEST_RESERVE = 2.5, 0.06, 60.0
 GPU_FITS = 1
+CORE = "core"
+"""The tag of the models that start before all others."""
 
 Emit = Callable[[ev.Event], None]
 
@@ -120,7 +122,10 @@ class Conductor:
         }
         self.scorer = Scorer(folder, data, plan.metric, plan.seed)
         self.scheduler = Scheduler(
-            [ModelRecord(name, self._prior_seconds(name)) for name in self._plugins],
+            [
+                ModelRecord(name, self._prior_seconds(name), CORE in plugin.tags)
+                for name, plugin in self._plugins.items()
+            ],
             metric=plan.metric,
             workers=plan.workers,
             trials=1 if plan.quality == "fast" else plan.trials,

@@ -70,7 +70,7 @@ class Finish:
         if selected is not None:
             files.write_bytes(self._folder.path / "ensemble.json", msgspec.json.encode(selected.event()))
             self._emit(selected.event())
-        rows = self._conductor.board.rows({})
+        rows = self._conductor.board.rows({}, over=True)
         self._emit(ev.LeaderboardChanged(rows=rows))
         if selected is None:
             return self._without_model(rows, interrupted, elapsed)

@@ -1,8 +1,8 @@
 """What to fit next. Pure decisions over candidates, measured seconds and the time that is left.
 
-The order: every model's defaults on fold 0, cheap ones first, so that the board fills at once; then the other folds of the
-defaults, since different models make an ensemble; then new trials, where a better-ranked model gets a larger share of the time.
-A model whose defaults are clearly behind the best model on fold 0 waits with its further folds until tuning, and a trial that is
+The order: every model's defaults on fold 0, core models and cheap ones first, so that the board fills at once; then the other folds
+of the defaults, since different models make an ensemble; then new trials, where a better-ranked model gets more of the time. A
+model whose defaults are clearly behind the best model on fold 0 waits with its further folds until tuning, and a trial that is
 behind its own model's best on fold 0 gets none.
 """
 
@@ -20,16 +20,20 @@ RACING_SPREADS = 0.25
 FAILURES_TO_GIVE_UP = 2
 CAP_SHARE = 0.15
 """No fit may take more than this share of the budget, so that one slow model cannot starve the others."""
+FIRST_SHARE = 0.4
+"""Models beyond the core ones start while first folds have taken less than this share of the time that all workers have."""
 AFFORDABLE_SHARE = 0.6
 """Defaults are completed when that takes at most this share of the time that all workers have left."""
 
 
 @dataclass
 class ModelRecord:
-    """What the scheduler knows of a model: its prior cost of one fit in seconds, what it has spent, how it failed."""
+    """What the scheduler knows of a model: its prior cost of one fit in seconds, whether it starts before the others, what it has
+    spent, how it failed."""
 
     name: str
     prior_seconds: float
+    is_core: bool = True
     spent: float = 0.0
     failures: int = 0
     stopped: bool = False
@@ -120,17 +124,19 @@ class Scheduler:
         if seconds_left <= 0:
             return None
         return (
-            self._first_fold(running)
+            self._first_fold(running, seconds_left)
             or self._defaults(running, seconds_left)
             or self._next_share(running, seconds_left)
         )
 
-    def _first_fold(self, running: set[tuple[str, int, int]]) -> Work | None:
-        for record in sorted(self.models.values(), key=lambda record: (record.prior_seconds, record.name)):
+    def _first_fold(self, running: set[tuple[str, int, int]], seconds_left: float) -> Work | None:
+        for record in sorted(self.models.values(), key=lambda r: (not r.is_core, r.prior_seconds, r.name)):
             if self.is_out(record.name):
                 continue
             candidates = self.of_model(record.name)
             if any(candidate.results for candidate in candidates):
+                continue
+            if not candidates and not record.is_core and not self._may_begin(record, running, seconds_left):
                 continue
             active = [candidate for candidate in candidates if candidate.status == "active"]
             if not active and not self._has_trials_left(candidates):
@@ -139,6 +145,12 @@ class Scheduler:
             if (*candidate.key, 0) not in running:
                 return Work(candidate, 0)
         return None
+
+    def _may_begin(self, record: ModelRecord, running: set[tuple[str, int, int]], seconds_left: float) -> bool:
+        """Whether there is time for the first fold of a model that is not a core one, beside what the models so far have used."""
+        at_work = sum(self.models[name].prior_seconds for name, _, _ in running)
+        used = sum(other.spent for other in self.models.values()) + at_work
+        return used + record.prior_seconds <= FIRST_SHARE * (used + self._workers * seconds_left)
 
     def _defaults(self, running: set[tuple[str, int, int]], seconds_left: float) -> Work | None:
         """A further fold of a model's first working trial: cheap and good ones first, and one that was begun before any other."""

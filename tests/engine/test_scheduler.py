@@ -65,6 +65,18 @@ def test_every_model_starts_with_its_first_fold_cheapest_first() -> None:
     assert scheduler.next_work(running, 1e9) is None
 
 
+def test_other_models_start_after_the_core_ones_and_only_while_there_is_time() -> None:
+    scheduler = make({"core": 10.0, "cheap": 1.0, "dear": 50.0})
+    scheduler.models["cheap"].is_core = scheduler.models["dear"].is_core = False
+    running: set[tuple[str, int, int]] = set()
+    for expected in ("core", "cheap"):
+        work = take(scheduler, running, seconds=20.0)
+        assert work[0] == expected
+        running.add(work)
+    assert scheduler.next_work(running, 20.0) is None
+    assert take(scheduler, running, seconds=1e9)[0] == "dear"
+
+
 def test_a_better_model_gets_the_next_folds_and_a_dear_one_waits() -> None:
     scheduler = make({"good": 1.0, "poor": 1.0, "dear": 1.0})
     for name, score, seconds in (("good", 0.9, 1.0), ("poor", 0.6, 1.0), ("dear", 0.95, 30.0)):
