@@ -7,8 +7,10 @@ import gzip
 import stat
 import zipfile
 import zlib
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import polars as pl
 from polars.exceptions import PolarsError
@@ -96,6 +98,11 @@ def unpack(path: Path, kind: str) -> bytes:
         if kind == "zip":
             return _unpack_zip(path)
         if kind == "zstd":
+            library = _zstd_library()
+            if library is not None:
+                with library.open(path, "rb") as file:
+                    return _read_bounded(file, path)
+            # NOTE: without that library polars unpacks, which knows no limit and no encoding but UTF-8.
             lines = pl.read_lines(path, glob=False).to_series()
             return "\n".join(line or "" for line in lines).encode()
         return path.read_bytes()
@@ -110,9 +117,22 @@ def unpack(path: Path, kind: str) -> bytes:
         raise DataError(f"{path}: {what} ({error.strerror or error})") from None
 
 
+def _zstd_library() -> Any:
+    """Python's zstd module from 3.14 on, its backport before where that is installed, else None."""
+    for name in ("compression.zstd", "backports.zstd"):
+        with suppress(ImportError):
+            return import_module(name)
+    return None
+
+
 def _read_bounded(file: IO[bytes] | gzip.GzipFile, path: Path) -> bytes:
     limit = max(_SMALLEST_LIMIT, _LARGEST_RATIO * path.stat().st_size)
-    data = file.read(limit + 1)
+    try:
+        data = file.read(limit + 1)
+    except Exception as error:
+        if type(error).__name__ == "ZstdError":  # its module may not be there to name it
+            raise EOFError(error) from None
+        raise
     if len(data) > limit:
         raise DataError(
             f"{path}: unpacks to more than {limit >> 20:,} MiB, {_LARGEST_RATIO} times its size; unpack it first"
@@ -159,7 +179,9 @@ def decode(data: bytes, path: Path, encoding: str | None) -> tuple[bytes, str, l
     guessed = _utf16_without_mark(sample)
     if guessed is not None:
         return _decode_as(data, path, guessed)
-    controls = sum(sample.count(bytes([code])) for code in (*range(9), *range(14, 27), *range(28, 32)))
+    controls = sum(sample.count(bytes([code])) for code in (*range(1, 9), *range(14, 27), *range(28, 32)))
+    # NULs stand in tables that some programs padded; they are told of and removed unless they are a good part of the file.
+    controls += max(0, sample.count(0) - len(sample) // 20)
     if controls > max(8, len(sample) // 100):
         raise DataError(
             f"{path}: is not a table but binary data (it holds {controls:,} control characters at its start)"

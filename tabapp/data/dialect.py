@@ -14,6 +14,8 @@ DELIMITERS = (",", ";", "\t", "|")
 
 _SAMPLE_CHARACTERS = 262_144
 _SAMPLE_RECORDS = 500
+_ROWS_BELOW_UNITS = 3
+_UNIT = re.compile(r"[\[(]?[A-Za-zµ°%€$£²³/·*^_ .-][\w%°µ²³/·*^ .-]*[\])]?")
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
 
 
@@ -28,6 +30,7 @@ class Dialect:
         preamble: how many of them stand before the header and are not blank.
         renamed: header cells that were empty or not unique, as (column number from 1, name given).
         header: whether the names come from the file.
+        header_lines: how many records the names were put together from.
     """
 
     delimiter: str
@@ -36,6 +39,7 @@ class Dialect:
     preamble: int = 0
     renamed: tuple[tuple[int, str], ...] = ()
     header: bool = True
+    header_lines: int = 1
 
 
 @dataclass(frozen=True)
@@ -114,8 +118,29 @@ def _with_header(delimiter: str, records: list[_Record], width: int, offset: int
     if _is_data(header.fields, [record.fields for record in records[position + 1 :]]):
         names = tuple(f"column_{i}" for i in range(1, len(header.fields) + 1))
         return Dialect(delimiter, names, before + offset, preamble=position, header=False)
-    names, renamed = unique_names(header.fields)
-    return Dialect(delimiter, names, header.end_line + offset, preamble=position, renamed=renamed)
+    fields, last, lines = header.fields, header, 1
+    below = records[position + 1 :]
+    if below and _is_second_header(below[0].fields, [record.fields for record in below[1:]], width):
+        fields = tuple(
+            " ".join(filter(None, map(str.strip, pair))) for pair in zip(fields, below[0].fields, strict=False)
+        )
+        last, lines = below[0], 2
+    names, renamed = unique_names(fields)
+    return Dialect(delimiter, names, last.end_line + offset, preamble=position, renamed=renamed, header_lines=lines)
+
+
+def _is_second_header(row: Sequence[str], rest: Sequence[Sequence[str]], width: int) -> bool:
+    """Whether a row is more of the header, such as units: no number in it, above columns that hold nothing but numbers."""
+    whole = [fields for fields in rest if len(fields) == width]
+    if (
+        len(row) != width
+        or width < 2
+        or len(whole) < _ROWS_BELOW_UNITS
+        or any(_NUMBER.fullmatch(c.strip()) for c in row)
+    ):
+        return False
+    numeric = [i for i in range(width) if all(_NUMBER.fullmatch(fields[i].strip()) for fields in whole)]
+    return len(numeric) >= max(2, width / 2) and all(_UNIT.fullmatch(row[i].strip()) for i in numeric)
 
 
 def _is_data(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:

@@ -21,6 +21,9 @@ _FEW = 0.01
 """Rows with too many fields are cut short when they are at most this share of all rows, else the file is refused."""
 
 _CHUNK = 8 << 20
+_MOST_FOOTERS = 5
+_TOTAL = r"(?i)^\s*(grand |sub)?(total|sum|summe|gesamt|somme|average|mean|count)s?:?\s*$"
+_REMARK = r"(?i)^\s*(\*|source|note|generated|exported|quelle|©|\(c\)|--+ ?end|\d+ rows?\b|end of)"
 _COMMA_NUMBER = r"^\s*[+-]?(\d{1,3}(\.\d{3})+|\d+)?,\d+\s*$|^\s*[+-]?\d{1,3}(\.\d{3})+\s*$"
 
 
@@ -87,6 +90,7 @@ def read_table(path: Path, options: ReadOptions = ReadOptions(), *, allow_no_row
     if data.lstrip()[:100].lower().startswith((b"<!doctype", b"<html", b"<?xml")):
         raise DataError(f"{path}: is not a table but a web page or XML; was the download complete?")
     frame = _parse(data, dialect, path, warnings)
+    frame = _without_what_is_no_row(frame, dialect, warnings)
     if frame.height == 0 and not allow_no_rows:
         raise DataError(f"{path}: has a header ({len(dialect.names)} columns) but no rows")
     _tell_header(dialect, warnings)
@@ -126,12 +130,55 @@ def _tell_header(dialect: Dialect, warnings: list[DataWarning]) -> None:
             "The first row holds only numbers, so it was taken for data: the file has no header.",
             "columns were named column_1 …",
         )
+    if dialect.header_lines > 1:
+        tell(
+            "The header has two rows, the second without a number above columns of numbers.",
+            "joined into one name each",
+        )
     if dialect.preamble:
         tell(f"{dialect.preamble} lines stand above the table.", "left out")
     if dialect.renamed:
         named = ", ".join(f"{name!r} (column {number})" for number, name in dialect.renamed[:5])
         more = f" and {len(dialect.renamed) - 5} more" if len(dialect.renamed) > 5 else ""
         tell("Header cells are empty or repeated.", f"named {named}{more}")
+
+
+def _without_what_is_no_row(frame: pl.DataFrame, dialect: Dialect, warnings: list[DataWarning]) -> pl.DataFrame:
+    """Comments and repeated headers out of the middle, totals and remarks off the end."""
+    if frame.height < 2 or frame.width < 2:
+        return frame
+    first = pl.col(frame.columns[0])
+    alone = pl.all_horizontal(pl.exclude(frame.columns[0]).is_null())
+    comment = first.str.starts_with("#") & alone
+    repeated = pl.lit(dialect.header) & pl.all_horizontal(
+        pl.col(column).str.strip_chars() == name for column, name in zip(frame.columns, dialect.names, strict=True)
+    )
+    marks = frame.filter(first.str.starts_with("#") | (first.str.strip_chars() == dialect.names[0]))
+    for what, mark in (("comments", comment), ("copies of the header", repeated)):
+        if marks.height and (count := marks.filter(mark).height):
+            frame = frame.filter(~mark.fill_null(False))
+            message = f"{count:,} rows are {what}."
+            warnings.append(DataWarning(check="repaired_rows", message=message, action="left out"))
+    tail = frame.tail(_MOST_FOOTERS).select(
+        ((first.str.contains(_REMARK) & alone) | _total_of(frame, first)).fill_null(False).alias("footer")
+    )["footer"]
+    footers = next((n for n, footer in enumerate(reversed(tail.to_list())) if not footer), len(tail))
+    if 0 < footers < frame.height:
+        text = next(cell for cell in frame.row(frame.height - footers) if cell is not None)
+        message = f"The last {footers} rows are totals or remarks ({text[:40]!r})."
+        warnings.append(DataWarning(check="repaired_rows", message=message, action="left out"))
+        frame = frame.head(frame.height - footers)
+    return frame
+
+
+def _total_of(frame: pl.DataFrame, first: pl.Expr) -> pl.Expr:
+    """Rows that say "Total" first, where no row above does and the first column is no text otherwise, or gaps stand beside it."""
+    above = frame.head(max(0, frame.height - _MOST_FOOTERS)).to_series(0)
+    if above.str.contains(_TOTAL).any():
+        return pl.lit(False)
+    numbers = above.drop_nulls().head(1000).str.contains(r"^\s*[-+]?[\d.,/:-]+\s*$")
+    gaps = pl.any_horizontal(pl.exclude(frame.columns[0]).is_null())
+    return first.str.contains(_TOTAL) & (pl.lit(len(numbers) > 0 and bool(numbers.all())) | gaps)
 
 
 def _parse(data: bytes, dialect: Dialect, path: Path, warnings: list[DataWarning]) -> pl.DataFrame:

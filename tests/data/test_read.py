@@ -335,3 +335,14 @@ def test_tables_in_any_dialect_read_back_equal(
     path = written(tmp_path, buffer.getvalue().encode(encoding))
     expected = [(first, second, str(third)) for first, second, third in rows]
     assert read_table(path, ReadOptions(delimiter=delimiter)).frame.rows() == expected
+
+
+def test_zstd_of_other_encodings_and_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = decode._zstd_library()  # pyright: ignore[reportPrivateUsage]
+    if library is None:
+        pytest.skip("needs Python 3.14 or backports.zstd")
+    path = written(tmp_path, library.compress(PLAIN.encode("utf-16")), "table.csv.zst")
+    assert read_table(path).frame.to_dict(as_series=False) == ROWS
+    assert "damaged or cut off" in refused(tmp_path, library.compress(PLAIN.encode() * 99)[:-9])
+    monkeypatch.setattr(decode, "_SMALLEST_LIMIT", 10_000)
+    assert "unpack it first" in refused(tmp_path, library.compress(b"a,b\n" + b"1,2\n" * 500_000))
