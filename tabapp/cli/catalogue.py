@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tabapp import __version__
+from tabapp.cli.running import _kinds as kinds_by_column  # pyright: ignore[reportPrivateUsage]
+from tabapp.cli.running import _names as list_of_names  # pyright: ignore[reportPrivateUsage]
+
+if TYPE_CHECKING:
+    from tabapp.data.read import Reading
+    from tabapp.data.schema import Column, Schema
 
 
 @click.command()
@@ -55,74 +61,165 @@ def models(as_json: bool) -> int:
     return 0
 
 
+MOST_COLUMNS = 40
+"""Columns that `profile` lists without --all: what fits on a screen, or is worth a second look."""
+FIRST_LOOK_CELLS, FIRST_LOOK_ROWS = 2_000_000, 10_000
+
+
 @click.command()
 @click.argument("data")
 @click.option("--target", metavar="COL", help="Column to predict.")
-@click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
+@click.option("--task", default="auto", help="auto, binary, multiclass or regression.")
+@click.option("--positive", metavar="CLASS", help="Positive class of a binary target.")
+@click.option("--group", metavar="COL", help="Rows of one group stay together.")
+@click.option("--time", metavar="COL", help="Later rows are scored.")
+@click.option("--weight", metavar="COL", help="Row weights.")
+@click.option("--ignore", callback=list_of_names, metavar="COL,…", help="Columns to leave out.")
+@click.option(
+    "--kind", "kinds", callback=kinds_by_column, multiple=True, metavar="COL=KIND,…", help="Say what a column is."
+)
+@click.option("--null", callback=list_of_names, metavar="TEXT,…", help="More spellings of a missing value.")
+@click.option("--decimal", metavar="CHAR", help="Decimal mark, . or ,.")
 @click.option("--delimiter", metavar="TEXT", help="Column separator.")
 @click.option("--encoding", metavar="NAME", help="Text encoding.")
-def profile(data: str, target: str | None, as_json: bool, delimiter: str | None, encoding: str | None) -> int:
+@click.option("--test", metavar="FILE", help="A second file, to be compared with the first.")
+@click.option("--all", "every", is_flag=True, help="List every column of a wide table.")
+@click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
+def profile(
+    data: str,
+    null: tuple[str, ...],
+    decimal: str | None,
+    delimiter: str | None,
+    encoding: str | None,
+    test: str | None,
+    every: bool,
+    as_json: bool,
+    **options: Any,
+) -> int:
     """Show what each column of DATA is taken for, and why; the target and task it would choose; warnings."""
+    import msgspec
+
     from tabapp.cli.running import check_file
-    from tabapp.data.infer import infer_schema
+    from tabapp.data.infer import compare_with_test, infer_schema
     from tabapp.data.read import ReadOptions, read_table
-    from tabapp.metrics import default_metric
 
     check_file(data)
-    reading = read_table(Path(data), ReadOptions(delimiter=delimiter, encoding=encoding))
-    schema = infer_schema(reading.frame, target=target)
-    warnings = [*reading.warnings, *schema.warnings]
-    if as_json:
+    read_options = ReadOptions(delimiter=delimiter, encoding=encoding, decimal=decimal, null=null)
+    reading = read_table(Path(data), read_options)
+    frame = reading.frame
+    if not as_json and sys.stderr.isatty() and frame.height * frame.width > FIRST_LOOK_CELLS:
+        sample = frame.gather_every(max(1, frame.height // FIRST_LOOK_ROWS))
+        first = infer_schema(sample, null=null, **options)
         click.echo(
-            json.dumps(
-                {
-                    "file": data,
-                    "rows": reading.frame.height,
-                    "reading": {
-                        "format": reading.format,
-                        "encoding": reading.encoding,
-                        "delimiter": reading.delimiter,
-                        "bytes": reading.n_bytes,
-                    },
-                    "columns": [
-                        {
-                            "name": column.name,
-                            "kind": column.kind,
-                            "role": column.role,
-                            "reason": column.reason,
-                            "missing": column.missing,
-                            "unique": column.unique,
-                        }
-                        for column in schema.columns
-                    ],
-                    "target": schema.target,
-                    "task": schema.task,
-                    "metric": default_metric(schema.task),
-                    "warnings": [
-                        {"check": w.check, "column": w.column, "message": w.message, "action": w.action}
-                        for w in warnings
-                    ],
-                },
-                ensure_ascii=False,
-                indent=1,
-            )
+            f"{frame.height:,} rows × {frame.width} columns; a first look at {sample.height:,} rows says "
+            f"{first.task} of {first.target!r}. Looking at all of them …",
+            err=True,
         )
-        return 0
-    from tabapp.headless.tables import print_table
+    schema = infer_schema(frame, null=null, **options)
+    warnings = [*reading.warnings, *schema.warnings]
+    if test is not None:
+        check_file(test)
+        warnings += compare_with_test(frame, read_table(Path(test), read_options).frame, schema)
+    schema = msgspec.structs.replace(schema, warnings=tuple(warnings))
+    if as_json:
+        click.echo(json.dumps(_profile_facts(data, reading, schema), ensure_ascii=False, indent=1))
+    else:
+        _print_profile(data, reading, schema, every)
+    return 0
 
-    print_table(
-        ["column", "kind", "role", "missing", "unique", "why"],
-        [
-            [column.name, column.kind, column.role, str(column.missing), str(column.unique), column.reason]
+
+def _profile_facts(data: str, reading: Reading, schema: Schema) -> dict[str, Any]:
+    import msgspec
+
+    from tabapp.metrics import default_metric
+
+    return {
+        "file": data,
+        "rows": reading.frame.height,
+        "reading": {
+            "format": reading.format,
+            "encoding": reading.encoding,
+            "delimiter": reading.delimiter,
+            "bytes": reading.n_bytes,
+            "repairs": [msgspec.to_builtins(warning) for warning in reading.warnings],
+        },
+        "columns": [
+            {
+                **{
+                    name: getattr(column, name)
+                    for name in ("name", "kind", "role", "reason", "support", "missing", "unique")
+                },
+                **{name: getattr(column, name) for name in ("missing_spellings", "low", "high", "unit", "overridden")},
+                "datetime_format": column.datetime_format,
+                "levels": column.levels[:10],
+            }
             for column in schema.columns
         ],
-    )
-    click.echo(f"\ntarget  {schema.target}: {schema.target_reason}")
+        "target": schema.target,
+        "target_reason": schema.target_reason,
+        "task": schema.task,
+        "task_reason": schema.task_reason,
+        "classes": schema.classes[:100],
+        "metric": default_metric(schema.task),
+        "warnings": [msgspec.to_builtins(warning) for warning in schema.warnings],
+    }
+
+
+def _print_profile(data: str, reading: Reading, schema: Schema, every: bool) -> None:
+    from collections import Counter
+
+    from tabapp.headless.tables import print_table
+    from tabapp.metrics import default_metric
+
+    rows = max(1, reading.frame.height)
+    text = f", {reading.encoding}, separated by {reading.delimiter!r}" if reading.delimiter else ""
+    kinds = Counter(column.kind for column in schema.columns)
+    click.echo(f"{data}: {reading.frame.height:,} rows × {len(schema.columns):,} columns ({reading.format}{text})")
+    click.echo("kinds   " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common()))
+    click.echo(f"target  {schema.target}: {schema.target_reason}")
     click.echo(f"task    {schema.task}: {schema.task_reason}")
-    click.echo(f"metric  {default_metric(schema.task)}")
-    for warning in warnings:
-        click.echo(f"⚠ {warning.message} → {warning.action}")
-    return 0
+    click.echo(f"metric  {default_metric(schema.task)}\n")
+    shown = list(schema.columns)
+    if not every and len(shown) > MOST_COLUMNS:
+        told = {warning.column for warning in schema.warnings}
+        shown.sort(
+            key=lambda c: (c.role != "target", c.name not in told, c.kind in ("numeric", "categorical", "boolean"))
+        )
+        shown = shown[:MOST_COLUMNS]
+    print_table(
+        ["column", "kind", "role", "missing", "unique", "values", "why"],
+        [
+            [
+                column.name[:32],
+                column.kind,
+                column.role,
+                f"{column.missing / rows:.0%}" if column.missing else "",
+                f"{column.unique:,}",
+                _values(column),
+                column.reason,
+            ]
+            for column in shown
+        ],
+        right=(3, 4),
+    )
+    if len(shown) < len(schema.columns):
+        click.echo(f"… and {len(schema.columns) - len(shown):,} more; --all lists every column")
+    for warning in schema.warnings:
+        where = f"{warning.column}: " if warning.column else ""
+        click.echo(f"⚠ {warning.check}  {where}{warning.message} → {warning.action}")
+
+
+def _values(column: Column) -> str:
+    """A column's range, or its most frequent levels, in a few characters."""
+    if column.levels:
+        text = ", ".join(column.levels[:3]) + (" …" if len(column.levels) > 3 else "")
+    elif column.low is not None and column.high is not None:
+        text = f"{column.low:g} … {column.high:g}" + (f" {column.unit}" if column.unit else "")
+    elif column.low_text is not None and column.high_text is not None:
+        text = f"{column.low_text[:10]} … {column.high_text[:10]}"
+    else:
+        return ""
+    return text if len(text) <= 36 else text[:35] + "…"
 
 
 @click.command()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tabapp.data.kinds import Values, looks_like_id
+from tabapp.data.kinds import Values
 from tabapp.data.leaks import codes_of, score_alone
+from tabapp.data.names import looks_like_id, says_entity
 from tabapp.data.schema import Column, DataWarning
 from tabapp.data.target import Goal, format_of
 from tabapp.data.values import parse_numbers
@@ -28,12 +28,6 @@ _IN_ORDER = 0.98
 _DRIFT = 0.4
 """Of a feature that alone tells two files apart, on the scale of `score_alone`: roc_auc 0.7."""
 _MANY_DIFFERENT = 0.5
-_ENTITIES = frozenset(
-    {
-        "id", "ids", "uuid", "guid", "patient", "customer", "client", "user", "subject", "person", "household", "student",
-        "driver", "device", "session", "player", "account", "member", "employee", "machine", "vehicle", "animal", "family",
-    }
-)  # fmt: skip
 
 
 def duplicates_of_earlier(columns: Sequence[Column], values: Mapping[str, Values]) -> dict[str, str]:
@@ -187,17 +181,11 @@ def group_warnings(columns: Sequence[Column], n_rows: int) -> list[DataWarning]:
         present = n_rows - column.missing
         if column.role != "feature" or column.kind not in ("categorical", "numeric", "identifier"):
             continue
-        if names_entity(column.name) and 20 <= column.unique <= present / 1.5 and column.unique >= 0.001 * n_rows:
+        if says_entity(column.name) and 20 <= column.unique <= present / 1.5 and column.unique >= 0.001 * n_rows:
             message = f"Each of its {column.unique:,} values has {present / column.unique:.1f} rows on average."
             action = f"kept; if new rows are of new ones, give --group {column.name}"
             found.append(DataWarning(check="group", column=column.name, message=message, action=action))
     return found
-
-
-def names_entity(name: str) -> bool:
-    """Whether a column's name says that it tells whom or what a row is about: `patient_id`, `customer`."""
-    words = re.findall(r"[a-z]+", re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).casefold())
-    return bool(_ENTITIES & set(words))
 
 
 def time_warnings(columns: Sequence[Column], typed: Mapping[str, pl.Series]) -> list[DataWarning]:

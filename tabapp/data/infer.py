@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import msgspec
+import numpy as np
 import polars as pl
 
 from tabapp.data.checks import (
@@ -101,8 +102,8 @@ def infer_schema(
 def _what_the_rows_say(frame: pl.DataFrame, schema: Schema) -> list[DataWarning]:
     """The checks that look at rows rather than at counts, on a sample of them."""
     rows = rows_to_look_at(frame.height, frame.width)
-    sample = frame.filter(pl.Series(rows_with_target(frame, schema)))
-    sample = sample.gather_every(max(1, sample.height // rows)).head(rows)
+    usable = np.flatnonzero(rows_with_target(frame, schema))
+    sample = frame[usable[:: max(1, len(usable) // rows)][:rows]]
     typed = typed_frame(sample, schema)
     features = {column.name: typed[column.name] for column in schema.features}
     answer = pl.Series(encode_target(typed, schema))

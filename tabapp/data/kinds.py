@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from tabapp.data.names import looks_like_id, says_code, says_moment
 from tabapp.data.schema import Column, Kind
 from tabapp.data.values import (
     CLOCK,
@@ -38,22 +38,6 @@ _BOOLEAN_PAIRS = (
     {"1", "0"}, {"1.0", "0.0"}, {"true", "false"}, {"t", "f"}, {"yes", "no"}, {"y", "n"}, {"on", "off"},
 )  # fmt: skip
 _MAX_BOOLEAN_SPELLINGS = 6
-_CAMEL_ID = re.compile(r"[a-z](Id|ID|Key|Number|No|Nr)$")
-_SNAKE_ID = re.compile(
-    r"(^|[_\s.-])(id|ids|uuid|guid|key|pk|hash|rownames?|rowid|rownum|index|idx|serial|number|no|nr)$"
-    r"|^unnamed:? ?\d*$|^(id|uuid)[_\s.-]",
-    re.IGNORECASE,
-)
-
-
-_MOMENT_NAME = re.compile(r"(time|date|stamp|epoch|created|updated|modified|_at$|(^|_)ts$)", re.IGNORECASE)
-_CODE_NAME = re.compile(
-    r"\b(types?|codes?|class|category|region|district|zone?|zip|postcode|county|country|city|state|na[ct]ionality|course|mode|agent"
-    r"|company|occupation|qualification|marital status|department|sector|industry|species|colou?r|ethnicity|race|religion"
-    r"|branch|store|vendor|supplier|channel|brand|model id|product|sku|soil)$",
-    re.IGNORECASE,
-)
-"""Names whose whole numbers are labels. The word stands last: `soil_type` is one, `type_count` is not."""
 _MAX_CODES = 1_000
 
 
@@ -144,7 +128,7 @@ def judge(values: Values, forced: Kind | None = None) -> Column:
 
 def _judge_epoch(values: Values) -> Column | None:
     """Moments counted since 1970, which are told from other large integers by the column's name."""
-    if not _MOMENT_NAME.search(values.name) or (form := epoch_format(values.uniques)) is None:
+    if not says_moment(values.name) or (form := epoch_format(values.uniques)) is None:
         return None
     what = {"epoch s": "seconds", "epoch ms": "milliseconds", "epoch us": "microseconds"}[form]
     reason = (
@@ -255,21 +239,12 @@ def _whole(values: Values) -> bool:
 def _number_code(values: Values) -> Column | None:
     """Whole numbers under a name of things that have no order: types, regions, occupations."""
     n, unique = values.n_present, len(values.uniques)
-    if not 3 <= unique <= min(_MAX_CODES, n // 2) or not _CODE_NAME.search(_spaced(values.name)) or not _whole(values):
+    if not 3 <= unique <= min(_MAX_CODES, n // 2) or not says_code(values.name) or not _whole(values):
         return None
     reason = (
         f"Its {unique:,} whole numbers are codes by its name; --kind {values.name}=numeric takes them for a quantity."
     )
     return _column(values, "categorical", reason)
-
-
-def _spaced(name: str) -> str:
-    return re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).replace("_", " ")
-
-
-def looks_like_id(name: str) -> bool:
-    """Whether a column's name says that it identifies rows: `id`, `customerID`, `row_number`, …"""
-    return bool(_SNAKE_ID.search(name) or _CAMEL_ID.search(name))
 
 
 def _number_identifier(values: Values, parsed: pl.Series) -> Column | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tabapp.data.names import AFTERWARDS, is_twin, stem, words_of
 from tabapp.data.schema import Column, DataWarning
 
 Codes = npt.NDArray[np.intp]
@@ -27,15 +27,6 @@ _FAR_AHEAD = 0.15
 _RARE = 3
 _OFTEN_ONE_VALUE = 0.5
 _MAX_PARTS = 300
-
-_AFTERWARDS = frozenset(
-    {
-        "duration", "outcome", "result", "status", "resolution", "resolved", "closed", "closing", "end", "ended", "final",
-        "finish", "finished", "cancellation", "refund", "refunded", "recovery", "recovered", "discharge", "settlement", "paid",
-        "payout", "collected", "churned", "reason",
-    }
-)  # fmt: skip
-"""Words in the names of columns that are often filled in only when the answer is known."""
 
 _ACTION = "kept; if it is known only after the fact, leave it out with --ignore {}"
 
@@ -208,11 +199,6 @@ def _parts_of_sum(
     return found
 
 
-def _words(name: str) -> list[str]:
-    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
-    return re.findall(r"[a-z]+", spaced.casefold())
-
-
 def _afterwards(scores: Mapping[str, tuple[float, str]], target: str, known: Mapping[str, str]) -> dict[str, str]:
     """The strongest feature, far ahead of all others, under a name that says it is known afterwards or names the target."""
     ordered = sorted(((score, name) for name, (score, _) in scores.items() if name not in known), reverse=True)
@@ -220,8 +206,8 @@ def _afterwards(scores: Mapping[str, tuple[float, str]], target: str, known: Map
         return {}
     best, name = ordered[0]
     second = ordered[1][0] if len(ordered) > 1 else 0.0
-    telling = _AFTERWARDS | {word for word in _words(target) if len(word) > 3}
-    if best < _ALREADY_STRONG or best - second < _FAR_AHEAD or not telling & set(_words(name)):
+    telling = AFTERWARDS | {word for word in words_of(target) if len(word) > 3}
+    if best < _ALREADY_STRONG or best - second < _FAR_AHEAD or not telling & set(words_of(name)):
         return {}
     return {
         name: f"It tells far more than any other ({scores[name][1]}), and its name says that it may be known only afterwards."
@@ -234,23 +220,11 @@ def _named_like(columns: Sequence[Column], target: str, known: Mapping[str, str]
     names = [column.name for column in columns if column.name not in known]
     for leak in known:
         for name in names:
-            if _stem(name) == _stem(leak) or (name.startswith(leak) and name[len(leak)] in "_ -."):
+            if stem(name) == stem(leak) or (name.startswith(leak) and name[len(leak)] in "_ -."):
                 found[name] = f"Its name goes with {leak!r}, which gives the target away."
-    twins = [name for name in names if _is_twin(name, target) and name not in found]
+    twins = [name for name in names if is_twin(name, target) and name not in found]
     if len(twins) <= 3:
         found |= dict.fromkeys(
             twins, f"Its name is so like the target's that it may be a second outcome of {target!r}."
         )
     return found
-
-
-def _stem(name: str) -> str:
-    return re.sub(r"[\s_.-]*\d+$", "", name).casefold()
-
-
-def _is_twin(name: str, target: str) -> bool:
-    """`y_2` and `y_1`, `kMt` and `kMc`: the same but for a number, or for the last letter of a short name."""
-    if name != target and _stem(name) == _stem(target) and any(c.isdigit() for c in target):
-        return True
-    short = 3 <= len(target) <= 6 and len(name) == len(target)
-    return short and name != target and name[:-1] == target[:-1] and name.isalpha() and target.isalpha()

@@ -26,7 +26,9 @@ _DATE_PARTS: dict[str, Callable[[pl.Series], pl.Series]] = {
     "day of year": lambda dates: dates.dt.ordinal_day(),
     "hour": lambda dates: dates.dt.hour(),
     "minute": lambda dates: dates.dt.minute(),
+    "second": lambda dates: dates.dt.second(),
 }
+_PERIODS: dict[str, float] = {"month": 12, "weekday": 7, "day of year": 365.25, "hour": 24, "minute": 60}
 
 
 class NumericStep(msgspec.Struct, frozen=True, tag="numeric", forbid_unknown_fields=True):
@@ -71,25 +73,37 @@ class DatetimeStep(msgspec.Struct, frozen=True, tag="datetime", forbid_unknown_f
     Attributes:
         start: microseconds since 1970 of the earliest training date.
         parts: the parts that varied in training.
+        cycles: those of them that are also given as a point on a circle, for models that see distance: December is near January.
     """
 
     column: str
     start: int
     parts: tuple[str, ...]
+    cycles: tuple[str, ...] = ()
 
     @classmethod
-    def fit(cls, column: str, values: pl.Series) -> DatetimeStep:
+    def fit(cls, column: str, values: pl.Series, cyclic: bool = False) -> DatetimeStep:
+        """Learn the earliest date, and which parts vary.
+
+        Args:
+            cyclic: also give the parts that come round as sine and cosine.
+        """
         known = values.drop_nulls()
         start = int(known.dt.epoch("us").min()) if len(known) else 0  # pyright: ignore[reportArgumentType]
-        return cls(column, start, tuple(part for part, read in _DATE_PARTS.items() if read(known).n_unique() > 1))
+        parts = tuple(part for part, read in _DATE_PARTS.items() if read(known).n_unique() > 1)
+        return cls(column, start, parts, tuple(part for part in parts if part in _PERIODS) if cyclic else ())
 
     def names(self) -> list[str]:
-        return [f"{self.column} elapsed days", *(f"{self.column} {part}" for part in self.parts)]
+        circles = [f"{self.column} {part} {axis}" for part in self.cycles for axis in ("sine", "cosine")]
+        return [f"{self.column} elapsed days", *(f"{self.column} {part}" for part in self.parts), *circles]
 
     def numbers(self, values: pl.Series) -> Float64:
-        """(rows, 1 + parts) float64, NaN where missing."""
+        """(rows, 1 + parts + 2 cycles) float64, NaN where missing."""
         elapsed = (values.dt.epoch("us") - self.start).cast(pl.Float64) / 86_400e6
         parts = [elapsed, *(_DATE_PARTS[part](values).cast(pl.Float64) for part in self.parts)]
+        for part in self.cycles:
+            angle = 2 * np.pi * _DATE_PARTS[part](values).cast(pl.Float64) / _PERIODS[part]
+            parts += [angle.sin(), angle.cos()]
         return np.column_stack([part.to_numpy() for part in parts])
 
 

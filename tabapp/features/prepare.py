@@ -189,7 +189,7 @@ def _fit_step(column: Column, values: pl.Series, recipe: FeatureRecipe) -> Step:
     if column.kind == "numeric":
         return NumericStep(column.name)
     if column.kind == "datetime":
-        return DatetimeStep.fit(column.name, values)
+        return DatetimeStep.fit(column.name, values, cyclic=recipe.numeric == "quantile")
     if column.kind == "boolean" and recipe.numeric == "raw" and len(column.levels) == 2:
         return BooleanStep.fit(column.name, column.levels)
     embedded = recipe.numeric == "quantile"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from tabapp.data.schema import Schema
 from tabapp.data.typed import typed_frame
 from tabapp.errors import BundleError
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureRecipe, Table
+from tabapp.features.columns import DatetimeStep
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.features.quantile import QuantileMap
 
@@ -141,6 +143,20 @@ def test_dates_become_their_parts() -> None:
     assert "when year" not in preparer.spec.numeric  # all of one year
     later = preparer.transform(TYPED.with_columns(when=TYPED["when"].dt.offset_by("10y")))
     assert column(preparer, later, "when elapsed days").min() > 3600
+
+
+def test_dates_come_round_for_models_that_see_distance() -> None:
+    step = DatetimeStep.fit("d", pl.Series("d", [datetime(2023, month, 15, 6) for month in range(1, 13)]), cyclic=True)
+    assert set(step.cycles) == {"month", "weekday", "day of year"}
+    values = pl.Series("d", [datetime(2023, 12, 28), datetime(2024, 1, 3), datetime(2024, 7, 1), None])
+    numbers = step.numbers(values)
+    assert numbers.shape == (4, len(step.names()))
+    circle = [i for i, name in enumerate(step.names()) if name.startswith("d day of year ") and name != "d day of year"]
+    points = numbers[:, circle]
+    assert np.linalg.norm(points[0] - points[1]) < 0.2 < 1.5 < np.linalg.norm(points[0] - points[2])
+    assert np.isnan(numbers[3]).all()
+    assert "when hour sine" in fitted(QUANTILE).spec.numeric
+    assert not any("sine" in name for name in fitted(RAW).spec.numeric)
 
 
 def test_similar_texts_lie_near_each_other() -> None:

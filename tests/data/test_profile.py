@@ -1,0 +1,78 @@
+"""`tabapp profile`: what stands in its JSON and on its screen, and that every option is honoured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tabapp.cli.main import run_command_line
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "table.csv"
+    rows = [
+        f"{i};{i % 9},5;{['red', 'blue', 'none yet'][i % 3]};{(i * 7) % 4};{['no', 'yes'][(i * i) % 3 % 2]}"
+        for i in range(90)
+    ]
+    path.write_text("\n".join(["id;size;colour;grade;bought", *rows]) + "\n")
+    return path
+
+
+def profiled(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+    assert run_command_line(["profile", "--json", *arguments]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_json_has_what_the_interface_says(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    facts = profiled(capsys, str(table))
+    assert {"file", "rows", "reading", "columns", "target", "task", "metric", "warnings"} <= facts.keys()
+    assert facts["rows"] == 90
+    assert facts["reading"]["delimiter"] == ";"  # type: ignore[index]
+    columns = {column["name"]: column for column in facts["columns"]}  # type: ignore[attr-defined]
+    assert {name: column["kind"] for name, column in columns.items()} == {
+        "id": "identifier", "size": "numeric", "colour": "categorical", "grade": "numeric", "bought": "boolean",
+    }  # fmt: skip
+    assert (columns["size"]["low"], columns["size"]["high"]) == (0.5, 8.5)
+    assert (facts["target"], facts["task"], facts["metric"]) == ("bought", "binary", "roc_auc")
+    assert [w["check"] for w in facts["warnings"] if w["column"] == "id"] == ["identifier"]  # type: ignore[attr-defined]
+
+
+def test_options_are_honoured(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    facts = profiled(
+        capsys, str(table), "--target", "grade", "--task", "regression", "--kind", "id=numeric", "--ignore", "size",
+        "--null", "none yet", "--decimal", ",",
+    )  # fmt: skip
+    columns = {column["name"]: column for column in facts["columns"]}  # type: ignore[attr-defined]
+    assert (columns["id"]["kind"], columns["id"]["overridden"]) == ("numeric", True)
+    assert columns["size"]["role"] == "ignore"
+    assert columns["colour"]["missing"] == 30
+    assert (facts["target"], facts["task"]) == ("grade", "regression")
+
+
+def test_a_test_file_is_compared(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text(table.read_text().replace("red", "violet").replace("blue", "pink").replace("none yet", "grey"))
+    facts = profiled(capsys, str(table), "--test", str(other))
+    assert [w["column"] for w in facts["warnings"] if w["check"] == "drift"] == ["colour"]  # type: ignore[attr-defined]
+
+
+def test_the_screen(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["profile", str(table)]) == 0
+    shown = capsys.readouterr().out
+    assert "90 rows × 5 columns" in shown
+    assert "red, blue, none yet" in shown
+    assert "⚠ identifier  id:" in shown
+    wide = tmp_path / "wide.csv"
+    header = ",".join([*(f"f{i}" for i in range(60)), "y"])
+    wide.write_text(
+        header + "\n" + "".join(f"{','.join(str(i * j % 17) for j in range(60))},{i % 2}\n" for i in range(50))
+    )
+    assert run_command_line(["profile", str(wide)]) == 0
+    shown = capsys.readouterr().out
+    assert "and 21 more; --all lists every column" in shown
+    assert len(shown.splitlines()) < 110
+    assert run_command_line(["profile", str(wide), "--all"]) == 0
+    assert "f59" in capsys.readouterr().out
