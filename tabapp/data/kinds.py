@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from tabapp.data.names import looks_like_id, says_code, says_moment
+from tabapp.data.scales import order_of
 from tabapp.data.schema import Column, Kind
 from tabapp.data.values import (
     CLOCK,
@@ -39,6 +40,7 @@ _BOOLEAN_PAIRS = (
 )  # fmt: skip
 _MAX_BOOLEAN_SPELLINGS = 6
 _MAX_CODES = 1_000
+_MOST_ORDERED = 60
 
 
 @dataclass(frozen=True)
@@ -303,7 +305,10 @@ def _judge_text(values: Values) -> Column:
         reason = f"Its name says so, and {unique:,} of its {n:,} values are different."
         return _column(values, "identifier", reason, support=share, role_ignore=True)
     missing = f"; {values.n_missing:,} cells are missing" if values.n_missing else ""
-    return _column(values, "categorical", f"{unique:,} different texts in {n:,} values{missing}.")
+    order = order_of(values.uniques.head(_MOST_ORDERED).to_list()) if unique <= _MOST_ORDERED else ()
+    ordered = f" They have an order: {' < '.join(order[:12])}{' < …' if len(order) > 12 else ''}." if order else ""
+    column = _column(values, "categorical", f"{unique:,} different texts in {n:,} values{missing}.{ordered}")
+    return msgspec.structs.replace(column, order=order)
 
 
 def _forced(values: Values, kind: Kind) -> Column:

@@ -27,6 +27,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         missing_spellings: texts that were read as missing in this column, as found.
         levels: the distinct values of a categorical or boolean column, most frequent first (at most 10,000).
         level_counts: how often each level occurs.
+        order: those levels of a categorical column that have an order, lowest first: low, medium, high.
         low, high: range of a numeric column, or of a datetime as ISO text in `low_text` and `high_text`.
         histogram: counts in up to 10 equal bins of the range, or of the up to 10 most frequent levels.
         datetime_format: the strftime format that reads a datetime column.
@@ -45,6 +46,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     missing_spellings: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()
     level_counts: tuple[int, ...] = ()
+    order: tuple[str, ...] = ()
     low: float | None = None
     high: float | None = None
     low_text: str | None = None

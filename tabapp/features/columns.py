@@ -138,27 +138,32 @@ class CategoricalStep(msgspec.Struct, frozen=True, tag="categorical", forbid_unk
             `UNSEEN` with those never seen, which thereby is a code that models do learn.
         counts: how often each occurred in training.
         frequency: also give the training count of the level as a number (1 for a level without a code).
+        order: levels that have an order, lowest first; their place in it is given as a number too.
     """
 
     column: str
     levels: tuple[str, ...]
     counts: tuple[int, ...]
     frequency: bool
+    order: tuple[str, ...] = ()
 
     @classmethod
-    def fit(cls, column: str, values: pl.Series, max_levels: int, many: int, frequency: bool) -> CategoricalStep:
+    def fit(
+        cls, column: str, values: pl.Series, max_levels: int, many: int, frequency: bool, order: tuple[str, ...] = ()
+    ) -> CategoricalStep:
         """Learn the levels of training rows.
 
         Args:
             max_levels: how many may have a code.
             many: a column with more levels than this is of high cardinality: levels seen once have no code.
             frequency: count levels of such a column.
+            order: levels that have an order.
         """
         table = values.alias("level").drop_nulls().value_counts(name="count")
         table = table.sort(["count", "level"], descending=[True, False])
         high = table.height > many
         kept = (table.filter(pl.col("count") > 1) if high else table).head(max_levels)
-        return cls(column, tuple(kept["level"].to_list()), tuple(kept["count"].to_list()), frequency and high)
+        return cls(column, tuple(kept["level"].to_list()), tuple(kept["count"].to_list()), frequency and high, order)
 
     @property
     def cardinality(self) -> int:
@@ -178,14 +183,17 @@ class CategoricalStep(msgspec.Struct, frozen=True, tag="categorical", forbid_unk
         return codes
 
     def names(self) -> list[str]:
-        return [f"{self.column} count"] if self.frequency else []
+        return [f"{self.column} count"] * self.frequency + [f"{self.column} rank"] * bool(self.order)
 
     def numbers(self, values: pl.Series) -> Float64:
-        """(rows, 0 or 1) float64, NaN where missing."""
-        if not self.frequency:
-            return np.empty((len(values), 0))
-        by_code = np.array([1.0, np.nan, *self.counts])
-        return by_code[self.codes(values)][:, None]
+        """(rows, 0 to 2) float64, NaN where missing or, for a rank, outside the order."""
+        made: list[Float64] = []
+        if self.frequency:
+            made.append(np.array([1.0, np.nan, *self.counts])[self.codes(values)])
+        if self.order:
+            ranks = {level: float(rank) for rank, level in enumerate(self.order)}
+            made.append(values.replace_strict(ranks, default=None, return_dtype=pl.Float64).to_numpy())
+        return np.column_stack(made) if made else np.empty((len(values), 0))
 
 
 Step = NumericStep | BooleanStep | DatetimeStep | TextStep | CategoricalStep

@@ -194,7 +194,9 @@ def _fit_step(column: Column, values: pl.Series, recipe: FeatureRecipe) -> Step:
         return BooleanStep.fit(column.name, column.levels)
     embedded = recipe.numeric == "quantile"
     max_levels = _MAX_LEVELS_EMBEDDED if embedded else _MAX_LEVELS_RAW
-    return CategoricalStep.fit(column.name, values, max_levels, _MANY_LEVELS, frequency=not embedded)
+    return CategoricalStep.fit(
+        column.name, values, max_levels, _MANY_LEVELS, frequency=not embedded, order=column.order
+    )
 
 
 def _numbers(steps: list[Step] | tuple[Step, ...], texts: dict[str, TextMap], frame: pl.DataFrame) -> Float64:

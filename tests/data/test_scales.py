@@ -1,0 +1,64 @@
+"""Which categories have an order, and what becomes of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tabapp.data.infer import infer_schema
+from tabapp.data.scales import order_of
+from tabapp.data.typed import typed_frame
+from tabapp.features.arrays import FeatureRecipe
+from tabapp.features.prepare import FeaturePreparer
+
+
+@pytest.mark.parametrize(
+    ("levels", "order"),
+    [
+        (["high", "low", "medium"], ["low", "medium", "high"]),
+        (["Ideal", "Fair", "Very Good", "Good", "Premium"], ["Fair", "Good", "Very Good", "Premium", "Ideal"]),
+        (["TA", "Ex", "Gd", "Fa"], ["Fa", "TA", "Gd", "Ex"]),
+        (["L", "S", "XL", "M"], ["S", "M", "L", "XL"]),
+        (["Mar", "Jan", "Dec"], ["Jan", "Mar", "Dec"]),
+        (["tertiary", "unknown", "primary", "secondary"], ["primary", "secondary", "tertiary"]),
+        (["30-39", "18-29", "40+", "<18"], ["<18", "18-29", "30-39", "40+"]),
+        (["1 to 5", "over 10", "6 to 10"], ["1 to 5", "6 to 10", "over 10"]),
+        (["red", "green", "blue"], []),
+        (["low", "high"], []),
+        (["low", "medium", "purple"], []),
+        (["Low", "low", "high"], []),
+        (["A-1", "B-2", "C-3"], []),
+        (["10-19", "ten", "20-29"], []),
+        (["12", "13", "20"], []),
+        (["1.2.3-4", "5-6", "7-8"], []),
+    ],
+)
+def test_orders(levels: list[str], order: list[str]) -> None:
+    assert order_of(levels) == tuple(order)
+
+
+def table() -> pl.DataFrame:
+    sizes = [["small", "large", "medium", "unknown", ""][i % 5] for i in range(100)]
+    return pl.DataFrame(
+        {"size": sizes, "x": [str(i % 13) for i in range(100)], "y": [["a", "b", "b"][i % 3] for i in range(100)]}
+    )
+
+
+@pytest.mark.parametrize("numeric", ["raw", "quantile"])
+def test_an_ordered_category_is_a_code_and_a_rank(numeric: str) -> None:
+    schema = infer_schema(table(), target="y")
+    column = schema.column("size")
+    assert (column.kind, column.order) == ("categorical", ("small", "medium", "large"))
+    assert "small < medium < large" in column.reason
+    typed = typed_frame(table(), schema)
+    preparer = FeaturePreparer.fit(typed, schema, FeatureRecipe(numeric=numeric), 0)  # type: ignore[arg-type]
+    assert "size" in preparer.spec.categorical
+    ranks = preparer.transform(typed).numeric[:5, preparer.spec.numeric.index("size rank")]
+    assert ranks[0] < ranks[2] < ranks[1]
+    unseen = preparer.transform(typed.with_columns(size=pl.lit("gigantic")))
+    if numeric == "quantile":
+        assert np.isfinite(unseen.numeric).all()
+    else:
+        assert np.isnan(unseen.numeric[:, preparer.spec.numeric.index("size rank")]).all()
+        assert np.isnan(ranks[3:5]).all()
