@@ -223,6 +223,19 @@ def _resampled(
     if order is not None:
         positive, ordered = (truth[order] == 1).astype(np.float64), prediction[order, 1]
         return lambda weight: _roc_auc_in_order(positive, ordered, weight)
+    if name == "roc_auc":
+        sorted_classes = [
+            (order, (truth[order] == c).astype(np.float64), prediction[order, c])
+            for c in range(prediction.shape[1])
+            for order in [np.argsort(prediction[:, c], kind="stable")]
+        ]
+
+        def mean_area(weight: Array) -> float:
+            areas = [_roc_auc_in_order(hit, scores, weight[order]) for order, hit, scores in sorted_classes]
+            present = [area for area in areas if not np.isnan(area)]
+            return float(np.mean(present)) if present else float("nan")
+
+        return mean_area
     if name == "log_loss":
         rows = log_loss_rows(truth, prediction)
         return lambda weight: _mean(rows, weight)

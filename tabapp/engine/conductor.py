@@ -17,7 +17,7 @@ from tabapp.engine.fit import RunData
 from tabapp.engine.jobs import Done, Failed, FitJob, Message, Progress
 from tabapp.engine.plan import Plan
 from tabapp.engine.resources import ResourceMeter
-from tabapp.engine.scheduler import CAP_SHARE, ModelRecord, Scheduler, Work
+from tabapp.engine.scheduler import CAP_SHARE, HOLDOUT_CAP_SHARE, ModelRecord, Scheduler, Work
 from tabapp.engine.tuning import Tuner, seed_of
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
@@ -201,7 +201,7 @@ class Conductor:
         device = self._device_for(candidate.model)
         soft_deadline = None
         if self._clock.fitting_end is not None and self._clock.budget is not None:
-            cap = CAP_SHARE * self._clock.budget
+            cap = (CAP_SHARE if self._n_folds > 1 else HOLDOUT_CAP_SHARE) * self._clock.budget
             soft_deadline = min(self._clock.fitting_end, time.monotonic() + cap)
         job = FitJob(
             fit=candidate.fit_name(fold),

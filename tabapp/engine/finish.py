@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 EXPORT_SECONDS = 2.0
 """Kept for writing and verifying the bundle when the clock bounds the importances."""
 EXPORT_SHARE = 0.5
+RESAMPLES, FEW_RESAMPLES = 200, 50
+"""Bootstrap resamples for the run's own metric, and for the others, whose intervals are left out when the time is short."""
 LEAST_IMPORTANCE_SECONDS = 0.5
 INTERRUPTED, NO_MODEL, NO_TIME = 130, 1, 4
 
@@ -211,7 +213,12 @@ class Finish:
         values: list[MetricValue] = []
         for name in names:
             score = metrics.score(name, truth, prediction, weight)
-            low, high = metrics.interval(name, truth, prediction, weight, seed=self._plan.seed)
+            low, high = float("nan"), float("nan")
+            if name == self._plan.metric or self._clock.left() > EXPORT_SECONDS:
+                n_resamples = RESAMPLES if name == self._plan.metric else FEW_RESAMPLES
+                low, high = metrics.interval(
+                    name, truth, prediction, weight, seed=self._plan.seed, n_resamples=n_resamples
+                )
             defined = [None if np.isnan(value) else float(value) for value in (score, low, high)]
             values.append(MetricValue(name=name, score=defined[0], low=defined[1], high=defined[2]))
         return values

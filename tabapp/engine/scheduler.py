@@ -18,8 +18,9 @@ from tabapp.engine.candidates import Candidate
 
 RACING_SPREADS = 0.25
 FAILURES_TO_GIVE_UP = 2
-CAP_SHARE = 0.15
-"""No fit may take more than this share of the budget, so that one slow model cannot starve the others."""
+CAP_SHARE, HOLDOUT_CAP_SHARE = 0.15, 0.3
+"""No fit may take more than this share of the budget, so that one slow model cannot starve the others. With one holdout a fit is
+all that a trial has."""
 FIRST_SHARE = 0.4
 """Models beyond the core ones start while first folds have taken less than this share of the time that all workers have."""
 AFFORDABLE_SHARE = 0.6
