@@ -147,7 +147,8 @@ def compare(folder: Path, labels: dict[str, Any], others: str | None, out: Path 
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         if done.returncode == 0:
-            kinds[system] = json.loads(answer.read_text())
+            answers: dict[str, dict[str, str]] = json.loads(answer.read_text())
+            kinds[system] = {t: {" ".join(c.split()): k for c, k in found.items()} for t, found in answers.items()}
         else:
             print(f"{system} is left out: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}")
         answer.unlink(missing_ok=True)
@@ -161,7 +162,7 @@ def compare(folder: Path, labels: dict[str, Any], others: str | None, out: Path 
             for column, expected in label["columns"].items():
                 if column == label["target"]:
                     continue
-                verdict = found[name].get(column) or found[name].get(column.strip())
+                verdict = found[name].get(column)
                 ok = is_right(verdict, expected)
                 right.setdefault(expected.split("|")[0], []).append(ok)
                 if not ok:

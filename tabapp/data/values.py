@@ -57,6 +57,9 @@ _SEPARATORS: tuple[tuple[str, str | None], ...] = (
 def strip(texts: pl.Series) -> pl.Series:
     """White space away at both ends, the unbreakable kinds included; what is empty then is null."""
     stripped = texts.str.strip_chars()
+    if (stripped.str.len_bytes() == texts.str.len_bytes()).all():
+        # Nothing was stripped: the copy need not be kept beside the column.
+        stripped = texts
     return stripped.set(stripped == "", None) if (stripped == "").any() else stripped
 
 
