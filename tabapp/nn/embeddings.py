@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+
+from tabapp.features.arrays import UNSEEN
 
 
 def embedding_width(cardinality: int) -> int:
@@ -35,3 +38,39 @@ class FlatInput(nn.Module):
             return numeric
         columns = categorical.unbind(1)
         return torch.cat([numeric, *(e(c) for e, c in zip(self.embeddings, columns, strict=True))], dim=1)
+
+
+class OneHotOrEmbedding(nn.Module):
+    """Categorical columns as one-hot vectors, or as embeddings where they have many codes.
+
+    An unseen level is all zeros in a one-hot vector. `widths` says how many of the output's columns belong to each
+    categorical column.
+
+    Shape: (rows, n_categorical) codes to (rows, d_out).
+    """
+
+    def __init__(self, cardinalities: tuple[int, ...], *, most_one_hot: int) -> None:
+        super().__init__()
+        self.cardinalities = cardinalities
+        self.embeddings = nn.ModuleDict()
+        widths: list[int] = []
+        for i, cardinality in enumerate(cardinalities):
+            if cardinality <= most_one_hot:
+                widths.append(cardinality - 1)
+            else:
+                embedding = nn.Embedding(cardinality, embedding_width(cardinality))
+                bound = embedding.embedding_dim**-0.5
+                nn.init.uniform_(embedding.weight, -bound, bound)
+                self.embeddings[str(i)] = embedding
+                widths.append(embedding.embedding_dim)
+        self.widths = tuple(widths)
+        self.d_out = sum(widths)
+
+    def forward(self, codes: Tensor) -> Tensor:
+        parts = [torch.zeros(len(codes), 0, device=codes.device)]
+        for i, column in enumerate(codes.unbind(1)):
+            if str(i) in self.embeddings:
+                parts.append(self.embeddings[str(i)](column))
+            else:
+                parts.append(F.one_hot(column, self.cardinalities[i])[:, UNSEEN + 1 :].float())
+        return torch.cat(parts, dim=1)

@@ -62,8 +62,16 @@ class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     def loss(self, output: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
         """Mean loss of a batch, in float32: (rows, d_out) output, (rows,) target, (rows,) weight of mean one over all
         rows.
+
+        The output of an ensemble inside one network is (rows, members, d_out); each member has its own loss, and the
+        mean is over all of them.
         """
         output = output.float()
+        if output.ndim == 3:
+            n_members = output.shape[1]
+            target = target.repeat_interleave(n_members)
+            weight = None if weight is None else weight.repeat_interleave(n_members)
+            output = output.flatten(0, 1)
         if self.task == "multiclass":
             rows = F.cross_entropy(output, target, reduction="none")
         elif self.task == "binary":
@@ -73,18 +81,23 @@ class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return (rows if weight is None else rows * weight).mean()
 
     def prediction(self, output: Tensor) -> Float32:
-        """(rows, d_out) output to (rows, classes) probabilities, or to (rows,) in target units."""
+        """(rows, d_out) output to (rows, classes) probabilities, or to (rows,) in target units.
+
+        The members of a (rows, members, d_out) output are averaged after they have become probabilities.
+        """
         values = output.detach().double().cpu().numpy()
+        if values.ndim == 2:
+            values = values[:, None]
         if self.task == "regression":
-            return (values[:, 0] * self.std + self.mean).astype(np.float32)
+            return (values[:, :, 0].mean(axis=1) * self.std + self.mean).astype(np.float32)
         if self.only_class is not None:
             one_hot = np.eye(self.n_classes, dtype=np.float32)[self.only_class]
             return np.tile(one_hot, (len(values), 1))
         if self.task == "binary":
-            positive = 1 / (1 + np.exp(-values[:, 0].clip(-500, 500)))
+            positive = (1 / (1 + np.exp(-values[:, :, 0].clip(-500, 500)))).mean(axis=1)
             return np.column_stack([1 - positive, positive]).astype(np.float32)
-        exponents = np.exp(values - values.max(axis=1, keepdims=True))
-        return (exponents / exponents.sum(axis=1, keepdims=True)).astype(np.float32)
+        exponents = np.exp(values - values.max(axis=2, keepdims=True))
+        return (exponents / exponents.sum(axis=2, keepdims=True)).mean(axis=1).astype(np.float32)
 
 
 def target_of(table: Table) -> npt.NDArray[Any]:

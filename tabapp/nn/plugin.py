@@ -85,6 +85,9 @@ class DeepPlugin(Plugin):
     def build(self, sizes: Sizes, params: Any) -> nn.Module:
         """The network with fresh weights from torch's global generator; its forward takes (numeric, categorical)."""
 
+    def initialise(self, network: nn.Module, train: Table) -> None:
+        """Set what of a fresh network depends on the training rows, such as the edges of bins; nothing for most."""
+
     def undecayed(self, network: nn.Module) -> set[str]:
         """Names of the parameters without weight decay: none for most networks of the paper."""
         return set()
@@ -110,6 +113,7 @@ class DeepPlugin(Plugin):
         spec = context.features
         sizes = Sizes(n_numeric=len(spec.numeric), cardinalities=spec.cardinalities, d_out=objective.d_out)
         network = self.build(sizes, params)
+        self.initialise(network, train)
         training = train_network(
             network,
             train,

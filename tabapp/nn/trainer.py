@@ -33,6 +33,7 @@ class TrainingParams(Params, frozen=True, kw_only=True):
         max_epochs: a bound for the case that the score never stops improving.
         average_decay: decay per step of the running average of the weights that is evaluated and kept; 0 keeps the
             weights themselves.
+        max_gradient_norm: the norm that the gradient of all weights is scaled down to; 0 leaves it as it is.
         unseen_rate: chance in training that a category is replaced by the one for unseen levels, which would stay
             untrained otherwise.
     """
@@ -43,11 +44,14 @@ class TrainingParams(Params, frozen=True, kw_only=True):
     patience: int = 16
     max_epochs: int = 1000
     average_decay: float = 0.0
+    max_gradient_norm: float = 0.0
     unseen_rate: float = 0.01
 
 
 class Network(Protocol):
-    """A module that maps (rows, n_numeric) floats and (rows, n_categorical) codes to (rows, d_out)."""
+    """A module that maps (rows, n_numeric) floats and (rows, n_categorical) codes to (rows, d_out), or to
+    (rows, members, d_out).
+    """
 
     def __call__(self, numeric: Tensor, categorical: Tensor) -> Tensor: ...
 
@@ -103,7 +107,8 @@ def inputs(table: Table, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def predict_output(network: nn.Module, numeric: Tensor, categorical: Tensor, chunk: int = PREDICTION_ROWS) -> Tensor:
-    """(rows, d_out) output in evaluation mode, in chunks that are halved as long as memory does not suffice.
+    """(rows, d_out) or (rows, members, d_out) output in evaluation mode, in chunks that are halved as long as memory
+    does not suffice.
 
     Raises:
         torch.OutOfMemoryError: not even one row fits.
@@ -198,6 +203,7 @@ def train_network(
     optimizer = torch.optim.AdamW(
         decay_groups(network, params.weight_decay, undecayed), lr=params.learning_rate, fused=True
     )
+    weights = list(network.parameters())
     average = WeightAverage(network, params.average_decay) if params.average_decay else None
     size = params.batch_size or batch_size_for(len(train))
     best = {name: t.clone() for name, t in network.state_dict().items()}
@@ -213,6 +219,8 @@ def train_network(
         loss = objective.loss(output, target[rows], None if weight is None else weight[rows])
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        if params.max_gradient_norm:
+            nn.utils.clip_grad_norm_(weights, params.max_gradient_norm)
         optimizer.step()
         if average:
             average.update()

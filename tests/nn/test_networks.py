@@ -8,9 +8,13 @@ import msgspec
 import numpy as np
 import pytest
 import torch
+from tabapp_plugins.autoint import AutoIntParams
+from tabapp_plugins.dcn_v2 import DCNV2Params
 from tabapp_plugins.ft_transformer import FTTransformerModel, FTTransformerNetwork, FTTransformerParams
 from tabapp_plugins.mlp import MLPParams
 from tabapp_plugins.resnet import ResNetParams
+from tabapp_plugins.snn import SNNParams
+from tabapp_plugins.tabm import TabMParams
 from torch import nn
 
 from tabapp.features.arrays import Table
@@ -23,6 +27,20 @@ from tests.plugins.tables import make_context, make_table
 SIZES = Sizes(n_numeric=4, cardinalities=(5, 3), d_out=1)
 
 
+UNDROPPED: dict[str, TrainingParams] = {
+    "mlp": MLPParams(widths=(64, 64), dropout=0.0, learning_rate=3e-3),
+    "resnet": ResNetParams(width=48, hidden_dropout=0.0, learning_rate=3e-3),
+    "ft_transformer": FTTransformerParams(
+        n_layers=2, d_token=48, attention_dropout=0.0, ffn_dropout=0.0, learning_rate=2e-3
+    ),
+    "tabm": TabMParams(n_members=4, width=64, n_bins=8, dropout=0.0, learning_rate=5e-3),
+    "snn": SNNParams(widths=(64, 64), dropout=0.0, learning_rate=3e-3),
+    "dcn_v2": DCNV2Params(width=48, hidden_dropout=0.0, cross_dropout=0.0, learning_rate=3e-3),
+    "autoint": AutoIntParams(n_layers=2, d_token=48, attention_dropout=0.0, learning_rate=3e-3),
+}
+NETWORKS = list(UNDROPPED)
+
+
 def n_parameters(network: nn.Module) -> int:
     return sum(p.numel() for p in network.parameters())
 
@@ -31,17 +49,11 @@ def undropped(name: str) -> tuple[DeepPlugin, TrainingParams]:
     """A small network of each kind, without dropout."""
     plugin = registry.get(name)
     assert isinstance(plugin, DeepPlugin)
-    params = {
-        "mlp": MLPParams(widths=(64, 64), dropout=0.0, learning_rate=3e-3),
-        "resnet": ResNetParams(width=48, hidden_dropout=0.0, learning_rate=3e-3),
-        "ft_transformer": FTTransformerParams(
-            n_layers=2, d_token=48, attention_dropout=0.0, ffn_dropout=0.0, learning_rate=2e-3
-        ),
-    }[name]
+    params = UNDROPPED[name]
     return plugin, msgspec.structs.replace(params, weight_decay=0.0, unseen_rate=0.0, average_decay=0.0, batch_size=64)
 
 
-@pytest.mark.parametrize("name", ["mlp", "resnet", "ft_transformer"])
+@pytest.mark.parametrize("name", NETWORKS)
 def test_overfits_64_random_rows(name: str, tmp_path: Path) -> None:
     plugin, params = undropped(name)
     torch.manual_seed(0)
@@ -50,6 +62,7 @@ def test_overfits_64_random_rows(name: str, tmp_path: Path) -> None:
     table = Table(table.numeric, table.categorical, labels)
     context = make_context("binary", spec, 2, tmp_path, metric="log_loss")
     network = plugin.build(SIZES, params)
+    plugin.initialise(network, table)
     params = msgspec.structs.replace(params, max_epochs=500)
     undecayed = plugin.undecayed(network)
     # Scored on the rows it learns from, so that the best weights are those of the smallest training loss.
@@ -66,13 +79,14 @@ def test_overfits_64_random_rows(name: str, tmp_path: Path) -> None:
     assert result.best_loss < 1e-3
 
 
-@pytest.mark.parametrize("name", ["mlp", "resnet", "ft_transformer"])
+@pytest.mark.parametrize("name", NETWORKS)
 def test_gradient_reaches_every_parameter(name: str) -> None:
     plugin, params = undropped(name)
     torch.manual_seed(0)
-    network = plugin.build(SIZES, params).train()
-    codes = torch.stack([torch.arange(60) % 5, torch.arange(60) % 3], 1)
-    network(torch.randn(60, 4), codes).square().sum().backward()
+    network = plugin.build(SIZES, params)
+    x, codes = torch.randn(60, 4), torch.stack([torch.arange(60) % 5, torch.arange(60) % 3], 1)
+    plugin.initialise(network, Table(x.numpy(), codes.int().numpy()))
+    network.train()(x, codes).square().sum().backward()
     for parameter_name, parameter in network.named_parameters():
         assert parameter.grad is not None, parameter_name
         # The keys' bias shifts all scores of a query alike, so softmax takes it out.
@@ -83,7 +97,7 @@ def test_gradient_reaches_every_parameter(name: str) -> None:
         assert (gradient != 0).any(), parameter_name
 
 
-@pytest.mark.parametrize("name", ["mlp", "resnet", "ft_transformer"])
+@pytest.mark.parametrize("name", NETWORKS)
 def test_rows_do_not_see_each_other(name: str) -> None:
     plugin, params = undropped(name)
     torch.manual_seed(0)

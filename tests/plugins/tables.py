@@ -12,6 +12,15 @@ from tabapp.features.arrays import FIRST_LEVEL, FeatureSpec, Table
 from tabapp.metrics import Task, default_metric
 from tabapp.models.contract import FitContext, Params, Plugin, Shape
 
+SMALL: dict[str, dict[str, object]] = {
+    "ft_transformer": {"n_layers": 2, "d_token": 32, "learning_rate": 3e-3},
+    "tabm": {"n_members": 4, "width": 64, "n_bins": 8, "learning_rate": 5e-3, "average_decay": 0.0},
+    "snn": {"widths": (64, 64), "learning_rate": 3e-3, "average_decay": 0.0},
+    "dcn_v2": {"width": 64, "learning_rate": 3e-3, "average_decay": 0.0},
+    "autoint": {"d_token": 32, "learning_rate": 3e-3, "average_decay": 0.0},
+}
+"""What makes the defaults small enough to learn something in a few epochs on a few rows."""
+
 
 def make_table(
     task: Task,
@@ -79,7 +88,5 @@ def shape_of(table: Table, spec: FeatureSpec, n_classes: int) -> Shape:
 def defaults_of(plugin: Plugin, task: Task, table: Table, spec: FeatureSpec, n_classes: int) -> Params:
     """The plugin's defaults for a table, with few steps: the tests are about behaviour, not scores."""
     params = plugin.defaults(task, shape_of(table, spec, n_classes), "cpu")
-    small: dict[str, object] = {"n_trees": 40, "patience": 10} if plugin.family == "gbdt" else {"max_epochs": 4}
-    if plugin.name == "ft_transformer":
-        small |= {"n_layers": 2, "d_token": 32, "learning_rate": 3e-3}
-    return msgspec.structs.replace(params, **small)
+    fewer: dict[str, object] = {"n_trees": 40, "patience": 10, "max_epochs": 4} | SMALL.get(plugin.name, {})
+    return msgspec.structs.replace(params, **{key: value for key, value in fewer.items() if hasattr(params, key)})

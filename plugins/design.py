@@ -1,0 +1,66 @@
+"""Tables as one matrix of numbers, for models that know nothing else: standardised columns beside one-hot levels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tabapp.features.arrays import UNSEEN, Table
+from tabapp.models.contract import Float32
+
+MOST_LEVELS = 300
+"""One-hot columns at most: the most frequent levels of all columns together."""
+LIMIT = 10.0
+"""Standard deviations from the mean beyond which a number counts as that far and no farther."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """How a table becomes a matrix, fitted on training rows.
+
+    Attributes:
+        mean, std: (n_numeric,) float64 of the present cells; missing cells take the mean.
+        indicators: (n_indicators,) int64 numeric columns that get a column of their own telling where they miss.
+        level_column, level_code: (n_levels,) int64 categorical column and code of each one-hot column.
+    """
+
+    mean: npt.NDArray[np.float64]
+    std: npt.NDArray[np.float64]
+    indicators: npt.NDArray[np.int64]
+    level_column: npt.NDArray[np.int64]
+    level_code: npt.NDArray[np.int64]
+
+    @classmethod
+    def fit(cls, train: Table) -> Design:
+        numeric = train.numeric.astype(np.float64)
+        present = ~np.isnan(numeric)
+        count = np.maximum(present.sum(axis=0), 1)
+        mean = np.where(present, numeric, 0.0).sum(axis=0) / count
+        std = np.sqrt((np.where(present, numeric - mean, 0.0) ** 2).sum(axis=0) / count)
+        counts = [np.bincount(column) for column in train.categorical.T]
+        levels = [
+            (n, j, code) for j, column in enumerate(counts) for code, n in enumerate(column) if n and code > UNSEEN
+        ]
+        kept = sorted(levels, key=lambda level: (-level[0], *level[1:]))[:MOST_LEVELS]
+        return cls(
+            mean=mean,
+            std=np.where(std > 0, std, 1.0),
+            indicators=np.flatnonzero(~present.all(axis=0) & present.any(axis=0)),
+            level_column=np.array([j for _, j, _ in kept], dtype=np.int64),
+            level_code=np.array([code for _, _, code in kept], dtype=np.int64),
+        )
+
+    def matrix(self, table: Table) -> Float32:
+        """(rows, columns) float32 without NaN; unseen and rare levels are all zeros."""
+        missing = np.isnan(table.numeric)
+        standard = ((table.numeric - self.mean) / self.std).clip(-LIMIT, LIMIT)
+        standard[missing] = 0.0
+        one_hot = table.categorical[:, self.level_column] == self.level_code
+        return np.hstack([standard, missing[:, self.indicators], one_hot]).astype(np.float32)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """By name, as safetensors takes them."""
+        return {name: np.ascontiguousarray(getattr(self, name)) for name in self.__dataclass_fields__}

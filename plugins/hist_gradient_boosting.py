@@ -1,0 +1,127 @@
+"""Histogram gradient boosting as scikit-learn has it, after LightGBM (Ke et al. 2017)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tabapp import metrics
+from tabapp.features.arrays import Table
+from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
+from tabapp.nn.stopping import criterion
+
+from .boosting import REPORT_EVERY, BoostingParams, BoostingPlugin, Target, Watch, matrix, target_of
+from .trees import Grown, Trees, TreesModel, classes_of
+
+
+class HistGradientBoostingParams(BoostingParams, frozen=True, kw_only=True):
+    """Named as in scikit-learn's reference."""
+
+    n_trees: int = 1000
+    learning_rate: float = 0.06
+    max_leaf_nodes: int = 31
+    min_samples_leaf: int = 20
+    l2_regularization: float = 0.0
+    max_features: float = 1.0
+
+
+class HistGradientBoosting(BoostingPlugin):
+    """Codes of categories are taken as numbers."""
+
+    name = "hist_gradient_boosting"
+    title = "Histogram gradient boosting"
+    family = "classic"
+    paper = "Ke et al. 2017, LightGBM: A Highly Efficient Gradient Boosting Decision Tree; scikit-learn's own"
+    tags = ("trees", "boosting")
+    requires = ("sklearn", "safetensors")
+    params_type = HistGradientBoostingParams
+    model_type = TreesModel
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> HistGradientBoostingParams:
+        return HistGradientBoostingParams(min_samples_leaf=20 if shape.n_rows > 1000 else 5)
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> HistGradientBoostingParams:
+        return HistGradientBoostingParams(
+            learning_rate=trial.suggest_float("learning_rate", 0.01, 0.3, log=True),
+            max_leaf_nodes=trial.suggest_int("max_leaf_nodes", 7, 127, log=True),
+            min_samples_leaf=trial.suggest_int("min_samples_leaf", 2, 100, log=True),
+            l2_regularization=trial.suggest_float("l2_regularization", 1e-8, 1e2, log=True),
+            max_features=trial.suggest_float("max_features", 0.3, 1.0),
+        )
+
+    def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
+        per_tree = 4e-3 + 1e-8 * shape.n_rows * max(shape.n_features, 4)
+        trees = 400 * (shape.n_classes if task == "multiclass" else 1)
+        return Cost(seconds=0.5 + trees * per_tree, n_bytes=150_000_000 + shape.n_rows * shape.n_features * 16)
+
+    def grow(
+        self, train: Table, valid: Table | None, n_trees: int, target: Target, params: Any, context: FitContext
+    ) -> tuple[Any, int]:
+        import sklearn.ensemble
+        from threadpoolctl import threadpool_limits
+
+        mean_absolute = criterion(context) == "mae"
+        settings: dict[str, Any] = {
+            "learning_rate": params.learning_rate,
+            "max_leaf_nodes": params.max_leaf_nodes,
+            "min_samples_leaf": params.min_samples_leaf,
+            "l2_regularization": params.l2_regularization,
+            "max_features": params.max_features,
+            "early_stopping": False,
+            "warm_start": True,
+            "random_state": context.seed,
+        }
+        if context.task == "regression":
+            settings["loss"] = "absolute_error" if mean_absolute else "squared_error"
+            booster: Any = sklearn.ensemble.HistGradientBoostingRegressor(**settings)
+        else:
+            booster = sklearn.ensemble.HistGradientBoostingClassifier(**settings)
+        X, y = matrix(train), target.transform(target_of(train))
+        X[:, np.isnan(X).all(axis=0)] = 0.0
+        watch = Watch(context, params.patience)
+        grown: Grown | None = None
+        seen = matrix(valid) if valid is not None else None
+        total: Any = 0.0
+        n_grown = 0
+        while n_grown < n_trees:
+            booster.set_params(
+                max_iter=min(n_grown + (1 if not n_grown else REPORT_EVERY - n_grown % REPORT_EVERY), n_trees)
+            )
+            with threadpool_limits(context.n_threads):
+                booster.fit(X, y, sample_weight=train.weight)
+            iterations = booster._predictors[n_grown:]
+            new = Trees.join([from_predictor(tree) for trees in iterations for tree in trees])
+            baseline = tuple(float(value) for value in np.ravel(booster._baseline_prediction))
+            trees = new if grown is None else Trees.join([grown.trees, new])
+            grown = Grown(trees, classes_of(booster), baseline)
+            n_grown = booster.n_iter_
+            if valid is None or seen is None:
+                if context.seconds_left() <= 0:
+                    break
+                continue
+            total = total + new.total(seen, len(baseline))
+            prediction = target.prediction(grown.from_total(total, target.n_classes))
+            loss = metrics.loss(criterion(context), target_of(valid), prediction, valid.weight)
+            if watch.should_stop(n_grown, loss):
+                break
+            watch.report(n_grown, lambda p=prediction: metrics.score(context.metric, target_of(valid), p, valid.weight))
+        assert grown is not None
+        if valid is None:
+            return grown, n_grown
+        best = watch.best_n_trees
+        return Grown(grown.trees.first(best * len(grown.baseline)), grown.classes, grown.baseline), best
+
+
+def from_predictor(predictor: Any) -> Trees:
+    """One of scikit-learn's boosted trees."""
+    nodes = predictor.nodes
+    return Trees.tree(
+        feature=nodes["feature_idx"],
+        threshold=nodes["num_threshold"],
+        missing_left=nodes["missing_go_to_left"],
+        left=nodes["left"],
+        right=nodes["right"],
+        is_leaf=nodes["is_leaf"].astype(bool),
+        value=nodes["value"][:, None],
+    )

@@ -1,0 +1,164 @@
+"""k nearest neighbours (Fix & Hodges 1951), found by scikit-learn. The model is its training rows: they are in every copy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tabapp import metrics
+from tabapp.features.arrays import FeatureRecipe, Table
+from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task, Trial
+
+from .boosting import ConstantModel, Target, concatenate, target_of
+from .design import Design
+
+PREDICTION_ROWS = 4096
+MOST_ROWS = 50_000
+
+
+class KNeighborsParams(Params, frozen=True, kw_only=True):
+    """Attributes:
+    n_neighbors: how many rows vote.
+    by_distance: whether nearer ones count more, by the inverse of their distance.
+    """
+
+    n_neighbors: int = 20
+    by_distance: bool = True
+
+
+class KNeighborsModel(FittedModel):
+    """Training rows and what is known of them.
+
+    Attributes:
+        rows: (n_rows, columns) float32 matrix of the design.
+        known: (n_rows,) float64 standardised target or class code.
+        weight: (n_rows,) float32.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        rows: Float32,
+        known: npt.NDArray[np.float64],
+        weight: Float32,
+        target: Target,
+        params: KNeighborsParams,
+        n_threads: int,
+    ) -> None:
+        from sklearn.neighbors import NearestNeighbors
+
+        self.design, self.rows, self.known, self.weight = design, rows, known, weight
+        self.target, self.params = target, params
+        self._index: Any = NearestNeighbors(n_neighbors=min(params.n_neighbors, len(rows)), n_jobs=n_threads).fit(rows)
+
+    def predict(self, table: Table) -> Float32:
+        matrix = self.design.matrix(table)
+        parts = [
+            self._predict(matrix[start : start + PREDICTION_ROWS]) for start in range(0, len(matrix), PREDICTION_ROWS)
+        ]
+        return np.concatenate(parts) if parts else self._predict(matrix)
+
+    def _predict(self, matrix: Float32) -> Float32:
+        shape = (len(matrix), self._index.n_neighbors)
+        distance, nearest = self._index.kneighbors(matrix) if len(matrix) else (np.zeros(shape), np.zeros(shape, int))
+        vote = self.weight[nearest].astype(np.float64)
+        if self.params.by_distance:
+            # Relative to the farthest, so that rows that coincide do not outvote all others without end.
+            vote /= distance + 1e-3 * distance[:, -1:] + 1e-12
+        vote /= vote.sum(axis=1, keepdims=True)
+        if self.target.task == "regression":
+            return self.target.prediction((vote * self.known[nearest]).sum(axis=1))
+        votes = np.zeros((len(matrix), self.target.n_classes))
+        for code in range(self.target.n_classes):
+            votes[:, code] = (vote * (self.known[nearest] == code)).sum(axis=1)
+        # One vote more, spread over all classes: no class is ever impossible for not being among a few neighbours.
+        prior = 1 / (self.params.n_neighbors * self.target.n_classes)
+        return self.target.prediction((votes + prior) / (1 + prior * self.target.n_classes))
+
+    def save(self, folder: Path) -> None:
+        from safetensors.numpy import save_file
+
+        arrays = {"rows": self.rows, "known": self.known, "weight": self.weight}
+        save_file(self.design.arrays() | arrays, folder / "rows.safetensors")
+        target = {"task": self.target.task, "n_classes": self.target.n_classes}
+        target |= {"mean": self.target.mean, "std": self.target.std}
+        params = {"n_neighbors": self.params.n_neighbors, "by_distance": self.params.by_distance}
+        (folder / "model.json").write_text(json.dumps({"target": target, "params": params}))
+
+    @classmethod
+    def load(cls, folder: Path) -> KNeighborsModel:
+        """The model that `save` wrote, predicting bit-equally."""
+        from safetensors.numpy import load_file
+
+        arrays = load_file(folder / "rows.safetensors")
+        rows, known, weight = (arrays.pop(name) for name in ("rows", "known", "weight"))
+        saved = json.loads((folder / "model.json").read_text())
+        params = KNeighborsParams(**saved["params"])
+        return cls(Design(**arrays), rows, known, weight, Target(**saved["target"]), params, n_threads=1)
+
+    def summary(self) -> dict[str, Any]:
+        return {"rows": len(self.rows)}
+
+
+class KNeighbors(Plugin):
+    """Numbers by their quantiles, so that all weigh alike, and one-hot levels."""
+
+    name = "k_neighbors"
+    title = "k nearest neighbours"
+    family = "classic"
+    paper = "Fix & Hodges 1951, Discriminatory Analysis: Nonparametric Discrimination"
+    tags = ("neighbours",)
+    requires = ("sklearn", "safetensors")
+    params_type = KNeighborsParams
+
+    def supports(self, task: Task, shape: Shape) -> str | None:
+        if not shape.n_features:
+            return "There are no features to learn from."
+        if shape.n_rows > MOST_ROWS:
+            return f"It keeps every training row, so it takes at most {MOST_ROWS:,}; there are {shape.n_rows:,}."
+        if shape.n_features > 300:
+            return (
+                f"It takes at most 300 features, since distances say little among more; there are {shape.n_features:,}."
+            )
+        return None
+
+    def features(self) -> FeatureRecipe:
+        return FeatureRecipe(numeric="quantile")
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> KNeighborsParams:
+        return KNeighborsParams()
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> KNeighborsParams:
+        return KNeighborsParams(
+            n_neighbors=trial.suggest_int("n_neighbors", 1, 200, log=True),
+            by_distance=trial.suggest_categorical("by_distance", [True, False]),
+        )
+
+    def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
+        columns = shape.n_numeric + 8 * shape.n_categorical
+        # Fitting is nothing; what takes time is to predict the scored rows, about a fifth of those to learn from.
+        seconds = 0.3 + 0.3 * shape.n_rows**2 * columns * 4e-10
+        return Cost(seconds=seconds, n_bytes=150_000_000 + shape.n_rows * columns * 16)
+
+    def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
+        """The early-stopping rows are kept too, once the others have been scored on them."""
+        assert isinstance(params, KNeighborsParams)
+        if constant := ConstantModel.when_needed(train, context):
+            return constant
+        model = self.keep(train, params, context)
+        context.report(1, metrics.score(context.metric, target_of(valid), model.predict(valid), valid.weight))
+        return self.keep(concatenate(train, valid), params, context) if context.seconds_left() > 0 else model
+
+    def keep(self, train: Table, params: KNeighborsParams, context: FitContext) -> KNeighborsModel:
+        """The model that holds these rows."""
+        design, target = Design.fit(train), Target.fit(train, context)
+        weight = np.ones(len(train), np.float32) if train.weight is None else np.asarray(train.weight, np.float32)
+        known = target.transform(target_of(train))
+        return KNeighborsModel(design, design.matrix(train), known, weight, target, params, context.n_threads)
+
+    def load(self, folder: Path) -> FittedModel:
+        return ConstantModel.load(folder) or KNeighborsModel.load(folder)

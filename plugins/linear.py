@@ -1,0 +1,158 @@
+"""Linear models: ridge regression (Hoerl & Kennard 1970) and logistic regression with an L2 penalty, fitted by scikit-learn."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tabapp import metrics
+from tabapp.features.arrays import FeatureRecipe, Table
+from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task, Trial
+
+from .boosting import ConstantModel, Target, concatenate, target_of
+from .design import MOST_LEVELS, Design
+
+
+class LinearParams(Params, frozen=True, kw_only=True):
+    """Attributes:
+    penalty: of the squared weights, per training row in classification (1 / (C · rows) in scikit-learn's terms) and in
+        regression (alpha / rows), so that it means the same on tables of any size.
+    """
+
+    penalty: float = 1e-4
+
+
+class LinearModel(FittedModel):
+    """Standardised columns times weights, plus an intercept.
+
+    Attributes:
+        weight: (columns, outputs) float64, with one output for regression and for two classes.
+        intercept: (outputs,) float64.
+        classes: the codes of the classes that training rows had.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        weight: npt.NDArray[np.float64],
+        intercept: npt.NDArray[np.float64],
+        classes: tuple[int, ...],
+        target: Target,
+    ) -> None:
+        self.design = design
+        self.weight = weight
+        self.intercept = intercept
+        self.classes = classes
+        self.target = target
+
+    def predict(self, table: Table) -> Float32:
+        output = self.design.matrix(table).astype(np.float64) @ self.weight + self.intercept
+        if self.target.task == "regression":
+            return self.target.prediction(output[:, 0])
+        if output.shape[1] == 1:
+            output = np.column_stack([np.zeros(len(output)), output])
+        exponents = np.exp(output - output.max(axis=1, keepdims=True))
+        probabilities = np.zeros((len(output), self.target.n_classes))
+        probabilities[:, list(self.classes)] = exponents
+        return self.target.prediction(probabilities)
+
+    def save(self, folder: Path) -> None:
+        from safetensors.numpy import save_file
+
+        save_file(
+            self.design.arrays() | {"weight": self.weight, "intercept": self.intercept}, folder / "linear.safetensors"
+        )
+        target = {"task": self.target.task, "n_classes": self.target.n_classes}
+        target |= {"mean": self.target.mean, "std": self.target.std}
+        (folder / "model.json").write_text(json.dumps({"target": target, "classes": self.classes}))
+
+    @classmethod
+    def load(cls, folder: Path) -> LinearModel:
+        """The model that `save` wrote, predicting bit-equally."""
+        from safetensors.numpy import load_file
+
+        arrays = load_file(folder / "linear.safetensors")
+        weight, intercept = arrays.pop("weight"), arrays.pop("intercept")
+        saved = json.loads((folder / "model.json").read_text())
+        return cls(Design(**arrays), weight, intercept, tuple(saved["classes"]), Target(**saved["target"]))
+
+    def summary(self) -> dict[str, Any]:
+        return {"weights": int(self.weight.size)}
+
+
+class Linear(Plugin):
+    name = "linear"
+    title = "Linear model"
+    family = "classic"
+    paper = "Hoerl & Kennard 1970, Ridge Regression; Cox 1958, The Regression Analysis of Binary Sequences"
+    tags = ("linear",)
+    requires = ("sklearn", "safetensors")
+    params_type = LinearParams
+
+    def supports(self, task: Task, shape: Shape) -> str | None:
+        if not shape.n_features:
+            return "There are no features to learn from."
+        if shape.n_features > 5_000:
+            return f"It takes at most 5,000 features; there are {shape.n_features:,}."
+        return None
+
+    def features(self) -> FeatureRecipe:
+        return FeatureRecipe(numeric="raw")
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> LinearParams:
+        """scikit-learn's own on a table of a thousand rows, C = 1 or alpha = 1."""
+        return LinearParams(penalty=1e-3)
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> LinearParams:
+        return LinearParams(penalty=trial.suggest_float("penalty", 1e-7, 1.0, log=True))
+
+    def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
+        columns = shape.n_numeric + min(20 * shape.n_categorical, MOST_LEVELS)
+        passes = 20 if task == "regression" else 300 * max(1, shape.n_classes - 1)
+        cells = shape.n_rows * columns
+        return Cost(seconds=0.3 + cells * passes * 1e-9, n_bytes=200_000_000 + cells * 24)
+
+    def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
+        """Fitted once to be reported, and where time allows again, with the early-stopping rows: it needs none."""
+        assert isinstance(params, LinearParams)
+        if constant := ConstantModel.when_needed(train, context):
+            return constant
+        started = time.monotonic()
+        model = self.solve(train, params, context)
+        seconds = time.monotonic() - started
+        context.report(1, metrics.score(context.metric, target_of(valid), model.predict(valid), valid.weight))
+        if context.seconds_left() > 1.5 * seconds:
+            model = self.solve(concatenate(train, valid), params, context)
+        return model
+
+    def solve(self, train: Table, params: LinearParams, context: FitContext) -> LinearModel:
+        """The weights that minimise mean loss and penalty on training rows."""
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression, Ridge
+        from threadpoolctl import threadpool_limits
+
+        design, target = Design.fit(train), Target.fit(train, context)
+        X, y = design.matrix(train), target.transform(target_of(train))
+        total = len(train) if train.weight is None else float(train.weight.sum())
+        strength = params.penalty * total
+        if context.task == "regression":
+            estimator: Any = Ridge(alpha=strength)
+        else:
+            estimator = LogisticRegression(C=1 / strength, max_iter=200 if context.seconds_left() > 0 else 10)
+        with threadpool_limits(context.n_threads), warnings.catch_warnings():
+            # Without convergence the weights are a little off the optimum, which costs nothing that matters here.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            estimator.fit(X.astype(np.float64), y, sample_weight=train.weight)
+        weight = np.ascontiguousarray(np.atleast_2d(estimator.coef_).T, dtype=np.float64)
+        classes = tuple(int(code) for code in getattr(estimator, "classes_", ()))
+        intercept = np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64))
+        return LinearModel(design, weight, intercept, classes, target)
+
+    def load(self, folder: Path) -> FittedModel:
+        return ConstantModel.load(folder) or LinearModel.load(folder)

@@ -1,0 +1,35 @@
+"""Random forest (Breiman 2001), grown by scikit-learn."""
+
+from __future__ import annotations
+
+from tabapp.models.contract import Cost, Params, Shape, Task, Trial
+
+from .trees import ForestParams, ForestPlugin
+
+
+class RandomForest(ForestPlugin):
+    name = "random_forest"
+    title = "Random forest"
+    paper = "Breiman 2001, Random Forests"
+    tags = ("trees",)
+    estimator = "RandomForest"
+    bootstrap = True
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> ForestParams:
+        return ForestParams()
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> ForestParams:
+        return ForestParams(
+            min_samples_leaf=trial.suggest_int("min_samples_leaf", 1, 50, log=True),
+            max_features=trial.suggest_float("max_features", 0.1, 1.0),
+        )
+
+    def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
+        assert isinstance(params, ForestParams)
+        n_rows = min(shape.n_rows, params.max_rows)
+        per_tree = 2e-3 + 1.2e-6 * n_rows * max(1.0, shape.n_features * params.max_features)
+        n_nodes = params.n_trees * 2 * n_rows / params.min_samples_leaf
+        return Cost(
+            seconds=1 + 2 * params.n_trees * per_tree,
+            n_bytes=int(200_000_000 + shape.n_rows * shape.n_features * 8 + n_nodes * (80 + 12 * shape.n_classes)),
+        )

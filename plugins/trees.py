@@ -1,0 +1,278 @@
+"""Trees of scikit-learn as plain arrays, and plugins that grow them: what is saved are numbers, and our own code reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tabapp import metrics
+from tabapp.features.arrays import Table
+from tabapp.models.contract import FitContext, Float32
+
+from .boosting import BoostedModel, BoostingParams, BoostingPlugin, Target, matrix, target_of
+
+BLOCK = 2**16
+"""How many (row, tree) pairs walk down at once: enough to hide Python, few enough for the cache."""
+TREES_PER_STEP = 10
+
+
+def lower_float32(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """The largest float32 not above each value: a float32 is at most the one exactly when it is at most the other."""
+    with np.errstate(over="ignore"):
+        rounded = values.astype(np.float32)
+    above = rounded.astype(np.float64) > values
+    rounded[above] = np.nextafter(rounded[above], np.float32(-np.inf))
+    return rounded
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Binary trees, all nodes one after the other. A leaf is its own child on both sides.
+
+    Attributes:
+        feature: (nodes,) int32 column that is asked about.
+        threshold: (nodes,) float32; values up to it go left.
+        missing_left: (nodes,) bool, where NaN goes.
+        children: (nodes, 2) int32 left and right.
+        value: (nodes, n_values) float32, of use at the leaves.
+        roots, depths: (trees,) int32.
+    """
+
+    feature: npt.NDArray[np.int32]
+    threshold: npt.NDArray[np.float32]
+    missing_left: npt.NDArray[np.bool_]
+    children: npt.NDArray[np.int32]
+    value: npt.NDArray[np.float32]
+    roots: npt.NDArray[np.int32]
+    depths: npt.NDArray[np.int32]
+
+    @classmethod
+    def tree(
+        cls,
+        feature: npt.NDArray[Any],
+        threshold: npt.NDArray[Any],
+        missing_left: npt.NDArray[Any],
+        left: npt.NDArray[Any],
+        right: npt.NDArray[Any],
+        is_leaf: npt.NDArray[Any],
+        value: npt.NDArray[Any],
+    ) -> Trees:
+        """One tree from the arrays that scikit-learn keeps, (nodes,) each, and (nodes, n_values) values."""
+        own = np.arange(len(feature))
+        children = np.column_stack([np.where(is_leaf, own, left), np.where(is_leaf, own, right)]).astype(np.int32)
+        depth, level = 0, children[0]
+        while len(level := level[~is_leaf[level]]):
+            depth, level = depth + 1, children[level].ravel()
+        depth += not is_leaf[0]
+        return cls(
+            feature=np.where(is_leaf, 0, feature).astype(np.int32),
+            threshold=lower_float32(np.where(is_leaf, 0.0, threshold).astype(np.float64)),
+            missing_left=missing_left.astype(bool),
+            children=children,
+            value=value.astype(np.float32),
+            roots=np.zeros(1, np.int32),
+            depths=np.full(1, depth, np.int32),
+        )
+
+    @classmethod
+    def join(cls, trees: Sequence[Trees]) -> Trees:
+        """Trees one after the other."""
+        starts = np.cumsum([0, *(len(t.feature) for t in trees)])[:-1]
+        return cls(
+            feature=np.concatenate([t.feature for t in trees]),
+            threshold=np.concatenate([t.threshold for t in trees]),
+            missing_left=np.concatenate([t.missing_left for t in trees]),
+            children=np.concatenate([t.children + s for t, s in zip(trees, starts, strict=True)]).astype(np.int32),
+            value=np.concatenate([t.value for t in trees]),
+            roots=np.concatenate([t.roots + s for t, s in zip(trees, starts, strict=True)]).astype(np.int32),
+            depths=np.concatenate([t.depths for t in trees]),
+        )
+
+    def first(self, n_trees: int) -> Trees:
+        """The first trees only."""
+        n_nodes = int(self.roots[n_trees]) if n_trees < len(self) else len(self.feature)
+        return Trees(
+            feature=self.feature[:n_nodes],
+            threshold=self.threshold[:n_nodes],
+            missing_left=self.missing_left[:n_nodes],
+            children=self.children[:n_nodes],
+            value=self.value[:n_nodes],
+            roots=self.roots[:n_trees],
+            depths=self.depths[:n_trees],
+        )
+
+    def __len__(self) -> int:
+        return len(self.roots)
+
+    def total(self, X: Float32, n_groups: int = 1) -> npt.NDArray[np.float64]:
+        """(rows, n_groups · n_values): leaf values summed over trees, tree t counting for group t modulo n_groups."""
+        parts = [self._total(X[start : start + BLOCK], n_groups) for start in range(0, len(X), BLOCK)]
+        return np.concatenate(parts) if parts else np.zeros((0, n_groups * self.value.shape[1]))
+
+    def _total(self, X: Float32, n_groups: int) -> npt.NDArray[np.float64]:
+        n_rows, n_columns = X.shape
+        flat, missing = X.ravel(), np.isnan(X).ravel()
+        some_missing = bool(missing.any())
+        offsets = np.arange(n_rows) * n_columns
+        children = self.children.ravel()
+        total = np.zeros((n_rows, n_groups, self.value.shape[1]))
+        step = max(1, BLOCK // max(n_rows, 1) // n_groups) * n_groups
+        for first in range(0, len(self), step):
+            roots = self.roots[first : first + step]
+            node = np.repeat(roots[:, None], n_rows, axis=1)
+            for _ in range(self.depths[first : first + step].max()):
+                cell = offsets + self.feature[node]
+                right = flat[cell] > self.threshold[node]
+                if some_missing:
+                    right |= missing[cell] & ~self.missing_left[node]
+                node = children[2 * node + right]
+            leaf = self.value[node].astype(np.float64)
+            total += leaf.reshape(-1, n_groups, *leaf.shape[1:]).sum(axis=0).swapaxes(0, 1)
+        return total.reshape(n_rows, -1)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """By name, as safetensors takes them."""
+        return {name: np.ascontiguousarray(getattr(self, name)) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True)
+class Grown:
+    """Trees and what turns the sum of their leaves into a prediction.
+
+    Attributes:
+        classes: the class codes that training rows had, in order; empty for regression.
+        baseline: where boosted trees start, one value per group; empty for a forest, whose trees are averaged.
+    """
+
+    trees: Trees
+    classes: tuple[int, ...]
+    baseline: tuple[float, ...] = ()
+
+    def output(self, X: Float32, n_classes: int) -> npt.NDArray[np.float64]:
+        """(rows,) the standardised target, or (rows, n_classes) probabilities."""
+        return self.from_total(self.trees.total(X, len(self.baseline) or 1), n_classes)
+
+    def from_total(self, total: npt.NDArray[np.float64], n_classes: int) -> npt.NDArray[np.float64]:
+        """The same, from the sums over the trees."""
+        values = total + np.array(self.baseline) if self.baseline else total / len(self.trees)
+        if not self.classes:
+            return values[:, 0]
+        if self.baseline:
+            values = np.column_stack([np.zeros(len(values)), values]) if values.shape[1] == 1 else values
+            values = np.exp(values - values.max(axis=1, keepdims=True))
+        probabilities = np.zeros((len(values), n_classes))
+        probabilities[:, list(self.classes)] = values / values.sum(axis=1, keepdims=True)
+        return probabilities
+
+
+class TreesModel(BoostedModel):
+    """Trees as arrays. The booster is a `Grown`."""
+
+    file_name = "trees.safetensors"
+
+    def output(self, table: Table) -> npt.NDArray[Any]:
+        return self.booster.output(matrix(table), self.target.n_classes)
+
+    def save_booster(self, path: Path) -> None:
+        from safetensors.numpy import save_file
+
+        grown: Grown = self.booster
+        described = json.dumps({"classes": grown.classes, "baseline": grown.baseline})
+        save_file(grown.trees.arrays(), path, metadata={"grown": described})
+
+    @staticmethod
+    def load_booster(path: Path) -> Any:
+        from safetensors import safe_open
+
+        with safe_open(path, framework="numpy") as file:
+            trees = Trees(**{name: file.get_tensor(name) for name in Trees.__dataclass_fields__})
+            described = json.loads(file.metadata()["grown"])
+        return Grown(trees, tuple(described["classes"]), tuple(described["baseline"]))
+
+
+class ForestParams(BoostingParams, frozen=True, kw_only=True):
+    """Named as in scikit-learn.
+
+    Attributes:
+        min_samples_leaf: rows that a leaf has at least.
+        max_features: share of the columns that each split chooses from.
+        max_rows: rows that a tree sees at most.
+    """
+
+    n_trees: int = 200
+    min_samples_leaf: int = 2
+    max_features: float = 0.5
+    max_rows: int = 200_000
+
+
+class ForestPlugin(BoostingPlugin):
+    """What random forests and extra trees share: trees grown a few at a time, as far as the deadline allows.
+
+    Missing numbers and unseen levels are left to scikit-learn's own rule, which learns a side for them at each split.
+    """
+
+    family = "classic"
+    requires = ("sklearn", "safetensors")
+    params_type = ForestParams
+    model_type = TreesModel
+    estimator: str
+    """Name of the estimator's class in sklearn.ensemble, without its ending Classifier or Regressor."""
+    bootstrap: bool
+
+    def grow(
+        self, train: Table, valid: Table | None, n_trees: int, target: Target, params: Any, context: FitContext
+    ) -> tuple[Any, int]:
+        import sklearn.ensemble
+
+        ending = "Regressor" if context.task == "regression" else "Classifier"
+        X, y = matrix(train), target.transform(target_of(train))
+        forest = getattr(sklearn.ensemble, self.estimator + ending)(
+            warm_start=True,
+            bootstrap=self.bootstrap,
+            max_samples=params.max_rows if self.bootstrap and len(train) > params.max_rows else None,
+            min_samples_leaf=params.min_samples_leaf,
+            max_features=params.max_features,
+            n_jobs=context.n_threads,
+            random_state=context.seed,
+        )
+        trees: list[Trees] = []
+        seen = None if valid is None else matrix(valid)
+        total: Any = 0.0
+        while len(trees) < n_trees:
+            forest.set_params(n_estimators=min(len(trees) + TREES_PER_STEP, n_trees))
+            forest.fit(X, y, sample_weight=train.weight)
+            new = [from_sklearn(estimator.tree_) for estimator in forest.estimators_[len(trees) :]]
+            trees += new
+            if context.seconds_left() <= 0:
+                break
+            if valid is not None and seen is not None:
+                total = total + Trees.join(new).total(seen)
+                output = Grown(Trees.join(trees), classes_of(forest)).from_total(total, target.n_classes)
+                score = metrics.score(context.metric, target_of(valid), target.prediction(output), valid.weight)
+                context.report(len(trees), score)
+        return Grown(Trees.join(trees), classes_of(forest)), len(trees)
+
+
+def classes_of(estimator: Any) -> tuple[int, ...]:
+    """The class codes that an estimator was fitted with, in the order of its columns; empty for a regressor."""
+    return tuple(int(code) for code in getattr(estimator, "classes_", ()))
+
+
+def from_sklearn(tree: Any) -> Trees:
+    """One of scikit-learn's decision trees."""
+    state = tree.__getstate__()["nodes"]
+    return Trees.tree(
+        feature=tree.feature,
+        threshold=tree.threshold,
+        missing_left=state["missing_go_to_left"],
+        left=tree.children_left,
+        right=tree.children_right,
+        is_leaf=tree.children_left < 0,
+        value=tree.value[:, 0, :],
+    )

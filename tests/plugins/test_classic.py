@@ -1,0 +1,79 @@
+"""Linear models and neighbours against scikit-learn, and the matrix that they see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression, Ridge
+from tabapp_plugins import design
+from tabapp_plugins.design import Design
+from tabapp_plugins.k_neighbors import KNeighbors, KNeighborsParams
+from tabapp_plugins.linear import Linear, LinearParams
+
+from tabapp.features.arrays import Table
+from tests.plugins.tables import make_context, make_table
+
+
+def test_the_matrix_is_standardised_and_one_hot() -> None:
+    numeric = np.array([[1.0, np.nan], [3.0, 2.0], [5.0, 2.0], [7.0, np.nan]], dtype=np.float32)
+    codes = np.array([[2], [2], [3], [1]], dtype=np.int32)
+    fitted = Design.fit(Table(numeric, codes))
+    expected = [
+        [-1.341641, 0, 1, 1, 0, 0],
+        [-0.447214, 0, 0, 1, 0, 0],
+        [0.447214, 0, 0, 0, 0, 1],
+        [1.341641, 0, 1, 0, 1, 0],
+    ]
+    np.testing.assert_allclose(fitted.matrix(Table(numeric, codes)), expected, atol=1e-6)
+    odd = Table(np.array([[1e30, np.nan]], np.float32), np.zeros((1, 1), np.int32))
+    np.testing.assert_array_equal(fitted.matrix(odd), [[design.LIMIT, 0, 1, 0, 0, 0]])
+
+
+def test_only_the_most_frequent_levels_are_kept(monkeypatch) -> None:
+    monkeypatch.setattr(design, "MOST_LEVELS", 2)
+    codes = np.array([[2, 5], [2, 5], [2, 4], [3, 5]], dtype=np.int32)
+    fitted = Design.fit(Table(np.zeros((4, 0), np.float32), codes))
+    assert list(zip(fitted.level_column, fitted.level_code, strict=True)) == [(0, 2), (1, 5)]
+
+
+def test_linear_is_scikit_learns(tmp_path: Path) -> None:
+    for task in ("regression", "binary", "multiclass"):
+        table, spec, n_classes = make_table(task, n_rows=500)
+        model = Linear().solve(table, LinearParams(penalty=1e-2), make_context(task, spec, n_classes, tmp_path))
+        X = Design.fit(table).matrix(table).astype(np.float64)
+        if task == "regression":
+            expected = Ridge(alpha=5.0).fit(X, table.target).predict(X)
+            np.testing.assert_allclose(model.predict(table), expected, rtol=1e-5)
+        else:
+            expected = LogisticRegression(C=1 / 5, max_iter=500).fit(X, table.target).predict_proba(X)
+            np.testing.assert_allclose(model.predict(table), expected, atol=2e-3)
+
+
+def test_a_linear_target_is_found_exactly(tmp_path: Path) -> None:
+    table, spec, _ = make_table("regression", n_rows=200)
+    table = Table(table.numeric, table.categorical, 5.0 + table.numeric.astype(np.float64) @ [1.0, -2.0, 0.0, 3.0])
+    model = Linear().fit(table, table, LinearParams(penalty=1e-9), make_context("regression", spec, 1, tmp_path))
+    np.testing.assert_allclose(model.predict(table), table.target, atol=1e-4)
+
+
+def test_one_neighbour_gives_back_the_training_target(tmp_path: Path) -> None:
+    table, spec, _ = make_table("regression", n_rows=200)
+    params = KNeighborsParams(n_neighbors=1)
+    model = KNeighbors().keep(table, params, make_context("regression", spec, 1, tmp_path))
+    np.testing.assert_allclose(model.predict(table), table.target, rtol=1e-6)
+
+
+def test_neighbours_vote(tmp_path: Path) -> None:
+    numeric = np.array([[0.0], [1.0], [2.0], [10.0]], dtype=np.float32)
+    codes = np.zeros((4, 0), dtype=np.int32)
+    table = Table(numeric, codes, np.array([0, 0, 1, 1]), np.array([1, 1, 2, 1], np.float32))
+    _, spec, _ = make_table("binary", n_numeric=1, cardinalities=())
+    params = KNeighborsParams(n_neighbors=3, by_distance=False)
+    model = KNeighbors().keep(table, params, make_context("binary", spec, 2, tmp_path))
+    # Weights 1 and 1 for class 0 against 2 for class 1, and one vote in three spread over both.
+    np.testing.assert_allclose(model.predict(table.take(slice(1, 2))), [[0.5, 0.5]], atol=1e-6)
+    unweighted = KNeighbors().keep(
+        Table(numeric, codes, table.target), params, make_context("binary", spec, 2, tmp_path)
+    )
+    np.testing.assert_allclose(unweighted.predict(table.take(slice(1, 2)))[0, 0], (2 / 3 + 1 / 6) / (4 / 3), rtol=1e-5)
