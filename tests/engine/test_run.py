@@ -10,12 +10,14 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import polars as pl
+import psutil
 import pytest
 
 from tabapp.run import events as ev
@@ -176,10 +178,16 @@ def test_a_regression_with_gaps_dates_and_missing_targets(tmp_path: Path) -> Non
     assert predicted.height == 400
 
 
+def command_of(process: psutil.Process) -> list[str]:
+    """The words a process was started with; none for one that has just ended."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
 def kill_and_resume(tmp_path: Path, rounds: int, seed: int, models: list[str], trials: int) -> None:
     """Kill the engine, a fit or everything at random moments; every resume goes on, and nothing complete is done again."""
-    import psutil
-
     generator = random.Random(seed)
     data = write_wine(tmp_path / "wine.csv")
     runs = tmp_path / "runs"
@@ -193,12 +201,14 @@ def kill_and_resume(tmp_path: Path, rounds: int, seed: int, models: list[str], t
         if process.poll() is not None:
             break
         children = psutil.Process(process.pid).children(recursive=True)
-        engines = [c for c in children if "tabapp.worker" in c.cmdline()]
-        fits = [c for c in children if c.ppid() not in (process.pid, *[e.pid for e in engines])]
+        engines = [child for child in children if "tabapp.worker" in command_of(child)]
+        above = (process.pid, *(engine.pid for engine in engines))
+        fits = [child for child in children if child.is_running() and child.ppid() not in above]
         victim = generator.choice(["engine", "fit", "group"])
         kills += 1
         if victim == "fit" and fits:
-            generator.choice(fits).kill()
+            with suppress(psutil.NoSuchProcess):
+                generator.choice(fits).kill()
             time.sleep(0.5)
         if victim == "engine" and engines:
             engines[0].kill()
