@@ -27,7 +27,7 @@ class ExtraTrees(ForestPlugin):
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         assert isinstance(params, ForestParams)
-        per_tree = 2e-3 + 4e-7 * shape.n_rows * max(1.0, shape.n_features * params.max_features)
+        per_tree = 2e-3 + 1.5e-7 * shape.n_rows * max(1.0, shape.n_features * params.max_features)
         n_nodes = params.n_trees * 2 * shape.n_rows / params.min_samples_leaf
         return Cost(
             seconds=1 + 2 * params.n_trees * per_tree,

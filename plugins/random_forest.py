@@ -27,7 +27,7 @@ class RandomForest(ForestPlugin):
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         assert isinstance(params, ForestParams)
         n_rows = min(shape.n_rows, params.max_rows)
-        per_tree = 2e-3 + 1.2e-6 * n_rows * max(1.0, shape.n_features * params.max_features)
+        per_tree = 2e-3 + 5e-7 * n_rows * max(1.0, shape.n_features * params.max_features)
         n_nodes = params.n_trees * 2 * n_rows / params.min_samples_leaf
         return Cost(
             seconds=1 + 2 * params.n_trees * per_tree,

@@ -14,6 +14,7 @@ from tabapp_plugins.ft_transformer import FTTransformerModel, FTTransformerNetwo
 from tabapp_plugins.mlp import MLPParams
 from tabapp_plugins.resnet import ResNetParams
 from tabapp_plugins.snn import SNNParams
+from tabapp_plugins.tab_transformer import TabTransformerParams
 from tabapp_plugins.tabm import TabMParams
 from torch import nn
 
@@ -37,6 +38,7 @@ UNDROPPED: dict[str, TrainingParams] = {
     "snn": SNNParams(widths=(64, 64), dropout=0.0, learning_rate=3e-3),
     "dcn_v2": DCNV2Params(width=48, hidden_dropout=0.0, cross_dropout=0.0, learning_rate=3e-3),
     "autoint": AutoIntParams(n_layers=2, d_token=48, attention_dropout=0.0, learning_rate=3e-3),
+    "tab_transformer": TabTransformerParams(n_layers=2, attention_dropout=0.0, ffn_dropout=0.0, learning_rate=1e-3),
 }
 NETWORKS = list(UNDROPPED)
 

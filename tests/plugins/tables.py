@@ -17,6 +17,7 @@ SMALL: dict[str, dict[str, object]] = {
     "tabm": {"n_members": 4, "width": 64, "n_bins": 8, "learning_rate": 5e-3, "average_decay": 0.0},
     "snn": {"widths": (64, 64), "learning_rate": 3e-3, "average_decay": 0.0},
     "dcn_v2": {"width": 64, "learning_rate": 3e-3, "average_decay": 0.0},
+    "tab_transformer": {"n_layers": 1, "learning_rate": 3e-3, "average_decay": 0.0},
     "autoint": {"d_token": 32, "learning_rate": 3e-3, "average_decay": 0.0},
 }
 """What makes the defaults small enough to learn something in a few epochs on a few rows."""

@@ -20,6 +20,7 @@ from tests.plugins.tables import defaults_of, make_context, make_table, shape_of
 NAMES = (
     "xgboost", "catboost", "lightgbm", "mlp", "resnet", "ft_transformer", "tabm", "linear", "random_forest", "extra_trees",
     "hist_gradient_boosting", "k_neighbors", "snn", "dcn_v2", "autoint",
+    "tab_transformer",
 )  # fmt: skip
 WITHOUT_CHANCE = ("linear", "hist_gradient_boosting", "k_neighbors")
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")

@@ -1,0 +1,120 @@
+"""What each network of the zoo is, held against its paper: signal, degree, tokens (the shared tests are in tests/nn)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tabapp_plugins.autoint import AutoInt, AutoIntNetwork, AutoIntParams
+from tabapp_plugins.dcn_v2 import CrossLayer, DCNV2Network, DCNV2Params
+from tabapp_plugins.snn import SNNNetwork
+from tabapp_plugins.tab_transformer import TabTransformer, TabTransformerNetwork, TabTransformerParams
+from torch import Tensor, nn
+
+from tabapp.models.contract import Shape
+from tabapp.nn.plugin import Sizes
+
+MIXED = Sizes(n_numeric=3, cardinalities=(5, 4), d_out=1)
+
+
+def no_codes(n_rows: int) -> Tensor:
+    return torch.zeros(n_rows, 0, dtype=torch.int64)
+
+
+def test_snn_keeps_mean_and_variance_through_sixteen_layers() -> None:
+    torch.manual_seed(0)
+    network = SNNNetwork(Sizes(n_numeric=256, cardinalities=(), d_out=1), (256,) * 16, 0.05).train()
+    x = torch.randn(4096, 256)
+    for block in network.blocks:
+        x = block(x)
+        assert 0.9 < x.var().item() < 1.1
+        assert abs(x.mean().item()) < 0.1
+    assert all((m.bias == 0).all() for m in network.modules() if isinstance(m, nn.Linear))
+
+
+def test_one_cross_layer_is_a_product() -> None:
+    layer = CrossLayer(2, 0.0)
+    with torch.no_grad():
+        layer.linear.weight.copy_(torch.tensor([[0.0, 1.0], [0.0, 0.0]]))
+        layer.linear.bias.zero_()
+    x = torch.randn(50, 2)
+    crossed = layer(x, x) - x
+    torch.testing.assert_close(crossed[:, 0], x[:, 0] * x[:, 1])
+    assert (crossed[:, 1] == 0).all()
+
+
+@pytest.mark.parametrize("n_layers", [1, 2, 3])
+def test_cross_layers_are_a_polynomial_of_one_degree_more(n_layers: int) -> None:
+    torch.manual_seed(0)
+    network = DCNV2Network(
+        Sizes(n_numeric=3, cardinalities=(), d_out=1),
+        DCNV2Params(n_cross_layers=n_layers, n_hidden_layers=0, width=8, variant="stacked"),
+    )
+    network.double().eval()
+    line = torch.linspace(-1, 1, n_layers + 3, dtype=torch.float64)[:, None] * torch.tensor([[1.0, -2.0, 0.5]]).double()
+    differences = network(line, no_codes(len(line)))[:, 0]
+    for _ in range(n_layers + 1):
+        differences = differences.diff()
+    assert differences.abs().max() > 1e-6
+    assert differences.diff().abs().max() < 1e-9
+
+
+def test_dcn_variants_differ_in_what_the_head_sees() -> None:
+    torch.manual_seed(0)
+    sizes = Sizes(n_numeric=5, cardinalities=(), d_out=2)
+    assert DCNV2Network(sizes, DCNV2Params(width=16)).head.in_features == 32
+    assert DCNV2Network(sizes, DCNV2Params(width=16, variant="stacked")).head.in_features == 16
+    deep = DCNV2Network(sizes, DCNV2Params(width=64, n_cross_layers=8)).eval()
+    assert deep(torch.full((4, 5), 5.2), no_codes(4)).abs().max() < 1e3
+
+
+def test_autoint_forgets_a_feature_that_is_zero() -> None:
+    torch.manual_seed(0)
+    network = AutoIntNetwork(MIXED, AutoIntParams(d_token=8))
+    x, codes = torch.randn(6, 3), torch.ones(6, 2, dtype=torch.int64)
+    x[:, 1] = 0
+    tokens = network.tokenizer(x, codes)
+    assert tokens.shape == (6, 5, 8)
+    assert (tokens[:, 1] == 0).all()
+    torch.testing.assert_close(network.tokenizer(2 * x, codes)[:, 0], 2 * tokens[:, 0])
+    assert not torch.equal(tokens[:, 3], tokens[:, 4])
+    layer = network.layers[0]
+    assert layer.residual.bias is None
+    decayed = {name for name, _ in network.named_parameters()} - AutoInt().undecayed(network)
+    assert decayed == {f"layers.{i}.{part}.weight" for i in range(3) for part in ("query_key_value", "residual")} | {
+        "head.weight"
+    }
+
+
+@pytest.mark.parametrize("column_embedding", ["concatenated", "added"])
+def test_tab_transformer_follows_its_levels_and_not_its_numbers(column_embedding: str) -> None:
+    torch.manual_seed(0)
+    params = TabTransformerParams(n_layers=2, d_token=16, column_embedding=column_embedding)
+    network = TabTransformerNetwork(MIXED, params).eval()
+    x, codes = torch.randn(8, 3), torch.stack([torch.arange(8) % 5, torch.arange(8) % 4], 1)
+    before, encoded = network(x, codes), network.encoded(codes)
+    assert not torch.allclose(network(x.flip(0), codes), before)
+    assert encoded.shape == (8, 32)
+    # What a column encodes depends on the level of the other.
+    changed = codes.clone()
+    changed[:, 1] = (changed[:, 1] + 1) % 4
+    assert (network.encoded(changed)[:, :16] - encoded[:, :16]).abs().max() > 1e-4
+    # Levels are names: renaming them with their embeddings changes nothing.
+    renamed = torch.tensor([3, 0, 4, 1, 2])
+    with torch.no_grad():
+        level = network.tokenizer.level
+        level[:5] = level[:5][renamed.argsort()].clone()
+    codes[:, 0] = renamed[codes[:, 0]]
+    torch.testing.assert_close(network(x, codes), before)
+
+
+def test_tab_transformer_keeps_one_numeric_column() -> None:
+    torch.manual_seed(0)
+    params = TabTransformerParams(n_layers=1, d_token=16)
+    network = TabTransformerNetwork(Sizes(n_numeric=1, cardinalities=(3,), d_out=1), params).eval()
+    codes = torch.ones(2, 1, dtype=torch.int64)
+    low, high = network(torch.tensor([[-1.0], [2.0]]), codes)[:, 0].tolist()
+    assert low != high
+    assert TabTransformer().supports("binary", Shape(1000, 5, 0, 2)) == (
+        "It needs categorical columns, since its Transformer sees no others; there are none."
+    )
+    assert TabTransformer().supports("binary", Shape(1000, 5, 1, 2)) is None
