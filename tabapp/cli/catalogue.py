@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabapp import __version__
-from tabapp.cli.running import _kinds as kinds_by_column  # pyright: ignore[reportPrivateUsage]
-from tabapp.cli.running import _names as list_of_names  # pyright: ignore[reportPrivateUsage]
+from tabapp.cli.options import check_file, split_kinds, split_names
 
 if TYPE_CHECKING:
     from tabapp.data.read import Reading
@@ -74,11 +73,11 @@ FIRST_LOOK_CELLS, FIRST_LOOK_ROWS = 2_000_000, 10_000
 @click.option("--group", metavar="COL", help="Rows of one group stay together.")
 @click.option("--time", metavar="COL", help="Later rows are scored.")
 @click.option("--weight", metavar="COL", help="Row weights.")
-@click.option("--ignore", callback=list_of_names, metavar="COL,…", help="Columns to leave out.")
+@click.option("--ignore", callback=split_names, metavar="COL,…", help="Columns to leave out.")
 @click.option(
-    "--kind", "kinds", callback=kinds_by_column, multiple=True, metavar="COL=KIND,…", help="Say what a column is."
+    "--kind", "kinds", callback=split_kinds, multiple=True, metavar="COL=KIND,…", help="Say what a column is."
 )
-@click.option("--null", callback=list_of_names, metavar="TEXT,…", help="More spellings of a missing value.")
+@click.option("--null", callback=split_names, metavar="TEXT,…", help="More spellings of a missing value.")
 @click.option("--decimal", metavar="CHAR", help="Decimal mark, . or ,.")
 @click.option("--delimiter", metavar="TEXT", help="Column separator.")
 @click.option("--encoding", metavar="NAME", help="Text encoding.")
@@ -99,7 +98,6 @@ def profile(
     """Show what each column of DATA is taken for, and why; the target and task it would choose; warnings."""
     import msgspec
 
-    from tabapp.cli.running import check_file
     from tabapp.data.infer import compare_with_test, infer_schema
     from tabapp.data.read import ReadOptions, read_table
 

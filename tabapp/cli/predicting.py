@@ -109,7 +109,7 @@ def _read(data: str, delimiter: str | None, encoding: str | None, decimal: str |
     import sys
     import tempfile
 
-    from tabapp.cli.running import check_file
+    from tabapp.cli.options import check_file
     from tabapp.data.read import ReadOptions, read_table
 
     options = ReadOptions(delimiter=delimiter, encoding=encoding, decimal=decimal)
