@@ -1,4 +1,4 @@
-"""Make the README's pictures from a run: the three screens at both sizes, as SVG and, where a Chromium is found, as PNG.
+"""Make the README's pictures from a run: the screens at both sizes, as SVG and, where a Chromium is found, as PNG.
 
     python benchmarks/screenshots.py RUN_FOLDER [OUTPUT_FOLDER]
 
@@ -107,7 +107,12 @@ def main() -> int:
             scenes = (
                 ("data", state.fitting_since, ["2", "down", "down"]),
                 ("run", half, ["1", "down"]),
+                ("models", None, ["1", "down", "3"]),
+                ("compare", None, ["1", "down", "3", "space", "down", "space"]),
+                ("tuning", None, ["1", "down", "4"]),
                 ("explain", None, ["5"]),
+                ("runs", None, ["7"]),
+                ("log", None, ["8"]),
             )
             for scene, moment, keys in scenes:
                 # The plan is shown before the start, which is the moment before the first fit.

@@ -127,19 +127,59 @@ def braille_line(
     dots: set[tuple[int, int]] = set()
     if finite:
         finite = decimate(finite, 2 * width)
-        left, right = x_range or (finite[0][0], finite[-1][0])
-        bottom, top = y_range or extent([y for _, y in finite])
-        columns, rows = 2 * width - 1, 4 * height - 1
-
-        def place(point: Point) -> tuple[int, int]:
-            across = (point[0] - left) / (right - left) if right > left else 0.0
-            up = (point[1] - bottom) / (top - bottom) if top > bottom else 0.5
-            return round(min(max(across, 0.0), 1.0) * columns), round((1 - min(max(up, 0.0), 1.0)) * rows)
-
-        placed = [place(point) for point in finite]
+        across = x_range or (finite[0][0], finite[-1][0])
+        up = y_range or extent([y for _, y in finite])
+        placed = [_dot_of(point, width, height, across, up) for point in finite]
         dots.add(placed[0])
         for start, end in itertools.pairwise(placed):
             _draw_segment(dots, start, end)
+    return _cells_of(dots, width, height)
+
+
+def braille_points(
+    points: Sequence[Point],
+    width: int,
+    height: int,
+    *,
+    x_range: Point | None = None,
+    y_range: Point | None = None,
+) -> list[str]:
+    """Points on their own, in any order, as `height` lines of `width` braille characters.
+
+    Args:
+        x_range, y_range: the values at the edges; the extremes of the points if None. A range of no width is drawn in the middle.
+    """
+    finite = [point for point in points if math.isfinite(point[0]) and math.isfinite(point[1])]
+    if width < 1 or height < 1:
+        return []
+    across = x_range or extent([x for x, _ in finite])
+    up = y_range or extent([y for _, y in finite])
+    return _cells_of({_dot_of(point, width, height, across, up) for point in finite}, width, height)
+
+
+def cell_of(point: Point, width: int, height: int, x_range: Point, y_range: Point) -> tuple[int, int]:
+    """The column and the line, from the top, of the character in which `braille_points` draws a point."""
+    x, y = _dot_of(point, width, height, x_range, y_range)
+    return x // 2, y // 4
+
+
+def overlay(one: Sequence[str], other: Sequence[str]) -> list[str]:
+    """Two braille drawings of the same size over each other."""
+    return [
+        "".join(chr(ord(first) | ord(second)) for first, second in zip(line, twin, strict=True))
+        for line, twin in zip(one, other, strict=True)
+    ]
+
+
+def _dot_of(point: Point, width: int, height: int, x_range: Point, y_range: Point) -> tuple[int, int]:
+    (left, right), (bottom, top) = x_range, y_range
+    across = (point[0] - left) / (right - left) if right > left else 0.5
+    up = (point[1] - bottom) / (top - bottom) if top > bottom else 0.5
+    columns, rows = 2 * width - 1, 4 * height - 1
+    return round(min(max(across, 0.0), 1.0) * columns), round((1 - min(max(up, 0.0), 1.0)) * rows)
+
+
+def _cells_of(dots: set[tuple[int, int]], width: int, height: int) -> list[str]:
     cells = [[BRAILLE_BLANK] * width for _ in range(height)]
     for x, y in dots:
         cells[y // 4][x // 2] |= BRAILLE_DOTS[y % 4][x % 2]

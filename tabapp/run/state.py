@@ -11,6 +11,7 @@ from tabapp.run import events as ev
 FEED_LENGTH = 500
 RESOURCES_LENGTH = 120
 CURVE_LENGTH = 200
+KEPT_CURVE_LENGTH = 60
 
 
 class ActiveFit(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +23,17 @@ class ActiveFit(msgspec.Struct, frozen=True, kw_only=True):
     fold: int
     folds: int
     started: float
+    curve: tuple[tuple[int, float], ...] = ()
+
+
+class FinishedFit(msgspec.Struct, frozen=True, kw_only=True):
+    """A fit that is complete: its score on the fold's held-out rows, and its learning curve, thinned, as (step, value)."""
+
+    model: str
+    trial: int
+    fold: int
+    score: float
+    seconds: float
     curve: tuple[tuple[int, float], ...] = ()
 
 
@@ -68,6 +80,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     leaderboard: tuple[ev.LeaderboardRow, ...] = ()
     trials: tuple[TrialView, ...] = ()
     failures: tuple[ev.FitFailed, ...] = ()
+    fits: dict[str, FinishedFit] = {}
     ensemble: ev.EnsembleChanged | None = None
     importances: ev.ImportancesReady | None = None
     resources: tuple[ev.Resources, ...] = ()
@@ -141,6 +154,12 @@ def _decimate(curve: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], 
     return curve[::2] if len(curve) > CURVE_LENGTH else curve
 
 
+def _thin(curve: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:
+    """A curve of at most `KEPT_CURVE_LENGTH` points, its last among them."""
+    stride = -(-len(curve) // KEPT_CURVE_LENGTH) or 1
+    return curve[::-1][::stride][::-1]
+
+
 def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
     """The state after one more event. Pure: the old state is untouched. An event that was seen already changes nothing."""
     if event.seq and event.seq <= state.seq:
@@ -186,6 +205,16 @@ def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
                 curve = _decimate((*running.curve, (event.step, event.value)))
                 changes["active"] = {**state.active, event.fit: msgspec.structs.replace(running, curve=curve)}
         case ev.FitFinished():
+            running = state.active.get(event.fit)
+            fit = FinishedFit(
+                model=event.model,
+                trial=event.trial,
+                fold=event.fold,
+                score=event.score,
+                seconds=event.seconds,
+                curve=_thin(running.curve) if running is not None else (),
+            )
+            changes["fits"] = {**state.fits, event.fit: fit}
             changes["active"] = {name: fit for name, fit in state.active.items() if name != event.fit}
         case ev.FitFailed():
             changes["active"] = {name: fit for name, fit in state.active.items() if name != event.fit}

@@ -9,8 +9,8 @@ from textual.binding import Binding
 
 from tabapp.run.state import RunState
 
-View = Literal["run", "data", "explain"]
-Scope = Literal["everywhere", "run", "data", "explain"]
+View = Literal["run", "data", "models", "tuning", "explain", "runs", "log"]
+Scope = Literal["everywhere", "run", "data", "models", "tuning", "explain", "runs", "log"]
 Phase = Literal["before", "during", "after"]
 
 ALWAYS: tuple[Phase, ...] = ("before", "during", "after")
@@ -18,7 +18,15 @@ BEFORE: tuple[Phase, ...] = ("before",)
 DURING: tuple[Phase, ...] = ("during",)
 STARTED: tuple[Phase, ...] = ("during", "after")
 
-TABS: tuple[tuple[str, View, str], ...] = (("1", "run", "Run"), ("2", "data", "Data"), ("5", "explain", "Explain"))
+TABS: tuple[tuple[str, View, str], ...] = (
+    ("1", "run", "Run"),
+    ("2", "data", "Data"),
+    ("3", "models", "Models"),
+    ("4", "tuning", "Tuning"),
+    ("5", "explain", "Explain"),
+    ("7", "runs", "Runs"),
+    ("8", "log", "Log"),
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,7 @@ class Action:
     def shown_key(self) -> str:
         """The first key as people write it."""
         first = self.keys.split(",")[0]
-        names = {"question_mark": "?", "slash": "/", "left": "←/→", "right": "←/→"}
+        names = {"question_mark": "?", "slash": "/", "left": "←/→", "right": "←/→", "escape": "esc"}
         return names.get(first, first)
 
 
@@ -91,6 +99,56 @@ ACTIONS: tuple[Action, ...] = (
            "Show only rows that contain a text."),
     Action("run.charts", "c", "charts", "run", STARTED, "panels: leaderboard or charts", "",
            "On a narrow terminal: swap leaderboard and charts."),
+    Action("models.mark", "space", "mark", "models", ALWAYS, "model: mark to compare", "Compare",
+           "Mark the model under the cursor; two that are marked stand side by side, one is compared with the cursor's."),
+    Action("models.unmark", "u", "unmark", "models", ALWAYS, "models: take the marks away", "",
+           "Take all marks away."),
+    Action("models.details", "enter", "details", "models", ALWAYS, "model: all details", "Details",
+           "Show all that is known of the model: its trials, and its failures with their traceback."),
+    Action("models.copy", "y", "copy_parameters", "models", ALWAYS, "model: copy hyper-parameters", "Copy",
+           "Copy the hyper-parameters of the model's best trial as JSON."),
+    Action("models.charts", "c", "charts", "models", ALWAYS, "panels: hyper-parameters or learning curve", "",
+           "On a narrow terminal: swap hyper-parameters and learning curve."),
+    Action("tuning.model", "m", "pick_model", "tuning", ALWAYS, "trials: choose model", "Model",
+           "Show the trials of one model only, or of all."),
+    Action("tuning.details", "enter", "details", "tuning", ALWAYS, "trial: details", "Details",
+           "Show the trial under the cursor: folds, hyper-parameters against the defaults, failure."),
+    Action("tuning.parameter", "right", "parameter(1)", "tuning", ALWAYS, "slice: next hyper-parameter", "Parameter",
+           "Show the score over the next hyper-parameter."),
+    Action("tuning.parameter.previous", "left", "parameter(-1)", "tuning", ALWAYS, "slice: previous hyper-parameter",
+           "", "Show the score over the previous hyper-parameter."),
+    Action("tuning.sort", "s", "sort", "tuning", ALWAYS, "trials: sort by next column", "Sort",
+           "Sort by newest, score, time or model in turn."),
+    Action("tuning.filter", "slash", "filter", "tuning", ALWAYS, "trials: filter", "Filter",
+           "Show only trials that fit a query, such as: model:xgb score>.93 -pruned max_depth<6."),
+    Action("tuning.copy", "y", "copy_parameters", "tuning", ALWAYS, "trial: copy hyper-parameters", "Copy",
+           "Copy the hyper-parameters of the trial under the cursor as JSON."),
+    Action("runs.open", "enter", "open", "runs", ALWAYS, "run: open", "Open",
+           "Show the run under the cursor instead of this one, which goes on by itself."),
+    Action("runs.resume", "r", "resume", "runs", ALWAYS, "run: resume", "Resume",
+           "Go on with a run that was stopped or killed."),
+    Action("runs.delete", "d", "delete", "runs", ALWAYS, "run: delete", "Delete",
+           "Delete the folder of a run that is not at work, its bundle included; asks first."),
+    Action("runs.sort", "s", "sort", "runs", ALWAYS, "runs: sort by next column", "Sort",
+           "Sort by newest, best score, status or file in turn."),
+    Action("runs.filter", "slash", "filter", "runs", ALWAYS, "runs: filter", "Filter",
+           "Show only runs that fit a query, such as: data:titanic status:ok best>.8."),
+    Action("runs.copy", "y", "copy_command", "runs", ALWAYS, "run: copy its attach command", "",
+           "Copy the command that shows the run under the cursor."),
+    Action("runs.refresh", "f5", "refresh", "runs", ALWAYS, "runs: read again", "",
+           "Look again which runs there are."),
+    Action("log.search", "slash", "filter", "log", ALWAYS, "log: search", "Search",
+           "Find a text; its places are marked."),
+    Action("log.next", "n", "find(1)", "log", ALWAYS, "log: next place", "Next",
+           "Go to the next place that has the text."),
+    Action("log.previous", "N", "find(-1)", "log", ALWAYS, "log: previous place", "",
+           "Go to the previous place that has the text."),
+    Action("log.level", "l", "level", "log", ALWAYS, "log: level", "Level",
+           "Show everything, no single fits, warnings and errors only, or the engine's own output, in turn."),
+    Action("log.follow", "f", "follow", "log", ALWAYS, "log: follow", "Follow",
+           "Go to the end, and stay there while lines come."),
+    Action("log.details", "enter", "details", "log", ALWAYS, "log: read the line", "",
+           "Show the line under the cursor in full."),
     Action("explain.sort", "a", "sort", "explain", STARTED, "importance: other method first", "Attention ⇄ Permutation",
            "Sort by attention or by permutation importance."),
     Action("run.export", "e", "app.export", "everywhere", STARTED, "bundle: export", "Export",
@@ -99,8 +157,16 @@ ACTIONS: tuple[Action, ...] = (
            "Go to the Run screen."),
     Action("view.data", "2", "app.view('data')", "everywhere", ALWAYS, "screen: Data", "",
            "Go to the Data screen."),
+    Action("view.models", "3", "app.view('models')", "everywhere", ALWAYS, "screen: Models", "",
+           "Go to the Models screen."),
+    Action("view.tuning", "4", "app.view('tuning')", "everywhere", ALWAYS, "screen: Tuning", "",
+           "Go to the Tuning screen."),
     Action("view.explain", "5", "app.view('explain')", "everywhere", ALWAYS, "screen: Explain", "",
            "Go to the Explain screen."),
+    Action("view.runs", "7", "app.view('runs')", "everywhere", ALWAYS, "screen: Runs", "",
+           "Go to the Runs screen."),
+    Action("view.log", "8", "app.view('log')", "everywhere", ALWAYS, "screen: Log", "",
+           "Go to the Log screen."),
     Action("app.theme", "ctrl+t", "app.change_theme", "everywhere", ALWAYS, "theme: change", "",
            "Choose other colours."),
     Action("app.help", "question_mark,f1", "app.help", "everywhere", ALWAYS, "help: this screen", "Help",

@@ -7,6 +7,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any, ClassVar
@@ -41,6 +42,14 @@ TOAST_EVERY_SECONDS = 8.0
 INTERRUPTED_EXIT_CODE = 130
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A run to be shown next, and whether its engine is to be started."""
+
+    folder: RunFolder
+    start_engine: bool
+
+
 def _action_provider() -> type[Provider]:
     from tabapp.tui.palette import ActionProvider
 
@@ -51,6 +60,30 @@ def _run_view() -> RunView:
     from tabapp.tui.screens.run import RunningView
 
     return RunningView()
+
+
+def _models_view() -> RunView:
+    from tabapp.tui.screens.models import ModelsView
+
+    return ModelsView()
+
+
+def _tuning_view() -> RunView:
+    from tabapp.tui.screens.tuning import TuningView
+
+    return TuningView()
+
+
+def _runs_view() -> RunView:
+    from tabapp.tui.screens.runs import RunsView
+
+    return RunsView()
+
+
+def _log_view() -> RunView:
+    from tabapp.tui.screens.log import LogView
+
+    return LogView()
 
 
 def _explain_view() -> RunView:
@@ -68,7 +101,11 @@ class TabappApp(App[None], inherit_bindings=False):
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
         "run": _run_view,
         "data": DataView,
+        "models": _models_view,
+        "tuning": _tuning_view,
         "explain": _explain_view,
+        "runs": _runs_view,
+        "log": _log_view,
     }
     DEFAULT_MODE: ClassVar[str] = "data"
     STARTS_ENGINE: ClassVar[bool] = True
@@ -81,6 +118,11 @@ class TabappApp(App[None], inherit_bindings=False):
         if "TEXTUAL_THEME" not in os.environ:
             self.theme = THEME.name
         self.folder = folder
+        self.runs_dir = runs_dir
+        self.chosen_model: str | None = None
+        """The model under the cursor of the last screen that has one; the other screens go along."""
+        self.opened: Opened | None = None
+        """Another run that the user wants to see; this app is left for it."""
         self.config = folder.config()
         self.planning = Planning(self.config)
         self._following = Following(folder)
@@ -122,6 +164,18 @@ class TabappApp(App[None], inherit_bindings=False):
         if self._leaving.discarded:
             return INTERRUPTED_EXIT_CODE
         return 1 if self.trouble is not None else 0
+
+    def copy(self, text: str) -> None:
+        """Copy to the terminal's clipboard, and say so."""
+        self.copy_to_clipboard(text)
+        self.notify(text, title="Copied to the terminal's clipboard", markup=False)
+
+    def open_run(self, folder: RunFolder, *, start_engine: bool) -> None:
+        """Leave for another run, or for this one with a new engine. What this run's engine does, it goes on doing."""
+        if phase_of(self.snapshot().state) == "before" and self.engine.is_ours:
+            self.send("abort")
+        self.opened = Opened(folder, start_engine)
+        self.exit()
 
     def send(self, command: str, **arguments: Any) -> None:
         """Ask something of the engine."""
@@ -304,7 +358,7 @@ class AttachedApp(TabappApp):
 
 
 def run_app(folder: RunFolder, *, runs_dir: Path, start_engine: bool) -> int:
-    """Show a run until the user leaves; returns the exit code of the command.
+    """Show a run, and those that the user opens from it, until the user leaves; returns the exit code for the last.
 
     Args:
         runs_dir: where the run was created, for the commands that the screen suggests.
@@ -313,6 +367,9 @@ def run_app(folder: RunFolder, *, runs_dir: Path, start_engine: bool) -> int:
     Raises:
         TabappError: the run folder cannot be read.
     """
-    app = (TabappApp if start_engine else AttachedApp)(folder, runs_dir=runs_dir)
-    app.run()
-    return app.return_code or app.exit_code
+    while True:
+        app = (TabappApp if start_engine else AttachedApp)(folder, runs_dir=runs_dir)
+        app.run()
+        if app.opened is None:
+            return app.return_code or app.exit_code
+        folder, start_engine = app.opened.folder, app.opened.start_engine

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual.content import Content
 
 from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import RunState, TrialView, format_score, title_of
 from tabapp.tui.texts import MUTED, count, short_seconds
+from tabapp.tui.trials import TrialFacts
 from tabapp.tui.widgets.tuning import brief, changes, plot
 
 CURVE_WIDTH, CURVE_HEIGHT = 56, 5
@@ -41,10 +44,7 @@ def model_details(state: RunState, row: ev.LeaderboardRow) -> Content:
         lines += [Content.assemble((f"  {name:<{width}}  ", MUTED), brief(value)) for name, value in row.params.items()]
     trials = [trial for trial in state.trials if trial.model == row.model]
     lines += _trial_lines(trials, greater_is_better=state.plan.greater_is_better if state.plan else True)
-    for failure in (failure for failure in state.failures if failure.model == row.model):
-        lines.append(_heading(f"Failure · trial {failure.trial} fold {failure.fold + 1}"))
-        lines.append(Content.assemble(("  ✗ ", "$error"), failure.reason))
-        lines += [Content.styled(f"  {line}", MUTED) for line in failure.detail.splitlines()]
+    lines += _failure_lines([failure for failure in state.failures if failure.model == row.model])
     if not lines:
         lines.append(Content.styled("Nothing is known of it yet.", MUTED))
     return Content("\n").join(lines)
@@ -66,6 +66,44 @@ def _trial_lines(trials: list[TrialView], *, greater_is_better: bool) -> list[Co
         lines.append(Content.assemble("  ", mark, words, "  ", (note, MUTED)))
     if len(trials) > TRIALS_SHOWN:
         lines.append(Content.styled(f"  … and {len(trials) - TRIALS_SHOWN} earlier ones", MUTED))
+    return lines
+
+
+def trial_details(state: RunState, trial: TrialFacts, siblings: Sequence[TrialFacts]) -> Content:
+    """Score, folds, reason, and hyper-parameters of a trial against the defaults, which are trial 0 of its model."""
+    lines: list[Content] = [_fact("Status", trial.status)]
+    if trial.score is not None:
+        words = "" if trial.is_complete else f"   {trial.folds} of {trial.n_folds} folds"
+        metric = state.plan.metric_title if state.plan else "Score"
+        lines.append(_fact(metric, format_score(trial.score) + words))
+    if trial.seconds:
+        lines.append(_fact("Fit", short_seconds(trial.seconds)))
+    if trial.reason:
+        lines.append(_fact("Reason", trial.reason))
+    fits = [fit for fit in state.fits.values() if (fit.model, fit.trial) == (trial.model, trial.trial)]
+    if fits:
+        lines.append(_heading("Folds"))
+        for fit in sorted(fits, key=lambda fit: fit.fold):
+            lines.append(Content(f"  {fit.fold + 1:>2}  {format_score(fit.score):>9}  {short_seconds(fit.seconds):>5}"))
+    defaults = next((row.params for row in siblings if row.trial == 0), {})
+    if trial.params:
+        lines.append(_heading("Hyper-parameters" + (" · ≠ differs from the defaults" if trial.trial else "")))
+        width = max(map(len, trial.params))
+        for name, value in trial.params.items():
+            differs = name in defaults and defaults[name] != value
+            mark = ("≠ ", "$warning") if differs else "  "
+            was = (f"   default {brief(defaults[name])}", MUTED) if differs else ""
+            lines.append(Content.assemble(mark, (f"{name:<{width}}  ", MUTED), brief(value), was))
+    lines += _failure_lines([each for each in state.failures if (each.model, each.trial) == (trial.model, trial.trial)])
+    return Content("\n").join(lines)
+
+
+def _failure_lines(failures: Sequence[ev.FitFailed]) -> list[Content]:
+    lines: list[Content] = []
+    for failure in failures:
+        lines.append(_heading(f"Failure · trial {failure.trial} fold {failure.fold + 1}"))
+        lines.append(Content.assemble(("  ✗ ", "$error"), failure.reason))
+        lines += [Content.styled(f"  {line}", MUTED) for line in failure.detail.splitlines()]
     return lines
 
 

@@ -6,8 +6,12 @@ from tabapp.tui.actions import View
 
 SCREENS: dict[View, tuple[str, ...]] = {
     "data": ("columns", "plan", "checks", "preview"),
-    "run": ("leaderboard", "tuning", "importances", "resources", "feed"),
+    "run": ("leaderboard", "tuning", "importances", "resources", "feed", "query"),
+    "models": ("models", "model-facts", "folds", "parameters", "curves"),
+    "tuning": ("trials", "best", "slice", "query"),
     "explain": ("explanation", "notes"),
+    "runs": ("runs", "query"),
+    "log": ("log",),
 }
 
 PANELS: dict[str, tuple[str, str]] = {
@@ -57,6 +61,64 @@ PANELS: dict[str, tuple[str, str]] = {
     "feed": (
         "Events",
         "What happened, newest first. All of it is in events.jsonl of the run's folder.",
+    ),
+    "models": (
+        "Models",
+        "Every model of the run, as on the leaderboard. The panels beside show the one under the cursor. Space marks a "
+        "model (● or ◆): one mark compares it with whatever is under the cursor, two marks compare those two.",
+    ),
+    "model-facts": (
+        "Model",
+        "The model at its best trial: score with its 95 % interval, where it stands and why, training time of all folds, "
+        "time to predict 1,000 rows with all its fold models, and its weight in the ensemble.",
+    ),
+    "folds": (
+        "Folds",
+        "The score on each fold's own held-out rows, placed between the lowest and the highest of those shown. Spread is "
+        "their standard deviation: two models whose folds overlap widely are not clearly different. The score of the "
+        "leaderboard is computed on all rows together, so it can differ a little from this mean.",
+    ),
+    "parameters": (
+        "Hyper-parameters",
+        "Those of the best trial. ≠ marks what differs from the defaults, which are trial 0, or between two models.",
+    ),
+    "curves": (
+        "Learning curve",
+        "The score on rows kept for early stopping, after each number of trees or epochs, one line for each fold.",
+    ),
+    "trials": (
+        "Trials",
+        "Every setting of hyper-parameters that was tried. Trial 0 is the model's defaults. ★ best of its model, ● runs "
+        "(its score is the mean of the folds that are done), ⊘ given up early because it was clearly behind, ✗ failed. "
+        "The parameters shown are those that differ between trials of the model.",
+    ),
+    "best": (
+        "Best so far",
+        "The best score of the model under the cursor after each complete trial. A line that has been flat for long says "
+        "that more trials will hardly help.",
+    ),
+    "slice": (
+        "Slice",
+        "Each complete trial of the model as a point: across, the value of one hyper-parameter; up, the score. ★ is the "
+        "best trial, ○ the one under the cursor. The other hyper-parameters differ too, so a pattern is a hint, no proof.",
+    ),
+    "query": (
+        "Filters",
+        "Words are looked for in the whole row; field:text in one field; score>.93, seconds<30 and time such as 5m "
+        "compare; a minus in front turns a term round: model:xgb score>.93 -pruned. Hyper-parameters are fields too, and a "
+        "field may be shortened: rate>.1 is learning_rate>.1.",
+    ),
+    "runs": (
+        "Runs",
+        "All runs of this runs folder, newest first; ▸ is the one on the screen. A run that is stopped has an engine that "
+        "ended without a word: r goes on from its last complete fit. Opening a run leaves the present one to itself: its "
+        "engine goes on. Bests shows how the best score changed.",
+    ),
+    "log": (
+        "Log",
+        "The last events of the run in words, and what its engine and the libraries in it printed, which carries no time. "
+        "While the cursor is on the last line, new lines pull it along. The files are events.jsonl and log.txt in the "
+        "run's folder.",
     ),
     "explanation": (
         "Importance",

@@ -8,8 +8,12 @@ from tabapp.run import events as ev
 from tabapp.tui.app import AttachedApp, run_app
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.explain import ExplainView
+from tabapp.tui.screens.log import LogView
 from tabapp.tui.screens.modals import Decision, Reading
+from tabapp.tui.screens.models import ModelsView
 from tabapp.tui.screens.run import RunningView
+from tabapp.tui.screens.runs import RunsView
+from tabapp.tui.screens.tuning import TuningView
 from tests.tui import recordings
 from tests.tui.driver import NARROW, WIDE, drive
 
@@ -43,11 +47,12 @@ async def test_the_start_button_takes_enter(tmp_path, monkeypatch):
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_digits_go_to_the_screens(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size) as driver:
-        for key, view in (("1", RunningView), ("5", ExplainView), ("2", DataView)):
+        views = (RunningView, DataView, ModelsView, TuningView, ExplainView, RunsView, LogView)
+        for key, view in zip("1234578", views, strict=True):
             await driver.press(key)
             await driver.until(lambda view=view: isinstance(driver.app.screen, view))
-        await driver.press("4")
-        assert isinstance(driver.app.screen, DataView)
+        await driver.press("9")
+        assert isinstance(driver.app.screen, LogView)
 
 
 @pytest.mark.parametrize(
@@ -63,9 +68,18 @@ async def test_digits_go_to_the_screens(tmp_path, monkeypatch, size):
 )
 async def test_every_screen_shows_its_essentials_at_every_size(tmp_path, monkeypatch, size, events):
     async with drive(tmp_path, monkeypatch, events(), size=size, attach=True) as driver:
-        for key, essentials in (("1", ["Leaderboard"]), ("2", ["Survived", "Plan"]), ("5", ["Importance"])):
+        for key, tab, essentials in (
+            ("1", "Run", ["Leaderboard"]),
+            ("2", "Data", ["Survived", "Plan"]),
+            ("3", "Models", ["Folds", "space compares"]),
+            ("4", "Tuning", ["Trials · all models"]),
+            ("5", "Explain", ["Importance"]),
+            ("7", "Runs", ["Status", "titanic"]),
+            ("8", "Log", ["Log · everything"]),
+        ):
             await driver.press(key)
-            await driver.sees("titanic.csv", "1 Run", "2 Data", "5 Explain", "q Quit", *essentials)
+            tabs = ["1 Run", "2 Data", "5 Explain", "8 Log"] if size[0] >= 80 else [f"{key} {tab}"]
+            await driver.sees("titanic.csv", *tabs, "q Quit", *essentials)
             lines = driver.text().splitlines()
             assert len(lines) <= size[1]
             assert all(len(line) <= size[0] for line in lines)

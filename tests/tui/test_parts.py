@@ -22,14 +22,27 @@ from tabapp.tui.help_texts import PANELS, SCREENS
 from tabapp.tui.planning import Planning
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.explain import ExplainView
+from tabapp.tui.screens.log import LogView
+from tabapp.tui.screens.models import ModelsView
 from tabapp.tui.screens.run import RunningView
+from tabapp.tui.screens.runs import RunsView
+from tabapp.tui.screens.tuning import TuningView
 from tabapp.tui.widgets.explanation import agreement_mark, places, reading
 from tabapp.tui.widgets.feed import newest
 from tabapp.tui.widgets.leaderboard import recent_gain, rows_for
 from tabapp.tui.widgets.table import GAP, Column, fit_widths
 from tests.tui import recordings
 
-VIEWS = {"run": RunningView, "data": DataView, "explain": ExplainView, "everywhere": TabappApp}
+VIEWS = {
+    "run": RunningView,
+    "data": DataView,
+    "models": ModelsView,
+    "tuning": TuningView,
+    "explain": ExplainView,
+    "runs": RunsView,
+    "log": LogView,
+    "everywhere": TabappApp,
+}
 
 
 def numbered(events: list[ev.Event]) -> list[ev.Event]:
@@ -41,7 +54,7 @@ def numbered(events: list[ev.Event]) -> list[ev.Event]:
 
 def test_ids_are_unique_and_a_key_means_one_thing_on_a_screen():
     assert len({action.id for action in ACTIONS}) == len(ACTIONS)
-    for scope in ("run", "data", "explain"):
+    for scope in VIEWS:
         keys = [key for action in actions_for(scope) for key in action.keys.split(",")]
         assert len(set(keys)) == len(keys), scope
 
@@ -253,7 +266,8 @@ def test_a_score_of_some_folds_is_no_best(tmp_path):
 
 
 def test_the_view_loads_no_library_of_the_engine():
-    code = "import sys, tabapp.tui.app, tabapp.tui.palette, tabapp.tui.screens.run, tabapp.tui.screens.explain; print(*sys.modules)"
+    screens = ", ".join(f"tabapp.tui.screens.{name}" for name in VIEWS if name != "everywhere")
+    code = f"import sys, tabapp.tui.app, tabapp.tui.palette, {screens}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     rooms = {name.split(".")[0] for name in loaded} | {".".join(name.split(".")[:2]) for name in loaded}
     heavy = {

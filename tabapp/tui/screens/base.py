@@ -26,6 +26,7 @@ class RunView(Screen[None]):
     VIEW: View
     MAIN = ""
     """Selector of the widget that has the focus at first."""
+    FILTER_HINT = "filter · enter keeps it · esc clears it"
 
     @property
     def tabapp(self) -> TabappApp:
@@ -43,7 +44,7 @@ class RunView(Screen[None]):
         yield Tabs(self.VIEW)
         with Container(id="body"):
             yield from self.compose_body()
-        yield Input(placeholder="filter · enter keeps it · esc clears it", id="filter", compact=True)
+        yield Input(placeholder=self.FILTER_HINT, id="filter", compact=True)
         yield KeyBar(self.VIEW)
 
     def compose_body(self) -> ComposeResult:

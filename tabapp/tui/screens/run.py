@@ -10,6 +10,7 @@ from textual.containers import Horizontal, Vertical
 
 from tabapp.tui.actions import View, bindings_for, phase_of
 from tabapp.tui.details import model_details
+from tabapp.tui.query import HINT
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.screens.modals import Decision, Option, Reading
 from tabapp.tui.texts import Snapshot
@@ -26,6 +27,7 @@ class RunningView(RunView):
 
     VIEW: View = "run"
     MAIN = "#leaderboard"
+    FILTER_HINT = HINT
     BINDINGS: ClassVar = bindings_for("run")
 
     def compose_body(self) -> ComposeResult:
@@ -62,6 +64,7 @@ class RunningView(RunView):
     @on(Table.Moved, "#leaderboard")
     def _cursor_moved(self) -> None:
         snapshot = self.snapshot
+        self.tabapp.chosen_model = self.query_one(Leaderboard).key
         facts = tuning_facts(snapshot.state, self.query_one(Leaderboard).key, snapshot.history)
         if facts is not None:
             self.query_one(Tuning).show(facts)

@@ -8,6 +8,7 @@ from textual.content import Content
 
 from tabapp.run import events as ev
 from tabapp.run.state import RunState, format_score
+from tabapp.tui.query import Value, parse
 from tabapp.tui.texts import MUTED, Snapshot, count, is_partial, model_name, score_margin, short_seconds, status_content
 from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.table import Column, Row, Table
@@ -19,6 +20,8 @@ SORTS: tuple[tuple[str, Callable[[ev.LeaderboardRow], tuple[float, str]]], ...] 
     ("trials", lambda row: (-row.trials, "")),
 )
 TITLES = {"#": "rank", "Model": "name", "Fit": "fit time", "Status": "trials"}
+WAITING = "The first models are on their way…"
+FIELDS = ("model", "family", "score", "fit", "trials", "status", "weight")
 IMPROVEMENT_SECONDS = 60.0
 
 
@@ -37,8 +40,35 @@ def columns_for(state: RunState) -> tuple[Column, ...]:
 def rows_for(state: RunState, frame: int | None, sort: str = "rank", text: str = "") -> list[Row]:
     """The rows in the order asked for, those only that contain the text."""
     rows = sorted(state.leaderboard, key=dict(SORTS)[sort])
-    found = [Row(row.model, _cells(row, state, frame)) for row in rows]
-    return [row for row in found if text.casefold() in " ".join(cell.plain for cell in row.cells).casefold()]
+    found = [(row, Row(row.model, _cells(row, state, frame))) for row in rows]
+    query = parse(text, fields_of(state))
+    return [
+        shown for row, shown in found if query.fits(facts_of(row, state), " ".join(cell.plain for cell in shown.cells))
+    ]
+
+
+def fields_of(state: RunState) -> set[str]:
+    """The fields that a filter can ask for: those of every row, the metric's own name, and the hyper-parameters."""
+    metric = {state.plan.metric} if state.plan else set[str]()
+    return {*FIELDS, *metric, *(name for row in state.leaderboard for name in row.params)}
+
+
+def facts_of(row: ev.LeaderboardRow, state: RunState) -> dict[str, Value]:
+    """A row's fields, for filters; what its status says in a glyph is a word here."""
+    facts: dict[str, Value] = {
+        name: value if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+        for name, value in row.params.items()
+    }
+    facts |= {
+        "model": f"{row.title} {row.model}",
+        "family": row.family,
+        "score": row.score,
+        "fit": row.fit_seconds or None,
+        "trials": row.trials,
+        "status": row.status,
+        "weight": row.in_ensemble,
+    }
+    return {**facts, state.plan.metric: row.score} if state.plan else facts
 
 
 def _cells(row: ev.LeaderboardRow, state: RunState, frame: int | None) -> tuple[Content, ...]:
@@ -62,9 +92,7 @@ class Leaderboard(Table):
     """Shows the leaderboard of a snapshot; the letter k is left to the screen, which stops a model with it."""
 
     def __init__(self) -> None:
-        super().__init__(
-            columns_for(RunState()), letter_k=False, id="leaderboard", empty="The first models are on their way…"
-        )
+        super().__init__(columns_for(RunState()), letter_k=False, id="leaderboard", empty=WAITING)
         set_titles(self, "Leaderboard")
         self.sort = "rank"
         self.filter = ""
@@ -88,7 +116,9 @@ class Leaderboard(Table):
         gain = recent_gain(snapshot)
         if gain is not None:
             facts.append(f"{gain:+.4f} last {IMPROVEMENT_SECONDS:.0f}s")
-        set_titles(self, " · ".join(["Leaderboard", *details]), " · ".join(facts))
+        problem = parse(self.filter, fields_of(state)).problem
+        self.set_empty(f"No model fits “{self.filter}”." if self.filter else WAITING)
+        set_titles(self, " · ".join(["Leaderboard", *details]), problem or " · ".join(facts))
 
 
 def recent_gain(snapshot: Snapshot) -> float | None:

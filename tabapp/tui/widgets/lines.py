@@ -121,14 +121,19 @@ class Tabs(ClickableLine):
         super().__init__()
         self._current: View = current
 
-    def on_mount(self) -> None:
-        parts: list[tuple[Content, str | None]] = [(Content("  "), None)]
+    def on_resize(self) -> None:
+        """Draw for the present width: with room between the tabs, without, or with digits alone for those that are not open."""
+        width, titles = self.size.width, [title for _, _, title in TABS]
+        whole = sum(len(title) + 4 for title in titles)
+        gap = " " if whole + len(titles) + 2 <= width else ""
+        parts: list[tuple[Content, str | None]] = [(Content("  " if gap else " "), None)]
         for digit, view, title in TABS:
             if view == self._current:
                 tab = Content.styled(f" {digit} {title} ", "bold $background on $primary")
             else:
-                tab = Content.assemble((f" {digit} ", "$primary"), (f"{title} ", MUTED))
-            parts += [(tab, f"app.view('{view}')"), (Content(" "), None)]
+                shown = f"{title} " if whole < width else ""
+                tab = Content.assemble((f" {digit} ", "$primary"), (shown, MUTED))
+            parts += [(tab, f"app.view('{view}')"), (Content(gap), None)]
         self.set_parts(parts)
 
 

@@ -159,6 +159,7 @@ class Table(ScrollView, can_focus=True):
         if columns is not None and tuple(columns) != self._columns:
             self._columns = tuple(columns)
             self._rows = ()
+            self._natural = []
         if self._natural and _same(rows, self._rows):
             return
         key, old = self.key, self._rows

@@ -1,0 +1,107 @@
+"""The language of the filters: `model:xgb score>.93 -pruned`.
+
+Words stand for themselves and are looked for anywhere in a row; `field:text` looks into one field, and `field>number` (also
+`<`, `>=`, `<=`, `=`) compares. A minus in front turns a term round, quotes keep blanks together, and a row must fit every term.
+A field may be shortened to any part of its name that no other field has. Numbers may be times: 90s, 5m, 1.5h.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from tabapp.errors import did_you_mean
+
+Value = str | float | None
+"""What a field of a row holds; None where it is not known."""
+
+HINT = "words · field:text · score>.9 · -pruned · enter keeps it · esc clears it"
+
+_TERM = re.compile(r'(-?)(?:([A-Za-z_][\w.]*)(>=|<=|[:=<>]))?(?:"([^"]*)"?|(\S*))')
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?([smh]?)", re.IGNORECASE)
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    ">": lambda value, bound: value > bound,
+    "<": lambda value, bound: value < bound,
+    ">=": lambda value, bound: value >= bound,
+    "<=": lambda value, bound: value <= bound,
+}
+
+
+@dataclass(frozen=True)
+class Term:
+    """One condition; without a field it is a word to be found anywhere."""
+
+    field: str
+    operator: str
+    value: str
+    negated: bool
+
+    def fits(self, facts: Mapping[str, Value], text: str) -> bool:
+        """Whether a row fulfils it. A comparison with what is not known fails, and so holds when it is turned round."""
+        return self._holds(facts, text) != self.negated
+
+    def _holds(self, facts: Mapping[str, Value], text: str) -> bool:
+        if not self.field:
+            return self.value in text.casefold()
+        found = facts.get(self.field)
+        if found is None:
+            return False
+        bound = number(self.value)
+        if self.operator in _COMPARE:
+            return isinstance(found, float | int) and bound is not None and _COMPARE[self.operator](found, bound)
+        if isinstance(found, float | int):
+            return bound is not None and found == bound
+        return found.casefold() == self.value if self.operator == "=" else self.value in found.casefold()
+
+
+@dataclass(frozen=True)
+class Query:
+    """All conditions of a filter; `problem` is a sentence on what of it could not be understood and was left out."""
+
+    terms: tuple[Term, ...] = ()
+    problem: str = ""
+
+    def fits(self, facts: Mapping[str, Value], text: str = "") -> bool:
+        """Whether a row is to be shown, by its fields and all that it says."""
+        return all(term.fits(facts, text) for term in self.terms)
+
+
+def number(text: str) -> float | None:
+    """A number, perhaps a time in seconds, minutes or hours; None if it is neither."""
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return None
+    plain = text[: len(text) - len(match[3])]
+    return float(plain) * _SECONDS[match[3].lower()]
+
+
+def parse(text: str, fields: Collection[str]) -> Query:
+    """Read a filter over rows that have some fields. What is unfinished, as while it is typed, is no condition yet."""
+    terms: list[Term] = []
+    problem = ""
+    for match in _TERM.finditer(text):
+        minus, name, operator, quoted, plain = match.groups()
+        value = (quoted if quoted is not None else plain or "").casefold()
+        if not value or value == "-":
+            continue
+        if name is None:
+            terms.append(Term("", "", value, minus == "-"))
+            continue
+        field = _field(name, fields)
+        if field is None:
+            hint = did_you_mean(name, list(fields)) or f"; there are {', '.join(sorted(fields))}."
+            problem = f"There is no field {name!r}{hint}"
+        elif operator in _COMPARE and number(value) is None:
+            problem = f"{value!r} is not a number to compare {field} with."
+        else:
+            terms.append(Term(field, operator, value, minus == "-"))
+    return Query(tuple(terms), problem)
+
+
+def _field(name: str, fields: Collection[str]) -> str | None:
+    if name in fields:
+        return name
+    near = [field for field in fields if name.casefold() in field.casefold()]
+    return near[0] if len(near) == 1 else None

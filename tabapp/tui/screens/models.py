@@ -1,0 +1,87 @@
+"""Models: one model in full, or two side by side."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+
+from tabapp.tui.actions import View, bindings_for
+from tabapp.tui.cards import model_card
+from tabapp.tui.details import model_details
+from tabapp.tui.screens.base import RunView
+from tabapp.tui.screens.modals import Reading
+from tabapp.tui.texts import Snapshot
+from tabapp.tui.widgets.cards import CardFacts, Curves, Folds, Models, Parameters, comparison
+from tabapp.tui.widgets.table import Table
+
+
+class ModelsView(RunView):
+    """The list of models, and the card of the one under the cursor or of those that are marked."""
+
+    VIEW: View = "models"
+    MAIN = "#models"
+    BINDINGS: ClassVar = bindings_for("models")
+
+    _shown_model: str | None = None
+
+    def compose_body(self) -> ComposeResult:
+        with Horizontal(id="models-body"):
+            yield Models()
+            with Vertical(id="model-card"):
+                yield CardFacts("Model", id="model-facts")
+                yield Folds("Folds", id="folds")
+                yield Parameters()
+                yield Curves("Learning curve", id="curves")
+
+    def draw(self, snapshot: Snapshot) -> None:
+        models = self.query_one(Models)
+        models.show_state(snapshot.state)
+        chosen = self.tabapp.chosen_model
+        if chosen is not None and chosen != self._shown_model:
+            self._shown_model = chosen
+            models.move_to_key(chosen)
+        self._draw_card(snapshot)
+
+    def _draw_card(self, snapshot: Snapshot) -> None:
+        cards = [model_card(snapshot.state, model) for model in self.query_one(Models).compared]
+        facts = comparison(snapshot, tuple(card for card in cards if card is not None))
+        self.query_one(CardFacts).show(facts)
+        self.query_one(Folds).show(facts)
+        self.query_one(Parameters).show_comparison(facts)
+        self.query_one(Curves).show(facts)
+
+    @on(Table.Moved, "#models")
+    def _cursor_moved(self) -> None:
+        self._shown_model = self.tabapp.chosen_model = self.query_one(Models).key
+        self._draw_card(self.snapshot)
+
+    def action_mark(self) -> None:
+        self.query_one(Models).toggle_mark()
+        self.redraw()
+
+    def action_unmark(self) -> None:
+        self.query_one(Models).marked = ()
+        self.redraw()
+
+    @on(Table.Selected, "#models")
+    def action_details(self) -> None:
+        state, model = self.snapshot.state, self.query_one(Models).key
+        row = next((row for row in state.leaderboard if row.model == model), None)
+        if row is not None:
+            self.tabapp.push_screen(Reading(row.title, model_details(state, row)))
+
+    def action_copy_parameters(self) -> None:
+        model = self.query_one(Models).key
+        card = model_card(self.snapshot.state, model) if model is not None else None
+        if card is not None and card.params:
+            self.tabapp.copy(msgspec.json.encode(card.params).decode())
+        else:
+            self.notify("It has no hyper-parameters to copy yet.", severity="warning")
+
+    def action_charts(self) -> None:
+        self.toggle_class("-charts")
+        self.call_after_refresh(self.redraw)

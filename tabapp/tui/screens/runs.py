@@ -1,0 +1,176 @@
+"""Runs: all that were ever started here, to open, resume or delete."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from typing import ClassVar
+
+import msgspec
+from textual import on
+from textual.app import ComposeResult
+
+from tabapp.errors import TabappError
+from tabapp.run.folder import RunFolder, list_runs
+from tabapp.run.state import format_score
+from tabapp.tui.actions import View, bindings_for
+from tabapp.tui.query import HINT
+from tabapp.tui.run_list import RunFacts, read_run, version_of
+from tabapp.tui.screens.base import RunView
+from tabapp.tui.screens.modals import Decision, Option
+from tabapp.tui.texts import Snapshot
+from tabapp.tui.widgets.runs import TITLES, Runs
+from tabapp.tui.widgets.table import Table
+
+READ_AGAIN_SECONDS = 2.0
+DRAW_EVERY = 8
+
+
+class RunsView(RunView):
+    """The table of runs; they are read one after another beside the screen, the newest first."""
+
+    VIEW: View = "runs"
+    MAIN = "#runs"
+    FILTER_HINT = HINT
+    BINDINGS: ClassVar = bindings_for("runs")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._runs: dict[str, tuple[tuple[float, int, bool], RunFacts]] = {}
+        self._unread = 0
+        self._reading = False
+
+    def compose_body(self) -> ComposeResult:
+        yield Runs(self.tabapp.folder.run)
+
+    def on_mount(self) -> None:
+        self.set_interval(READ_AGAIN_SECONDS, self.action_refresh)
+
+    def on_screen_resume(self) -> None:
+        self.action_refresh()
+
+    def draw(self, snapshot: Snapshot) -> None:
+        table = self.query_one(Runs)
+        table.show_runs([facts for _, facts in self._runs.values()], self._unread)
+        if not self._runs and not self._reading:
+            table.set_empty(f"No runs in {self.tabapp.runs_dir} yet.")
+
+    def action_refresh(self) -> None:
+        if not self._reading and self.is_current:
+            self._reading = True
+            self.run_worker(self._read(), exit_on_error=False)
+
+    async def _read(self) -> None:
+        try:
+            folders = await asyncio.to_thread(list_runs, self.tabapp.runs_dir)
+            here = {folder.run for folder in folders}
+            self._runs = {run: known for run, known in self._runs.items() if run in here}
+            self._unread = sum(folder.run not in self._runs for folder in folders)
+            for index, folder in enumerate(folders):
+                known = self._runs.get(folder.run)
+                version = await asyncio.to_thread(version_of, folder)
+                if known is None or known[0] != version:
+                    self._runs[folder.run] = (version, await asyncio.to_thread(read_run, folder))
+                    self._unread -= known is None
+                    if index % DRAW_EVERY == 0:
+                        self.redraw()
+        finally:
+            self._reading = False
+            self._unread = 0
+        self.redraw()
+
+    @property
+    def _under_cursor(self) -> RunFacts | None:
+        known = self._runs.get(self.query_one(Runs).key or "")
+        return known[1] if known is not None else None
+
+    @on(Table.HeaderClicked)
+    def _header_clicked(self, event: Table.HeaderClicked) -> None:
+        table = self.query_one(Runs)
+        table.sort = TITLES.get(event.title, table.sort)
+        self.redraw()
+
+    @on(Table.Selected, "#runs")
+    async def action_open(self) -> None:
+        run = self._under_cursor
+        if run is None:
+            return
+        if run.run == self.tabapp.folder.run:
+            await self.tabapp.action_view("run")
+        elif run.status == "unreadable":
+            self.notify(run.reason, severity="error")
+        else:
+            self.tabapp.open_run(run.folder, start_engine=False)
+
+    def action_resume(self) -> None:
+        run = self._under_cursor
+        if run is None:
+            return
+        if run.folder.is_running():
+            self.notify(f"{run.run} is at work; enter shows it.", severity="warning")
+        elif run.status == "ok":
+            self.notify(
+                f"{run.run} is complete. `tabapp resume {run.folder.argument} --budget 5m` gives it more time.",
+                severity="warning",
+                markup=False,
+                timeout=8,
+            )
+        elif run.status == "unreadable":
+            self.notify(run.reason, severity="error")
+        else:
+            self._resume(run.folder)
+
+    def _resume(self, folder: RunFolder) -> None:
+        try:
+            folder.save_config(msgspec.structs.replace(folder.config(), start=True))
+        except (TabappError, OSError) as error:
+            self.notify(f"It cannot be resumed: {error}", severity="error", markup=False)
+            return
+        self.tabapp.open_run(folder, start_engine=True)
+
+    def action_delete(self) -> None:
+        run = self._under_cursor
+        if run is None:
+            return
+        if run.run == self.tabapp.folder.run:
+            self.notify("This is the run on the screen; open another to delete it.", severity="warning")
+        elif run.folder.is_running():
+            self.notify(f"{run.run} is at work; finish it before you delete it.", severity="warning")
+        else:
+            best = f", best {run.metric} {format_score(run.best)}" if run.best is not None else ""
+            bundle = " Its bundle goes too." if run.folder.bundle.is_file() else ""
+            dialog = Decision(
+                f"Delete {run.run}?",
+                f"{run.data or 'Unknown data'}{best}.{bundle} This cannot be undone.",
+                [Option("delete", "Delete it", str(run.folder.path), "y")],
+            )
+            self.tabapp.push_screen(dialog, lambda answer: self._delete(run) if answer else None)
+
+    def _delete(self, run: RunFacts) -> None:
+        async def delete() -> None:
+            # Asked again: the question may have stood on the screen for long.
+            if run.folder.is_running():
+                self.notify(f"{run.run} has been taken up again, so it stays.", severity="warning")
+                return
+            try:
+                await asyncio.to_thread(shutil.rmtree, run.folder.path)
+                self.notify(f"{run.run} is deleted.")
+            except OSError as error:
+                self.notify(f"{run.run} could not be deleted: {error.strerror}.", severity="error")
+            self._runs.pop(run.run, None)
+            self.redraw()
+            self.action_refresh()
+
+        self.run_worker(delete(), exit_on_error=False)
+
+    def action_copy_command(self) -> None:
+        run = self._under_cursor
+        if run is not None:
+            self.tabapp.copy(f"tabapp attach {run.folder.argument}")
+
+    def action_sort(self) -> None:
+        self.query_one(Runs).next_sort()
+        self.redraw()
+
+    def set_filter(self, text: str) -> None:
+        self.query_one(Runs).filter = text

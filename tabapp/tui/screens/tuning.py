@@ -1,0 +1,112 @@
+"""Tuning: every trial, and what the tuner has learned from them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Container
+
+from tabapp.run.state import RunState, title_of
+from tabapp.tui.actions import View, bindings_for
+from tabapp.tui.details import trial_details
+from tabapp.tui.query import HINT
+from tabapp.tui.screens.base import RunView
+from tabapp.tui.screens.modals import Choice, Option, Reading
+from tabapp.tui.texts import Snapshot, count
+from tabapp.tui.widgets.table import Table
+from tabapp.tui.widgets.trials import TITLES, BestFacts, BestSoFar, SlicePlot, Trials, slice_facts
+
+
+class TuningView(RunView):
+    """The table of trials, the best so far, and the slice over one hyper-parameter of the model under the cursor."""
+
+    VIEW: View = "tuning"
+    MAIN = "#trials"
+    FILTER_HINT = HINT
+    BINDINGS: ClassVar = bindings_for("tuning")
+
+    _parameter = 0
+    _shown_model: str | None = None
+
+    def compose_body(self) -> ComposeResult:
+        with Container(id="tuning-body"):
+            yield Trials()
+            with Container(id="tuning-charts"):
+                yield BestSoFar("Best so far", id="best")
+                yield SlicePlot("Slice", id="slice")
+
+    def draw(self, snapshot: Snapshot) -> None:
+        trials = self.query_one(Trials)
+        trials.show_state(snapshot.state)
+        chosen = self.tabapp.chosen_model
+        if chosen is not None and chosen != self._shown_model:
+            self._shown_model = chosen
+            rows = trials.of_model(chosen)
+            under = trials.trial
+            if rows and (under is None or under.model != chosen):
+                trials.move_to_key(next((row.key for row in rows if row.best), rows[0].key))
+        self._draw_charts(snapshot.state)
+
+    def _draw_charts(self, state: RunState) -> None:
+        trials = self.query_one(Trials)
+        under = trials.trial
+        rows = trials.of_model(under.model if under is not None else trials.only)
+        scores = tuple(row.score for row in reversed(rows) if row.is_complete and row.score is not None)
+        greater = state.plan.greater_is_better if state.plan else True
+        self.query_one(BestSoFar).show(BestFacts(rows[0].title if rows else "", scores, greater))
+        self.query_one(SlicePlot).show(slice_facts(rows, self._parameter, under.key if under is not None else None))
+
+    @on(Table.Moved, "#trials")
+    def _cursor_moved(self) -> None:
+        under = self.query_one(Trials).trial
+        if under is not None and under.model != self._shown_model:
+            self._shown_model = self.tabapp.chosen_model = under.model
+            self._parameter = 0
+        self._draw_charts(self.snapshot.state)
+
+    @on(Table.HeaderClicked)
+    def _header_clicked(self, event: Table.HeaderClicked) -> None:
+        self.query_one(Trials).sort = TITLES.get(event.title, "score")
+        self.redraw()
+
+    @on(Table.Selected, "#trials")
+    def action_details(self) -> None:
+        trials = self.query_one(Trials)
+        if trials.trial is not None:
+            text = trial_details(self.snapshot.state, trials.trial, trials.of_model(trials.trial.model))
+            self.tabapp.push_screen(Reading(f"{trials.trial.title} #{trials.trial.trial}", text))
+
+    def action_pick_model(self) -> None:
+        trials, state = self.query_one(Trials), self.snapshot.state
+        models = dict.fromkeys(row.model for row in reversed(trials.trials))
+        options = [
+            Option(model, title_of(state, model), count(len(trials.of_model(model)), "trial")) for model in models
+        ]
+        everything = Option("", "all models", count(len(trials.trials), "trial"))
+        dialog = Choice("Show the trials of", [everything, *options], current=trials.only or "")
+        self.tabapp.push_screen(dialog, self._model_picked)
+
+    def _model_picked(self, model: str | None) -> None:
+        if model is not None:
+            self.query_one(Trials).only = model or None
+            self._parameter = 0
+            self.redraw()
+
+    def action_parameter(self, step: int) -> None:
+        self._parameter += step
+        self._draw_charts(self.snapshot.state)
+
+    def action_sort(self) -> None:
+        self.query_one(Trials).next_sort()
+        self.redraw()
+
+    def action_copy_parameters(self) -> None:
+        trial = self.query_one(Trials).trial
+        if trial is not None and trial.params:
+            self.tabapp.copy(msgspec.json.encode(trial.params).decode())
+
+    def set_filter(self, text: str) -> None:
+        self.query_one(Trials).filter = text

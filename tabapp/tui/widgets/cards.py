@@ -1,0 +1,318 @@
+"""The panels of the Models screen: the list of models, and facts, folds, hyper-parameters and curves of one or two."""
+
+from __future__ import annotations
+
+from statistics import fmean, pstdev
+
+from textual.content import Content
+
+from tabapp import charts
+from tabapp.run import events as ev
+from tabapp.run.state import RunState, format_score
+from tabapp.tui.cards import Comparison, ModelCard, differences
+from tabapp.tui.texts import (
+    MUTED,
+    Snapshot,
+    count,
+    model_name,
+    score_margin,
+    short_seconds,
+    status_content,
+)
+from tabapp.tui.widgets.panel import Panel, set_titles
+from tabapp.tui.widgets.table import Column, Row, Table
+from tabapp.tui.widgets.tuning import brief
+
+STYLES = ("$primary", "$secondary")
+GLYPHS = ("●", "◆")
+LABEL_WIDTH = 10
+
+
+class Models(Table):
+    """The models of the run; a mark stands before those that are compared."""
+
+    def __init__(self) -> None:
+        super().__init__([], id="models", empty="No model yet.")
+        set_titles(self, "Models", "space compares")
+        self.marked: tuple[str, ...] = ()
+
+    def toggle_mark(self) -> None:
+        """Mark the model under the cursor, or take its mark away; of three marks the oldest goes."""
+        key = self.key
+        if key is not None:
+            rest = tuple(model for model in self.marked if model != key)
+            self.marked = rest if key in self.marked else (*rest, key)[-2:]
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The models to be shown: those that are marked, a single one beside that under the cursor."""
+        key = self.key
+        if len(self.marked) < 2 and key is not None and key not in self.marked:
+            return (*self.marked, key)
+        return self.marked
+
+    def show_state(self, state: RunState) -> None:
+        """Draw the models of a state."""
+        columns = (
+            Column("", width=1),
+            Column("Model", flexible=True, width=24, least=12),
+            Column(state.plan.metric_title if state.plan else "Score", "right"),
+        )
+        self.show([self._row(row) for row in state.leaderboard], columns)
+
+    def _row(self, row: ev.LeaderboardRow) -> Row:
+        place = self.marked.index(row.model) if row.model in self.marked else None
+        mark = Content(" ") if place is None else Content.styled(GLYPHS[place], f"bold {STYLES[place]}")
+        words = {
+            "failed": "✗ failed",
+            "skipped": "– sits out",
+            "queued": "· waits",
+            "running": "…",
+            "pruned": "⊘ pruned",
+        }
+        style = {"failed": "$error", "pruned": "$warning"}.get(row.status, MUTED)
+        score = (
+            Content(format_score(row.score))
+            if row.score is not None
+            else Content.styled(words.get(row.status, "—"), style)
+        )
+        name = Content.styled(model_name(row), "bold $accent" if row.rank == 1 else MUTED if row.score is None else "")
+        return Row(row.model, (mark, name, score))
+
+
+def comparison_title(facts: Comparison, title: str) -> str:
+    """A panel's title with the glyph of each model that it shows."""
+    if len(facts.cards) < 2:
+        return title
+    return f"{title} · " + "  ".join(f"{glyph} {card.name}" for glyph, card in zip(GLYPHS, facts.cards, strict=False))
+
+
+class CardFacts(Panel[Comparison]):
+    """Score, status with its reason, times and weight, a column for each model."""
+
+    def on_facts(self, facts: Comparison) -> None:
+        set_titles(self, " ⇄ ".join(card.name for card in facts.cards) or "Model")
+
+    def draw(self, facts: Comparison, width: int, height: int) -> list[Content]:
+        if not facts.cards:
+            return [Content.styled("No model yet.", MUTED)]
+        each = max(8, (width - LABEL_WIDTH) // len(facts.cards))
+        rows: list[tuple[str, list[Content]]] = [
+            (facts.metric, [_score(card) for card in facts.cards]),
+            ("Status", [_status(card, facts) for card in facts.cards]),
+            ("Fit", [_fit_time(card) for card in facts.cards]),
+            ("Predict", [_predict_time(card) for card in facts.cards]),
+            ("Ensemble", [_weight(card) for card in facts.cards]),
+        ]
+        lines: list[Content] = []
+        for name, cells in rows:
+            shown = [cell.truncate(each - 2, ellipsis=True) for cell in cells]
+            padded = [cell.pad_right(max(0, each - cell.cell_length)) for cell in shown]
+            label = Content(name).truncate(LABEL_WIDTH - 1, ellipsis=True, pad=True)
+            lines.append(Content.assemble((label.plain + " ", MUTED), *padded))
+        reasons = [(card, card.row.reason) for card in facts.cards if card.row.reason]
+        for card, reason in reasons:
+            name = f"{card.row.title}: " if len(facts.cards) > 1 else ""
+            lines += Content.assemble((name, "bold"), (reason or "", "$warning")).wrap(width)
+        return lines
+
+
+def _score(card: ModelCard) -> Content:
+    if card.row.score is None:
+        return Content.styled("—", MUTED)
+    interval = ""
+    if card.row.low is not None:
+        interval = f"  {score_margin(card.row)}  ({format_score(card.row.low)} … {format_score(card.row.high)})"
+    return Content.assemble((format_score(card.row.score), "bold"), (interval, MUTED))
+
+
+def _status(card: ModelCard, facts: Comparison) -> Content:
+    return status_content(card.row, facts.frame, members=facts.n_members, folds=facts.n_folds)
+
+
+def _fit_time(card: ModelCard) -> Content:
+    if not card.row.fit_seconds:
+        return Content.styled("—", MUTED)
+    return Content(f"{short_seconds(card.row.fit_seconds)} for {count(card.row.folds, 'fold')}")
+
+
+def _predict_time(card: ModelCard) -> Content:
+    if card.row.predict_ms_per_1k is None:
+        return Content.styled("—", MUTED)
+    return Content(f"{card.row.predict_ms_per_1k:.3g} ms for 1,000 rows")
+
+
+def _weight(card: ModelCard) -> Content:
+    if card.row.model == "ensemble":
+        return Content(count(len(card.members), "member"))
+    return (
+        Content(f"{card.row.in_ensemble:.0%} of the weight")
+        if card.row.in_ensemble > 0
+        else Content.styled("no", MUTED)
+    )
+
+
+class Folds(Panel[Comparison]):
+    """The score of each fold as a place between the lowest and the highest, and their mean and spread."""
+
+    def on_facts(self, facts: Comparison) -> None:
+        set_titles(self, comparison_title(facts, "Folds"), facts.validation)
+
+    def draw(self, facts: Comparison, width: int, height: int) -> list[Content]:
+        cards = [card for card in facts.cards if any(score is not None for score in card.folds)]
+        known = [score for card in cards for score in card.folds if score is not None]
+        if not known:
+            ensemble = any(card.row.model == "ensemble" for card in facts.cards)
+            text = (
+                "The ensemble is scored on all rows at once, by weights that did not see them."
+                if ensemble
+                else "No fold is complete yet."
+            )
+            return Content.styled(text, MUTED).wrap(width)
+        low, high = charts.extent(known)
+        room = max(4, width - 8 - 10 * len(facts.cards))
+        lines: list[Content] = []
+        for fold in range(max(len(card.folds) for card in cards)):
+            scores = [card.folds[fold] if fold < len(card.folds) else None for card in facts.cards]
+            lines.append(_fold_line(f"fold {fold + 1:<2}", scores, low, high, room))
+        ends = Content.styled(format_score(low), MUTED), Content.styled(format_score(high), MUTED)
+        gap = max(1, room - sum(end.cell_length for end in ends))
+        cells = [
+            Content.styled(f"{format_score(fmean(known)) if known else '—':>10}", "bold")
+            for known in ([score for score in card.folds if score is not None] for card in facts.cards)
+        ]
+        lines.append(Content.assemble(("mean   ", MUTED), *cells, " ", ends[0], " " * gap, ends[1]))
+        spreads = [
+            f"{pstdev(known):>10.4g}" if len(known) > 1 else f"{'—':>10}"
+            for known in ([score for score in card.folds if score is not None] for card in facts.cards)
+        ]
+        lines.append(Content.styled("spread " + "".join(spreads), MUTED))
+        return lines
+
+
+def _fold_line(name: str, scores: list[float | None], low: float, high: float, room: int) -> Content:
+    styles: list[tuple[int, str, str]] = []
+    for index, score in enumerate(scores):
+        if score is not None:
+            place = round((score - low) / (high - low) * (room - 1)) if high > low else room // 2
+            styles.append((place, GLYPHS[index], f"bold {STYLES[index]}"))
+    track = Content.styled("·" * room, "$foreground 25%")
+    for place, glyph, style in styles:
+        track = Content.assemble(track[:place], (glyph, style), track[place + 1 :])
+    numbers = "".join(f"{format_score(score):>10}" for score in scores)
+    return Content.assemble((name, MUTED), f"{numbers} ", track)
+
+
+class Parameters(Table):
+    """The hyper-parameters of one model against its defaults, or of two against each other. The ensemble has members."""
+
+    def __init__(self) -> None:
+        super().__init__([], id="parameters", empty="No hyper-parameters are known yet.")
+
+    def show_comparison(self, facts: Comparison) -> None:
+        """Draw one model or two."""
+        cards = facts.cards
+        if len(cards) == 1 and cards[0].members:
+            set_titles(self, "Members", "their weights sum to 1")
+            columns = (Column("", width=1), Column("member", flexible=True), Column("weight", "right"))
+            members = sorted(cards[0].members, key=lambda member: -member[1])
+            self.show(
+                [Row(name, (Content(""), Content(name), Content(f"{weight:.1%}"))) for name, weight in members], columns
+            )
+            return
+        found = differences(cards) if cards else []
+        differing = sum(row.differs for row in found)
+        against = "from each other" if len(cards) > 1 else "from the defaults"
+        subtitle = ""
+        if found:
+            subtitle = f"{differing} of {len(found)} differ {against}"
+            if len(cards) == 1 and cards[0].defaults is None:
+                subtitle = "the defaults are not known yet"
+            elif len(cards) == 1 and cards[0].trial == 0:
+                subtitle = "these are the defaults"
+        set_titles(self, "Hyper-parameters", subtitle)
+        names = (
+            [f"{glyph} {card.name}" for glyph, card in zip(GLYPHS, cards, strict=False)]
+            if len(cards) > 1
+            else ["value"]
+        )
+        columns = (
+            Column("", width=1),
+            Column("name", flexible=True, least=12),
+            *(Column(name, "right") for name in names),
+            *((Column("default", "right", priority=1),) if len(cards) == 1 else ()),
+        )
+        rows: list[Row] = []
+        for row in found:
+            style = "" if row.differs else MUTED
+            values = [Content.styled("—" if value is None else brief(value), style) for value in row.values]
+            default = (
+                [Content.styled("—" if row.default is None else brief(row.default), MUTED)] if len(cards) == 1 else []
+            )
+            mark = Content.styled("≠" if row.differs else "", "$warning")
+            rows.append(Row(row.name, (mark, Content.styled(row.name, style), *values, *default)))
+        self.show(rows, columns)
+
+
+class Curves(Panel[Comparison]):
+    """The learning curves of each fold over each other; those of two models in their own colours."""
+
+    def on_facts(self, facts: Comparison) -> None:
+        set_titles(self, comparison_title(facts, "Learning curve"))
+
+    def draw(self, facts: Comparison, width: int, height: int) -> list[Content]:
+        points = [[[(float(step), value) for step, value in curve] for curve in card.curves] for card in facts.cards]
+        flat = [point for curves in points for curve in curves for point in curve]
+        if not flat:
+            text = "The ensemble has no curve of its own." if _is_ensemble(facts) else "No fit has told of its steps."
+            return [Content.styled(text, MUTED)]
+        rows = max(1, height - 1)
+        x_range, y_range = charts.extent([x for x, _ in flat]), charts.extent([y for _, y in flat])
+        labels = charts.axis_labels(*y_range, rows, format_score)
+        room = max(1, width - len(labels[0]) - 1)
+        drawn: list[list[str]] = []
+        for curves in points:
+            lines = charts.braille_points([], room, rows)
+            for curve in curves:
+                lines = charts.overlay(lines, charts.braille_line(curve, room, rows, x_range=x_range, y_range=y_range))
+            drawn.append(lines)
+        shown = [
+            Content.assemble((label, MUTED), " ", *_coloured([lines[index] for lines in drawn]))
+            for index, label in enumerate(labels)
+        ]
+        low, high = (f"step {x_range[0]:,.0f}", f"{x_range[1]:,.0f}")
+        gap = max(1, room - len(low) - len(high))
+        under = " " * (len(labels[0]) + 1)
+        return [*shown, Content.styled(f"{under}{low}{' ' * gap}{high}", MUTED)]
+
+
+def _is_ensemble(facts: Comparison) -> bool:
+    return all(card.row.model == "ensemble" for card in facts.cards)
+
+
+def _coloured(lines: list[str]) -> list[tuple[str, str]]:
+    """One line of each model over each other; a cell that both have takes the second's colour."""
+    parts: list[tuple[str, str]] = []
+    for characters in zip(*lines, strict=True):
+        owner = max((index for index, one in enumerate(characters) if ord(one) > charts.BRAILLE_BLANK), default=0)
+        cell = "".join(charts.overlay([characters[0]], [characters[-1]]))
+        if parts and parts[-1][1] == STYLES[owner]:
+            parts[-1] = (parts[-1][0] + cell, STYLES[owner])
+        else:
+            parts.append((cell, STYLES[owner]))
+    return parts
+
+
+def comparison(snapshot: Snapshot, cards: tuple[ModelCard, ...]) -> Comparison:
+    """The facts of some models of a snapshot."""
+    state = snapshot.state
+    plan = state.plan
+    return Comparison(
+        cards=cards,
+        metric=plan.metric_title if plan else "Score",
+        greater_is_better=plan.greater_is_better if plan else True,
+        validation=plan.validation if plan else "",
+        n_members=len(state.ensemble.members) if state.ensemble else 0,
+        n_folds=plan.folds if plan else 0,
+        frame=snapshot.frame,
+    )

@@ -1,0 +1,87 @@
+"""The log as a table that follows its end."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from textual.content import Content
+
+from tabapp.run.state import RunState
+from tabapp.tui.log_lines import LEVELS, LogLine, LogLines
+from tabapp.tui.texts import MUTED, count
+from tabapp.tui.widgets.feed import STYLES
+from tabapp.tui.widgets.panel import set_titles
+from tabapp.tui.widgets.table import Column, Row, Table
+
+COLUMNS = (Column("time", width=8), Column("kind", width=8), Column("text", width=40, flexible=True))
+
+
+class LogTable(Table):
+    """Lines of a level, oldest first. While the cursor is on the last line, it stays on the last line."""
+
+    def __init__(self, log: Path) -> None:
+        super().__init__(COLUMNS, header=False, id="log", empty="Nothing has been said yet.")
+        self._lines = LogLines(log)
+        self._drawn: tuple[str, str] | None = None
+        self.level = LEVELS[0]
+        self.search = ""
+
+    @property
+    def line(self) -> LogLine | None:
+        """The line under the cursor."""
+        key = self.key
+        return next((line for line in self._lines.lines if str(line.number) == key), None)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the cursor is on the last line."""
+        return not self.rows or self.key == self.rows[-1].key
+
+    def next_level(self) -> None:
+        """Show the lines of the next level."""
+        self.level = LEVELS[(LEVELS.index(self.level) + 1) % len(LEVELS)]
+
+    def show_state(self, state: RunState) -> None:
+        """Take in and draw what is new."""
+        fresh, drawn = self._lines.take(state.feed), (self.level, self.search)
+        follows = self.is_at_end
+        if fresh or drawn != self._drawn:
+            self._drawn = drawn
+            shown = [line for line in self._lines.lines if line.is_of(self.level)]
+            self.set_empty("Nothing has been said yet." if self.level == LEVELS[0] else f"Nothing of it: {self.level}.")
+            self.show([self._row(line) for line in shown])
+            if follows and self.rows:
+                self.action_move_to(-1)
+        self.show_titles()
+
+    def show_titles(self) -> None:
+        """Write the level and the search on the border."""
+        found = sum(self._has(row) for row in self.rows) if self.search else 0
+        details = [self.level, *([f"“{self.search}” {count(found, 'line')}"] if self.search else [])]
+        set_titles(self, " · ".join(["Log", *details]), "following" if self.is_at_end else "f follows")
+
+    def find(self, direction: int) -> bool:
+        """Put the cursor on the next line that has the search text, or the one before; go on at the other end."""
+        keys = [row.key for row in self.rows]
+        if not self.search or self.key is None:
+            return False
+        start = keys.index(self.key)
+        for step in range(1, len(keys) + 1):
+            row = self.rows[(start + direction * step) % len(keys)]
+            if self._has(row):
+                self.move_to_key(row.key)
+                return True
+        return False
+
+    def _has(self, row: Row) -> bool:
+        return self.search.casefold() in row.cells[-1].plain.casefold()
+
+    def _row(self, line: LogLine) -> Row:
+        clock = time.strftime("%H:%M:%S", time.localtime(line.t)) if line.t is not None else ""
+        text = Content.styled(line.text, MUTED if line.kind in ("fit", "engine") else "")
+        at = line.text.casefold().find(self.search.casefold()) if self.search else -1
+        if at >= 0:
+            text = text.stylize("bold $background on $accent", at, at + len(self.search))
+        style = STYLES.get(line.kind, "$foreground")
+        return Row(str(line.number), (Content.styled(clock, MUTED), Content.styled(line.kind, style), text))

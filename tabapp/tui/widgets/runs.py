@@ -1,0 +1,98 @@
+"""The table of all runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from textual.content import Content
+
+from tabapp import charts
+from tabapp.run.state import format_score
+from tabapp.tui.query import parse
+from tabapp.tui.run_list import FIELDS, RunFacts
+from tabapp.tui.texts import MUTED, clock_time, count
+from tabapp.tui.widgets.panel import set_titles
+from tabapp.tui.widgets.table import Column, Row, Table
+
+HISTORY_WIDTH = 10
+COLUMNS = (
+    Column("", width=1),
+    Column("Run", flexible=True, least=27, width=34),
+    Column("Status", width=13),
+    Column("Data", priority=2),
+    Column("Target", priority=3),
+    Column("Metric", priority=4),
+    Column("Best", "right", width=8),
+    Column("bests", width=HISTORY_WIDTH, priority=5),
+    Column("Took", "right", width=7, priority=1),
+    Column("Started", width=12, priority=6),
+)
+STATUSES = {
+    "running": ("● running", "$primary"),
+    "ok": ("✓ ok", "$success"),
+    "interrupted": ("■ interrupted", "$warning"),
+    "failed": ("✗ failed", "$error"),
+    "stopped": ("■ stopped", "$warning"),
+    "unreadable": ("✗ unreadable", "$error"),
+}
+SORTS: tuple[tuple[str, Callable[[RunFacts], tuple[object, ...]]], ...] = (
+    ("newest", lambda run: (-(run.started or 0.0),)),
+    ("best", lambda run: (run.metric, run.best is None, (-1 if run.greater_is_better else 1) * (run.best or 0.0))),
+    ("status", lambda run: (run.status,)),
+    ("file", lambda run: (run.data.casefold(), run.target)),
+)
+TITLES = {"Run": "newest", "Started": "newest", "Best": "best", "Status": "status", "Data": "file"}
+
+
+class Runs(Table):
+    """Runs that have been read, the one that this app shows marked."""
+
+    def __init__(self, current: str) -> None:
+        super().__init__(COLUMNS, id="runs", empty="Reading the runs…")
+        self._current = current
+        self.sort = "newest"
+        self.filter = ""
+
+    def next_sort(self) -> None:
+        """Sort by the next thing."""
+        names = [name for name, _ in SORTS]
+        self.sort = names[(names.index(self.sort) + 1) % len(names)]
+
+    def show_runs(self, runs: list[RunFacts], unread: int) -> None:
+        """Draw runs; `unread` are still to come."""
+        query = parse(self.filter, FIELDS)
+        ordered = sorted(runs, key=dict(SORTS)[self.sort])  # pyright: ignore[reportArgumentType]
+        fitting = [
+            run for run in ordered if query.fits(run.facts(), " ".join(str(value) for value in run.facts().values()))
+        ]
+        if runs and self.filter:
+            self.set_empty(f"No run fits “{self.filter}”.")
+        self.show([self._row(run) for run in fitting], COLUMNS)
+        details = [f"sorted by {self.sort}"] if self.sort != "newest" else []
+        details += [f"“{self.filter}”"] if self.filter else []
+        words = [count(len(runs), "run")]
+        running = sum(run.status == "running" for run in runs)
+        words += [f"{running} running"] if running else []
+        words += [f"{unread} being read"] if unread else []
+        set_titles(self, " · ".join(["Runs", *details]), query.problem or " · ".join(words))
+
+    def _row(self, run: RunFacts) -> Row:
+        word, style = STATUSES[run.status]
+        is_current = run.run == self._current
+        started = time.strftime("%d %b %H:%M", time.localtime(run.started)) if run.started is not None else "—"
+        return Row(
+            run.run,
+            (
+                Content.styled("▸" if is_current else "", "bold $accent"),
+                Content.styled(run.name or run.run, "bold $accent" if is_current else ""),
+                Content.styled(word, style),
+                Content(run.data),
+                Content(run.target),
+                Content.styled(run.metric, MUTED),
+                Content(format_score(run.best)),
+                Content.styled(charts.sparkline(run.history, HISTORY_WIDTH), "$primary"),
+                Content.styled(clock_time(run.seconds), MUTED),
+                Content.styled(started, MUTED),
+            ),
+        )

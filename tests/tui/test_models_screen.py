@@ -1,0 +1,90 @@
+"""The Models screen: one model in full, two side by side."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tabapp.tui.screens.modals import Reading
+from tabapp.tui.widgets.cards import Models
+from tests.tui import recordings
+from tests.tui.driver import NARROW, WIDE, drive
+
+
+def models_of(driver) -> Models:
+    return driver.app.screen.query_one(Models)
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_a_model_is_shown_in_full(tmp_path, monkeypatch, size):
+    async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
+        await driver.press("down", "3")
+        await driver.until(lambda: models_of(driver).key == "catboost")
+        await driver.sees("0.8789", "4.2s for 5 folds", "3 ms for 1,000 rows", "50% of the weight")
+        await driver.sees("fold 5", "mean", "spread", "2 of 2 differ from the defaults", "≠  learning_rate")
+        if size == WIDE:
+            await driver.sees("Learning curve", "step 8")
+        else:
+            await driver.press("c")
+            await driver.sees("Learning curve", "step 8")
+            assert "Hyper-parameters" not in driver.text()
+
+
+async def test_failures_and_those_that_sit_out_say_why(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.press("3", "G")
+        await driver.sees("its library is not installed", "No fold is complete yet")
+        await driver.press("up")
+        await driver.sees("The fit ran out of memory (2.0 GiB allowed)", "n_blocks")
+        await driver.press("enter")
+        await driver.until(lambda: isinstance(driver.app.screen, Reading))
+        await driver.sees("MemoryError: 2.0 GiB")
+
+
+async def test_the_ensemble_shows_its_members(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.press("3")
+        await driver.sees("Members", "50.0%", "3 members", "scored on all rows at once")
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_two_marked_models_stand_side_by_side(tmp_path, monkeypatch, size):
+    async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
+        await driver.press("3", "down", "space", "down")
+        models = models_of(driver)
+        first, second = models.rows[1].key, models.rows[2].key
+        await driver.until(lambda: models.compared == (first, second))
+        await driver.sees("⇄", "2 of 2 differ from each other")
+        await driver.press("space", "G")
+        assert models.compared == (first, second), "both are marked, so the cursor does not matter"
+        await driver.press("space")
+        assert models.marked == (second, models.key), "of three marks the oldest goes"
+        await driver.press("u")
+        assert models.compared == (models.key,)
+
+
+async def test_a_row_can_be_clicked_and_opened_by_a_double_click(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.press("3")
+        await driver.sees("Members")
+        await driver.pilot.click("#models", offset=(6, 3))
+        await driver.sees("Hyper-parameters")
+        await driver.pilot.click("#models", offset=(6, 3), times=2)
+        await driver.until(lambda: isinstance(driver.app.screen, Reading))
+
+
+async def test_y_copies_the_best_parameters(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.press("down", "3")
+        await driver.until(lambda: models_of(driver).key == "catboost")
+        await driver.press("y")
+        assert set(json.loads(driver.app.clipboard)) == {"learning_rate", "max_depth"}
+        await driver.press("g", "y")
+        await driver.sees("It has no hyper-parameters to copy yet")
+
+
+async def test_before_the_first_model(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.opening(), size=NARROW) as driver:
+        await driver.press("3", "space", "enter", "y", "u", "c")
+        await driver.sees("No model yet.")
