@@ -41,10 +41,18 @@ def model_card(manifest: Manifest, schema: Schema, ensemble: Ensemble) -> str:
         f"{manifest.python} on {manifest.platform}, "
         + ", ".join(f"{k} {v}" for k, v in manifest.libraries.items())
         + ".",
+        _privacy(manifest),
         "## Limits",
         _limits(schema, ensemble),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _privacy(manifest: Manifest) -> str:
+    if not manifest.training_rows_in:
+        return ""
+    keepers = ", ".join(manifest.training_rows_in)
+    return f"**This file contains training rows**, as features: {keepers} answers from them. Share it as you would share the data."
 
 
 def _cell(text: str) -> str:

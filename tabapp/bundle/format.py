@@ -66,6 +66,7 @@ class Manifest(Record, frozen=True):
         data: fingerprint of the training table.
         leaderboard: the run's leaderboard rows.
         libraries: versions of the packages that the models were saved by.
+        training_rows_in: members of the ensemble that answer from training rows, which the bundle therefore contains.
     """
 
     format_version: int
@@ -86,6 +87,7 @@ class Manifest(Record, frozen=True):
     python: str
     platform: str
     members: tuple[Member, ...]
+    training_rows_in: tuple[str, ...] = ()
 
 
 class VersionOnly(msgspec.Struct, frozen=True):

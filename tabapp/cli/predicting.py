@@ -295,6 +295,7 @@ def _print_contents(bundle: Path, contents: Contents) -> None:
         ("data", ", ".join(f"{key} {value}" for key, value in manifest.data.items())),
         ("validation", manifest.validation),
         ("seed", str(manifest.seed)),
+        *([("training rows", f"kept in {', '.join(manifest.training_rows_in)}")] if manifest.training_rows_in else []),
         ("libraries", ", ".join(f"{name} {version}" for name, version in manifest.libraries.items())),
     ]
     print_table(["", ""], [list(fact) for fact in facts])

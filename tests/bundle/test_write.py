@@ -7,10 +7,11 @@ import polars as pl
 import pytest
 
 from tabapp import files
+from tabapp.bundle.card import model_card
 from tabapp.bundle.contents import open_bundle
-from tabapp.bundle.format import Ensemble, Manifest
+from tabapp.bundle.format import Candidate, Ensemble, Manifest
 from tabapp.bundle.load import load_bundle
-from tabapp.bundle.write import write_bundle
+from tabapp.bundle.write import keepers_of_rows, write_bundle
 from tabapp.data.typed import typed_frame
 from tabapp.errors import BundleError
 from tabapp.features.prepare import FeaturePreparer
@@ -91,6 +92,18 @@ def test_model_card_tells_the_essentials(bundles):
         "test_linear",
     ):
         assert essential in card
+
+
+def test_a_bundle_says_when_it_contains_training_rows(bundles):
+    members = {
+        name: Candidate(model=name, trial=0, weight=0.5, params={}, folds=()) for name in ("k_neighbors", "lightgbm")
+    }
+    assert keepers_of_rows(Ensemble(candidates=tuple(members.values()))) == ("k_neighbors",)
+    assert keepers_of_rows(Ensemble(candidates=(members["lightgbm"],))) == ()
+    contents = open_bundle(bundles["binary"])
+    told = msgspec.structs.replace(contents.manifest, training_rows_in=("k_neighbors",))
+    assert "contains training rows" in model_card(told, contents.schema, contents.ensemble)
+    assert "contains training rows" not in model_card(contents.manifest, contents.schema, contents.ensemble)
 
 
 def test_weights_are_scaled_and_members_without_weight_left_out(contents, tmp_path):
