@@ -13,7 +13,8 @@ import click
 from tabapp.cli.options import SectionedCommand, Whole, check_file, read_budget, run_options
 from tabapp.errors import UsageError
 from tabapp.run.config import RunConfig
-from tabapp.run.folder import RunBusy, RunFolder, create_run, default_runs_dir, find_run
+from tabapp.run.folder import EventReader, RunBusy, RunFolder, create_run, default_runs_dir, find_run
+from tabapp.run.state import seconds_used
 
 STDIN_FILE = "stdin.csv"
 
@@ -165,7 +166,7 @@ def resume(
             f"The run {folder.run} is complete; give it more with --budget or --trials, or start a new one."
         )
     if budget is not None:
-        spent = state.finished.seconds if state.finished is not None else 0.0
+        spent = seconds_used(EventReader(folder.events).read_new())
         config = msgspec.structs.replace(config, budget=spent + budget)
     if trials is not None:
         config = msgspec.structs.replace(config, trials=trials)

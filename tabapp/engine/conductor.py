@@ -71,11 +71,14 @@ class Clock:
 
     def fitting_left(self) -> float:
         """Seconds until fitting must be over; infinite without a clock."""
-        return float("inf") if self.fitting_end is None else self.fitting_end - time.monotonic()
+        return float("inf") if self.fitting_end is None else self.fitting_end - self._now()
 
     def left(self) -> float:
         """Seconds until the run must be over; infinite without a clock."""
-        return float("inf") if self.end is None else self.end - time.monotonic()
+        return float("inf") if self.end is None else self.end - self._now()
+
+    def _now(self) -> float:
+        return time.monotonic() if self._paused_at is None else self._paused_at
 
     def wall_deadline(self) -> float | None:
         """The end as seconds since the epoch, for showing."""
@@ -141,7 +144,7 @@ class Conductor:
         self._board_at = self._resources_at = 0.0
         self._dirty = True
         self.ended_by: str = ""
-        """"finish" or "abort" when a command or a signal ended the fitting early."""
+        """The command that ended the fitting early: finish, abort, or interrupt for a signal too."""
         self._recover()
 
     def _prior_seconds(self, name: str) -> float:

@@ -19,6 +19,7 @@ from tabapp.errors import TabappError
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import CommandReader, EventLog, EventReader, RunFolder
+from tabapp.run.state import seconds_used
 
 WAIT_SECONDS = 0.05
 INTERRUPTED_EXIT_CODE = 130
@@ -99,7 +100,6 @@ class Session:
 
     def _conduct(self, config: RunConfig) -> ev.RunFinished:
         plan, schema, waited = self._prepared(config)
-        # Only now: these rooms bring Optuna, scikit-learn and scipy, which a screen that shows columns need not wait for.
         # Only now: these rooms bring Optuna, scikit-learn and scipy, which a screen that shows columns need not wait for.
         from tabapp.engine.conductor import Clock, Conductor
         from tabapp.engine.executors import LocalExecutor
@@ -220,25 +220,3 @@ class Session:
             exit_code=exit_code,
             message=message,
         )
-
-
-def seconds_used(history: list[ev.AnyEvent]) -> float:
-    """Seconds of the budget that earlier sessions of a run used up: from reading or starting to their last event.
-
-    Time between a plan and its start, and time while paused, is a person's and does not count.
-    """
-    used = 0.0
-    since: float | None = None
-    last = 0.0
-    for event in history:
-        if isinstance(event, ev.RunStarted):
-            used += max(0.0, last - since) if since is not None else 0.0
-            since = event.t
-        elif isinstance(event, ev.StageChanged):
-            if event.stage == "ready" or event.paused:
-                used += max(0.0, event.t - since) if since is not None and event.paused else 0.0
-                since = None
-            elif since is None:
-                since = event.t
-        last = event.t
-    return used + (max(0.0, last - since) if since is not None else 0.0)

@@ -267,3 +267,25 @@ def replay(stream: Iterable[ev.AnyEvent]) -> RunState:
     for event in stream:
         state = reduce(state, event)
     return state
+
+
+def seconds_used(history: Iterable[ev.AnyEvent]) -> float:
+    """Seconds of the budget that earlier sessions of a run used up: from reading or starting to their last event.
+
+    Time between a plan and its start, and time while paused, is a person's and does not count.
+    """
+    used = 0.0
+    since: float | None = None
+    last = 0.0
+    for event in history:
+        if isinstance(event, ev.RunStarted):
+            used += max(0.0, last - since) if since is not None else 0.0
+            since = event.t
+        elif isinstance(event, ev.StageChanged):
+            if event.stage == "ready" or event.paused:
+                used += max(0.0, event.t - since) if since is not None and event.paused else 0.0
+                since = None
+            elif since is None:
+                since = event.t
+        last = event.t
+    return used + (max(0.0, last - since) if since is not None else 0.0)

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tabapp.engine.conductor import Clock
+from tabapp.run import events as ev
+from tabapp.run.state import seconds_used
+
+
+def test_the_clock_stands_still_while_the_run_is_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    clock = Clock(100.0, used=20.0)
+    assert clock.left() == 80.0
+    assert clock.fitting_left() == 80.0 - 6.0
+    clock.pause()
+    now += 500.0
+    assert (clock.left(), clock.fitting_left()) == (80.0, 74.0)
+    clock.go_on()
+    assert (clock.left(), clock.fitting_left()) == (80.0, 74.0)
+    now += 10.0
+    assert (clock.left(), clock.fitting_left()) == (70.0, 64.0)
+
+
+def test_without_a_budget_there_is_no_end() -> None:
+    clock = Clock(None, used=5.0)
+    assert clock.left() == clock.fitting_left() == float("inf")
+    assert clock.wall_deadline() is None
+
+
+def started(t: float) -> ev.RunStarted:
+    return ev.RunStarted(t=t, run="r", name="r", data="d", pid=1, seed=0, budget=60.0, version="0")
+
+
+def test_time_that_a_person_took_is_not_used_up() -> None:
+    history: list[ev.AnyEvent] = [
+        started(0.0),
+        ev.StageChanged(t=2.0, stage="ready"),
+        ev.StageChanged(t=100.0, stage="fitting"),
+        ev.StageChanged(t=110.0, stage="fitting", paused=True),
+        ev.StageChanged(t=400.0, stage="fitting"),
+        ev.Log(t=405.0, level="info", message="killed after this"),
+        started(900.0),
+        ev.StageChanged(t=901.0, stage="fitting"),
+        ev.Log(t=907.0, level="info", message="killed again"),
+    ]
+    assert seconds_used(history) == 10.0 + 5.0 + 7.0
