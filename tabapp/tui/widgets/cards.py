@@ -14,6 +14,7 @@ from tabapp.tui.texts import (
     MUTED,
     Snapshot,
     count,
+    is_partial,
     model_name,
     score_margin,
     short_seconds,
@@ -58,9 +59,10 @@ class Models(Table):
             Column("Model", flexible=True, width=24, least=12),
             Column(state.plan.metric_title if state.plan else "Score", "right"),
         )
-        self.show([self._row(row) for row in state.leaderboard], columns)
+        folds = state.plan.folds if state.plan else 0
+        self.show([self._row(row, folds) for row in state.leaderboard], columns)
 
-    def _row(self, row: ev.LeaderboardRow) -> Row:
+    def _row(self, row: ev.LeaderboardRow, folds: int) -> Row:
         place = self.marked.index(row.model) if row.model in self.marked else None
         mark = Content(" ") if place is None else Content.styled(GLYPHS[place], f"bold {STYLES[place]}")
         words = {
@@ -72,7 +74,9 @@ class Models(Table):
         }
         style = {"failed": "$error", "pruned": "$warning"}.get(row.status, MUTED)
         score = (
-            Content(format_score(row.score))
+            Content.styled(f"◔ {format_score(row.score)}", MUTED)
+            if is_partial(row, folds)
+            else Content(format_score(row.score))
             if row.score is not None
             else Content.styled(words.get(row.status, "—"), style)
         )
