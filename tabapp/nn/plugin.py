@@ -13,6 +13,7 @@ from torch import nn
 
 from tabapp.features.arrays import FeatureRecipe, Table
 from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task
+from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
 from tabapp.nn.trainer import TrainingParams, batch_size_for, inputs, predict_output, seed_everything, train_network
 
@@ -92,6 +93,13 @@ class DeepPlugin(Plugin):
         """Names of the parameters without weight decay: none for most networks of the paper."""
         return set()
 
+    def method(
+        self, network: nn.Module, params: TrainingParams, objective: Objective, context: FitContext
+    ) -> TrainingMethod:
+        """How the network is trained: AdamW at a constant rate for most."""
+        undecayed = self.undecayed(network)
+        return TrainingMethod(network, params, objective, undecayed=undecayed, low_precision=self.low_precision)
+
     def supports(self, task: Task, shape: Shape) -> str | None:
         if not shape.n_features:
             return "There are no features to learn from."
@@ -114,16 +122,8 @@ class DeepPlugin(Plugin):
         sizes = Sizes(n_numeric=len(spec.numeric), cardinalities=spec.cardinalities, d_out=objective.d_out)
         network = self.build(sizes, params)
         self.initialise(network, train)
-        training = train_network(
-            network,
-            train,
-            valid,
-            params,
-            objective,
-            context,
-            undecayed=self.undecayed(network),
-            low_precision=self.low_precision,
-        )
+        method = self.method(network, params, objective, context)
+        training = train_network(network, train, valid, params, objective, context, method)
         facts = {
             "parameters": sum(p.numel() for p in network.parameters()),
             "best_epoch": training.best_epoch,

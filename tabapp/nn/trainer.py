@@ -6,8 +6,10 @@ device.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 from typing import Protocol
 
 import torch
@@ -16,11 +18,16 @@ from torch import Tensor, nn
 from tabapp import metrics
 from tabapp.features.arrays import UNSEEN, Table
 from tabapp.models.contract import FitContext, Float32, Params
+from tabapp.nn.checkpoint import Progress, load_checkpoint, save_checkpoint
+from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective, target_of
-from tabapp.nn.precision import autocast, has_fast_bfloat16
 from tabapp.nn.stopping import criterion
 
 PREDICTION_ROWS = 8192
+CHECKPOINT_SECONDS = 20.0
+"""Training seconds between two checkpoints: what a kill costs at most, far more than writing one takes."""
+PLANNED_SHARE = 0.95
+"""Of the time left, for schedules: epochs do not all take the same time."""
 
 
 class TrainingParams(Params, frozen=True, kw_only=True):
@@ -29,7 +36,7 @@ class TrainingParams(Params, frozen=True, kw_only=True):
     Attributes:
         learning_rate, weight_decay: of AdamW.
         batch_size: rows per step, or None for `batch_size_for`.
-        patience: epochs without improvement on the early-stopping rows that are allowed.
+        patience: epochs without improvement on the early-stopping rows that are allowed; None never stops early.
         max_epochs: a bound for the case that the score never stops improving.
         average_decay: decay per step of the running average of the weights that is evaluated and kept; 0 keeps the
             weights themselves.
@@ -41,7 +48,7 @@ class TrainingParams(Params, frozen=True, kw_only=True):
     learning_rate: float
     weight_decay: float
     batch_size: int | None = None
-    patience: int = 16
+    patience: int | None = 16
     max_epochs: int = 1000
     average_decay: float = 0.0
     max_gradient_norm: float = 0.0
@@ -91,15 +98,6 @@ def batches(order: Tensor, size: int) -> Iterator[Tensor]:
         start = end
 
 
-def decay_groups(module: nn.Module, weight_decay: float, undecayed: set[str]) -> list[dict[str, object]]:
-    """Parameter groups for AdamW: the parameters named in `undecayed` are not decayed."""
-    named = list(module.named_parameters())
-    return [
-        {"params": [p for name, p in named if name not in undecayed], "weight_decay": weight_decay},
-        {"params": [p for name, p in named if name in undecayed], "weight_decay": 0.0},
-    ]
-
-
 def inputs(table: Table, device: torch.device) -> tuple[Tensor, Tensor]:
     """A table's (rows, n_numeric) float32 and (rows, n_categorical) int64 on the device."""
     numeric = torch.tensor(table.numeric, dtype=torch.float32, device=device)
@@ -140,16 +138,22 @@ class WeightAverage:
     """
 
     def __init__(self, network: nn.Module, decay: float) -> None:
-        self._live = [t for t in network.state_dict().values() if t.is_floating_point()]
+        live = {name: t for name, t in network.state_dict().items() if t.is_floating_point()}
+        self._live = list(live.values())
+        self._names = list(live)
         self._average = [t.clone() for t in self._live]
         self._decay = decay
-        self._n_steps = 0
+        self.n_steps = 0
+
+    def state(self) -> dict[str, Tensor]:
+        """The averages themselves, by name."""
+        return dict(zip(self._names, self._average, strict=True))
 
     @torch.no_grad()
     def update(self) -> None:
         """Take in the weights after a step; the first steps weigh more, so that the initial weights are soon forgotten."""
-        self._n_steps += 1
-        decay = min(self._decay, (1 + self._n_steps) / (10 + self._n_steps))
+        self.n_steps += 1
+        decay = min(self._decay, (1 + self.n_steps) / (10 + self.n_steps))
         for average, live in zip(self._average, self._live, strict=True):
             average.lerp_(live, 1 - decay)
 
@@ -176,20 +180,17 @@ def train_network(
     params: TrainingParams,
     objective: Objective,
     context: FitContext,
-    *,
-    undecayed: set[str],
-    low_precision: bool,
+    method: TrainingMethod,
 ) -> Training:
     """Train a network on the fit's device, leaving in it the weights that were best on `valid` by `criterion`.
 
     Past the soft deadline the current epoch is cut short; its weights count if they are the best, or the only ones.
-
-    Args:
-        undecayed: names of the parameters without weight decay.
-        low_precision: use bfloat16 where the device is fast at it.
+    Where a step does not fit into memory its batch is cut into chunks whose gradients are summed. The state is written
+    to the fit's folder every now and then; a fit that finds one there goes on from it, with the same result.
 
     Raises:
         FitStopped: the engine wants no more of this fit.
+        torch.OutOfMemoryError: not even two rows fit.
     """
     device = torch.device(context.device)
     network.to(device).train()
@@ -199,37 +200,62 @@ def train_network(
     target = objective.target(train, device)
     weight = None if train.weight is None else torch.tensor(train.weight / train.weight.mean(), device=device)
     valid_numeric, valid_categorical = inputs(valid, device)
-    low_precision = low_precision and has_fast_bfloat16(device)
-    optimizer = torch.optim.AdamW(
-        decay_groups(network, params.weight_decay, undecayed), lr=params.learning_rate, fused=True
-    )
+    method.start(numeric, categorical, target, weight)
+    optimizer = method.optimizer()
     weights = list(network.parameters())
     average = WeightAverage(network, params.average_decay) if params.average_decay else None
     size = params.batch_size or batch_size_for(len(train))
+    steps_per_epoch = max(1, ceil((len(train) - 1) / size))
     best = {name: t.clone() for name, t in network.state_dict().items()}
-    best_loss, best_epoch, epoch = float("inf"), 0, 0
+    best_loss, best_epoch, epoch, n_steps = float("inf"), 0, 0, 0
+    planned, chunk = params.max_epochs, size + 1
+    patience = params.max_epochs if params.patience is None else params.patience
+
+    state: dict[str, dict[str, Tensor]] = {"network": dict(network.state_dict()), "best": best}
+    if average:
+        state["average"] = average.state()
+    started = saved_at = time.monotonic()
+    seconds_before = 0.0
+    if going_on := load_checkpoint(context.folder, state, optimizer):
+        epoch, best_epoch, best_loss = going_on.epoch, going_on.best_epoch, going_on.best_loss
+        n_steps, planned, chunk = going_on.n_steps, going_on.planned_epochs, going_on.chunk
+        seconds_before = going_on.seconds
+        if average:
+            average.n_steps = n_steps
+
+    def backward(rows: Tensor) -> None:
+        optimizer.zero_grad(set_to_none=True)
+        for part in batches(rows, chunk):
+            codes = categorical[part]
+            if params.unseen_rate and codes.shape[1]:
+                hidden = torch.rand(codes.shape, device=device) < params.unseen_rate
+                codes = codes.masked_fill(hidden, UNSEEN)
+            loss = method.loss(part, numeric[part], codes, target[part], None if weight is None else weight[part])
+            (loss if len(part) == len(rows) else loss * (len(part) / len(rows))).backward()
 
     def step(rows: Tensor) -> None:
-        codes = categorical[rows]
-        if params.unseen_rate and codes.shape[1]:
-            hidden = torch.rand(codes.shape, device=device) < params.unseen_rate
-            codes = codes.masked_fill(hidden, UNSEEN)
-        with autocast(device, low_precision):
-            output = network(numeric[rows], codes)
-        loss = objective.loss(output, target[rows], None if weight is None else weight[rows])
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        nonlocal chunk, n_steps
+        method.schedule(optimizer, min(n_steps / (planned * steps_per_epoch), 1.0))
+        while True:
+            try:
+                backward(rows)
+                break
+            except (torch.OutOfMemoryError, MemoryError):
+                if min(chunk, len(rows)) < 4:
+                    raise
+                chunk = min(chunk, len(rows)) // 2
         if params.max_gradient_norm:
             nn.utils.clip_grad_norm_(weights, params.max_gradient_norm)
         optimizer.step()
+        n_steps += 1
         if average:
             average.update()
 
     def evaluate() -> Float32:
-        with autocast(device, low_precision):
+        with method.precision():
             return objective.prediction(predict_output(network, valid_numeric, valid_categorical))
 
-    while epoch < params.max_epochs and epoch - best_epoch <= params.patience:
+    while epoch < planned and epoch - best_epoch <= patience:
         out_of_time = False
         for rows in batches(torch.randperm(len(train), device=device), size):
             step(rows)
@@ -249,6 +275,24 @@ def train_network(
         epoch += 1
         if out_of_time:
             break
+        now = time.monotonic()
+        seconds = seconds_before + now - started
+        if method.scheduled:
+            # An annealed rate that never reaches its end is worth little, so it is planned to end before the deadline.
+            left = context.seconds_left() * PLANNED_SHARE / (seconds / epoch)
+            planned = int(min(planned, epoch + max(left, 1)))
+        if now - saved_at > CHECKPOINT_SECONDS:
+            saved_at = now
+            progress = Progress(
+                epoch=epoch,
+                best_epoch=best_epoch,
+                best_loss=best_loss,
+                n_steps=n_steps,
+                planned_epochs=planned,
+                chunk=chunk,
+                seconds=seconds,
+            )
+            save_checkpoint(context.folder, state, optimizer, progress)
         context.report(epoch, metrics.score(context.metric, target_of(valid), prediction, valid.weight))
 
     network.load_state_dict(best)

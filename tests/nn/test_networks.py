@@ -66,18 +66,10 @@ def test_overfits_64_random_rows(name: str, tmp_path: Path) -> None:
     network = plugin.build(SIZES, params)
     plugin.initialise(network, table)
     params = msgspec.structs.replace(params, max_epochs=500)
-    undecayed = plugin.undecayed(network)
+    objective = Objective.fit(table, context)
+    method = plugin.method(network, params, objective, context)
     # Scored on the rows it learns from, so that the best weights are those of the smallest training loss.
-    result = train_network(
-        network,
-        table,
-        table,
-        params,
-        Objective.fit(table, context),
-        context,
-        undecayed=undecayed,
-        low_precision=False,
-    )
+    result = train_network(network, table, table, params, objective, context, method)
     assert result.best_loss < 1e-3
 
 

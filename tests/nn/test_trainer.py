@@ -10,25 +10,30 @@ import torch
 from tabapp_plugins.mlp import MLPNetwork, MLPParams
 
 from tabapp import metrics
+from tabapp.models.contract import FitStopped
 from tabapp.nn import trainer
 from tabapp.nn.attention import ShortSoftmax, attend
+from tabapp.nn.checkpoint import FILE, Progress, save_checkpoint
 from tabapp.nn.dropout import Dropout
+from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
 from tabapp.nn.plugin import Sizes
 from tabapp.nn.precision import has_fast_bfloat16
 from tests.plugins.tables import make_context, make_table
 
 
-def train_small(tmp_path: Path, task="regression", params=None, n_rows=300, seed=0, **context_options):
+def train_small(
+    tmp_path: Path, task="regression", params=None, n_rows=300, seed=0, method_type=None, **context_options
+):
     table, spec, n_classes = make_table(task, n_rows=n_rows)
     context = make_context(task, spec, n_classes, tmp_path, seed=seed, **context_options)
     train, valid = table.take(slice(0, n_rows * 2 // 3)), table.take(slice(n_rows * 2 // 3, None))
     objective = Objective.fit(train, context)
     trainer.seed_everything(context)
     network = MLPNetwork(Sizes(n_numeric=4, cardinalities=(5, 3), d_out=objective.d_out), (32,), 0.1)
-    result = trainer.train_network(
-        network, train, valid, params or MLPParams(), objective, context, undecayed=set(), low_precision=False
-    )
+    params = params or MLPParams()
+    method = (method_type or TrainingMethod)(network, params, objective)
+    result = trainer.train_network(network, train, valid, params, objective, context, method)
     return network, objective, valid, result
 
 
@@ -116,6 +121,99 @@ def test_prediction_halves_its_chunk_when_memory_runs_out() -> None:
         trainer.predict_output(Hopeless(), x, torch.zeros(100, 0))
 
 
+class Narrow(TrainingMethod):
+    """Has memory for no more than nine rows at a time."""
+
+    def loss(self, rows, *batch):
+        if len(rows) > 9:
+            raise torch.OutOfMemoryError
+        return super().loss(rows, *batch)
+
+
+def test_a_step_that_does_not_fit_into_memory_is_cut_into_chunks(tmp_path: Path) -> None:
+    params = MLPParams(max_epochs=3, dropout=0.0, unseen_rate=0.0)
+    whole, *_ = train_small(tmp_path, params=params)
+    cut, *_ = train_small(tmp_path, params=params, method_type=Narrow)
+    for name, tensor in whole.state_dict().items():
+        torch.testing.assert_close(cut.state_dict()[name], tensor, atol=2e-4, rtol=1e-3)
+
+    class Hopeless(TrainingMethod):
+        def loss(self, rows, *batch):
+            raise torch.OutOfMemoryError
+
+    with pytest.raises(torch.OutOfMemoryError):
+        train_small(tmp_path, params=params, method_type=Hopeless)
+
+
+@pytest.mark.parametrize("average_decay", [0.0, 0.9])
+def test_a_killed_fit_goes_on_with_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, average_decay: float
+) -> None:
+    params = MLPParams(max_epochs=8, average_decay=average_decay, dropout=0.2)
+    (tmp_path / "whole").mkdir()
+    expected, _, _, whole = train_small(tmp_path / "whole", params=params)
+    monkeypatch.setattr(trainer, "CHECKPOINT_SECONDS", -1.0)
+    seen: list[int] = []
+
+    def stop_after_three(step: int, value: float) -> None:
+        seen.append(step)
+        if step == 3:
+            raise FitStopped
+
+    (tmp_path / "cut").mkdir()
+    with pytest.raises(FitStopped):
+        train_small(tmp_path / "cut", params=params, on_report=stop_after_three)
+    assert (tmp_path / "cut" / FILE).is_file()
+    # Another seed: all that matters comes from the checkpoint.
+    resumed, _, _, result = train_small(
+        tmp_path / "cut", params=params, seed=5, on_report=lambda step, _: seen.append(step)
+    )
+    assert seen == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert (result.best_epoch, result.n_epochs) == (whole.best_epoch, whole.n_epochs)
+    for name, tensor in expected.state_dict().items():
+        assert torch.equal(resumed.state_dict()[name], tensor), name
+
+
+@pytest.mark.parametrize("damage", ["truncated", "other network"])
+def test_a_checkpoint_that_does_not_fit_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    monkeypatch.setattr(trainer, "CHECKPOINT_SECONDS", -1.0)
+    params = MLPParams(max_epochs=2)
+    expected, *_ = train_small(tmp_path, params=params)
+    file = tmp_path / FILE
+    if damage == "truncated":
+        file.write_bytes(file.read_bytes()[:-100])
+    else:
+        other = torch.nn.Linear(3, 3)
+        optimizer = torch.optim.AdamW(other.parameters())
+        progress = Progress(epoch=1, best_epoch=1, best_loss=0.0, n_steps=1, planned_epochs=2, chunk=9, seconds=1.0)
+        save_checkpoint(tmp_path, {"network": dict(other.state_dict())}, optimizer, progress)
+    again, *_ = train_small(tmp_path, params=params)
+    assert torch.equal(again.head.weight, expected.head.weight)
+
+
+def test_a_schedule_is_planned_to_end_before_the_deadline(tmp_path: Path) -> None:
+    progress: list[float] = []
+
+    class Annealed(TrainingMethod):
+        scheduled = True
+
+        def schedule(self, optimizer, progress_now):
+            progress.append(progress_now)
+
+    params = MLPParams(max_epochs=5, patience=None)
+    _, _, _, result = train_small(tmp_path, params=params, method_type=Annealed)
+    assert result.n_epochs == 5
+    assert progress == pytest.approx([i / len(progress) for i in range(len(progress))])
+    progress.clear()
+    params = MLPParams(max_epochs=1_000_000, patience=None)
+    *_, result = train_small(tmp_path, params=params, method_type=Annealed, soft_deadline=time.monotonic() + 1.5)
+    assert progress[0] == 0
+    assert progress == sorted(progress)
+    assert progress[-1] > 0.9
+
+
 def test_low_precision_learns_as_well(tmp_path: Path) -> None:
     if not has_fast_bfloat16(torch.device("cpu")):
         pytest.skip("this CPU has no bfloat16")
@@ -126,16 +224,10 @@ def test_low_precision_learns_as_well(tmp_path: Path) -> None:
         trainer.seed_everything(context)
         objective = Objective.fit(table, context)
         network = MLPNetwork(Sizes(n_numeric=4, cardinalities=(5, 3), d_out=1), (64,), 0.0)
-        result = trainer.train_network(
-            network,
-            table.take(slice(0, 400)),
-            table.take(slice(400, None)),
-            MLPParams(max_epochs=30),
-            objective,
-            context,
-            undecayed=set(),
-            low_precision=low_precision,
-        )
+        params = MLPParams(max_epochs=30)
+        method = TrainingMethod(network, params, objective, low_precision=low_precision)
+        train, valid = table.take(slice(0, 400)), table.take(slice(400, None))
+        result = trainer.train_network(network, train, valid, params, objective, context, method)
         assert {p.dtype for p in network.parameters()} == {torch.float32}
         scores.append(result.best_loss)
     assert scores[1] == pytest.approx(scores[0], rel=0.15)

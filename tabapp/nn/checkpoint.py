@@ -1,0 +1,90 @@
+"""Where training stands, on disk, so that a killed fit goes on instead of starting anew. Safetensors and JSON only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from tabapp.files import write_bytes
+
+FILE = "checkpoint.safetensors"
+FORMAT = "1"
+
+
+class Progress(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The loop's own counters at the end of an epoch."""
+
+    epoch: int
+    best_epoch: int
+    best_loss: float
+    n_steps: int
+    planned_epochs: int
+    chunk: int
+    seconds: float
+
+
+def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor]]:
+    for index, state in optimizer.state_dict()["state"].items():
+        for name, value in state.items():
+            yield f"optimizer.{index}.{name}", torch.as_tensor(value)
+
+
+def save_checkpoint(
+    folder: Path, tensors: dict[str, dict[str, Tensor]], optimizer: torch.optim.Optimizer, progress: Progress
+) -> None:
+    """Write all state of training to the folder, replacing what was there before at once.
+
+    Args:
+        tensors: named groups of tensors, such as the network's state and the best state so far.
+    """
+    flat = {f"{group}.{name}": t for group, members in tensors.items() for name, t in members.items()}
+    flat |= dict(_optimizer_tensors(optimizer))
+    flat["random.cpu"] = torch.get_rng_state()
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        flat["random.cuda"] = torch.cuda.get_rng_state()
+    # Safetensors refuses tensors that share memory, as tied weights do.
+    flat = {name: t.detach().cpu().clone().contiguous() for name, t in flat.items()}
+    metadata = {"format": FORMAT, "progress": msgspec.json.encode(progress).decode()}
+    write_bytes(folder / FILE, safetensors.torch.save(flat, metadata))
+
+
+def load_checkpoint(
+    folder: Path, tensors: dict[str, dict[str, Tensor]], optimizer: torch.optim.Optimizer
+) -> Progress | None:
+    """Put a saved state back in place; None, with nothing changed, when there is none that fits.
+
+    Args:
+        tensors: as given to `save_checkpoint`; filled in place.
+    """
+    try:
+        with safetensors.safe_open(folder / FILE, framework="pt") as file:  # pyright: ignore[reportAttributeAccessIssue]
+            metadata: dict[str, str] = file.metadata() or {}
+            saved: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        if metadata.get("format") != FORMAT:
+            return None
+        progress = msgspec.json.decode(metadata["progress"], type=Progress)
+    except (OSError, KeyError, SafetensorError, msgspec.MsgspecError):
+        return None
+    wanted = {f"{group}.{name}": t for group, members in tensors.items() for name, t in members.items()}
+    if any(name not in saved or saved[name].shape != t.shape for name, t in wanted.items()):
+        return None
+    with torch.no_grad():
+        for name, t in wanted.items():
+            t.copy_(saved[name])
+    state: dict[int, dict[str, Any]] = {}
+    for name, value in saved.items():
+        if name.startswith("optimizer."):
+            _, index, key = name.split(".", 2)
+            state.setdefault(int(index), {})[key] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    torch.set_rng_state(saved["random.cpu"])
+    if "random.cuda" in saved and torch.cuda.is_available():
+        torch.cuda.set_rng_state(saved["random.cuda"])
+    return progress

@@ -1,0 +1,85 @@
+"""How a network takes its steps: the part of training in which networks differ, called by the one loop."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from tabapp.nn.objective import Objective
+from tabapp.nn.precision import autocast, has_fast_bfloat16
+
+if TYPE_CHECKING:
+    from tabapp.nn.trainer import TrainingParams
+
+
+def decay_groups(module: nn.Module, weight_decay: float, undecayed: set[str]) -> list[dict[str, Any]]:
+    """Parameter groups for AdamW: the parameters named in `undecayed` are not decayed."""
+    named = list(module.named_parameters())
+    return [
+        {"params": [p for name, p in named if name not in undecayed], "weight_decay": weight_decay},
+        {"params": [p for name, p in named if name in undecayed], "weight_decay": 0.0},
+    ]
+
+
+class TrainingMethod:
+    """AdamW at a constant rate on the objective's loss (Gorishniy et al. 2021, section 4.4). Networks that are trained
+    otherwise override what differs.
+
+    Args:
+        network: what is trained, on its device.
+        params: how.
+        objective: the loss.
+        undecayed: names of the parameters without weight decay.
+        low_precision: use bfloat16 in the network where the device is fast at it.
+    """
+
+    scheduled: ClassVar[bool] = False
+    """Whether `schedule` changes anything: the loop then plans how many epochs the deadline leaves time for, and stops
+    after them."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        params: TrainingParams,
+        objective: Objective,
+        *,
+        undecayed: set[str] | None = None,
+        low_precision: bool = False,
+    ) -> None:
+        self.network, self.params, self.objective = network, params, objective
+        self.undecayed = undecayed or set()
+        self.device = torch.device("cpu")
+        self._low_precision = low_precision
+
+    def start(self, numeric: Tensor, categorical: Tensor, target: Tensor, weight: Tensor | None) -> None:
+        """Called once before the first step with all training rows on the device: (rows, n_numeric) float32,
+        (rows, n_categorical) int64, (rows,) target as the loss takes it, and (rows,) weights of mean one.
+        """
+        self.device = numeric.device
+        self._low_precision = self._low_precision and has_fast_bfloat16(self.device)
+
+    def precision(self) -> AbstractContextManager[Any]:
+        """The context that the network runs in."""
+        return autocast(self.device, self._low_precision)
+
+    def optimizer(self) -> torch.optim.Optimizer:
+        """The optimizer over the network's parameters."""
+        groups = decay_groups(self.network, self.params.weight_decay, self.undecayed)
+        return torch.optim.AdamW(groups, lr=self.params.learning_rate, fused=True)
+
+    def schedule(self, optimizer: torch.optim.Optimizer, progress: float) -> None:
+        """Set rates for the next step; `progress` is the share of all planned steps that are done, 0 to below 1."""
+
+    def loss(self, rows: Tensor, numeric: Tensor, categorical: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+        """Mean loss of one batch.
+
+        Args:
+            rows: (batch,) indices among the training rows.
+            numeric, categorical, target, weight: those rows; some levels may be hidden as unseen.
+        """
+        with self.precision():
+            output = self.network(numeric, categorical)
+        return self.objective.loss(output, target, weight)
