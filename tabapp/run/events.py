@@ -71,6 +71,9 @@ class LeaderboardRow(msgspec.Struct, frozen=True, kw_only=True):
         activity: what runs right now, such as "trial 3 · fold 2/5"; empty when nothing does.
         in_ensemble: weight in the ensemble, 0 when it is not a member.
         params: the best trial's hyper-parameters.
+        held: what the user has done to the model: stopped for good, or paused; it gets no further fits.
+        share: how much more of the time than its due the user gives it; 1 is its due.
+        left_out: the user keeps it out of the ensemble.
     """
 
     rank: int
@@ -90,6 +93,9 @@ class LeaderboardRow(msgspec.Struct, frozen=True, kw_only=True):
     activity: str = ""
     in_ensemble: float = 0.0
     params: dict[str, Any] = {}
+    held: Literal["", "stopped", "paused"] = ""
+    share: float = 1.0
+    left_out: bool = False
 
 
 class EnsembleMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +115,77 @@ class ImportanceRow(msgspec.Struct, frozen=True, kw_only=True):
     permutation: float
     low: float
     high: float
+
+
+class ReliabilityBin(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows that were given about the same probability: its mean, how often it came true with a 95 % interval, how many rows."""
+
+    predicted: float
+    observed: float
+    low: float
+    high: float
+    count: int
+
+
+class ResidualBand(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows with about the same prediction: its mean, and the 10 %, 50 % and 90 % quantiles of truth minus prediction."""
+
+    predicted: float
+    low: float
+    median: float
+    high: float
+    count: int
+
+
+class ParameterImportance(msgspec.Struct, frozen=True, kw_only=True):
+    """A hyper-parameter and its share of what decides whether a trial is among the best; the shares of a model sum to 1."""
+
+    name: str
+    importance: float
+
+
+class ErrorSlice(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows that have a column's value in common, and how wrong the predictions are on them.
+
+    Attributes:
+        level: what they have in common, such as "> 65", "= Private" or "missing".
+        error: mean error of the `n` rows; `share_wrong` of them are given the wrong class (None for regression).
+        difference: how much worse than the rest of the table, shrunk towards 0 as far as chance among so many slices asks.
+        low, high: its interval, adjusted for the number of slices that were looked at.
+        clear: whether the interval lies above 0.
+    """
+
+    column: str
+    level: str
+    n: int
+    error: float
+    share_wrong: float | None
+    difference: float
+    low: float
+    high: float
+    clear: bool
+
+
+class EffectCurve(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean prediction at each place of a feature; `low` and `high` are the 10 % and 90 % quantiles over rows.
+
+    `label` is the class whose probability it is, empty for regression.
+    """
+
+    label: str
+    values: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True):
+    """How the prediction goes with one feature: numbers in `places` or levels in `labels`, `counts` rows of the table at each."""
+
+    feature: str
+    places: tuple[float, ...]
+    labels: tuple[str, ...]
+    counts: tuple[int, ...]
+    curves: tuple[EffectCurve, ...]
 
 
 class Best(msgspec.Struct, frozen=True, kw_only=True):
@@ -287,6 +364,73 @@ class ImportancesReady(Event, tag="importances.ready", frozen=True, kw_only=True
     """Spearman's rank correlation of attention and permutation importance."""
 
 
+class EvaluationReady(Event, tag="evaluation.ready", frozen=True, kw_only=True):
+    """Pictures of the out-of-fold predictions of a model's best trial, or of the ensemble. What a task does not have is empty.
+
+    Attributes:
+        trial: None for the ensemble.
+        n_rows: how many rows the pictures rest on; `sampled` when they are fewer than were scored.
+        size: bytes of its fold models on disk.
+        labels, confusion: classes, and rows by true class and predicted class; the last class may be "other".
+        positive: the class of the two curves; empty where they are means over the classes.
+        roc: (false positive rate, true positive rate), `precision_recall`: (recall, precision), each at most 100 points.
+        base_rate: share of rows that are positive.
+        density: counts by bin of the truth (lowest first), then by bin of the prediction; both axes span `density_range`.
+        residuals: counts of truth minus prediction in equal bins of `residual_range`; both ranges leave out far outliers, which
+            count in the outermost bins.
+        residual_quantiles: the 5, 25, 50, 75 and 95 % quantiles.
+    """
+
+    model: str
+    trial: int | None
+    n_rows: int
+    sampled: bool = False
+    size: int = 0
+    labels: tuple[str, ...] = ()
+    confusion: tuple[tuple[int, ...], ...] = ()
+    positive: str = ""
+    roc: tuple[tuple[float, float], ...] = ()
+    precision_recall: tuple[tuple[float, float], ...] = ()
+    roc_auc: float | None = None
+    average_precision: float | None = None
+    base_rate: float | None = None
+    calibration: tuple[ReliabilityBin, ...] = ()
+    calibration_error: float | None = None
+    density: tuple[tuple[int, ...], ...] = ()
+    density_range: tuple[float, float] = (0.0, 0.0)
+    residuals: tuple[int, ...] = ()
+    residual_range: tuple[float, float] = (0.0, 0.0)
+    residual_quantiles: tuple[float, ...] = ()
+    bands: tuple[ResidualBand, ...] = ()
+
+
+class ParametersRanked(Event, tag="parameters.ranked", frozen=True, kw_only=True):
+    """Which hyper-parameters of a model decide whether a trial is good, from its `n_trials` complete trials; dearest first."""
+
+    model: str
+    n_trials: int
+    rows: tuple[ParameterImportance, ...]
+
+
+class SlicesReady(Event, tag="slices.ready", frozen=True, kw_only=True):
+    """Where the out-of-fold predictions of `model` are worst: the worst of `tested` slices, `overall` being the mean error."""
+
+    model: str
+    measure: str
+    overall: float
+    n_rows: int
+    tested: int
+    rows: tuple[ErrorSlice, ...]
+
+
+class EffectsReady(Event, tag="effects.ready", frozen=True, kw_only=True):
+    """Partial dependence of the predictions of `model` on the features that matter most to it."""
+
+    model: str
+    n_rows: int
+    effects: tuple[Effect, ...]
+
+
 class Resources(Event, tag="resources", frozen=True, kw_only=True):
     """What the run uses now: CPU in percent of one core, memory in bytes; GPU figures where there is one."""
 
@@ -341,6 +485,10 @@ AnyEvent = (
     | LeaderboardChanged
     | EnsembleChanged
     | ImportancesReady
+    | EvaluationReady
+    | ParametersRanked
+    | SlicesReady
+    | EffectsReady
     | Resources
     | Log
     | RunFinished

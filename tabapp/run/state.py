@@ -83,6 +83,11 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     fits: dict[str, FinishedFit] = {}
     ensemble: ev.EnsembleChanged | None = None
     importances: ev.ImportancesReady | None = None
+    evaluations: dict[str, ev.EvaluationReady] = {}
+    """The latest pictures of each model, and of the ensemble."""
+    parameter_importances: dict[str, ev.ParametersRanked] = {}
+    slices: ev.SlicesReady | None = None
+    effects: ev.EffectsReady | None = None
     resources: tuple[ev.Resources, ...] = ()
     feed: tuple[FeedLine, ...] = ()
     finished: ev.RunFinished | None = None
@@ -142,6 +147,10 @@ def _describe(state: RunState, event: ev.AnyEvent) -> tuple[str, str] | None:
             return "ensemble", f"{n_members} member{'s' if n_members > 1 else ''} → {format_score(event.score)}"
         case ev.ImportancesReady():
             return "info", f"Importances of {title_of(state, event.model)} on {event.n_rows:,} held-out rows"
+        case ev.SlicesReady():
+            clear = sum(row.clear for row in event.rows)
+            found = f"{clear} clearly worse" if clear else "none clearly worse than the rest"
+            return "info", f"Looked for weak slices among {event.tested}: {found}"
         case ev.Log():
             return {"warning": "warn"}.get(event.level, event.level), event.message
         case ev.RunFinished():
@@ -247,6 +256,14 @@ def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
             changes["ensemble"] = event
         case ev.ImportancesReady():
             changes["importances"] = event
+        case ev.EvaluationReady():
+            changes["evaluations"] = {**state.evaluations, event.model: event}
+        case ev.ParametersRanked():
+            changes["parameter_importances"] = {**state.parameter_importances, event.model: event}
+        case ev.SlicesReady():
+            changes["slices"] = event
+        case ev.EffectsReady():
+            changes["effects"] = event
         case ev.Resources():
             changes["resources"] = (*state.resources[-RESOURCES_LENGTH + 1 :], event)
         case ev.Log():
