@@ -19,11 +19,12 @@ from tabapp.nn.trainer import TrainingParams, batch_size_for, inputs, predict_ou
 
 
 class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What fixes a network's shape beside its parameters: columns in, values out."""
+    """What fixes a network's shape beside its parameters: columns in, values out, and classes, 1 for regression."""
 
     n_numeric: int
     cardinalities: tuple[int, ...]
     d_out: int
+    n_classes: int = 1
 
 
 class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -119,7 +120,12 @@ class DeepPlugin(Plugin):
         device = seed_everything(context)
         objective = Objective.fit(train, context)
         spec = context.features
-        sizes = Sizes(n_numeric=len(spec.numeric), cardinalities=spec.cardinalities, d_out=objective.d_out)
+        sizes = Sizes(
+            n_numeric=len(spec.numeric),
+            cardinalities=spec.cardinalities,
+            d_out=objective.d_out,
+            n_classes=objective.n_classes,
+        )
         network = self.build(sizes, params)
         self.initialise(network, train)
         method = self.method(network, params, objective, context)
