@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -15,7 +16,6 @@ from dataclasses import replace
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import msgspec
 import numpy as np
@@ -120,22 +120,26 @@ def run_fit(job: FitJob, report: Callable[[int, float], None]) -> FitResult:
     stopping = early_stopping_rows(data.target, job.task, training, job.seed, groups=data.groups, time=data.time)
     plugin = registry.get(job.model)
     params = msgspec.convert(job.params, plugin.params_type)
-    with TemporaryDirectory(prefix="tabapp-fit-") as scratch:
-        context = FitContext(
-            task=job.task,
-            n_classes=job.n_classes,
-            metric=job.metric,
-            features=spec,
-            seed=job.seed,
-            device=job.device,
-            n_threads=job.n_threads,
-            folder=Path(scratch),
-            soft_deadline=job.soft_deadline,
-            on_report=report,
-        )
-        started = time.perf_counter()
+    scratch = folder.checkpoints / job.fit
+    scratch.mkdir(parents=True, exist_ok=True)
+    context = FitContext(
+        task=job.task,
+        n_classes=job.n_classes,
+        metric=job.metric,
+        features=spec,
+        seed=job.seed,
+        device=job.device,
+        n_threads=job.n_threads,
+        folder=scratch,
+        soft_deadline=job.soft_deadline,
+        on_report=report,
+    )
+    started = time.perf_counter()
+    try:
         model = plugin.fit(table.take(training[~stopping]), table.take(training[stopping]), params, context)
-        seconds = time.perf_counter() - started
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    seconds = time.perf_counter() - started
     scored = table.take(held_out)
     started = time.perf_counter()
     prediction = model.predict(replace(scored, target=None))

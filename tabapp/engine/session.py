@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 import traceback
 from typing import Any
@@ -129,6 +130,8 @@ class Session:
             conductor.run()
         finally:
             executor.close()
+            # Fits that were killed leave theirs; the run has no more use for them.
+            shutil.rmtree(self._folder.checkpoints, ignore_errors=True)
         if conductor.ended_by == "abort":
             raise Aborted
         interrupted = conductor.ended_by == "interrupt"

@@ -90,7 +90,8 @@ class FitContext:
         seed: the only source of randomness.
         device: "cpu" or "cuda:N".
         n_threads: how many threads the fit may use.
-        folder: a folder of the fit's own for checkpoints; gone after the fit.
+        folder: a folder of the fit's own for checkpoints: a killed fit that is done again finds what it left there. Gone
+            after the fit.
         soft_deadline: `time.monotonic()` after which the fit returns the best it has, or None for no limit.
         on_report: receives (step, score on the early-stopping rows) and raises `FitStopped` to end the fit.
     """

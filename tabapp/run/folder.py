@@ -5,7 +5,7 @@ lock            held by the engine           commands.jsonl  what views ask of t
 data/           the table, typed (Arrow)     splits.npz      the fold of each row
 features/       prepared arrays              fits/<id>/      complete fits
 study.db        Optuna's trials (SQLite)     log.txt         what the engine and its libraries printed
-model.tabapp    the bundle
+checkpoints/    fits under way               model.tabapp    the bundle
 """
 
 from __future__ import annotations
@@ -74,6 +74,11 @@ class RunFolder:
     @property
     def fits(self) -> Path:
         return self.path / "fits"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where fits under way leave what they need to go on after a kill, each in a folder of its name."""
+        return self.path / "checkpoints"
 
     @property
     def data(self) -> Path:
