@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from math import pi
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tabapp.nn.tokenizers import NumericTokenizer
@@ -69,3 +72,75 @@ class PiecewiseLinearEmbedding(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         bent = torch.bmm(self.components(x).transpose(0, 1), self.weight).transpose(0, 1)
         return self.linear(x) + bent
+
+
+class FeatureLinear(nn.Module):
+    """A linear layer of its own for each feature, drawn as torch draws one.
+
+    Shape: (rows, n_features, d_in) to (rows, n_features, d_out).
+    """
+
+    def __init__(self, n_features: int, d_in: int, d_out: int) -> None:
+        super().__init__()
+        bound = d_in**-0.5
+        self.weight = nn.Parameter(torch.empty(n_features, d_in, d_out).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(n_features, d_out).uniform_(-bound, bound))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.bmm(x.transpose(0, 1), self.weight).transpose(0, 1) + self.bias
+
+
+class PeriodicEmbedding(nn.Module):
+    """[cos v, sin v] with v = 2π c_j x_j, then a linear layer, and ReLU if activated (section 3.3): PLR, or PL without.
+
+    The frequencies c_j are drawn from N(0, frequency_scale²), cut off at three standard deviations as in the authors'
+    package; the scale is the parameter that matters most. The "lite" form (Gorishniy et al. 2024, TabR) shares the
+    linear layer among all features.
+
+    Shape: (rows, n_features) to (rows, n_features, d_embedding).
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        *,
+        n_frequencies: int = 48,
+        frequency_scale: float = 0.01,
+        d_embedding: int = 24,
+        activated: bool = True,
+        lite: bool = False,
+    ) -> None:
+        super().__init__()
+        self.frequency = nn.Parameter(torch.empty(n_features, n_frequencies))
+        limit = 3 * frequency_scale
+        nn.init.trunc_normal_(self.frequency, 0.0, frequency_scale, -limit, limit)
+        d_in = 2 * n_frequencies
+        self.linear = nn.Linear(d_in, d_embedding) if lite else FeatureLinear(n_features, d_in, d_embedding)
+        self.activated = activated
+
+    def forward(self, x: Tensor) -> Tensor:
+        angle = (2 * pi * self.frequency) * x.unsqueeze(-1)
+        embedded = self.linear(torch.cat([angle.cos(), angle.sin()], dim=-1))
+        return F.relu(embedded) if self.activated else embedded
+
+
+class PBLDEmbedding(nn.Module):
+    """A linear layer of cos(2π w_j x_j + b_j), and x_j itself beside it: periodic, with bias, linear and dense
+    (Holzmüller et al. 2024, Better by Default, section 3.2).
+
+    w_j is drawn from N(0, frequency_scale²) and b_j from U(-π, π).
+
+    Shape: (rows, n_features) to (rows, n_features, d_embedding), the last of which is the feature itself.
+    """
+
+    def __init__(
+        self, n_features: int, *, n_frequencies: int = 16, frequency_scale: float = 0.1, d_embedding: int = 4
+    ) -> None:
+        super().__init__()
+        self.frequency = nn.Parameter(frequency_scale * torch.randn(n_features, n_frequencies))
+        self.phase = nn.Parameter(torch.empty(n_features, n_frequencies).uniform_(-pi, pi))
+        self.linear = FeatureLinear(n_features, n_frequencies, d_embedding - 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        wave = torch.addcmul(self.phase, x.unsqueeze(-1), 2 * pi * self.frequency).cos()
+        return torch.cat([self.linear(wave), x.unsqueeze(-1)], dim=-1)
