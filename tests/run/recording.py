@@ -124,9 +124,55 @@ def recorded(run: str) -> list[ev.Event]:
         ev.EnsembleChanged(
             members=(ev.EnsembleMember(model="lightgbm", trial=0, weight=1.0),), score=0.91, low=0.9, high=0.92
         ),
+        ev.EvaluationReady(
+            model="lightgbm",
+            trial=0,
+            n_rows=1000,
+            labels=("no", "yes"),
+            confusion=((700, 100), (50, 150)),
+            positive="yes",
+            roc=((0.0, 0.0), (0.1, 0.8), (1.0, 1.0)),
+            calibration=(ev.ReliabilityBin(predicted=0.1, observed=0.12, low=0.08, high=0.17, count=300),),
+        ),
+        ev.ParametersRanked(
+            model="lightgbm", n_trials=12, rows=(ev.ParameterImportance(name="num_leaves", importance=1.0),)
+        ),
         ev.StageChanged(stage="explaining"),
+        ev.SlicesReady(
+            model="ensemble",
+            measure="log loss",
+            overall=0.3,
+            n_rows=1000,
+            tested=12,
+            rows=(
+                ev.ErrorSlice(
+                    column="age",
+                    level="> 70",
+                    n=80,
+                    error=0.7,
+                    share_wrong=0.3,
+                    difference=0.3,
+                    low=0.1,
+                    high=0.5,
+                    clear=True,
+                ),
+            ),
+        ),
         ev.ImportancesReady(
             rows=(IMPORTANCE,), model="lightgbm", attention_model="ft_transformer", n_rows=1000, agreement=1.0
+        ),
+        ev.EffectsReady(
+            model="lightgbm",
+            n_rows=200,
+            effects=(
+                ev.Effect(
+                    feature="age",
+                    places=(18.0, 90.0),
+                    labels=(),
+                    counts=(600, 400),
+                    curves=(ev.EffectCurve(label="yes", values=(0.2, 0.6), low=(0.1, 0.4), high=(0.3, 0.8)),),
+                ),
+            ),
         ),
         finished(run),
     ]

@@ -32,6 +32,11 @@ def test_a_whole_run_is_what_its_events_told():
     assert state.fitting_since == 1008.0
     assert state.finished is not None
     assert any("SIGKILL" in line.text for line in state.feed)
+    assert state.evaluations["lightgbm"].confusion == ((700, 100), (50, 150))
+    assert state.parameter_importances["lightgbm"].n_trials == 12
+    assert any("12: 1 clearly worse" in line.text for line in state.feed)
+    assert state.effects is not None
+    assert state.effects.effects[0].feature == "age"
 
 
 @given(st.integers(0, len(STREAM)), st.integers(0, len(STREAM)))
