@@ -1,0 +1,188 @@
+"""Every network's defaults on California housing, beside the figures that their authors released.
+
+python -m benchmarks.deep_models [--models a,b] [--seeds 3] [--settings paper|cpu] [--device cpu] [--minutes M]
+                                 [--data FOLDER] [--out FILE.json]
+
+The table is scikit-learn's (20,640 rows), split once into 64 % to learn from, 16 % to stop early by and 20 % to score; only
+the seed of the training differs between repeats. The authors' own split of the same table cannot be had, so figures that
+agree do so up to what another split changes (about ±0.01). --settings paper trains what `defaults` gives for a GPU, which
+are the papers' settings, wherever it runs; --settings cpu trains what a CPU gets. Each result is added to --out as soon as it
+is there, and a result that is there is not computed again. --minutes bounds one fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from benchmarks.machine import machine, report
+from tabapp import metrics
+from tabapp.data.infer import infer_schema
+from tabapp.data.read import read_table
+from tabapp.data.typed import typed_frame
+from tabapp.features.prepare import FeaturePreparer
+from tabapp.models import registry
+from tabapp.models.contract import FitContext, Shape
+
+FILE, TARGET = "california_sklearn.csv.gz", "MedHouseVal"
+TOLERANCE = 0.02
+
+
+@dataclass(frozen=True)
+class Released:
+    """What the authors' result files say: test RMSE, its standard deviation over seeds, and what was trained."""
+
+    rmse: float
+    std: float
+    what: str
+
+
+REVISITING = "Gorishniy et al. 2021"
+RELEASED: dict[str, Released] = {
+    "mlp": Released(0.4985, 0.003, f"{REVISITING}, tuned"),
+    "resnet": Released(0.4856, 0.003, f"{REVISITING}, tuned"),
+    "snn": Released(0.4933, 0.004, f"{REVISITING}, tuned"),
+    "node": Released(0.4636, 0.0016, f"{REVISITING}, tuned"),
+    "tabnet": Released(0.5100, 0.008, f"{REVISITING}, tuned, with an attention that sees nothing"),
+    "grownet": Released(0.4869, 0.007, f"{REVISITING}, tuned"),
+    "dcn_v2": Released(0.4837, 0.003, f"{REVISITING}, tuned"),
+    "autoint": Released(0.4739, 0.0033, f"{REVISITING}, tuned"),
+    "ft_transformer": Released(0.4688, 0.0038, f"{REVISITING}, default"),
+    "tabm": Released(0.4309, 0.003, "Gorishniy et al. 2025, mini or full with embeddings, shared batches"),
+    "tabr": Released(0.4060, 0.0029, "Gorishniy et al. 2024, default"),
+    "catboost": Released(0.4303, 0.001, f"{REVISITING}, default"),
+    "xgboost": Released(0.4334, 0.001, f"{REVISITING}, tuned"),
+}
+NO_FIGURE = "its authors released none for this table"
+
+
+def split(n_rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows to learn from, to stop early by, and to score: 64, 16 and 20 percent."""
+    order = np.random.default_rng(0).permutation(n_rows)
+    first, second = int(0.64 * n_rows), int(0.8 * n_rows)
+    return order[:first], order[first:second], order[second:]
+
+
+def train(name: str, seed: int, settings: str, device: str, seconds: float | None, file: Path) -> dict[str, Any]:
+    """Train one model with one seed; returns its test RMSE and what it took."""
+    reading = read_table(file)
+    schema = infer_schema(reading.frame, target=TARGET, task="regression")
+    frame = typed_frame(reading.frame, schema)
+    target = reading.frame[TARGET].cast(float).to_numpy()
+    learning, stopping, scored = split(len(frame))
+    plugin = registry.get(name)
+    preparer = FeaturePreparer.fit(frame[learning], schema, plugin.features(), seed)
+    table = preparer.transform(frame)
+    spec = preparer.spec
+    shape = Shape(len(learning), len(spec.numeric), len(spec.categorical), 1)
+    params = plugin.defaults("regression", shape, "cuda:0" if settings == "paper" else device)
+    tables = [
+        type(table)(numeric=table.numeric[rows], categorical=table.categorical[rows], target=target[rows])
+        for rows in (learning, stopping, scored)
+    ]
+    with TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        context = FitContext(
+            task="regression",
+            n_classes=1,
+            metric="rmse",
+            features=spec,
+            seed=seed,
+            device=device,
+            n_threads=int(os.environ.get("OMP_NUM_THREADS", "1")),
+            folder=Path(folder),
+            soft_deadline=time.monotonic() + seconds if seconds else None,
+        )
+        model = plugin.fit(tables[0], tables[1], params, context)
+        took = time.perf_counter() - started
+    rmse = metrics.score("rmse", tables[2].target, model.predict(tables[2]))
+    return {
+        "model": name,
+        "seed": seed,
+        "settings": settings,
+        "device": device,
+        "rmse": rmse,
+        "seconds": took,
+        "bounded": bool(seconds and took > 0.98 * seconds),
+        **{key: value for key, value in model.summary().items() if isinstance(value, int | float | str)},
+    }
+
+
+def verdict(name: str, values: list[float], bounded: bool) -> str:
+    """Whether the mean is the released one, within twice the standard deviation or two percent."""
+    released = RELEASED.get(name)
+    if released is None:
+        return NO_FIGURE
+    mean = statistics.fmean(values)
+    ratio = mean / released.rmse - 1
+    allowed = max(2 * released.std, TOLERANCE * released.rmse)
+    if mean <= released.rmse + allowed:
+        return f"{ratio:+.1%}: reproduced" if mean >= released.rmse - allowed else f"{ratio:+.1%}: better"
+    return f"{ratio:+.1%}: worse" + (", cut short by --minutes" if bounded else "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default="")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--settings", choices=["paper", "cpu"], default="paper")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--minutes", type=float)
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    names = [name for name in options.models.split(",") if name]
+    if not names:
+        names = [n for n in registry.names() if (p := registry.find(n).plugin) is not None and p.family == "deep"]
+    seconds = options.minutes * 60 if options.minutes else None
+    results: list[dict[str, Any]] = []
+    if options.out is not None and options.out.is_file():
+        results = json.loads(options.out.read_text())["results"]
+    facts = machine("torch", "numpy")
+    for seed in range(options.seeds):
+        for name in names:
+            key = {"model": name, "seed": seed, "settings": options.settings, "device": options.device}
+            if any(key.items() <= result.items() for result in results):
+                continue
+            result = train(name, seed, options.settings, options.device, seconds, options.data / FILE)
+            print(f"{name} seed {seed}: RMSE {result['rmse']:.4f} in {result['seconds']:.0f} s", flush=True)
+            results.append(result)
+            if options.out is not None:
+                options.out.parent.mkdir(parents=True, exist_ok=True)
+                options.out.write_text(json.dumps({"machine": facts, "results": results}, indent=1) + "\n")
+    rows: list[list[str]] = []
+    for name in sorted({result["model"] for result in results}):
+        mine = [r for r in results if r["model"] == name and r["settings"] == options.settings]
+        if not mine:
+            continue
+        values = [r["rmse"] for r in mine]
+        spread = f"± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
+        released = RELEASED.get(name)
+        rows.append(
+            [
+                name,
+                f"{statistics.fmean(values):.4f}",
+                spread,
+                str(len(values)),
+                f"{released.rmse:.4f}" if released else "—",
+                f"{statistics.fmean(r['seconds'] for r in mine):.0f} s",
+                verdict(name, values, any(r["bounded"] for r in mine)),
+                released.what if released else "",
+            ]
+        )
+    rows.sort(key=lambda row: row[1])
+    header = ["model", "RMSE", "spread", "seeds", "released", "fit", "verdict", "released for"]
+    report(facts, header, rows, results, options.out, right=(1, 3, 4, 5))
+
+
+if __name__ == "__main__":
+    main()
