@@ -18,6 +18,7 @@ from tabapp.ensemble.greedy import cross_fitted
 from tabapp.run import events as ev
 
 MOST_ENSEMBLE_CANDIDATES = 30
+STOPPED = "stopped by you"
 RESELECT_PAUSE = 4.0
 """Between two selections this many times the length of the last one passes, so that selecting leaves the machine to the fits."""
 
@@ -82,6 +83,8 @@ class Board:
     scheduler: Scheduler
     scorer: Scorer
     selected: Selected | None = None
+    left_out: set[str] = field(default_factory=set[str])
+    """Models that the user keeps out of the ensemble."""
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
     _selecting: Future[Selected | None] | None = None
     _began: float = 0.0
@@ -103,7 +106,7 @@ class Board:
         if self._stale and self._selecting is None and now >= self._rest_until:
             self._stale = False
             self._began = now
-            complete = [candidate for candidate in self.scheduler.candidates.values() if candidate.is_complete]
+            complete = [candidate for candidate in self._eligible() if candidate.is_complete]
             if complete:
                 self._selecting = self._pool.submit(
                     select_ensemble, complete, self.scorer, self.plan.metric, self.plan.seed
@@ -113,9 +116,14 @@ class Board:
     def select_now(self) -> Selected | None:
         """Select from everything there is, and wait for it."""
         self._pool.shutdown(wait=True)
-        candidates = list(self.scheduler.candidates.values())
-        self.selected = select_ensemble(candidates, self.scorer, self.plan.metric, self.plan.seed)
+        self.selected = select_ensemble(self._eligible(), self.scorer, self.plan.metric, self.plan.seed)
         return self.selected
+
+    def _eligible(self) -> list[Candidate]:
+        """The candidates that may be in the ensemble: all of them where the user has left none that works."""
+        candidates = list(self.scheduler.candidates.values())
+        wanted = [candidate for candidate in candidates if candidate.model not in self.left_out]
+        return wanted if any(candidate.results for candidate in wanted) else candidates
 
     def rows(self, activity: dict[str, str], *, over: bool = False) -> tuple[ev.LeaderboardRow, ...]:
         """The leaderboard, best first. `activity` says what each model does right now, `over` that nothing more will run."""
@@ -164,11 +172,20 @@ class Board:
         if planned.reason is not None:
             return replace(row, status="skipped", reason=planned.reason)
         candidates = self.scheduler.of_model(name)
-        row = replace(row, trials=sum(candidate.status != "active" for candidate in candidates))
+        record = self.scheduler.models[name]
+        row = replace(
+            row,
+            trials=sum(candidate.status != "active" for candidate in candidates),
+            held="stopped" if record.stopped else "paused" if record.paused else "",
+            share=record.share,
+            left_out=name in self.left_out,
+        )
         best = self.scheduler.best_of(name)
         failed = [candidate for candidate in candidates if candidate.status == "failed"]
         if best is None and failed and not activity:
             return replace(row, status="failed", reason=failed[-1].cause, trial=failed[-1].trial)
+        if best is None and record.stopped and not activity:
+            return replace(row, status="skipped", reason=STOPPED)
         if best is None and over:
             return replace(row, status="skipped", reason="its turn did not come within the budget")
         if best is None:
@@ -176,6 +193,7 @@ class Board:
         score = self.scorer.score(best)
         reasons = [] if best.is_complete else [f"{len(best.results)} of {best.n_folds} folds"]
         reasons += [f"trial {candidate.trial} failed: {candidate.cause}" for candidate in failed[-1:]]
+        reasons += [STOPPED] if record.stopped else []
         return replace(
             row,
             score=score.value,

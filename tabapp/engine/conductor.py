@@ -10,14 +10,16 @@ from typing import Any
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
-from tabapp.engine.board import Board
+from tabapp.engine.board import STOPPED, Board
 from tabapp.engine.candidates import Candidate, Scorer, read_results
+from tabapp.engine.clock import Clock
 from tabapp.engine.executors import Executor
 from tabapp.engine.fit import RunData
 from tabapp.engine.jobs import Done, Failed, FitJob, Message, Progress
 from tabapp.engine.plan import Plan
 from tabapp.engine.resources import ResourceMeter
 from tabapp.engine.scheduler import CAP_SHARE, HOLDOUT_CAP_SHARE, ModelRecord, Scheduler, Work
+from tabapp.engine.steering import Steering
 from tabapp.engine.tuning import Tuner, seed_of
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
@@ -27,62 +29,11 @@ from tabapp.run.folder import CommandReader, RunFolder
 TICK_SECONDS = 0.03
 BOARD_SECONDS = 0.5
 RESOURCES_SECONDS = 1.0
-SHORTEST_RESERVE, RESERVE_SHARE, LONGEST_RESERVE = 2.5, 0.06, 60.0
 GPU_FITS = 1
 CORE = "core"
 """The tag of the models that start before all others."""
 
 Emit = Callable[[ev.Event], None]
-
-
-class Clock:
-    """The run's hard deadline, with a reserve for ensembling, importances and export. It stands still while the run is paused.
-
-    Args:
-        budget: seconds of the whole run, or None for no clock.
-        used: seconds that are gone already.
-    """
-
-    def __init__(self, budget: float | None, used: float) -> None:
-        self.budget = budget
-        now = time.monotonic()
-        self.end = None if budget is None else now + max(0.0, budget - used)
-        reserve = 0.0 if budget is None else min(max(SHORTEST_RESERVE, RESERVE_SHARE * budget), LONGEST_RESERVE)
-        self.fitting_end = None if self.end is None else self.end - min(reserve, 0.5 * (budget or 0.0))
-        self._paused_at: float | None = None
-
-    @property
-    def paused(self) -> bool:
-        return self._paused_at is not None
-
-    def pause(self) -> None:
-        """Stop the clock."""
-        self._paused_at = self._paused_at or time.monotonic()
-
-    def go_on(self) -> None:
-        """Let the clock run again; what was paused is added to the deadlines."""
-        if self._paused_at is None:
-            return
-        stood = time.monotonic() - self._paused_at
-        self._paused_at = None
-        if self.end is not None and self.fitting_end is not None:
-            self.end += stood
-            self.fitting_end += stood
-
-    def fitting_left(self) -> float:
-        """Seconds until fitting must be over; infinite without a clock."""
-        return float("inf") if self.fitting_end is None else self.fitting_end - self._now()
-
-    def left(self) -> float:
-        """Seconds until the run must be over; infinite without a clock."""
-        return float("inf") if self.end is None else self.end - self._now()
-
-    def _now(self) -> float:
-        return time.monotonic() if self._paused_at is None else self._paused_at
-
-    def wall_deadline(self) -> float | None:
-        """The end as seconds since the epoch, for showing."""
-        return None if self.end is None else time.time() + self.left()
 
 
 @dataclass
@@ -139,6 +90,15 @@ class Conductor:
             clearly_behind=self.scorer.clearly_behind,
         )
         self.board = Board(plan, self.scheduler, self.scorer)
+        self._steering = Steering(
+            folder,
+            self.scheduler,
+            self.board,
+            clock,
+            titles={name: plugin.title for name, plugin in self._plugins.items()},
+            end_fits=self._end_fits_of,
+            emit=emit,
+        )
         self._running: dict[str, Running] = {}
         self._meter = ResourceMeter(gpu=plan.device.startswith("cuda"))
         self._board_at = self._resources_at = 0.0
@@ -146,6 +106,7 @@ class Conductor:
         self.ended_by: str = ""
         """The command that ended the fitting early: finish, abort, or interrupt for a signal too."""
         self._recover()
+        self._steering.recall()
 
     def _prior_seconds(self, name: str) -> float:
         plugin = self._plugins[name]
@@ -176,7 +137,8 @@ class Conductor:
             self._show()
             if self.ended_by or self._clock.fitting_left() <= 0:
                 break
-            if not self._clock.paused and not self._start_fits() and not self._running:
+            idle = not self._clock.paused and not self._start_fits() and not self._running
+            if idle and not self.scheduler.holds_back(self._clock.fitting_left()):
                 break
             time.sleep(TICK_SECONDS)
         self._end_running_fits()
@@ -205,6 +167,7 @@ class Conductor:
         soft_deadline = None
         if self._clock.fitting_end is not None and self._clock.budget is not None:
             cap = (CAP_SHARE if self._n_folds > 1 else HOLDOUT_CAP_SHARE) * self._clock.budget
+            cap *= max(1.0, self.scheduler.models[candidate.model].share)
             soft_deadline = min(self._clock.fitting_end, time.monotonic() + cap)
         job = FitJob(
             fit=candidate.fit_name(fold),
@@ -264,6 +227,7 @@ class Conductor:
                 candidate.results[fold] = result
                 self._emit(ev.FitFinished(**common, score=result.score, seconds=round(result.seconds, 3)))
                 self._after_fold(candidate)
+                self._settle(candidate)
             case Failed():
                 del self._running[message.fit]
                 self._spend(candidate.model, running)
@@ -271,6 +235,7 @@ class Conductor:
                 if not message.stopped:
                     self._emit(ev.FitFailed(**common, reason=message.reason, detail=message.detail))
                     self._after_failure(candidate, message)
+                self._settle(candidate)
 
     def _spend(self, model: str, running: Running) -> None:
         self.scheduler.models[model].spent += time.monotonic() - running.seconds_started
@@ -334,24 +299,23 @@ class Conductor:
                 case "resume" if self._clock.paused:
                     self._clock.go_on()
                     self._emit(ev.StageChanged(stage="fitting", deadline=self._clock.wall_deadline()))
-                case "stop_model" if command.get("model") in self.scheduler.models:
-                    self._stop_model(str(command["model"]))
                 case "finish" | "interrupt" | "abort":
                     self.ended_by = str(command["command"])
                 case _:
-                    pass
+                    self._dirty = self._steering.obey(command) or self._dirty
 
-    def _stop_model(self, name: str) -> None:
-        self.scheduler.models[name].stopped = True
+    def _end_fits_of(self, name: str) -> None:
         for fit, running in self._running.items():
             if running.work.candidate.model == name:
                 self._executor.cancel(fit)
         for candidate in self.scheduler.of_model(name):
-            if candidate.status == "active":
-                candidate.status, candidate.cause = "pruned", "stopped by the user"
-                self._tuners[name].tell_pruned(candidate.trial, "stopped by the user")
-        self._dirty = True
-        self._emit(ev.Log(level="info", message=f"{self._plugins[name].title} was stopped"))
+            self._settle(candidate)
+
+    def _settle(self, candidate: Candidate) -> None:
+        """End the open trial of a model that the user has stopped, once its last fit has ended."""
+        at_work = any(running.work.candidate is candidate for running in self._running.values())
+        if self.scheduler.models[candidate.model].stopped and candidate.status == "active" and not at_work:
+            self._prune(candidate, STOPPED, self.scorer.score(candidate).value if candidate.results else None)
 
     def _end_running_fits(self) -> None:
         """Fits that have passed their soft deadline are about to return: give them a moment, then kill what is left."""

@@ -20,6 +20,7 @@ from tabapp.bundle.write import BundleContents, CandidateSource, FoldSource, wri
 from tabapp.data.read import ReadOptions, read_table
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.engine.board import Selected
+from tabapp.engine.clock import Clock
 from tabapp.engine.fit import RunData, features_folder
 from tabapp.engine.importances import compute_importances, importances_json
 from tabapp.engine.plan import Plan
@@ -30,7 +31,7 @@ from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder
 
 if TYPE_CHECKING:
-    from tabapp.engine.conductor import Clock, Conductor
+    from tabapp.engine.conductor import Conductor
 
 EXPORT_SECONDS = 2.0
 """Kept for writing and verifying the bundle when the clock bounds the importances."""

@@ -30,7 +30,7 @@ AFFORDABLE_SHARE = 0.6
 @dataclass
 class ModelRecord:
     """What the scheduler knows of a model: its prior cost of one fit in seconds, whether it starts before the others, what it has
-    spent, how it failed."""
+    spent, how it failed, and what the user wants: `stopped` for good, `paused`, or a `share` of the time above or below its due."""
 
     name: str
     prior_seconds: float
@@ -38,6 +38,13 @@ class ModelRecord:
     spent: float = 0.0
     failures: int = 0
     stopped: bool = False
+    paused: bool = False
+    share: float = 1.0
+
+    @property
+    def is_favoured(self) -> bool:
+        """Whether the user gives it more than its due."""
+        return self.share > 1
 
 
 @dataclass(frozen=True)
@@ -110,6 +117,18 @@ class Scheduler:
         never_worked = not any(candidate.results for candidate in self.of_model(name))
         return record.stopped or (never_worked and record.failures >= FAILURES_TO_GIVE_UP)
 
+    def holds_back(self, seconds_left: float) -> bool:
+        """Whether there is something left to do for a model that the user has paused."""
+        return any(self._could_go_on(record, seconds_left) for record in self.models.values() if record.paused)
+
+    def _could_go_on(self, record: ModelRecord, seconds_left: float) -> bool:
+        if self.is_out(record.name) or seconds_left <= 0:
+            return False
+        candidates = self.of_model(record.name)
+        if any(candidate.results for candidate in candidates):
+            return self._option_of(record.name, set(), seconds_left) is not None
+        return any(candidate.status == "active" for candidate in candidates) or self._has_trials_left(record.name)
+
     def expected_seconds(self, name: str) -> float:
         """Seconds that one more fit of a model is expected to take, from what was measured or its prior."""
         measured = [result.seconds for candidate in self.of_model(name) for result in candidate.results.values()]
@@ -131,16 +150,18 @@ class Scheduler:
         )
 
     def _first_fold(self, running: set[tuple[str, int, int]], seconds_left: float) -> Work | None:
-        for record in sorted(self.models.values(), key=lambda r: (not r.is_core, r.prior_seconds, r.name)):
-            if self.is_out(record.name):
+        order = sorted(self.models.values(), key=lambda r: (not r.is_favoured, not r.is_core, r.prior_seconds, r.name))
+        for record in order:
+            if record.paused or self.is_out(record.name):
                 continue
             candidates = self.of_model(record.name)
             if any(candidate.results for candidate in candidates):
                 continue
-            if not candidates and not record.is_core and not self._may_begin(record, running, seconds_left):
+            at_once = record.is_core or record.is_favoured
+            if not candidates and not at_once and not self._may_begin(record, running, seconds_left):
                 continue
             active = [candidate for candidate in candidates if candidate.status == "active"]
-            if not active and not self._has_trials_left(candidates):
+            if not active and not self._has_trials_left(record.name):
                 continue
             candidate = active[0] if active else self.add(self._new_trial(record.name))
             if (*candidate.key, 0) not in running:
@@ -159,14 +180,14 @@ class Scheduler:
         leader = self.best_of(ranked[0]) if ranked else None
         options: list[tuple[bool, float, Candidate]] = []
         for rank, name in enumerate(ranked, start=1):
-            candidate = next(c for c in self.of_model(name) if c.results)
-            if candidate.status != "active" or leader is None:
+            candidate, record = next(c for c in self.of_model(name) if c.results), self.models[name]
+            if record.paused or candidate.status != "active" or leader is None:
                 continue
             cost = len(candidate.missing_folds) * self.expected_seconds(name)
             begun = len(candidate.results) > 1
             affordable = cost <= AFFORDABLE_SHARE * self._workers * seconds_left
-            if begun or (affordable and not self._clearly_behind(candidate, leader)):
-                options.append((not begun, cost * rank, candidate))
+            if begun or record.is_favoured or (affordable and not self._clearly_behind(candidate, leader)):
+                options.append((not begun, cost * rank / record.share, candidate))
         for _, _, candidate in sorted(options, key=lambda option: option[:2]):
             option = self._option_of(candidate.model, running, seconds_left)
             if option is not None and option[0] is candidate:
@@ -175,14 +196,17 @@ class Scheduler:
 
     def _next_share(self, running: set[tuple[str, int, int]], seconds_left: float) -> Work | None:
         """The fit whose model is furthest below its share of the time: half as much for the second rank as for the first, a third
-        for the third, and so on. What the fit is expected to take counts as spent, so that cheap ones come before dear ones."""
+        for the third, and so on. What the fit is expected to take counts as spent, so that cheap ones come before dear ones. A
+        model that the user favours counts as one of the first rank, times its share."""
         options: list[tuple[float, str, Candidate | None, int]] = []
         for rank, name in enumerate(self._ranked(), start=1):
-            option = self._option_of(name, running, seconds_left)
+            record = self.models[name]
+            option = None if record.paused else self._option_of(name, running, seconds_left)
             if option is not None:
                 at_work = sum(key[0] == name for key in running)
                 expected = self.expected_seconds(name)
-                share = (self.models[name].spent + (1 + at_work) * expected) * rank
+                due = record.share if record.is_favoured else record.share / rank
+                share = (record.spent + (1 + at_work) * expected) / due
                 options.append((share, name, *option))
         if not options:
             return None
@@ -205,7 +229,8 @@ class Scheduler:
                 return None
             return candidate, open_folds[0]
         rounds = -(-candidates[0].n_folds // self._workers)
-        if not self._tune or not self._has_trials_left(candidates) or rounds * each > seconds_left:
+        tunes = self._tune or self.models[name].is_favoured
+        if not tunes or not self._has_trials_left(name) or rounds * each > seconds_left:
             return None
         return None, 0
 
@@ -225,8 +250,10 @@ class Scheduler:
 
         return sorted(scored, key=lambda name: (loss(name), name))
 
-    def _has_trials_left(self, candidates: list[Candidate]) -> bool:
-        return self._trials is None or len(candidates) < self._trials
+    def _has_trials_left(self, name: str) -> bool:
+        """A model that the user favours may go beyond the bound by as much."""
+        bound = self._trials
+        return bound is None or len(self.of_model(name)) < round(bound * max(1.0, self.models[name].share))
 
     def is_behind(self, candidate: Candidate) -> str | None:
         """Why a tuning trial gets no further folds after its first, or None when it goes on.

@@ -102,7 +102,8 @@ class Session:
     def _conduct(self, config: RunConfig) -> ev.RunFinished:
         plan, schema, waited = self._prepared(config)
         # Only now: these rooms bring Optuna, scikit-learn and scipy, which a screen that shows columns need not wait for.
-        from tabapp.engine.conductor import Clock, Conductor
+        from tabapp.engine.clock import Clock
+        from tabapp.engine.conductor import Conductor
         from tabapp.engine.executors import LocalExecutor
         from tabapp.engine.finish import Finish
         from tabapp.engine.fit import RunData

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tabapp.engine.conductor import Clock
+from tabapp.engine.clock import Clock
 from tabapp.run import events as ev
 from tabapp.run.state import seconds_used
 
@@ -28,6 +28,16 @@ def test_without_a_budget_there_is_no_end() -> None:
     clock = Clock(None, used=5.0)
     assert clock.left() == clock.fitting_left() == float("inf")
     assert clock.wall_deadline() is None
+
+
+def test_the_end_moves_forth_and_back_but_never_before_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    clock = Clock(100.0, used=0.0)
+    assert clock.extend(60.0) == 60.0
+    assert (clock.left(), clock.fitting_left(), clock.budget) == (160.0, 154.0, 160.0)
+    assert clock.extend(-1000.0) == -154.0
+    assert (clock.left(), clock.fitting_left(), clock.budget) == (6.0, 0.0, 6.0)
+    assert Clock(None, used=0.0).extend(60.0) == 0.0
 
 
 def started(t: float) -> ev.RunStarted:

@@ -164,3 +164,76 @@ def test_a_trial_that_starts_clearly_behind_gets_no_further_folds() -> None:
 
 def test_nothing_starts_without_time() -> None:
     assert make({"m": 1.0}).next_work(set(), 0.0) is None
+
+
+def with_complete_trials(scores: dict[str, float], *, trials: int | None = None, tune: bool = True) -> Scheduler:
+    scheduler = make(dict.fromkeys(scores, 1.0), trials=trials, tune=tune)
+    for name, score in scores.items():
+        candidate = scheduler.add(Candidate(name, 0, {}, FOLDS))
+        for fold in range(FOLDS):
+            finish(candidate, fold, score)
+        scheduler.models[name].spent = float(FOLDS)
+    return scheduler
+
+
+def test_a_paused_model_gets_nothing_until_it_goes_on() -> None:
+    scheduler = with_complete_trials({"best": 0.9, "second": 0.8}, trials=2)
+    assert take(scheduler)[0] == "best"
+    scheduler.candidates.pop(("best", 1))
+    scheduler.models["best"].paused = True
+    assert take(scheduler)[0] == "second"
+    scheduler.models["second"].stopped = True
+    assert scheduler.next_work(set(), 1e9) is None
+    assert scheduler.holds_back(1e9)
+    assert not scheduler.holds_back(0.0)
+    scheduler.models["best"].paused = False
+    assert not scheduler.holds_back(1e9)
+    assert take(scheduler)[0] == "best"
+
+
+def test_a_paused_model_with_nothing_left_to_do_holds_nothing_back() -> None:
+    scheduler = with_complete_trials({"only": 0.9}, trials=1)
+    scheduler.models["only"].paused = True
+    assert not scheduler.holds_back(1e9)
+    untried = make({"untried": 1.0})
+    untried.models["untried"].paused = True
+    assert untried.next_work(set(), 1e9) is None
+    assert untried.holds_back(1e9)
+
+
+def test_a_favoured_model_comes_first_whatever_its_rank() -> None:
+    scores = {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.6}
+    assert take(with_complete_trials(scores))[0] == "a"
+    scheduler = with_complete_trials(scores)
+    scheduler.models["d"].share = 2.0
+    assert take(scheduler)[0] == "d"
+    scheduler = make({"cheap": 1.0, "dear": 50.0})
+    scheduler.models["dear"].is_core = False
+    scheduler.models["dear"].share = 2.0
+    assert take(scheduler)[0] == "dear"
+    less = with_complete_trials(scores)
+    less.models["a"].share = 0.25
+    assert take(less)[0] == "b"
+
+
+def test_a_favoured_model_goes_beyond_the_bound_of_trials_and_is_tuned_in_a_fast_run() -> None:
+    scheduler = with_complete_trials({"a": 0.9, "b": 0.8}, trials=1, tune=False)
+    assert scheduler.next_work(set(), 1e9) is None
+    scheduler.models["b"].share = 2.0
+    assert take(scheduler) == ("b", 1, 0)
+    for fold in range(FOLDS):
+        finish(scheduler.candidates["b", 1], fold, 0.8)
+    assert scheduler.next_work(set(), 1e9) is None
+
+
+def test_a_favoured_model_is_completed_though_it_is_clearly_behind() -> None:
+    scheduler = make({"good": 1.0, "poor": 1.0})
+    good = scheduler.add(Candidate("good", 0, {}, FOLDS))
+    for fold in range(FOLDS):
+        finish(good, fold, 0.9)
+    scheduler.models["good"].spent = 3.0
+    finish(scheduler.add(Candidate("poor", 0, {}, FOLDS)), 0, 0.5)
+    scheduler.models["poor"].spent = 3.0
+    assert take(scheduler) == ("good", 1, 0)
+    scheduler.models["poor"].share = 2.0
+    assert take(scheduler) == ("poor", 0, 1)
