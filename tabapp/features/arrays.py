@@ -14,12 +14,18 @@ class FeatureRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Which arrays a family of models wants. Models with equal recipes share the prepared arrays.
 
     Attributes:
-        numeric: "raw" keeps units and NaN, for trees; "quantile" maps each column to a standard normal by its quantiles,
-            fills missing cells with the training mean and adds a missing indicator where training rows had any.
+        numeric: "raw" keeps units and NaN, for trees. "quantile" maps each column to a standard normal by its quantiles.
+            "standard" subtracts the mean and divides by the population standard deviation, cut at ±1000. "robust" subtracts
+            the median, divides by the distance of the quartiles, and bends the result smoothly into (-3, 3). All are
+            learned from the training rows. With any but "raw", booleans are categories and dates come as points on circles too.
+        missing: what becomes of missing numbers with any but "raw". "indicator" fills them with the training mean (the median
+            in "robust") and adds a missing indicator where training rows had any; "keep" leaves NaN and adds none, for
+            models that mask them.
         text_components: how many dimensions of text (character n-grams, hashed, then truncated SVD) to add per text column.
     """
 
-    numeric: Literal["raw", "quantile"] = "raw"
+    numeric: Literal["raw", "quantile", "standard", "robust"] = "raw"
+    missing: Literal["indicator", "keep"] = "indicator"
     text_components: int = 8
 
 
@@ -49,7 +55,7 @@ class Table:
     """Rows as a model sees them.
 
     Attributes:
-        numeric: (rows, n_numeric) float32; NaN is missing in "raw" tables, absent in "quantile" ones. Never infinite.
+        numeric: (rows, n_numeric) float32; NaN is missing, where the recipe keeps it. Never infinite.
         categorical: (rows, n_categorical) int32 codes: 0 unseen in training, 1 missing, 2 and above the training levels.
         target: (rows,) int64 class codes, or float64 in target units; None when predicting.
         weight: (rows,) float32 row weights, or None for equal ones.

@@ -19,10 +19,12 @@ from tabapp.errors import BundleError
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
 from tabapp.features.columns import BooleanStep, CategoricalStep, DatetimeStep, NumericStep, Step, TextStep
 from tabapp.features.quantile import QuantileMap
+from tabapp.features.scale import ScaleMap
 from tabapp.features.text import TextMap
 from tabapp.files import write_bytes, write_json
 
 Float64 = npt.NDArray[np.float64]
+Scaling = QuantileMap | ScaleMap
 
 _JSON, _ARRAYS = "features.json", "features.safetensors"
 _MANY_LEVELS = 50
@@ -53,12 +55,12 @@ class PreparerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class FeaturePreparer:
-    """Makes `Table`s of typed frames. Booleans are 0 and 1 in "raw" tables, and two-level categories in "quantile" ones."""
+    """Makes `Table`s of typed frames. Booleans are 0 and 1 in "raw" tables, and two-level categories in all others."""
 
-    def __init__(self, state: PreparerState, texts: dict[str, TextMap], quantiles: QuantileMap | None) -> None:
+    def __init__(self, state: PreparerState, texts: dict[str, TextMap], scaling: Scaling | None) -> None:
         self._state = state
         self._texts = texts
-        self._quantiles = quantiles
+        self._scaling = scaling
 
     @property
     def spec(self) -> FeatureSpec:
@@ -93,15 +95,10 @@ class FeaturePreparer:
         all_missing = missing.all(axis=0) if len(frame) else np.ones(numbers.shape[1], dtype=bool)
         constant = _constant(numbers)
         some_missing = missing.any(axis=0) & ~all_missing
-        quantiles = None
-        indicators: list[int] = []
-        if recipe.numeric == "quantile":
-            kept = np.flatnonzero(~all_missing & ~constant)
-            indicators = np.flatnonzero(some_missing).tolist()
-            if len(kept):
-                quantiles = QuantileMap.fit(numbers[:, kept], seed)
-        else:
-            kept = np.flatnonzero(~all_missing & (~constant | some_missing))
+        shows_gaps = recipe.numeric == "raw" or recipe.missing == "keep"
+        indicators: list[int] = [] if shows_gaps else np.flatnonzero(some_missing).tolist()
+        kept = np.flatnonzero(~all_missing & (~constant | (some_missing & shows_gaps)))
+        scaling = _fit_scaling(numbers[:, kept], recipe, seed) if len(kept) else None
         categorical = [
             i for i, step in enumerate(steps)
             if isinstance(step, CategoricalStep) and len(np.unique(step.codes(frame[step.column]))) > 1
@@ -114,7 +111,7 @@ class FeaturePreparer:
             kept_categorical=tuple(categorical),
             spec=FeatureSpec(numeric=(), categorical=(), cardinalities=(), sources=()),
         )
-        return cls(msgspec.structs.replace(state, spec=_spec(state)), texts, quantiles)
+        return cls(msgspec.structs.replace(state, spec=_spec(state)), texts, scaling)
 
     def transform(self, frame: pl.DataFrame) -> Table:
         """Make the arrays of any rows, each independently of the others.
@@ -128,16 +125,11 @@ class FeaturePreparer:
         state = self._state
         numbers = _numbers(state.steps, self._texts, frame)
         kept = numbers[:, list(state.kept_numeric)]
-        if state.recipe.numeric == "quantile":
-            shown = (
-                self._quantiles.transform(kept)
-                if self._quantiles is not None
-                else np.empty((len(frame), 0), np.float32)
-            )
-            absent = np.isnan(numbers[:, list(state.indicators)]).astype(np.float32)
-            numeric = np.concatenate([shown, absent], axis=1)
-        else:
-            numeric = kept.astype(np.float32)
+        if isinstance(self._scaling, ScaleMap) and state.recipe.missing == "indicator":
+            kept = np.where(np.isnan(kept), self._scaling.centers, kept)
+        shown = kept.astype(np.float32) if self._scaling is None else self._scaling.transform(kept)
+        absent = np.isnan(numbers[:, list(state.indicators)]).astype(np.float32)
+        numeric = np.concatenate([shown, absent], axis=1)
         codes = np.empty((len(frame), len(state.kept_categorical)), dtype=np.int32)
         for i, index in enumerate(state.kept_categorical):
             step = state.steps[index]
@@ -152,9 +144,12 @@ class FeaturePreparer:
             if step.column in self._texts:
                 arrays[f"text.{i}.idf"] = self._texts[step.column].idf
                 arrays[f"text.{i}.components"] = self._texts[step.column].components
-        if self._quantiles is not None:
-            arrays["quantile.quantiles"] = self._quantiles.quantiles
-            arrays["quantile.means"] = self._quantiles.means
+        if isinstance(self._scaling, QuantileMap):
+            arrays["quantile.quantiles"] = self._scaling.quantiles
+            arrays["quantile.means"] = self._scaling.means
+        elif self._scaling is not None:
+            arrays["scale.centers"] = self._scaling.centers
+            arrays["scale.factors"] = self._scaling.factors
         write_json(folder / _JSON, msgspec.to_builtins(self._state))
         write_bytes(
             folder / _ARRAYS, save_arrays({name: np.ascontiguousarray(array) for name, array in arrays.items()})
@@ -177,22 +172,37 @@ class FeaturePreparer:
                 for i, step in enumerate(state.steps)
                 if f"text.{i}.idf" in arrays
             }
-            quantiles = None
+            scaling = None
             if "quantile.quantiles" in arrays:
-                quantiles = QuantileMap(arrays["quantile.quantiles"], arrays["quantile.means"])
+                scaling = QuantileMap(arrays["quantile.quantiles"], arrays["quantile.means"])
+            elif "scale.centers" in arrays:
+                smooth = state.recipe.numeric == "robust"
+                scaling = ScaleMap(arrays["scale.centers"], arrays["scale.factors"], smooth)
         except (OSError, KeyError, SafetensorError, msgspec.MsgspecError) as error:
             raise BundleError(f"{folder}: the feature state cannot be read ({error})") from None
-        return cls(state, texts, quantiles)
+        return cls(state, texts, scaling)
+
+
+def _fit_scaling(numbers: Float64, recipe: FeatureRecipe, seed: int) -> Scaling | None:
+    match recipe.numeric:
+        case "raw":
+            return None
+        case "quantile":
+            return QuantileMap.fit(numbers, seed, keep_missing=recipe.missing == "keep")
+        case "standard":
+            return ScaleMap.fit_standard(numbers)
+        case "robust":
+            return ScaleMap.fit_robust(numbers)
 
 
 def _fit_step(column: Column, values: pl.Series, recipe: FeatureRecipe) -> Step:
     if column.kind == "numeric":
         return NumericStep(column.name)
     if column.kind == "datetime":
-        return DatetimeStep.fit(column.name, values, cyclic=recipe.numeric == "quantile")
+        return DatetimeStep.fit(column.name, values, cyclic=recipe.numeric != "raw")
     if column.kind == "boolean" and recipe.numeric == "raw" and len(column.levels) == 2:
         return BooleanStep.fit(column.name, column.levels)
-    embedded = recipe.numeric == "quantile"
+    embedded = recipe.numeric != "raw"
     max_levels = _MAX_LEVELS_EMBEDDED if embedded else _MAX_LEVELS_RAW
     return CategoricalStep.fit(
         column.name, values, max_levels, _MANY_LEVELS, frequency=not embedded, order=column.order

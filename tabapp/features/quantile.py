@@ -19,18 +19,18 @@ _LIMIT = 5.199337582605575
 
 @dataclass(frozen=True)
 class QuantileMap:
-    """A fitted quantile transform with mean imputation.
+    """A fitted quantile transform.
 
     Attributes:
         quantiles: (n_quantiles, columns) float64 values at the references, per column.
-        means: (columns,) float64 training means that missing cells take before the transform.
+        means: (columns,) float64 training means that missing cells take before the transform, or NaN where they stay missing.
     """
 
     quantiles: Float64
     means: Float64
 
     @classmethod
-    def fit(cls, values: Float64, seed: int) -> QuantileMap:
+    def fit(cls, values: Float64, seed: int, *, keep_missing: bool = False) -> QuantileMap:
         """Fit on training rows.
 
         scikit-learn's `QuantileTransformer` with normal output, max(min(rows / 30, 1000), 10) quantiles, no subsampling, on
@@ -40,8 +40,9 @@ class QuantileMap:
 
         Args:
             values: (rows, columns) float64, NaN where missing, never infinite; every column has a value.
+            keep_missing: missing cells stay NaN, in `transform` as well, instead of taking the mean.
         """
-        means = np.nanmean(values, axis=0)
+        means = np.full(values.shape[1], np.nan) if keep_missing else np.nanmean(values, axis=0)
         filled = np.where(np.isnan(values), means, values)
         generator = np.random.default_rng(seed)
         n_rows = len(values)
@@ -53,7 +54,7 @@ class QuantileMap:
         return cls(np.ascontiguousarray(transformer.quantiles_, dtype=np.float64), means)
 
     def transform(self, values: Float64) -> npt.NDArray[np.float32]:
-        """Map (rows, columns) to float32 within ±5.199, whatever the values; the same as sklearn's transform."""
+        """Map (rows, columns) to float32 within ±5.199, whatever the values, or NaN; the same as sklearn's transform."""
         result = np.empty(values.shape, dtype=np.float32)
         references = np.linspace(0, 1, len(self.quantiles))
         for i in range(values.shape[1]):

@@ -26,7 +26,14 @@ WORDS = np.array(
     ["red", "green", "blue", "apple", "pear", "house", "tree", "river", "stone", "cloud", "light", "music"]
 )
 RAW, QUANTILE = FeatureRecipe(numeric="raw"), FeatureRecipe(numeric="quantile")
-RECIPES = pytest.mark.parametrize("recipe", [RAW, QUANTILE], ids=["raw", "quantile"])
+STANDARD, ROBUST = FeatureRecipe(numeric="standard"), FeatureRecipe(numeric="robust")
+KEEP = tuple(FeatureRecipe(numeric=numeric, missing="keep") for numeric in ("quantile", "standard", "robust"))
+RECIPES = pytest.mark.parametrize(
+    "recipe", [RAW, QUANTILE, STANDARD, ROBUST, *KEEP], ids=lambda r: f"{r.numeric}-{r.missing}"
+)
+SCALED = pytest.mark.parametrize(
+    "recipe", [QUANTILE, STANDARD, ROBUST, *KEEP], ids=lambda r: f"{r.numeric}-{r.missing}"
+)
 
 
 def texts(values: object) -> pl.Series:
@@ -90,7 +97,7 @@ def test_tables_keep_what_the_contract_says(recipe: FeatureRecipe) -> None:
     assert (table.categorical.max(axis=0) < np.array(spec.cardinalities)).all()
     assert table.categorical.min() >= 0
     assert not np.isinf(table.numeric).any()
-    assert np.isnan(table.numeric).any() == (recipe == RAW)
+    assert np.isnan(table.numeric).any() == (recipe == RAW or recipe.missing == "keep")
     for i in range(len(spec.numeric)):
         assert len(np.unique(table.numeric[:, i])) > 1, spec.numeric[i]
 
@@ -195,8 +202,9 @@ def test_quantiles_are_scikit_learns(n_rows: int) -> None:
     np.testing.assert_allclose(fitted_map.transform(new), reference.transform(new), atol=1e-6)
 
 
-def test_quantile_tables_are_bounded_for_any_value() -> None:
-    preparer = fitted(QUANTILE)
+@RECIPES
+def test_tables_are_bounded_for_any_value(recipe: FeatureRecipe) -> None:
+    preparer = fitted(recipe)
     extreme = TYPED.with_columns(
         x=pl.Series([1e300, -1e300, None, 5e-324] * (N // 4)),
         gaps=pl.Series([None] * N, dtype=pl.Float64),
@@ -205,17 +213,46 @@ def test_quantile_tables_are_bounded_for_any_value() -> None:
         note=pl.Series([None, "", "zzz", "é" * 5000] * (N // 4)),
         flag=pl.Series(["maybe", None] * (N // 2)),
     )
-    for recipe in (RAW, QUANTILE):
-        table = fitted(recipe).transform(extreme)
-        assert not np.isinf(table.numeric).any()
-        assert (table.categorical < np.array(fitted(recipe).spec.cardinalities)).all()
     table = preparer.transform(extreme)
-    assert np.isfinite(table.numeric).all()
-    assert np.abs(table.numeric).max() <= 5.2
+    assert not np.isinf(table.numeric).any()
+    assert (table.categorical < np.array(preparer.spec.cardinalities)).all()
+    if recipe == RAW:
+        return
+    assert np.isnan(table.numeric).any() == (recipe.missing == "keep")
+    assert np.nanmax(np.abs(table.numeric)) <= {"quantile": 5.2, "standard": 1000.0, "robust": 3.0}[recipe.numeric]
 
 
-def test_missing_cells_take_the_mean_and_are_marked() -> None:
-    preparer = fitted(QUANTILE)
+def test_what_is_not_a_number_is_treated_alike_by_all_scalings() -> None:
+    wanted = fitted(QUANTILE)
+    for recipe in (STANDARD, ROBUST):
+        spec = fitted(recipe).spec
+        assert spec == wanted.spec
+        assert fitted(recipe).transform(TYPED).categorical.tolist() == wanted.transform(TYPED).categorical.tolist()
+
+
+@SCALED
+def test_kept_gaps_are_where_they_were_and_have_no_indicator(recipe: FeatureRecipe) -> None:
+    preparer = fitted(recipe)
+    table = preparer.transform(TYPED)
+    missing = TYPED["gaps"].is_null().to_numpy()
+    if recipe.missing == "keep":
+        assert not any(name.endswith("missing") for name in preparer.spec.numeric)
+        assert (np.isnan(column(preparer, table, "gaps")) == missing).all()
+    else:
+        assert "gaps missing" in preparer.spec.numeric
+
+
+def test_standard_and_robust_are_centred() -> None:
+    for recipe, centre in ((STANDARD, np.mean), (ROBUST, np.median)):
+        values = column(fitted(recipe), fitted(recipe).transform(TYPED), "x")
+        assert abs(centre(values)) < 1e-6
+    standard = column(fitted(STANDARD), fitted(STANDARD).transform(TYPED), "x")
+    assert standard.std() == pytest.approx(1, rel=1e-5)
+
+
+@pytest.mark.parametrize("recipe", [QUANTILE, STANDARD, ROBUST], ids=lambda r: r.numeric)
+def test_missing_cells_take_the_centre_and_are_marked(recipe: FeatureRecipe) -> None:
+    preparer = fitted(recipe)
     table = preparer.transform(TYPED)
     missing = TYPED["gaps"].is_null().to_numpy()
     assert (column(preparer, table, "gaps missing") == missing).all()

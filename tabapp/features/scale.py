@@ -1,0 +1,67 @@
+"""Numbers shifted and scaled, as models want them that see distances in the data's own proportions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Float64 = npt.NDArray[np.float64]
+
+_FARTHEST = 1e3
+"""Among n rows none lies farther than √(n - 1) standard deviations from the mean (Samuelson 1968): below a million rows this
+bound touches nothing that was seen in training, and keeps an absurd number at prediction time finite."""
+_SMOOTH_BOUND = 3.0
+
+
+@dataclass(frozen=True)
+class ScaleMap:
+    """A fitted shift and scale per column.
+
+    Attributes:
+        centers: (columns,) float64 mean, or median, of the training rows' present cells.
+        factors: (columns,) float64 by which the distance from the center is multiplied; 0 for a constant column.
+        smooth: bend the result smoothly into (-3, 3), else cut it at ±1000.
+    """
+
+    centers: Float64
+    factors: Float64
+    smooth: bool
+
+    @classmethod
+    def fit_standard(cls, values: Float64) -> ScaleMap:
+        """(x - mean) / population standard deviation.
+
+        Args:
+            values: (rows, columns) float64, NaN where missing, never infinite; every column has a value.
+        """
+        return cls(np.nanmean(values, axis=0), _inverse(np.nanstd(values, axis=0)), smooth=False)
+
+    @classmethod
+    def fit_robust(cls, values: Float64) -> ScaleMap:
+        """(x - median) / (q75 - q25), or / half the range where that is 0; then x / √(1 + (x / 3)²).
+
+        RealMLP (Holzmüller et al. 2024).
+
+        Args:
+            values: as for `fit_standard`.
+        """
+        low, q25, median, q75, high = np.nanquantile(values, (0.0, 0.25, 0.5, 0.75, 1.0), axis=0)
+        spread = np.where(q75 > q25, q75 - q25, (high - low) / 2)
+        return cls(median, _inverse(spread), smooth=True)
+
+    def transform(self, values: Float64) -> npt.NDArray[np.float32]:
+        """Map (rows, columns) to float32 within the bound, whatever the values; NaN stays NaN."""
+        with np.errstate(over="ignore"):
+            scaled = np.clip((values - self.centers) * self.factors, -_FARTHEST, _FARTHEST)
+        if self.smooth:
+            scaled /= np.sqrt(1 + (scaled / _SMOOTH_BOUND) ** 2)
+        return scaled.astype(np.float32)
+
+
+def _inverse(spread: Float64) -> Float64:
+    """1 / spread, and 0 where there is no spread or one so small that its inverse is not finite."""
+    with np.errstate(divide="ignore", over="ignore"):
+        inverse = 1 / spread
+    return np.where(np.isfinite(inverse), inverse, 0.0)
