@@ -13,6 +13,7 @@ from optuna.trial import TrialState
 from tabapp.engine.board import STOPPED, Board
 from tabapp.engine.candidates import Candidate, Scorer, read_results
 from tabapp.engine.clock import Clock
+from tabapp.engine.evaluations import Evaluations
 from tabapp.engine.executors import Executor
 from tabapp.engine.fit import RunData
 from tabapp.engine.jobs import Done, Failed, FitJob, Message, Progress
@@ -90,6 +91,7 @@ class Conductor:
             clearly_behind=self.scorer.clearly_behind,
         )
         self.board = Board(plan, self.scheduler, self.scorer)
+        self.evaluations = Evaluations(folder, data, self.board)
         self._steering = Steering(
             folder,
             self.scheduler,
@@ -345,6 +347,9 @@ class Conductor:
         if self._dirty and (force or now - self._board_at >= BOARD_SECONDS):
             self._dirty, self._board_at = False, now
             self._emit(ev.LeaderboardChanged(rows=self.board.rows(self._activity())))
+        pictures = self.evaluations.refresh()
+        if pictures is not None:
+            self._emit(pictures)
         if now - self._resources_at >= RESOURCES_SECONDS:
             self._resources_at = now
             self._emit(self._meter.measure())

@@ -39,6 +39,8 @@ EXPORT_SHARE = 0.5
 RESAMPLES, FEW_RESAMPLES = 200, 50
 """Bootstrap resamples for the run's own metric, and for the others, whose intervals are left out when the time is short."""
 LEAST_IMPORTANCE_SECONDS = 0.5
+PICTURES_SHARE = 0.1
+"""Of the time that is left after fitting, for pictures of predictions that are not up to date."""
 INTERRUPTED, NO_MODEL, NO_TIME = 130, 1, 4
 
 
@@ -78,6 +80,8 @@ class Finish:
         if selected is None:
             return self._without_model(rows, interrupted, elapsed)
         self._emit(ev.StageChanged(stage="explaining", deadline=self._clock.wall_deadline()))
+        for pictures in self._conductor.evaluations.catch_up(time.monotonic() + PICTURES_SHARE * self._clock.left()):
+            self._emit(pictures)
         importances = self._importances()
         self._emit(ev.StageChanged(stage="exporting", deadline=self._clock.wall_deadline()))
         bundle = self._write_bundle(selected, rows)

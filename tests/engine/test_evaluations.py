@@ -1,0 +1,141 @@
+"""Pictures of out-of-fold predictions: what they hold for each task, when they are made, and what they cost."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from tabapp import metrics
+from tabapp.engine import evaluations
+from tabapp.engine.board import Board
+from tabapp.engine.evaluations import Evaluations
+from tabapp.engine.fit import RunData
+from tabapp.run import events as ev
+from tabapp.run.folder import RunFolder
+
+
+@dataclass
+class Best:
+    """A best trial as a scheduler would know it."""
+
+    trial: int
+    folds: int = 3
+    is_complete: bool = True
+
+    @property
+    def results(self) -> dict[int, None]:
+        return dict.fromkeys(range(self.folds))
+
+    def fit_name(self, fold: int) -> str:
+        return f"model-{self.trial}-{fold}"
+
+
+def make(folder: Path, truth: Any, prediction: Any, classes: tuple[str, ...]) -> tuple[Evaluations, SimpleNamespace]:
+    covered = np.ones(len(truth), dtype=bool)
+    scheduler = SimpleNamespace(models={"m": None}, best=Best(0), best_of=lambda name: scheduler.best)
+    board = SimpleNamespace(
+        plan=SimpleNamespace(seed=0),
+        scheduler=scheduler,
+        scorer=SimpleNamespace(target=truth, out_of_fold=lambda candidate: (prediction, covered)),
+        selected=None,
+    )
+    data = SimpleNamespace(schema=SimpleNamespace(classes=classes))
+    return Evaluations(RunFolder(folder), cast(RunData, data), cast(Board, board)), scheduler
+
+
+def made_by(made: Evaluations) -> ev.EvaluationReady:
+    event = made.refresh()
+    assert event is not None
+    # What a view reads is what was written.
+    back = ev.decode(ev.encode(event))
+    assert isinstance(back, ev.EvaluationReady)
+    return back
+
+
+def probabilities(n_rows: int, n_classes: int) -> tuple[Any, Any]:
+    generator = np.random.default_rng(0)
+    truth = generator.integers(0, n_classes, n_rows)
+    raw = generator.random((n_rows, n_classes)) + np.eye(n_classes)[truth]
+    return truth, (raw / raw.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def test_two_classes(tmp_path: Path) -> None:
+    truth, prediction = probabilities(2000, 2)
+    event = made_by(make(tmp_path, truth, prediction, ("no", "yes"))[0])
+    assert (event.labels, event.positive, event.n_rows, event.sampled) == (("no", "yes"), "yes", 2000, False)
+    assert sum(map(sum, event.confusion)) == 2000
+    assert event.roc_auc == pytest.approx(metrics.score("roc_auc", truth, prediction), rel=1e-3)
+    assert event.average_precision == pytest.approx(metrics.score("average_precision", truth, prediction), rel=1e-3)
+    assert event.base_rate == pytest.approx(np.mean(truth == 1), rel=1e-3)
+    assert event.roc[0] == (0, 0)
+    assert sum(row.count for row in event.calibration) == 2000
+    assert event.density == ()
+
+
+def test_many_classes(tmp_path: Path) -> None:
+    truth, prediction = probabilities(3000, 5)
+    event = made_by(make(tmp_path, truth, prediction, tuple("abcde"))[0])
+    assert event.labels == tuple("abcde")
+    assert (event.positive, event.average_precision) == ("", None)
+    right = sum(event.confusion[code][code] for code in range(5)) / 3000
+    assert right == pytest.approx(metrics.score("accuracy", truth, prediction))
+    assert event.roc
+    assert event.precision_recall
+
+
+def test_regression(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    truth = generator.normal(100, 20, 1500)
+    event = made_by(make(tmp_path, truth, (truth + generator.normal(0, 5, 1500)).astype(np.float32), ())[0])
+    assert sum(map(sum, event.density)) == sum(event.residuals) == 1500
+    assert event.residual_quantiles[0] < 0 < event.residual_quantiles[-1]
+    assert event.bands
+    assert event.confusion == ()
+
+
+def test_they_are_made_anew_when_the_best_trial_changes_and_not_at_once(tmp_path: Path, monkeypatch: Any) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    made, scheduler = make(tmp_path, *probabilities(100, 2), ("no", "yes"))
+    scheduler.best = Best(0, is_complete=False)
+    assert made.refresh() is None, "a score on some of the folds has no pictures yet"
+    scheduler.best = Best(0)
+    first = made.refresh()
+    assert first is not None
+    now += 60.0
+    assert made.refresh() is None, "nothing has changed"
+    scheduler.best = Best(1)
+    second = made.refresh()
+    assert second is not None
+    assert second.trial == 1
+    scheduler.best = Best(2)
+    now += evaluations.PAUSE_SECONDS - 1
+    assert made.refresh() is None, "it is too soon"
+    assert [event.trial for event in made.catch_up(now + 1)] == [2]
+    scheduler.best = Best(3)
+    assert made.catch_up(now - 1) == [], "there is no time"
+
+
+def test_large_tables_are_sampled_and_the_event_stays_small(tmp_path: Path) -> None:
+    for n_rows, n_classes in ((200_000, 2), (100_000, 26)):
+        truth, prediction = probabilities(n_rows, n_classes)
+        made = make(tmp_path, truth, prediction, tuple(f"class {code}" for code in range(n_classes)))[0]
+        event = made_by(made)
+        assert event.sampled
+        assert event.n_rows == min(evaluations.MOST_ROWS, evaluations.MOST_CELLS // n_classes)
+        assert len(ev.encode(event)) < 8_000
+
+
+def test_the_size_is_that_of_the_files_of_all_folds(tmp_path: Path) -> None:
+    for fold in range(3):
+        folder = tmp_path / "fits" / f"model-0-{fold}" / "model" / "deep"
+        folder.mkdir(parents=True)
+        (folder / "weights").write_bytes(b"x" * 100)
+    event = made_by(make(tmp_path, *probabilities(100, 2), ("no", "yes"))[0])
+    assert event.size == 300
