@@ -266,6 +266,13 @@ class Conductor:
                 params=candidate.params,
             )
         )
+        ranked = self._tuners[candidate.model].rank_parameters()
+        if ranked is not None:
+            n_trials, shares = ranked
+            rows = tuple(
+                ev.ParameterImportance(name=name, importance=round(share, 4)) for name, share in shares.items()
+            )
+            self._emit(ev.ParametersRanked(model=candidate.model, n_trials=n_trials, rows=rows))
 
     def _prune(self, candidate: Candidate, reason: str, score: float | None) -> None:
         candidate.status, candidate.cause = "pruned", reason

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import sqlite3
 from pathlib import Path
 
@@ -99,6 +100,35 @@ def test_crashes_are_told_as_pruned_with_their_cause(tmp_path: Path) -> None:
     assert (number, state, cause, rest) == (0, TrialState.PRUNED, "out of memory", [])
     database = sqlite3.connect(tmp_path / "study.db")
     assert database.execute("SELECT count(*) FROM trials WHERE state = 'FAIL'").fetchone() == (0,)
+
+
+def test_the_hyper_parameter_that_decides_ranks_first(tmp_path: Path) -> None:
+    tuning = tuner(tmp_path, model="lightgbm")
+    assert tuning.rank_parameters() is None
+    ranked_at: list[int] = []
+    for number in range(30):
+        _, params = tuning.ask()
+        tuning.tell(number, -abs(math.log10(params["learning_rate"]) + 1.5))
+        ranked = tuning.rank_parameters()
+        if ranked is None:
+            continue
+        n_trials, shares = ranked
+        assert n_trials == number + 1
+        assert sum(shares.values()) == pytest.approx(1.0)
+        assert not any(name.startswith("use_") for name in shares)
+        assert list(shares.values()) == sorted(shares.values(), reverse=True)
+        ranked_at.append(number + 1)
+    assert ranked_at[0] == 10
+    assert len(ranked_at) < 10, "only now and then"
+    assert next(iter(shares)) == "learning_rate"
+
+
+def test_trials_that_are_all_alike_rank_nothing(tmp_path: Path) -> None:
+    tuning = tuner(tmp_path)
+    for number in range(12):
+        tuning.ask()
+        tuning.tell_pruned(number, "out of memory")
+    assert tuning.rank_parameters() is None
 
 
 def test_a_trial_in_flight_is_known_with_its_parameters(tmp_path: Path) -> None:
