@@ -91,13 +91,15 @@ def _screen(folder: RunFolder, runs_dir: Path, *, start_engine: bool) -> int:
     from tabapp.headless.summary import print_summary
     from tabapp.tui.app import run_app
 
-    exit_code = run_app(folder, runs_dir=runs_dir, start_engine=start_engine)
-    if start_engine and exit_code == 0 and not folder.plan.exists():
-        # Looked at and left: a run that never started would only clutter the list.
-        shutil.rmtree(folder.path, ignore_errors=True)
-        return 0
-    print_summary(folder)
-    return exit_code
+    shown = run_app(folder, runs_dir=runs_dir, start_engine=start_engine)
+    for run in shown:
+        if run.start_engine and run.exit_code == 0 and not run.folder.plan.exists():
+            # Looked at and left: a run that never started would only clutter the list.
+            shutil.rmtree(run.folder.path, ignore_errors=True)
+    last = shown[-1]
+    if last.folder.path.exists():
+        print_summary(last.folder)
+    return last.exit_code
 
 
 def _headless(folder: RunFolder, *, plain: bool, as_json: bool, quiet: bool, verbose: bool, start: bool) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files as package_files
@@ -15,30 +14,27 @@ from typing import Any, ClassVar
 from textual.app import App
 from textual.binding import BindingType
 from textual.command import Provider
-from textual.content import Content
-from textual.screen import Screen
 
-from tabapp import files
 from tabapp.run import events as ev
-from tabapp.run.client import log_tail
 from tabapp.run.folder import RunFolder, default_runs_dir
-from tabapp.run.state import format_score
 from tabapp.tui.actions import TABS, View, bindings_for, phase_of
+from tabapp.tui.crash import report_crash
 from tabapp.tui.engine import EngineHandle
 from tabapp.tui.exporting import ask_for_export
 from tabapp.tui.following import Following
 from tabapp.tui.leaving import Leaving
+from tabapp.tui.news import News
 from tabapp.tui.planning import Planning
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.modals import Reading
-from tabapp.tui.texts import MUTED, Snapshot, model_name
+from tabapp.tui.texts import Snapshot
 from tabapp.tui.theme import THEME
+from tabapp.tui.views import VIEWS
 
 POLL_SECONDS = 0.1
 FLUSH_SECONDS = 0.25
 LIVENESS_SECONDS = 1.0
-TOAST_EVERY_SECONDS = 8.0
 INTERRUPTED_EXIT_CODE = 130
 
 
@@ -56,57 +52,13 @@ def _action_provider() -> type[Provider]:
     return ActionProvider
 
 
-def _run_view() -> RunView:
-    from tabapp.tui.screens.run import RunningView
-
-    return RunningView()
-
-
-def _models_view() -> RunView:
-    from tabapp.tui.screens.models import ModelsView
-
-    return ModelsView()
-
-
-def _tuning_view() -> RunView:
-    from tabapp.tui.screens.tuning import TuningView
-
-    return TuningView()
-
-
-def _runs_view() -> RunView:
-    from tabapp.tui.screens.runs import RunsView
-
-    return RunsView()
-
-
-def _log_view() -> RunView:
-    from tabapp.tui.screens.log import LogView
-
-    return LogView()
-
-
-def _explain_view() -> RunView:
-    from tabapp.tui.screens.explain import ExplainView
-
-    return ExplainView()
-
-
 class TabappApp(App[None], inherit_bindings=False):
     """The app on a run whose engine it starts. Everything it shows comes from the run folder."""
 
     TITLE = "tabapp"
     COMMANDS: ClassVar = {_action_provider}
     BINDINGS: ClassVar[list[BindingType]] = [*bindings_for("everywhere")]
-    MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {
-        "run": _run_view,
-        "data": DataView,
-        "models": _models_view,
-        "tuning": _tuning_view,
-        "explain": _explain_view,
-        "runs": _runs_view,
-        "log": _log_view,
-    }
+    MODES: ClassVar = VIEWS
     DEFAULT_MODE: ClassVar[str] = "data"
     STARTS_ENGINE: ClassVar[bool] = True
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide")]  # noqa: RUF012
@@ -130,8 +82,7 @@ class TabappApp(App[None], inherit_bindings=False):
         self.engine = EngineHandle(folder)
         self._leaving = Leaving(self, runs_dir if runs_dir != default_runs_dir() else None)
         self._starting = False
-        self._last_toast = -TOAST_EVERY_SECONDS
-        self._bests_known = 0
+        self._news = News(self)
 
     # -- what the screens ask -------------------------------------------------------------------------------------
 
@@ -222,7 +173,7 @@ class TabappApp(App[None], inherit_bindings=False):
         while True:
             for event in await self._following.read():
                 self._hear(event)
-            self._tell_best()
+            self._news.tell_best(self._following)
             self._following.caught_up = True
             if time.monotonic() - looked >= LIVENESS_SECONDS:
                 looked = time.monotonic()
@@ -234,8 +185,8 @@ class TabappApp(App[None], inherit_bindings=False):
         try:
             self.engine.start()
         except OSError as error:
-            self._following.trouble = f"The engine could not be started: {error.strerror or error}."
-            self._tell_trouble(self._following.trouble)
+            trouble = self._following.trouble = f"The engine could not be started: {error.strerror or error}."
+            self._news.tell_trouble(trouble)
 
     async def _check_engine(self) -> None:
         following = self._following
@@ -250,53 +201,17 @@ class TabappApp(App[None], inherit_bindings=False):
         before = self.trouble
         following.engine_ended(self.engine.return_code)
         if self.trouble is not None and before is None:
-            self._tell_trouble(self.trouble)
-
-    def _tell_trouble(self, trouble: str) -> None:
-        tail = log_tail(self.folder.log)
-        text = Content.assemble(
-            ("✗ ", "bold $error"),
-            trouble,
-            ("\n\nNothing that was complete is lost.", MUTED),
-            (f"\n\nThe end of its log:\n{tail}" if tail else "", MUTED),
-        )
-        self.push_screen(Reading("The engine has stopped", text))
+            self._news.tell_trouble(self.trouble)
 
     def _hear(self, event: ev.AnyEvent) -> None:
-        """React to an event that is news, beyond drawing it."""
         self.planning.hear(event)
         if not self._following.caught_up:
             return
-        match event:
-            case ev.PlanRefused():
-                self.notify(event.message, title="The plan stays as it was", severity="warning", timeout=8)
-            case ev.StageChanged(stage="fitting") if self._starting:
-                self._starting = False
-                if isinstance(self.screen, DataView):
-                    self.call_later(self.action_view, "run")
-            case ev.RunFinished(status="failed"):
-                self.push_screen(Reading("The run has failed", Content.assemble(("✗ ", "bold $error"), event.message)))
-            case ev.RunFinished():
-                severity = "information" if event.status == "ok" else "warning"
-                self.notify(
-                    event.message or f"The run is {event.status}.",
-                    title="The run has ended",
-                    severity=severity,
-                    timeout=8,
-                )
-            case _:
-                pass
-
-    def _tell_best(self) -> None:
-        known, self._bests_known = self._bests_known, len(self._following.history)
-        best = self._following.state.best
-        news = self._following.caught_up and self._bests_known > max(known, 1) and best is not None
-        if not news or best is None or time.monotonic() - self._last_toast < TOAST_EVERY_SECONDS:
-            return
-        self._last_toast = time.monotonic()
-        self.notify(f"★ {model_name(best)}  {format_score(best.score)}", title="New best", timeout=3)
-        if isinstance(self.screen, RunView):
-            self.screen.flash()
+        self._news.tell(event)
+        if self._starting and isinstance(event, ev.StageChanged) and event.stage == "fitting":
+            self._starting = False
+            if isinstance(self.screen, DataView):
+                self.call_later(self.action_view, "run")
 
     def draw_changes(self) -> None:
         """Draw what is new on the present screen."""
@@ -328,8 +243,8 @@ class TabappApp(App[None], inherit_bindings=False):
         """Ask where to copy the bundle."""
         ask_for_export(self)
 
+    # Textual's own way to quit goes through our question.
     async def action_quit(self) -> None:
-        """Textual's own way to quit, which goes through our question."""
         self.action_request_quit()
 
     def action_request_quit(self) -> None:
@@ -337,17 +252,7 @@ class TabappApp(App[None], inherit_bindings=False):
         self._leaving.request()
 
     def _fatal_error(self) -> None:
-        # Textual would print the traceback with the values of all local variables, which may hold the user's data.
-        report = self.folder.path / "crash.txt"
-        try:
-            files.write_text(report, traceback.format_exc())
-            where = f"; {report} says where"
-        except OSError:
-            where = ""
-        self.panic(
-            f"The screen has failed, which is a fault of tabapp{where}. "
-            f"The run is not touched by it; `tabapp attach {self.folder.run}` shows it again."
-        )
+        self.panic(report_crash(self.folder))
 
 
 class AttachedApp(TabappApp):
@@ -357,8 +262,17 @@ class AttachedApp(TabappApp):
     STARTS_ENGINE: ClassVar[bool] = False
 
 
-def run_app(folder: RunFolder, *, runs_dir: Path, start_engine: bool) -> int:
-    """Show a run, and those that the user opens from it, until the user leaves; returns the exit code for the last.
+@dataclass(frozen=True)
+class Shown:
+    """A run that was shown, whether its engine was started for it, and what the command should end with after it."""
+
+    folder: RunFolder
+    start_engine: bool
+    exit_code: int
+
+
+def run_app(folder: RunFolder, *, runs_dir: Path, start_engine: bool) -> list[Shown]:
+    """Show a run, and those that the user opens from it, until the user leaves; returns them all, the last shown last.
 
     Args:
         runs_dir: where the run was created, for the commands that the screen suggests.
@@ -367,9 +281,11 @@ def run_app(folder: RunFolder, *, runs_dir: Path, start_engine: bool) -> int:
     Raises:
         TabappError: the run folder cannot be read.
     """
+    shown: list[Shown] = []
     while True:
         app = (TabappApp if start_engine else AttachedApp)(folder, runs_dir=runs_dir)
         app.run()
+        shown.append(Shown(folder, start_engine, app.return_code or app.exit_code))
         if app.opened is None:
-            return app.return_code or app.exit_code
+            return shown
         folder, start_engine = app.opened.folder, app.opened.start_engine

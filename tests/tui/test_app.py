@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tabapp.run import events as ev
-from tabapp.tui.app import AttachedApp, run_app
+from tabapp.tui.app import AttachedApp, Shown, run_app
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.explain import ExplainView
 from tabapp.tui.screens.log import LogView
@@ -213,7 +213,7 @@ def test_run_app_returns_the_exit_code(tmp_path, monkeypatch):
         assert isinstance(app, AttachedApp)
 
     monkeypatch.setattr(AttachedApp, "run", run)
-    assert run_app(folder, runs_dir=tmp_path, start_engine=False) == 0
+    assert run_app(folder, runs_dir=tmp_path, start_engine=False) == [Shown(folder, False, 0)]
 
 
 async def test_each_new_best_is_told_once(tmp_path, monkeypatch):

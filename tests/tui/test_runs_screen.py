@@ -118,7 +118,9 @@ def test_the_app_is_run_again_for_a_run_that_was_opened(tmp_path, monkeypatch):
             app.opened = Opened(stopped, start_engine=True)
 
     monkeypatch.setattr(TabappApp, "run", run)
-    assert run_app(done, runs_dir=tmp_path, start_engine=False) == 0
+    ended = run_app(done, runs_dir=tmp_path, start_engine=False)
+    assert [run.folder for run in ended] == [done, stopped]
+    assert ended[-1].exit_code == 0
     assert shown == [(done.run, AttachedApp.STARTS_ENGINE), (stopped.run, True)]
 
 

@@ -1,0 +1,72 @@
+"""What the app tells of its own accord: a new best, a refused plan, the end of the run, an engine that is gone."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+
+from tabapp.run import events as ev
+from tabapp.run.client import log_tail
+from tabapp.run.state import format_score
+from tabapp.tui.following import Following
+from tabapp.tui.screens.base import RunView
+from tabapp.tui.screens.modals import Reading
+from tabapp.tui.texts import MUTED, model_name
+
+if TYPE_CHECKING:
+    from tabapp.tui.app import TabappApp
+
+TOAST_EVERY_SECONDS = 8.0
+
+
+class News:
+    """Toasts and dialogs for what has just happened; a new best at most every few seconds."""
+
+    def __init__(self, app: TabappApp) -> None:
+        self._app = app
+        self._last_toast = -TOAST_EVERY_SECONDS
+        self._bests_known = 0
+
+    def tell(self, event: ev.AnyEvent) -> None:
+        """Say what an event means for the user, beyond what is drawn of it."""
+        match event:
+            case ev.PlanRefused():
+                self._app.notify(event.message, title="The plan stays as it was", severity="warning", timeout=8)
+            case ev.RunFinished(status="failed"):
+                text = Content.assemble(("✗ ", "bold $error"), event.message)
+                self._app.push_screen(Reading("The run has failed", text))
+            case ev.RunFinished():
+                self._app.notify(
+                    event.message or f"The run is {event.status}.",
+                    title="The run has ended",
+                    severity="information" if event.status == "ok" else "warning",
+                    timeout=8,
+                )
+            case _:
+                pass
+
+    def tell_best(self, following: Following) -> None:
+        """Say that there is a new best, once; what was known before this view looked is no news."""
+        known, self._bests_known = self._bests_known, len(following.history)
+        best = following.state.best
+        news = following.caught_up and self._bests_known > max(known, 1) and best is not None
+        if not news or best is None or time.monotonic() - self._last_toast < TOAST_EVERY_SECONDS:
+            return
+        self._last_toast = time.monotonic()
+        self._app.notify(f"★ {model_name(best)}  {format_score(best.score)}", title="New best", timeout=3)
+        screen = self._app.screen
+        if isinstance(screen, RunView):
+            screen.flash()
+
+    def tell_trouble(self, trouble: str) -> None:
+        """Say that the engine is gone, with the end of its log."""
+        tail = log_tail(self._app.folder.log)
+        text = Content.assemble(
+            ("✗ ", "bold $error"),
+            trouble,
+            ("\n\nNothing that was complete is lost.", MUTED),
+            (f"\n\nThe end of its log:\n{tail}" if tail else "", MUTED),
+        )
+        self._app.push_screen(Reading("The engine has stopped", text))

@@ -1,0 +1,45 @@
+"""What is said and kept after the screen was left."""
+
+from pathlib import Path
+
+import pytest
+
+from tabapp.cli.running import _screen
+from tabapp.tui import app as app_module
+from tabapp.tui.app import Shown
+from tests.tui import recordings
+
+
+def leave(monkeypatch: pytest.MonkeyPatch, *shown: Shown) -> int:
+    monkeypatch.setattr(app_module, "run_app", lambda *_, **__: list(shown))
+    return _screen(shown[0].folder, shown[0].folder.path.parent, start_engine=shown[0].start_engine)
+
+
+def test_the_summary_is_of_the_run_that_was_shown_last(tmp_path: Path, monkeypatch, capsys) -> None:
+    first, last = recordings.make_run(tmp_path), recordings.make_run(tmp_path)
+    recordings.Recorder(first).write(*recordings.running())
+    recordings.Recorder(last).write(*recordings.finished())
+    assert leave(monkeypatch, Shown(first, False, 0), Shown(last, False, 0)) == 0
+    assert "comes back to it" not in capsys.readouterr().out
+    assert leave(monkeypatch, Shown(last, False, 0), Shown(first, False, 1)) == 1
+    assert f"resume {first.argument}` comes back to it" in capsys.readouterr().out
+
+
+def test_a_run_that_was_only_looked_at_goes_and_the_one_opened_from_it_stays(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    looked_at, opened = recordings.make_run(tmp_path), recordings.make_run(tmp_path)
+    recordings.Recorder(looked_at).write(*recordings.opening())
+    recordings.Recorder(opened).write(*recordings.finished())
+    assert leave(monkeypatch, Shown(looked_at, True, 0), Shown(opened, False, 0)) == 0
+    assert not looked_at.path.exists()
+    assert "Ensemble: ROC AUC" in capsys.readouterr().out
+    assert opened.events.exists()
+
+
+def test_looking_and_leaving_says_nothing(tmp_path: Path, monkeypatch, capsys) -> None:
+    folder = recordings.make_run(tmp_path)
+    recordings.Recorder(folder).write(*recordings.opening())
+    assert leave(monkeypatch, Shown(folder, True, 0)) == 0
+    assert capsys.readouterr().out == ""
+    assert not folder.path.exists()
