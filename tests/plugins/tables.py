@@ -1,16 +1,17 @@
-"""Tables made by hand for the plugins' tests: small, with every kind of trouble that a fold can bring."""
+"""What makes the plugins quick enough for tests; the tables are those of the public checks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
-import numpy as np
 
-from tabapp.features.arrays import FIRST_LEVEL, FeatureSpec, Table
-from tabapp.metrics import Task, default_metric
-from tabapp.models.contract import FitContext, Params, Plugin, Shape
+from tabapp.features.arrays import FeatureSpec, Table
+from tabapp.metrics import Task
+from tabapp.models.check_tables import make_context, make_table, shape_of
+from tabapp.models.contract import Params, Plugin
+
+__all__ = ["SMALL", "defaults_of", "make_context", "make_table", "shape_of", "smaller"]
 
 SMALL: dict[str, dict[str, object]] = {
     "ft_transformer": {"n_layers": 2, "d_token": 32, "learning_rate": 3e-3},
@@ -19,75 +20,21 @@ SMALL: dict[str, dict[str, object]] = {
     "dcn_v2": {"width": 64, "learning_rate": 3e-3, "average_decay": 0.0},
     "tab_transformer": {"n_layers": 1, "learning_rate": 3e-3, "average_decay": 0.0},
     "autoint": {"d_token": 32, "learning_rate": 3e-3, "average_decay": 0.0},
+    "npt": {"d_embedding": 8, "n_layers": 2, "n_steps": 90, "learning_rate": 1e-2, "n_evaluations": 3},
 }
 """What makes the defaults small enough to learn something in a few epochs on a few rows."""
 
 
-def make_table(
-    task: Task,
-    *,
-    n_rows: int = 240,
-    n_numeric: int = 4,
-    cardinalities: tuple[int, ...] = (5, 3),
-    n_classes: int = 3,
-    seed: int = 0,
-) -> tuple[Table, FeatureSpec, int]:
-    """A table whose target depends on the first numeric and the first categorical column, its spec, and its number of classes."""
-    generator = np.random.default_rng(seed)
-    numeric = generator.normal(size=(n_rows, n_numeric)).astype(np.float32)
-    codes = [generator.integers(1, c, n_rows) for c in cardinalities]
-    categorical = np.array(codes, dtype=np.int32).reshape(len(codes), n_rows).T.copy()
-    signal = 0.1 * generator.normal(size=n_rows)
-    if n_numeric:
-        signal = signal + numeric[:, 0]
-    if len(cardinalities):
-        signal = signal + (categorical[:, 0] == FIRST_LEVEL)
-    if task == "regression":
-        target, n_classes = 1000.0 + 50.0 * signal, 1
-    else:
-        n_classes = 2 if task == "binary" else n_classes
-        edges = np.quantile(signal, np.linspace(0, 1, n_classes + 1)[1:-1])
-        target = np.searchsorted(edges, signal).astype(np.int64)
-    names = tuple(f"x{i}" for i in range(n_numeric)), tuple(f"c{i}" for i in range(len(cardinalities)))
-    spec = FeatureSpec(
-        numeric=names[0], categorical=names[1], cardinalities=cardinalities, sources=(*names[0], *names[1])
-    )
-    return Table(numeric, categorical, target), spec, n_classes
+def smaller(plugin: Plugin) -> Callable[[Params], Params]:
+    """Turns the plugin's parameters into ones with few steps: the tests are about behaviour, not scores."""
+    fewer: dict[str, object] = {"n_trees": 40, "patience": 10, "max_epochs": 4} | SMALL.get(plugin.name, {})
 
+    def shrink(params: Params) -> Params:
+        return msgspec.structs.replace(params, **{key: value for key, value in fewer.items() if hasattr(params, key)})
 
-def make_context(
-    task: Task,
-    spec: FeatureSpec,
-    n_classes: int,
-    folder: Path,
-    *,
-    seed: int = 0,
-    metric: str | None = None,
-    soft_deadline: float | None = None,
-    on_report: Callable[[int, float], None] = lambda step, value: None,
-) -> FitContext:
-    """The context of a fit on one CPU thread."""
-    return FitContext(
-        task=task,
-        n_classes=n_classes,
-        metric=metric or default_metric(task),
-        features=spec,
-        seed=seed,
-        device="cpu",
-        n_threads=1,
-        folder=folder,
-        soft_deadline=soft_deadline,
-        on_report=on_report,
-    )
-
-
-def shape_of(table: Table, spec: FeatureSpec, n_classes: int) -> Shape:
-    """The shape that a plugin is asked about for this table."""
-    return Shape(len(table), len(spec.numeric), len(spec.categorical), n_classes)
+    return shrink
 
 
 def defaults_of(plugin: Plugin, task: Task, table: Table, spec: FeatureSpec, n_classes: int) -> Params:
-    """The plugin's defaults for a table, with few steps: the tests are about behaviour, not scores."""
-    params = plugin.defaults(task, shape_of(table, spec, n_classes), "cpu")
-    fewer: dict[str, object] = {"n_trees": 40, "patience": 10, "max_epochs": 4} | SMALL.get(plugin.name, {})
-    return msgspec.structs.replace(params, **{key: value for key, value in fewer.items() if hasattr(params, key)})
+    """The plugin's defaults for a table, made smaller."""
+    return smaller(plugin)(plugin.defaults(task, shape_of(table, spec, n_classes), "cpu"))

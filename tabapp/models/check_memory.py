@@ -1,0 +1,65 @@
+"""How much memory a fit takes, found in a process of its own: `python -m tabapp.models.check_memory` with a request on stdin."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from tabapp.metrics import Task
+from tabapp.models import registry
+from tabapp.models.check_tables import make_context, make_table, shape_of
+
+
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is to be trained: a model's defaults on a made table, for so many seconds."""
+
+    model: str
+    task: Task
+    columns: dict[str, Any]
+    seconds: float
+
+
+def fit_in_a_process(model: str, task: Task, columns: dict[str, Any], seconds: float) -> int:
+    """Peak bytes of a fit, beside what the process had taken before it.
+
+    Raises:
+        RuntimeError: the process failed; the message ends as its stderr does.
+    """
+    request = msgspec.json.encode(Request(model, task, columns, seconds))
+    done = subprocess.run([sys.executable, "-m", __name__], input=request, capture_output=True, check=False)
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        raise RuntimeError(f"a fit in its own process ended with {done.returncode}: {lines[-1] if lines else ''}")
+    return int(done.stdout)
+
+
+def _peak() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _fit(request: Request) -> int:
+    plugin = registry.get(request.model)
+    columns: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in request.columns.items()}
+    table, spec, n_classes = make_table(request.task, **columns)
+    n_train = len(table) * 3 // 4
+    train, valid = table.take(slice(0, n_train)), table.take(slice(n_train, None))
+    params = plugin.defaults(request.task, shape_of(train, spec, n_classes), "cpu")
+    before = _peak()
+    with TemporaryDirectory(prefix="tabapp-check-") as folder:
+        context = make_context(
+            request.task, spec, n_classes, Path(folder), soft_deadline=time.monotonic() + request.seconds
+        )
+        plugin.fit(train, valid, params, context).predict(valid)
+    return _peak() - before
+
+
+if __name__ == "__main__":
+    print(_fit(msgspec.json.decode(sys.stdin.buffer.read(), type=Request)))
