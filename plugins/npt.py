@@ -1,0 +1,271 @@
+"""Non-Parametric Transformer: Kossen et al. 2021, "Self-Attention Between Datapoints: Going Beyond Individual Input-Output Pairs
+in Deep Learning". A prediction attends to training rows and their targets, so they are in every copy of the model.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tabapp import metrics
+from tabapp.features.arrays import UNSEEN, FeatureRecipe, Table
+from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Plugin, Shape, Task, Trial
+from tabapp.nn.objective import Objective, target_of
+from tabapp.nn.stopping import criterion
+from tabapp.nn.trainer import seed_everything
+
+from .npt_model import NPTModel, SavedNPT
+from .npt_network import Attributes, Entries, NPTNetwork, Predicted
+from .npt_training import NPTParams, Rows, corrupt, entry_losses, stratified_order, train_npt
+
+N_STRATA = 10
+"""Groups of a numeric target, by its quantiles, that batches and contexts hold in proportion."""
+
+Size = Literal["mini", "small", "base"]
+
+
+def sized(size: Size, n_attributes: int, **changes: Any) -> NPTParams:
+    """A configuration by its name.
+
+    "base" and "small" are the paper's (appendices C.1.1 and C.1.2).
+
+    NOTE[DIFF]: "mini" is ours, for a processor: half the layers, and embeddings as wide as the number of attributes lets
+    a step take a tenth of a second.
+    """
+    if size == "base":
+        params = NPTParams()
+    elif size == "small":
+        params = NPTParams(d_embedding=128, flat=0.5, n_steps=4000)
+    else:
+        width = next((e for e in (32, 16) if e * n_attributes <= 300), 8)
+        params = NPTParams(
+            d_embedding=width,
+            n_layers=4,
+            n_heads=4,
+            flat=0.5,
+            n_steps=1500,
+            batch_rows=1024,
+            n_evaluations=25,
+            context_rows=1024,
+        )
+    return msgspec.structs.replace(params, **changes)
+
+
+class NPT(Plugin):
+    """Rows of the training table whose target is missing (NaN, or a negative code) take part as unlabelled ones. A table without
+    a target gives a model of its features alone, which imputes.
+    """
+
+    name = "npt"
+    title = "Non-Parametric Transformer"
+    family = "deep"
+    paper = "Kossen et al. 2021, Self-Attention Between Datapoints: Going Beyond Individual Input-Output Pairs in Deep Learning"
+    tags = ("network", "transformer", "neighbours", "training_rows", "imputation")
+    requires = ("torch", "safetensors")
+    params_type = NPTParams
+    min_rows, max_rows, max_features, max_classes = 50, 100_000, 60, 100
+
+    def supports(self, task: Task, shape: Shape) -> str | None:
+        if not shape.n_features:
+            return "There are no features to learn from."
+        if shape.n_rows < self.min_rows:
+            return f"It needs at least {self.min_rows:,} rows to learn from; there are {shape.n_rows:,}."
+        if shape.n_rows > self.max_rows:
+            return f"Each row attends to others, so it takes at most {self.max_rows:,}; there are {shape.n_rows:,}."
+        if shape.n_features > self.max_features:
+            return (
+                f"A row's width grows with its features, so it takes at most {self.max_features}; there are "
+                f"{shape.n_features:,}."
+            )
+        if shape.n_classes > self.max_classes:
+            return f"It takes at most {self.max_classes} classes; there are {shape.n_classes:,}."
+        return None
+
+    def features(self) -> FeatureRecipe:
+        return FeatureRecipe(numeric="standard", missing="keep")
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> NPTParams:
+        n_attributes = shape.n_features + 1
+        if device == "cpu":
+            return sized("mini", n_attributes)
+        return sized("small" if shape.n_rows < 2000 and shape.n_features <= 16 else "base", n_attributes)
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> NPTParams:
+        """The variants of appendix C.1.2, beside the learning rate and dropout.
+
+        NOTE[DIFF]: on a processor, depth and width stay what can be afforded there.
+        """
+        params = self.defaults(task, shape, device)
+        wide = device != "cpu"
+        return msgspec.structs.replace(
+            params,
+            n_layers=trial.suggest_categorical("n_layers", [8, 16] if wide else [2, 4]),
+            n_heads=trial.suggest_categorical("n_heads", [8, 16] if wide else [4, 8]),
+            target_masking=trial.suggest_categorical("target_masking", [0.1, 0.5, 1.0]),
+            feature_masking=trial.suggest_categorical("feature_masking", [0.0, 0.15, 0.2]),
+            learning_rate=trial.suggest_float("learning_rate", 3e-4, 1e-2, log=True),
+            dropout=trial.suggest_float("dropout", 0.0, 0.3),
+        )
+
+    def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
+        assert isinstance(params, NPTParams)
+        d, e = shape.n_features + 1, params.d_embedding
+        h, rows, pairs = d * e, min(shape.n_rows, params.batch_rows), params.n_layers // 2
+        weights = pairs * 13 * (h * h + e * e)
+        flops = 6 * rows * pairs * 13 * (h * h + d * e * e) + 12 * rows * pairs * (rows * h + d * d * e)
+        speed, launch = (3e13, 1e-2) if device.startswith("cuda") else (1e11, 5e-3)
+        seconds = 1 + params.n_steps * (1 + 1 / params.n_evaluations) * (flops / speed + launch)
+        scores = rows * rows * params.n_heads * pairs * 12
+        n_bytes = 400_000_000 + 7 * 4 * weights + rows * h * pairs * 120 + scores
+        return Cost(seconds=seconds, n_bytes=int(n_bytes))
+
+    def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
+        assert isinstance(params, NPTParams)
+        device = seed_everything(context)
+        saved = _plan(train, params, context)
+        network = saved.build().to(device)
+        objective = saved.objective
+        known, asked = saved.entries(train, with_target=True), saved.entries(valid, with_target=True)
+        always_hidden = saved.attributes.targets if params.target_masking >= 1 else ()
+        strata = _strata(train, objective)
+        chooser = torch.Generator().manual_seed(context.seed)
+        trained = 0, 0
+        if objective is None or not objective.is_constant:
+            rows = Rows(
+                entries=Entries.joined([known, asked.hiding(saved.attributes.targets)]).to(device),
+                weight=_weights(train, len(valid)).to(device),
+                strata=torch.cat([strata, torch.full((len(valid),), -1)]),
+            )
+            first = stratified_order(strata, chooser)[: params.context_rows]
+            seen = known.take(first).hiding(always_hidden)
+            evaluation = _Evaluation(saved, network, seen, first, device, valid, asked, context)
+            training = train_npt(network, rows, params, evaluation, context)
+            trained = training.n_steps, training.best_step
+        # Once the weights are fixed, the early-stopping rows are rows whose targets are known.
+        stored = Entries.joined([known, asked]).hiding(always_hidden)
+        everything = torch.cat([strata, _strata(valid, objective)])
+        source, draws = _contexts(stored, everything, saved, chooser)
+        facts = {
+            "parameters": sum(p.numel() for p in network.parameters()),
+            "steps": trained[0],
+            "best_step": trained[1],
+            "context_rows": draws.shape[1],
+            "contexts": draws.shape[0],
+        }
+        saved = msgspec.structs.replace(saved, facts=facts)
+        return NPTModel(network, saved, stored.take(source), source, draws, device)
+
+    def load(self, folder: Path) -> FittedModel:
+        return NPTModel.load(folder)
+
+
+class _Evaluation:
+    """The loss of the early-stopping rows, and the score to report, from one context of training rows."""
+
+    def __init__(
+        self,
+        saved: SavedNPT,
+        network: NPTNetwork,
+        seen: Entries,
+        source: Tensor,
+        device: torch.device,
+        valid: Table,
+        asked: Entries,
+        context: FitContext,
+    ) -> None:
+        self._model = lambda: NPTModel(network, saved, seen, source, torch.arange(len(source))[None], device)
+        self._saved, self._valid, self._context = saved, valid, context
+        self._network, self._truth = network, asked
+        generator = torch.Generator().manual_seed(context.seed)
+        self._shown, self._chosen = corrupt(asked, network.cpu(), saved.params, generator)
+        network.to(device)
+
+    def __call__(self) -> tuple[float, float]:
+        model = self._model()
+        if self._saved.objective is None:
+            (said,) = model.recall(self._shown)
+            on_cpu = Predicted(said.numeric.cpu(), [logits.cpu() for logits in said.logits])
+            loss = float(entry_losses(on_cpu, self._truth)[self._chosen].mean())
+            return loss, -loss
+        truth, weight = target_of(self._valid), self._valid.weight
+        prediction = model.predict(self._valid)
+        loss = metrics.loss(criterion(self._context), truth, prediction, weight)
+        return loss, metrics.score(self._context.metric, truth, prediction, weight)
+
+
+def _plan(train: Table, params: NPTParams, context: FitContext) -> SavedNPT:
+    """Everything about the model that is known before its weights are."""
+    spec = context.features
+    objective = None
+    if train.target is not None:
+        objective = Objective.fit(train.take(_labelled(train, context.task)), context)
+    regression = objective is not None and objective.task == "regression"
+    n_levels = [cardinality - 1 for cardinality in spec.cardinalities]
+    if objective is not None and not regression:
+        n_levels.append(objective.n_classes)
+    names = (*spec.numeric, *spec.categorical)
+    saved = SavedNPT(
+        objective=objective,
+        attributes=Attributes(n_numeric=len(spec.numeric) + regression, n_levels=tuple(n_levels)),
+        n_features=(len(spec.numeric), len(spec.categorical)),
+        also_predict=tuple(names.index(name) for name in params.also_predict),
+        known_unseen=tuple(bool(known) for known in (train.categorical == UNSEEN).any(axis=0)),
+        params=params,
+        facts={},
+    )
+    targets = [saved.attribute(feature) for feature in saved.also_predict]
+    if objective is not None:
+        targets.append(saved.target)
+    attributes = msgspec.structs.replace(saved.attributes, targets=tuple(sorted(targets)))
+    return msgspec.structs.replace(saved, attributes=attributes)
+
+
+def _labelled(table: Table, task: Task) -> npt.NDArray[np.bool_]:
+    """Which rows have a target."""
+    y = target_of(table)
+    return np.isfinite(y) if task == "regression" else y >= 0
+
+
+def _weights(train: Table, n_valid: int) -> Tensor:
+    """Weights of mean one, for training rows and the early-stopping ones below them."""
+    weight = np.ones(len(train), np.float32) if train.weight is None else train.weight / train.weight.mean()
+    return torch.from_numpy(np.concatenate([weight, np.ones(n_valid)]).astype(np.float32))
+
+
+def _strata(table: Table, objective: Objective | None) -> Tensor:
+    """Class, or group by the target's quantiles; rows without a target are a stratum of their own, -2."""
+    if objective is None:
+        return torch.zeros(len(table), dtype=torch.int64)
+    y, known = target_of(table), _labelled(table, objective.task)
+    if objective.task != "regression":
+        return torch.from_numpy(np.where(known, y, -2).astype(np.int64))
+    edges = np.quantile(y[known], np.linspace(0, 1, N_STRATA + 1)[1:-1]) if known.any() else np.empty(0)
+    return torch.from_numpy(np.where(known, np.searchsorted(edges, np.where(known, y, 0.0)), -2).astype(np.int64))
+
+
+def _contexts(stored: Entries, strata: Tensor, saved: SavedNPT, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Which rows are kept, and which of the kept ones are in each context: all in one, or stratified draws.
+
+    Rows without a target are in no draw as long as there are enough with one.
+    """
+    params = saved.params
+    if len(stored) <= params.context_rows:
+        return torch.arange(len(stored)), torch.arange(len(stored))[None]
+    candidates = torch.nonzero(strata != -2)[:, 0]
+    if len(candidates) < params.context_rows:
+        candidates = torch.arange(len(stored))
+    drawn: list[Tensor] = []
+    order = torch.empty(0, dtype=torch.int64)
+    for _ in range(params.n_contexts):
+        if len(order) < params.context_rows:
+            order = candidates[stratified_order(strata[candidates], generator)]
+        drawn.append(order[: params.context_rows])
+        order = order[params.context_rows :]
+    source, draws = torch.unique(torch.stack(drawn), return_inverse=True)
+    return source, draws

@@ -1,0 +1,241 @@
+"""A trained NPT: the network, the rows it predicts from, and its saved form (Kossen et al. 2021, sections 2.6 and C.4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+from torch import Tensor
+
+from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, Table
+from tabapp.models.contract import FittedModel, Float32, RowNeighbours
+from tabapp.nn.objective import Objective
+
+from .npt_network import Attributes, Entries, Memory, NPTNetwork, Predicted
+from .npt_training import NPTParams
+
+LIMIT = 10.0
+"""Standard deviations from the mean beyond which a number counts as that far and no farther."""
+CHUNK_ROWS = 512
+"""Rows predicted at a time."""
+
+
+class SavedNPT(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`model.json`; weights and the context's rows are in `weights.safetensors` and `context.safetensors`.
+
+    Attributes:
+        objective: of the run's target; None for a model of features alone.
+        attributes: of the network: numeric features, the target if it is a number, categorical features, the target if it is
+            a class.
+        n_features: numeric and categorical ones.
+        also_predict: indices of the features that are targets too, counted as in a `FeatureSpec`.
+        known_unseen: for each categorical feature, whether training rows had the code for unseen levels, which is a level like
+            others then.
+    """
+
+    objective: Objective | None
+    attributes: Attributes
+    n_features: tuple[int, int]
+    also_predict: tuple[int, ...]
+    known_unseen: tuple[bool, ...]
+    params: NPTParams
+    facts: dict[str, Any]
+
+    def attribute(self, feature: int) -> int:
+        """The attribute that a feature is, counted as in a `FeatureSpec`."""
+        return feature if feature < self.n_features[0] else feature - self.n_features[0] + self.attributes.n_numeric
+
+    @property
+    def target(self) -> int:
+        """The attribute of the run's target."""
+        assert self.objective is not None
+        return self.attributes.n_numeric - 1 if self.objective.task == "regression" else len(self.attributes) - 1
+
+    def entries(self, table: Table, *, with_target: bool) -> Entries:
+        """A table's rows as the network sees them; missing cells are hidden, and so is the target unless it is to be seen.
+
+        A target that is NaN, or a negative code, is missing too.
+        """
+        numeric = np.asarray(table.numeric, dtype=np.float32)
+        codes = np.asarray(table.categorical, dtype=np.int64)
+        hidden = [
+            np.isnan(numeric),
+            (codes == MISSING) | ((codes == UNSEEN) & ~np.array(self.known_unseen, dtype=bool)),
+        ]
+        values, levels = [np.nan_to_num(numeric.clip(-LIMIT, LIMIT))], [np.where(codes >= FIRST_LEVEL, codes - 1, 0)]
+        if self.objective is not None:
+            y = np.asarray(table.target, dtype=np.float64) if with_target else np.full(len(table), np.nan)
+            regression = self.objective.task == "regression"
+            unknown = ~np.isfinite(y) if regression else ~(y >= 0)
+            hidden.insert(1 if regression else 2, unknown[:, None])
+            y = np.where(unknown, 0.0, y)
+            if regression:
+                values.append(np.where(unknown, 0.0, (y - self.objective.mean) / (self.objective.std or 1.0))[:, None])
+            else:
+                levels.append(y[:, None].astype(np.int64))
+        return Entries(
+            torch.from_numpy(np.hstack(values).astype(np.float32)),
+            torch.from_numpy(np.hstack(levels).astype(np.int64)),
+            torch.from_numpy(np.hstack(hidden)),
+        )
+
+    def build(self) -> NPTNetwork:
+        """The network with fresh weights from torch's global generator."""
+        p = self.params
+        return NPTNetwork(
+            self.attributes,
+            d_embedding=p.d_embedding,
+            n_layers=p.n_layers,
+            n_heads=p.n_heads,
+            dropout=p.dropout,
+            normalize_keys=p.normalize_keys,
+        )
+
+
+class NPTModel(FittedModel):
+    """A trained network and the rows it predicts from.
+
+    Attributes:
+        context: stored rows, with their targets.
+        source: (stored rows,) of which row of the fit each is: training rows first, then early-stopping ones.
+        draws: (contexts, rows) indices into the stored rows.
+    """
+
+    def __init__(
+        self,
+        network: NPTNetwork,
+        saved: SavedNPT,
+        context: Entries,
+        source: Tensor,
+        draws: Tensor,
+        device: torch.device,
+    ) -> None:
+        self.network = network.to(device).eval()
+        self.saved, self.device = saved, device
+        self.context, self.source, self.draws = context, source, draws
+        self._memories: list[Memory] = []
+
+    def memories(self) -> list[Memory]:
+        """Each context, read once."""
+        if not self._memories:
+            with torch.inference_mode():
+                for draw in self.draws:
+                    self._memories.append(self.network.remember(self.context.take(draw).to(self.device)))
+        return self._memories
+
+    def recall(self, entries: Entries, memories: list[Memory] | None = None) -> list[Predicted]:
+        """What each context says of every entry of some rows."""
+        said: list[Predicted] = []
+        with torch.inference_mode():
+            for memory in self.memories() if memories is None else memories:
+                parts = [
+                    self.network.recall(entries.take(slice(i, i + CHUNK_ROWS)).to(self.device), memory)
+                    for i in range(0, max(1, len(entries)), CHUNK_ROWS)
+                ]
+                logits = zip(*(part.logits for part in parts), strict=True)
+                said.append(
+                    Predicted(torch.cat([p.numeric for p in parts]), [torch.cat(list(each)) for each in logits])
+                )
+        return said
+
+    def predict(self, table: Table) -> Float32:
+        return self.prediction(self.recall(self.queries(table)))
+
+    def queries(self, table: Table) -> Entries:
+        """Rows to predict, every target hidden."""
+        return self.saved.entries(table, with_target=False).hiding(self.saved.attributes.targets)
+
+    def prediction(self, said: list[Predicted]) -> Float32:
+        """The target, from what each context says.
+
+        Raises:
+            ValueError: the model has no target.
+        """
+        objective = self.saved.objective
+        if objective is None:
+            raise ValueError("this NPT was trained without a target; it can only impute")
+        if objective.task == "regression":
+            outputs = [each.numeric[:, self.saved.target, None] for each in said]
+        else:
+            outputs = [each.logits[-1] for each in said]
+            if objective.task == "binary":
+                outputs = [logits[:, 1:] - logits[:, :1] for logits in outputs]
+        return objective.prediction(torch.stack(outputs, dim=1))
+
+    def predict_features(self, table: Table) -> dict[int, Float32]:
+        """What the rows would hold in each of the features of `also_predict`, by the feature's index: (rows,) in the table's
+        units, or (rows, codes) probabilities.
+        """
+        said = self.recall(self.queries(table))
+        return {feature: self._feature(said, feature) for feature in self.saved.also_predict}
+
+    def _feature(self, said: list[Predicted], feature: int) -> Float32:
+        n_numeric = self.saved.n_features[0]
+        if feature < n_numeric:
+            return torch.stack([each.numeric[:, feature] for each in said]).mean(0).cpu().numpy()
+        logits = torch.stack([each.logits[feature - n_numeric] for each in said])
+        levels = torch.softmax(logits.double(), dim=2).mean(0)
+        # Levels are codes without the one for missing cells.
+        codes = torch.cat([levels[:, :1], torch.zeros_like(levels[:, :1]), levels[:, 1:]], dim=1)
+        return codes.float().cpu().numpy()
+
+    def impute(self, table: Table) -> Table:
+        """As the contract says. What is known of a row, but never its target, tells what is missing in it."""
+        said = self.recall(self.saved.entries(table, with_target=False))
+        numeric, categorical = np.array(table.numeric), np.array(table.categorical)
+        for feature in range(numeric.shape[1]):
+            missing = np.isnan(numeric[:, feature])
+            numeric[missing, feature] = self._feature(said, feature)[missing]
+        for j in range(categorical.shape[1]):
+            missing = categorical[:, j] == MISSING
+            codes = self._feature(said, numeric.shape[1] + j)[missing, FIRST_LEVEL:]
+            if codes.shape[1]:
+                categorical[missing, j] = codes.argmax(axis=1) + FIRST_LEVEL
+        return replace(table, numeric=numeric, categorical=categorical)
+
+    def row_neighbours(self, table: Table, n: int) -> RowNeighbours:
+        """As the contract says: by attention between rows, mean over heads, layers and contexts."""
+        queries = self.queries(table)
+        shares = torch.zeros(len(queries), len(self.source))
+        with torch.inference_mode():
+            for draw, memory in zip(self.draws, self.memories(), strict=True):
+                for i in range(0, len(queries), CHUNK_ROWS):
+                    part = queries.take(slice(i, i + CHUNK_ROWS)).to(self.device)
+                    attention = self.network.attention_to_context(part, memory).cpu()
+                    shares[i : i + CHUNK_ROWS].index_add_(1, draw, attention)
+        shares /= shares.sum(dim=1, keepdim=True)
+        weight, nearest = shares.topk(min(n, len(self.source)), dim=1)
+        return RowNeighbours(self.source[nearest].numpy(), weight.numpy())
+
+    def save(self, folder: Path) -> None:
+        from safetensors.torch import save_file
+
+        weights = {name: t.detach().cpu().contiguous() for name, t in self.network.state_dict().items()}
+        save_file(weights, folder / "weights.safetensors")
+        context = {
+            "numeric": self.context.numeric,
+            "categorical": self.context.categorical,
+            "hidden": self.context.hidden,
+        }
+        context |= {"source": self.source, "draws": self.draws}
+        save_file({name: t.contiguous() for name, t in context.items()}, folder / "context.safetensors")
+        (folder / "model.json").write_bytes(msgspec.json.encode(self.saved))
+
+    @classmethod
+    def load(cls, folder: Path) -> NPTModel:
+        """The model that `save` wrote, predicting bit-equally."""
+        from safetensors.torch import load_file
+
+        saved = msgspec.json.decode((folder / "model.json").read_bytes(), type=SavedNPT)
+        network = saved.build()
+        network.load_state_dict(load_file(folder / "weights.safetensors"))
+        stored = load_file(folder / "context.safetensors")
+        context = Entries(stored["numeric"], stored["categorical"], stored["hidden"])
+        return cls(network, saved, context, stored["source"], stored["draws"], torch.device("cpu"))
+
+    def summary(self) -> dict[str, Any]:
+        return self.saved.facts

@@ -1,0 +1,309 @@
+"""The network of NPT: Kossen et al. 2021, sections 2.1 to 2.5 and appendices C.2 and C.3.
+
+Rows are "datapoints" and columns "attributes" in the paper; the targets are attributes like any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tabapp.nn.attention import MANY_TOKENS, ShortSoftmax
+from tabapp.nn.dropout import Dropout, dropout
+from tabapp.nn.tokenizers import uniform_rows
+
+N_TYPES = 2
+
+
+class Attributes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The columns: numeric ones first, then categorical ones.
+
+    Attributes:
+        n_numeric: how many are numeric.
+        n_levels: of each categorical one.
+        targets: indices of those that are predicted: none, one, or several of either kind.
+    """
+
+    n_numeric: int
+    n_levels: tuple[int, ...] = ()
+    targets: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return self.n_numeric + len(self.n_levels)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Rows as the network sees them, X and M of section 2.1.
+
+    Attributes:
+        numeric: (rows, n_numeric) float32, standardised.
+        categorical: (rows, n_categorical) int64 levels from 0.
+        hidden: (rows, n_attributes) bool: the entries whose content is not shown: missing ones, and those to predict. What
+            they hold never matters.
+    """
+
+    numeric: Tensor
+    categorical: Tensor
+    hidden: Tensor
+
+    def __len__(self) -> int:
+        return len(self.hidden)
+
+    def take(self, rows: Tensor | slice) -> Entries:
+        """The given rows."""
+        return Entries(self.numeric[rows], self.categorical[rows], self.hidden[rows])
+
+    def to(self, device: torch.device) -> Entries:
+        """The same on another device."""
+        return Entries(self.numeric.to(device), self.categorical.to(device), self.hidden.to(device))
+
+    def hiding(self, attributes: tuple[int, ...]) -> Entries:
+        """The same with all entries of some attributes hidden."""
+        hidden = self.hidden.clone()
+        hidden[:, list(attributes)] = True
+        return Entries(self.numeric, self.categorical, hidden)
+
+    @staticmethod
+    def joined(parts: list[Entries]) -> Entries:
+        """Rows below rows."""
+        return Entries(
+            torch.cat([part.numeric for part in parts]),
+            torch.cat([part.categorical for part in parts]),
+            torch.cat([part.hidden for part in parts]),
+        )
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What the network says of every entry: (rows, n_numeric) standardised values, and (rows, n_levels) logits for each
+    categorical attribute.
+    """
+
+    numeric: Tensor
+    logits: list[Tensor]
+
+
+class InputEmbedding(nn.Module):
+    """H⁰ of equation 22: the encoded entry beside its mask bit, through the attribute's own weights, plus embeddings of
+    the attribute and of its type.
+
+    Shape: entries of n rows to (n, n_attributes, d_embedding).
+    """
+
+    def __init__(self, attributes: Attributes, d_embedding: int, dropout: float) -> None:
+        super().__init__()
+        self.n_numeric = attributes.n_numeric
+        self.numeric = uniform_rows(attributes.n_numeric, d_embedding)
+        # The product of a one-hot row and a weight is a lookup; the levels of all attributes lie one below the other.
+        self.levels = uniform_rows(sum(attributes.n_levels), d_embedding)
+        self.mask = uniform_rows(len(attributes), d_embedding)
+        self.index = uniform_rows(len(attributes), d_embedding)
+        both = 0 < attributes.n_numeric < len(attributes)
+        self.kind = uniform_rows(N_TYPES, d_embedding) if both else None
+        self.dropout = Dropout(dropout)
+        offsets = torch.tensor((0, *attributes.n_levels[:-1])).cumsum(0)
+        self.register_buffer("offsets", offsets[: len(attributes.n_levels)], persistent=False)
+        self.offsets: Tensor
+
+    def forward(self, entries: Entries) -> Tensor:
+        n_numeric = self.n_numeric
+        shown = entries.numeric.masked_fill(entries.hidden[:, :n_numeric], 0.0)
+        parts = [shown.unsqueeze(2) * self.numeric]
+        if len(self.offsets):
+            hidden = entries.hidden[:, n_numeric:]
+            levels = F.embedding(entries.categorical.masked_fill(hidden, 0) + self.offsets, self.levels)
+            parts.append(levels.masked_fill(hidden.unsqueeze(2), 0.0))
+        tokens = torch.cat(parts, dim=1) + entries.hidden.unsqueeze(2) * self.mask + self.index
+        if self.kind is not None:
+            tokens[:, :n_numeric] += self.kind[0]
+            tokens[:, n_numeric:] += self.kind[1]
+        return self.dropout(tokens)
+
+
+class OutputEmbedding(nn.Module):
+    """Z of equation 25: a linear head for each attribute. Shape: (n, n_attributes, d_embedding) to `Predicted` of n rows."""
+
+    def __init__(self, attributes: Attributes, d_embedding: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.numeric = uniform_rows(attributes.n_numeric, d_embedding)
+        self.bias = nn.Parameter(torch.zeros(attributes.n_numeric))
+        self.heads = nn.ModuleList([nn.Linear(d_embedding, n) for n in attributes.n_levels])
+
+    def forward(self, tokens: Tensor) -> Predicted:
+        tokens = self.dropout(tokens)
+        n_numeric = len(self.bias)
+        numeric = (tokens[:, :n_numeric] * self.numeric).sum(dim=2) + self.bias
+        return Predicted(numeric, [head(tokens[:, n_numeric + j]) for j, head in enumerate(self.heads)])
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, dropout_rate: float) -> Tensor:
+    """softmax(Q Kᵀ) V with dropout on the probabilities; queries are scaled already.
+
+    In training on a CPU it is spelled out, with the dropout of `tabapp.nn`: torch's fused kernel knows none there.
+    """
+    if query.device.type != "cpu" or not dropout_rate:
+        return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_rate, scale=1.0)
+    scores = query @ key.transpose(2, 3)
+    short = scores.shape[3] <= MANY_TOKENS
+    probabilities: Any = ShortSoftmax.apply(scores) if short else torch.softmax(scores, dim=3)
+    return dropout(probabilities.to(value.dtype), dropout_rate) @ value
+
+
+class SelfAttentionBlock(nn.Module):
+    """MHSA of equations 4 and 5: H·W_res + MHSelfAtt(LN(H)), and a row-wise feed-forward network around that, each with a
+    residual branch. 13·h² + 14·h parameters.
+
+    The scale is 1/√h with h the full width, as equation 1 says, not the width of a head. `normalize_keys` False is the
+    authors' code, which normalises what queries are made of only.
+
+    Shape: (sets, n, h) to itself; attention is among the n of each set.
+    """
+
+    def __init__(self, width: int, n_heads: int, dropout: float, *, normalize_keys: bool) -> None:
+        super().__init__()
+        self.attention_normalization = nn.LayerNorm(width, eps=1e-12)
+        self.query_key_value = nn.Linear(width, 3 * width)
+        self.mix = nn.Linear(width, width)
+        self.residual = nn.Linear(width, width)
+        self.ffn_normalization = nn.LayerNorm(width, eps=1e-12)
+        self.ffn = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), Dropout(dropout), nn.Linear(4 * width, width), Dropout(dropout)
+        )
+        self.dropout = Dropout(dropout)
+        self.n_heads, self.rate, self.normalize_keys = n_heads, dropout, normalize_keys
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, each (sets, n_heads, n, h / n_heads); the scale 1/√h is in the queries."""
+        width = x.shape[2]
+        normal = self.attention_normalization(x)
+        if self.normalize_keys:
+            query, key, value = self.query_key_value(normal).split(width, dim=2)
+        else:
+            weight, bias = self.query_key_value.weight, self.query_key_value.bias
+            query = F.linear(normal, weight[:width], bias[:width])
+            key, value = F.linear(x, weight[width:], bias[width:]).split(width, dim=2)
+        query, key, value = (t.unflatten(2, (self.n_heads, -1)).transpose(1, 2) for t in (query, key, value))
+        return query * width**-0.5, key, value
+
+    def finish(self, x: Tensor, attended: Tensor) -> Tensor:
+        """All that follows the attention; `attended` is (sets, n_heads, n, h / n_heads)."""
+        x = self.residual(x) + self.dropout(self.mix(attended.transpose(1, 2).flatten(2)))
+        return x + self.ffn(self.ffn_normalization(x))
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = self.project(x)
+        return self.finish(x, attend(query, key, value, self.rate if self.training else 0.0))
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What rows to predict attend to: the keys and values of the context's rows, (1, n_heads, n_context, h / n_heads), at
+    every attention between rows.
+    """
+
+    keys: list[Tensor]
+    values: list[Tensor]
+
+    def __len__(self) -> int:
+        return self.keys[0].shape[2]
+
+
+class NPTNetwork(nn.Module):
+    """Attention between rows over flat rows of width n_attributes · d_embedding, and attention between the attributes of
+    each row, in turn.
+
+    `forward` is the paper's: every row attends to every row. For predictions, `remember` reads a context once, and
+    `recall` lets rows attend to the context and to themselves, but not to one another.
+    """
+
+    def __init__(
+        self,
+        attributes: Attributes,
+        *,
+        d_embedding: int,
+        n_layers: int,
+        n_heads: int,
+        dropout: float,
+        normalize_keys: bool,
+    ) -> None:
+        super().__init__()
+        if n_layers % 2:
+            raise ValueError(
+                f"attention between rows and between attributes take turns: {n_layers} layers are not even"
+            )
+        self.attributes = attributes
+        self.embedding = InputEmbedding(attributes, d_embedding, dropout)
+        widths = (len(attributes) * d_embedding, d_embedding)
+        self.blocks = nn.ModuleList(
+            [
+                SelfAttentionBlock(widths[i % 2], n_heads, dropout, normalize_keys=normalize_keys)
+                for i in range(n_layers)
+            ]
+        )
+        self.output = OutputEmbedding(attributes, d_embedding, dropout)
+
+    def pairs(self) -> list[tuple[SelfAttentionBlock, SelfAttentionBlock]]:
+        """Blocks between rows, each with the one between attributes that follows it."""
+        blocks = [block for block in self.blocks if isinstance(block, SelfAttentionBlock)]
+        return list(zip(blocks[::2], blocks[1::2], strict=True))
+
+    def forward(self, entries: Entries) -> Predicted:
+        tokens = self.embedding(entries)
+        for between_rows, between_attributes in self.pairs():
+            tokens = between_rows(tokens.flatten(1).unsqueeze(0)).view_as(tokens)
+            tokens = between_attributes(tokens)
+        return self.output(tokens)
+
+    def remember(self, context: Entries) -> Memory:
+        """Read a context: its rows attend to one another only."""
+        tokens = self.embedding(context)
+        keys: list[Tensor] = []
+        values: list[Tensor] = []
+        for between_rows, between_attributes in self.pairs():
+            flat = tokens.flatten(1).unsqueeze(0)
+            query, key, value = between_rows.project(flat)
+            keys.append(key)
+            values.append(value)
+            attended = attend(query, key, value, 0.0)
+            tokens = between_attributes(between_rows.finish(flat, attended).view_as(tokens))
+        return Memory(keys, values)
+
+    def recall(self, entries: Entries, memory: Memory) -> Predicted:
+        """Predict rows from a context.
+
+        NOTE[DIFF]: section 2.2 lets rows that are predicted attend to one another, and the context to them, so that a
+        prediction depends on what else is predicted at the same time. Here each sees the context and itself, as if it
+        were alone with a context that does not see it.
+        """
+        tokens, _ = self._recall(entries, memory)
+        return self.output(tokens)
+
+    def attention_to_context(self, entries: Entries, memory: Memory) -> Tensor:
+        """(rows, n_context) share of its attention that each row pays to each row of the context, mean over heads and
+        layers; what it pays to itself is left out.
+        """
+        _, shares = self._recall(entries, memory)
+        return torch.stack(shares).mean(0)
+
+    def _recall(self, entries: Entries, memory: Memory) -> tuple[Tensor, list[Tensor]]:
+        tokens = self.embedding(entries)
+        shares: list[Tensor] = []
+        for (between_rows, between_attributes), keys, values in zip(
+            self.pairs(), memory.keys, memory.values, strict=True
+        ):
+            flat = tokens.flatten(1).unsqueeze(0)
+            query, key, value = between_rows.project(flat)
+            scores = torch.cat([query @ keys.transpose(2, 3), (query * key).sum(3, keepdim=True)], dim=3)
+            probabilities = torch.softmax(scores, dim=3)
+            to_context, to_self = probabilities[..., :-1], probabilities[..., -1:]
+            shares.append(to_context.mean(1)[0])
+            flat = between_rows.finish(flat, to_context @ values + to_self * value)
+            tokens = between_attributes(flat.view_as(tokens))
+        return tokens, shares

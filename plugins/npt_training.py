@@ -1,0 +1,242 @@
+"""How NPT is trained: Kossen et al. 2021, section 2.6 and appendices C.1, C.4 and C.5."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tabapp.models.contract import FitContext, Params
+from tabapp.nn.optimizers import Lamb, Lookahead, clamp_gradients, cosine_down, flat_then_anneal
+from tabapp.nn.precision import autocast, has_fast_bfloat16
+
+from .npt_network import Entries, NPTNetwork, Predicted
+
+RANDOMISED = 0.1
+"""Share of the chosen entries that get a random content instead of being hidden (appendix C.4.3)."""
+SPARE_TIME = 0.85
+"""Share of the time left that is planned for, so that the last steps and evaluations fit too."""
+
+
+class NPTParams(Params, frozen=True, kw_only=True):
+    """Appendix C.1; the defaults are NPT-Base.
+
+    Attributes:
+        d_embedding: width of each attribute's embedding, a multiple of n_heads.
+        n_layers: attention between rows and between attributes in turn, so an even number.
+        n_heads: attention heads, of both kinds.
+        dropout: on attention probabilities, hidden layers, embeddings and outputs.
+        normalize_keys: layer normalisation also of what keys and values are made of (the paper's equation 4); without, it is
+            the authors' code.
+        learning_rate, flat: LAMB's rate, and the share of the steps after which it is annealed.
+        n_steps: training steps.
+        batch_rows: rows in a step at most; where they are all, every step sees the whole table.
+        feature_masking, target_masking: chance that a known entry of a feature, or of a target, is to be predicted. With a
+            target masking of 1 the model never sees a target of another row.
+        max_gradient: every element of the gradient is clamped to this.
+        n_evaluations: how often the early-stopping rows are predicted.
+        context_rows: rows that a prediction attends to at most.
+        n_contexts: contexts that are drawn and averaged over where there are more rows than that.
+        also_predict: names of features that are targets too: always predicted in training and evaluation, hidden in
+            predictions.
+    """
+
+    d_embedding: int = 64
+    n_layers: int = 8
+    n_heads: int = 8
+    dropout: float = 0.1
+    normalize_keys: bool = True
+    learning_rate: float = 1e-3
+    flat: float = 0.7
+    n_steps: int = 10_000
+    batch_rows: int = 2048
+    feature_masking: float = 0.15
+    target_masking: float = 0.5
+    max_gradient: float = 1.0
+    n_evaluations: int = 40
+    context_rows: int = 4096
+    n_contexts: int = 4
+    also_predict: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a training sees.
+
+    Attributes:
+        entries: contents as they are; hidden are missing entries, and the targets that may not be seen.
+        weight: (rows,) float32 of the target's loss.
+        strata: (rows,) int64: every batch holds rows of each stratum in proportion.
+    """
+
+    entries: Entries
+    weight: Tensor
+    strata: Tensor
+
+
+@dataclass(frozen=True)
+class Training:
+    """What happened: steps taken, the step of the weights that were kept, and the loss that these had."""
+
+    n_steps: int
+    best_step: int
+    best_loss: float
+
+
+def stratified_order(strata: Tensor, generator: torch.Generator) -> Tensor:
+    """A random order of rows in which every run of consecutive rows holds each stratum in about its proportion."""
+    shuffled = torch.randperm(len(strata), generator=generator)
+    by_stratum = shuffled[torch.argsort(strata[shuffled], stable=True)]
+    _, counts = torch.unique_consecutive(strata[by_stratum], return_counts=True)
+    rank = torch.cat([torch.arange(int(n)) for n in counts])
+    size = counts.repeat_interleave(counts)
+    offset = torch.rand(len(counts), generator=generator).repeat_interleave(counts)
+    return by_stratum[torch.argsort((rank + offset) / size, stable=True)]
+
+
+def corrupt(
+    entries: Entries, network: NPTNetwork, params: NPTParams, generator: torch.Generator
+) -> tuple[Entries, Tensor]:
+    """Choose entries to predict, and hide nine tenths of them; the rest get a random content and no mask bit.
+
+    Targets that are always to be predicted are always hidden.
+
+    Returns:
+        What the network is shown, and the (rows, n_attributes) bool that says where a loss is taken.
+    """
+    attributes, device = network.attributes, entries.hidden.device
+    chance = torch.full((len(attributes),), params.feature_masking, device=device)
+    chance[list(attributes.targets)] = params.target_masking
+    chosen = (torch.rand(entries.hidden.shape, generator=generator, device=device) < chance) & ~entries.hidden
+    randomised = chosen & (torch.rand(chosen.shape, generator=generator, device=device) < RANDOMISED)
+    if params.target_masking >= 1:
+        randomised[:, list(attributes.targets)] = False
+    in_numeric, in_categorical = randomised[:, : attributes.n_numeric], randomised[:, attributes.n_numeric :]
+    noise = torch.randn(entries.numeric.shape, generator=generator, device=device)
+    numeric = torch.where(in_numeric, noise, entries.numeric)
+    n_levels = torch.tensor(attributes.n_levels, device=device)
+    draw = torch.rand(entries.categorical.shape, generator=generator, device=device)
+    categorical = torch.where(in_categorical, (draw * n_levels).long(), entries.categorical)
+    return Entries(numeric, categorical, entries.hidden | (chosen & ~randomised)), chosen
+
+
+def entry_losses(predicted: Predicted, truth: Entries) -> Tensor:
+    """(rows, n_attributes) squared error of standardised numbers, and cross-entropy of levels."""
+    numeric = (predicted.numeric.float() - truth.numeric).square()
+    levels = [
+        F.cross_entropy(logits.float(), truth.categorical[:, j], reduction="none")
+        for j, logits in enumerate(predicted.logits)
+    ]
+    return torch.cat([numeric, *[loss.unsqueeze(1) for loss in levels]], dim=1)
+
+
+def objective(losses: Tensor, chosen: Tensor, weight: Tensor, targets: tuple[int, ...], tradeoff: float) -> Tensor:
+    """(1 - λ) · mean loss of the chosen targets + λ · mean loss of the chosen features (section 2.6).
+
+    Each mean is over its own entries; with none it is zero. Without targets, λ is 1.
+    """
+    is_target = torch.zeros(losses.shape[1], dtype=torch.bool, device=losses.device)
+    is_target[list(targets)] = True
+    at_targets, at_features = chosen & is_target, chosen & ~is_target
+    target_loss = (losses * weight.unsqueeze(1))[at_targets].sum() / at_targets.sum().clamp(min=1)
+    feature_loss = losses[at_features].sum() / at_features.sum().clamp(min=1)
+    if not targets:
+        return feature_loss
+    return (1 - tradeoff) * target_loss + tradeoff * feature_loss
+
+
+def train_npt(
+    network: NPTNetwork,
+    rows: Rows,
+    params: NPTParams,
+    evaluate: Callable[[], tuple[float, float]],
+    context: FitContext,
+) -> Training:
+    """Train on the fit's device, leaving in the network the weights that were best by `evaluate`.
+
+    Where the time to the deadline does not hold all steps, fewer are planned, so that the rate is annealed and the
+    trade-off moved to the targets by the end of what there is.
+
+    Args:
+        rows: on the device. Targets that may not be seen in training are hidden in them.
+        evaluate: the loss of the early-stopping rows, and the score to report.
+
+    Raises:
+        FitStopped: the engine wants no more of this fit.
+    """
+    device = rows.entries.hidden.device
+    low_precision = has_fast_bfloat16(device)
+    generator = torch.Generator(device).manual_seed(context.seed)
+    order_generator = torch.Generator().manual_seed(context.seed)
+    strata = rows.strata.cpu()
+    weights = list(network.parameters())
+    optimizer = Lookahead(Lamb(weights, params.learning_rate))
+    pace = _Pace(context, params.n_steps)
+    every = max(1, round(params.n_steps / params.n_evaluations / optimizer.n_fast)) * optimizer.n_fast
+    order, position = torch.empty(0, dtype=torch.int64), 0
+    best = {name: t.clone() for name, t in network.state_dict().items()}
+    best_loss, best_step, step = math.inf, 0, 0
+    while step < pace.n_steps:
+        if position + params.batch_rows > len(order):
+            order, position = stratified_order(strata, order_generator), 0
+        batch: Tensor | slice = order[position : position + params.batch_rows].to(device)
+        position += params.batch_rows
+        if params.batch_rows >= len(strata):
+            batch = slice(None)
+        truth = rows.entries.take(batch)
+        shown, chosen = corrupt(truth, network, params, generator)
+        network.train()
+        with autocast(device, low_precision):
+            predicted = network(shown)
+        tradeoff = cosine_down(step / pace.n_steps) if params.feature_masking else 0.0
+        loss = objective(
+            entry_losses(predicted, truth), chosen, rows.weight[batch], network.attributes.targets, tradeoff
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        clamp_gradients(weights, params.max_gradient)
+        optimizer.fast.learning_rate = params.learning_rate * flat_then_anneal(step / pace.n_steps, params.flat)
+        optimizer.step()
+        step += 1
+        last = pace.after(step)
+        if step % every == 0 or last:
+            network.eval()
+            loss_now, score = evaluate()
+            if loss_now < best_loss or not best_step:
+                best_loss, best_step = loss_now, step
+                for name, t in network.state_dict().items():
+                    best[name].copy_(t)
+            if context.seconds_left() > 0:
+                context.report(step, score)
+                pace.plan(step)
+    network.load_state_dict(best)
+    network.eval()
+    return Training(step, best_step, best_loss)
+
+
+class _Pace:
+    """How many steps there are, by the plan and by the deadline."""
+
+    def __init__(self, context: FitContext, n_steps: int) -> None:
+        self.n_steps = self._wanted = n_steps
+        self._context = context
+        self._seconds_at_start = context.seconds_left()
+        self._looks = (2, 10, 30)
+
+    def after(self, step: int) -> bool:
+        """Whether this step was the last one."""
+        if step in self._looks:
+            self.plan(step)
+        return step >= self.n_steps or self._context.seconds_left() <= 0
+
+    def plan(self, step: int) -> None:
+        """Plan no more steps than there will be time for."""
+        left = self._context.seconds_left()
+        if math.isfinite(left):
+            seconds_per_step = (self._seconds_at_start - left) / step
+            affordable = step + max(1, int(SPARE_TIME * left / max(seconds_per_step, 1e-6)))
+            self.n_steps = min(self._wanted, affordable)

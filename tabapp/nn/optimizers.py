@@ -1,0 +1,112 @@
+"""LAMB (You et al. 2020) and Lookahead (Zhang et al. 2019), with which NPT is trained."""
+
+# torch exports the operations on many tensors at once under private names only; its own optimisers are made of them.
+# pyright: reportPrivateUsage=false, reportPrivateImportUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import cos, pi
+
+import torch
+from torch import Tensor, nn
+
+
+class Lamb:
+    """Adam whose step is scaled, tensor by tensor, to the size of what it changes (You et al. 2020, Algorithm 2).
+
+    As the authors of NPT run it: without bias correction, and with the norm of a tensor taken as `largest_norm` where it
+    is larger. A tensor or an update of zeros is stepped as Adam would.
+
+    Attributes:
+        learning_rate: may be set between steps.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        learning_rate: float,
+        *,
+        betas: tuple[float, float] = (0.9, 0.999),
+        epsilon: float = 1e-6,
+        weight_decay: float = 0.0,
+        largest_norm: float = 10.0,
+    ) -> None:
+        self.parameters = list(parameters)
+        self.learning_rate = learning_rate
+        self._betas, self._epsilon, self._weight_decay, self._largest_norm = betas, epsilon, weight_decay, largest_norm
+        self._first = [torch.zeros_like(p) for p in self.parameters]
+        self._second = [torch.zeros_like(p) for p in self.parameters]
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Take a step against the gradients; a parameter without one counts as having a gradient of zero."""
+        weights: list[Tensor] = [p.detach() for p in self.parameters]
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
+        torch._foreach_lerp_(self._first, gradients, 1 - self._betas[0])
+        torch._foreach_mul_(self._second, self._betas[1])
+        torch._foreach_addcmul_(self._second, gradients, gradients, 1 - self._betas[1])
+        scale = torch._foreach_sqrt(self._second)
+        torch._foreach_add_(scale, self._epsilon)
+        updates = torch._foreach_div(self._first, scale)
+        if self._weight_decay:
+            torch._foreach_add_(updates, weights, alpha=self._weight_decay)
+        weight_norms = torch.stack(torch._foreach_norm(weights)).clamp(max=self._largest_norm)
+        update_norms = torch.stack(torch._foreach_norm(updates))
+        trust = torch.where((weight_norms > 0) & (update_norms > 0), weight_norms / update_norms, 1.0)
+        torch._foreach_mul_(updates, list((-self.learning_rate * trust).unbind()))
+        torch._foreach_add_(weights, updates)
+
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+
+class Lookahead:
+    """Around another optimiser: every `n_fast` steps the weights go back to `rate` of the way that these steps led (Zhang et al.
+    2019, Algorithm 1).
+
+    The slow weights start as the initial ones, as in the paper. Right after a multiple of `n_fast` steps the network
+    holds them, which is when it should be evaluated.
+    """
+
+    def __init__(self, fast: Lamb, *, rate: float = 0.5, n_fast: int = 6) -> None:
+        self.fast = fast
+        self.n_fast = n_fast
+        self._rate = rate
+        self._n_steps = 0
+        self._slow = [p.detach().clone() for p in fast.parameters]
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Take a step of the inner optimiser, and the slow one when it is due."""
+        self.fast.step()
+        self._n_steps += 1
+        if self._n_steps % self.n_fast == 0:
+            weights: list[Tensor] = [p.detach() for p in self.fast.parameters]
+            torch._foreach_lerp_(self._slow, weights, self._rate)
+            torch._foreach_copy_(weights, self._slow)
+
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+        self.fast.zero_grad()
+
+
+def clamp_gradients(parameters: Iterable[nn.Parameter], limit: float) -> None:
+    """Bring every element of every gradient into [-limit, limit]: what "gradient clipping at 1" is in NPT's code."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    torch._foreach_clamp_min_(gradients, -limit)
+    torch._foreach_clamp_max_(gradients, limit)
+
+
+def flat_then_anneal(progress: float, flat: float) -> float:
+    """Share of the learning rate: 1 for the first `flat` of the steps, then a cosine down to 0. `progress` is in [0, 1]."""
+    if progress <= flat:
+        return 1.0
+    return cosine_down((progress - flat) / (1 - flat))
+
+
+def cosine_down(progress: float) -> float:
+    """From 1 to 0 along half a cosine. `progress` is in [0, 1]."""
+    return 0.5 + 0.5 * cos(pi * progress)
