@@ -28,6 +28,7 @@ __all__ = [
     "FittedModel",
     "Params",
     "Plugin",
+    "RowNeighbours",
     "Shape",
     "Table",
     "Task",
@@ -120,6 +121,20 @@ class FitContext:
         return float("inf") if self.soft_deadline is None else self.soft_deadline - time.monotonic()
 
 
+@dataclass(frozen=True)
+class RowNeighbours:
+    """Which rows answered for others.
+
+    Attributes:
+        index: (rows, n) int64 of rows the model was fitted with, counted from 0: training rows first, then early-stopping
+            ones. The one that counted most comes first.
+        weight: (rows, n) float32 share of each in the answer; all rows that answered have 1 together.
+    """
+
+    index: npt.NDArray[np.int64]
+    weight: Float32
+
+
 class FittedModel(ABC):
     """A trained model: predicts, and saves itself as data only (JSON, safetensors, native booster files)."""
 
@@ -139,6 +154,16 @@ class FittedModel(ABC):
         """(rows, features) attention paid to each feature, rows summing to 1; None for a model without attention.
 
         Features are the table's numeric columns, then its categorical ones.
+        """
+        return None
+
+    def row_neighbours(self, table: Table, n: int) -> RowNeighbours | None:
+        """The n rows that counted most in predicting each row; None for a model that does not predict from rows."""
+        return None
+
+    def impute(self, table: Table) -> Table | None:
+        """The same rows with every missing number and category filled in, in the table's units and codes; None for a model that
+        cannot.
         """
         return None
 
