@@ -21,6 +21,7 @@ from tabapp.data.read import ReadOptions, read_table
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.engine.board import Selected
 from tabapp.engine.clock import Clock
+from tabapp.engine.explaining import find_effects, find_slices
 from tabapp.engine.fit import RunData, features_folder
 from tabapp.engine.importances import compute_importances, importances_json
 from tabapp.engine.plan import Plan
@@ -39,6 +40,8 @@ EXPORT_SHARE = 0.5
 RESAMPLES, FEW_RESAMPLES = 200, 50
 """Bootstrap resamples for the run's own metric, and for the others, whose intervals are left out when the time is short."""
 LEAST_IMPORTANCE_SECONDS = 0.5
+IMPORTANCES_SHARE = 0.7
+"""Of the time for explaining, for the importances; the effects of features get the rest."""
 PICTURES_SHARE = 0.1
 """Of the time that is left after fitting, for pictures of predictions that are not up to date."""
 INTERRUPTED, NO_MODEL, NO_TIME = 130, 1, 4
@@ -82,7 +85,7 @@ class Finish:
         self._emit(ev.StageChanged(stage="explaining", deadline=self._clock.wall_deadline()))
         for pictures in self._conductor.evaluations.catch_up(time.monotonic() + PICTURES_SHARE * self._clock.left()):
             self._emit(pictures)
-        importances = self._importances()
+        importances = self._explain(selected)
         self._emit(ev.StageChanged(stage="exporting", deadline=self._clock.wall_deadline()))
         bundle = self._write_bundle(selected, rows)
         test_score = self._test_score(bundle)
@@ -136,22 +139,40 @@ class Finish:
             message=message,
         )
 
-    def _importances(self) -> ev.ImportancesReady | None:
-        """Importances within the time that is left; a model that cannot be explained costs them, not the run."""
-        deadline = None
+    def _explain(self, selected: Selected) -> ev.ImportancesReady | None:
+        """Importances, weak slices and effects within the time that is left; what cannot be explained costs that, not the run."""
+        now, end = time.monotonic(), None
         if self._clock.end is not None:
             left = self._clock.left()
-            spare = max(LEAST_IMPORTANCE_SECONDS, left - max(EXPORT_SECONDS, EXPORT_SHARE * left))
-            deadline = time.monotonic() + spare
+            end = now + max(LEAST_IMPORTANCE_SECONDS, left - max(EXPORT_SECONDS, EXPORT_SHARE * left))
+        folder, data, plan, scheduler = self._folder, self._data, self._plan, self._conductor.scheduler
+        importances: ev.ImportancesReady | None = None
         try:
-            importances = compute_importances(self._folder, self._data, self._plan, self._conductor.scheduler, deadline)
+            until = None if end is None else now + IMPORTANCES_SHARE * (end - now)
+            importances = compute_importances(folder, data, plan, scheduler, until)
+            if importances is not None:
+                files.write_bytes(folder.path / "importances.json", importances_json(importances))
+                self._emit(importances)
         except Exception as error:
-            self._emit(ev.Log(level="warning", message=f"No importances: {type(error).__name__}: {error}"))
-            return None
-        if importances is not None:
-            files.write_bytes(self._folder.path / "importances.json", importances_json(importances))
-            self._emit(importances)
+            self._tell_failure("importances", error)
+        try:
+            slices = find_slices(data, plan, self._conductor.scorer, selected)
+            if slices is not None:
+                self._emit(slices)
+        except Exception as error:
+            self._tell_failure("weak slices", error)
+        try:
+            effects = None
+            if importances is not None and (end is None or time.monotonic() < end):
+                effects = find_effects(folder, data, plan, scheduler, importances, end)
+            if effects is not None:
+                self._emit(effects)
+        except Exception as error:
+            self._tell_failure("effects", error)
         return importances
+
+    def _tell_failure(self, what: str, error: Exception) -> None:
+        self._emit(ev.Log(level="warning", message=f"No {what}: {type(error).__name__}: {error}"))
 
     def _write_bundle(self, selected: Selected, rows: tuple[ev.LeaderboardRow, ...]) -> Path:
         data, plan = self._data, self._plan

@@ -1,0 +1,111 @@
+"""Where a run's predictions are worst, and how they go with the features that matter most."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tabapp.engine.board import Selected
+from tabapp.engine.candidates import Scorer
+from tabapp.engine.evaluations import ENSEMBLE
+from tabapp.engine.fit import RunData, features_folder
+from tabapp.engine.plan import Plan
+from tabapp.engine.scheduler import Scheduler
+from tabapp.explain.effects import HeldOut, effects
+from tabapp.explain.evaluation import rounded, sample_rows
+from tabapp.explain.slices import row_errors, weak_slices
+from tabapp.features.prepare import FeaturePreparer
+from tabapp.models import registry
+from tabapp.run import events as ev
+from tabapp.run.folder import RunFolder
+
+SLICED_ROWS = 50_000
+EFFECT_ROWS, MOST_EFFECTS = 200, 8
+"""Rows that are asked about in all at every place of a feature, and features."""
+
+
+def find_slices(data: RunData, plan: Plan, scorer: Scorer, selected: Selected) -> ev.SlicesReady | None:
+    """The slices of the table on which the ensemble's out-of-fold predictions are worst; None where there is none to look at."""
+    scored = np.flatnonzero(data.fold >= 0)[selected.covered]
+    truth = scorer.target[selected.covered]
+    rows = sample_rows(len(truth), SLICED_ROWS, plan.seed)
+    truth, prediction, scored = truth[rows], selected.prediction[rows], scored[rows]
+    measure, errors = row_errors(plan.task, truth, prediction)
+    wrong = None if plan.task == "regression" else prediction.argmax(axis=1) != truth
+    found, tested = weak_slices(data.frame[scored], data.schema.features, errors, wrong)
+    if not tested:
+        return None
+    return ev.SlicesReady(
+        model=ENSEMBLE,
+        measure=measure,
+        overall=rounded(float(errors.mean())),
+        n_rows=len(errors),
+        tested=tested,
+        rows=tuple(
+            ev.ErrorSlice(
+                column=row.column,
+                level=row.level,
+                n=row.n,
+                error=rounded(row.error),
+                share_wrong=None if row.share_wrong is None else rounded(row.share_wrong),
+                difference=rounded(row.difference),
+                low=rounded(row.low),
+                high=rounded(row.high),
+                clear=row.clear,
+            )
+            for row in found
+        ),
+    )
+
+
+def find_effects(
+    folder: RunFolder,
+    data: RunData,
+    plan: Plan,
+    scheduler: Scheduler,
+    importances: ev.ImportancesReady,
+    deadline: float | None,
+) -> ev.EffectsReady | None:
+    """The effects of the features that matter most to the model that was explained; None where none could be computed.
+
+    Args:
+        deadline: `time.monotonic()` after which no further feature starts.
+    """
+    candidate = scheduler.best_of(importances.model)
+    if candidate is None:
+        return None
+    names = [row.feature for row in importances.rows if row.permutation > 0][:MOST_EFFECTS]
+    plugin = registry.get(candidate.model)
+    each = max(1, EFFECT_ROWS // len(candidate.results))
+    folds: list[HeldOut] = []
+    for fold, result in sorted(candidate.results.items()):
+        held_out = data.held_out(fold)
+        rows = held_out[sample_rows(len(held_out), each, plan.seed + fold)]
+        preparer = FeaturePreparer.load(features_folder(folder, result.recipe, fold) / "state")
+        model = plugin.load(folder.fits / candidate.fit_name(fold) / "model")
+        folds.append(HeldOut(model, preparer, data.frame[rows]))
+    found = effects(folds, [data.schema.column(name) for name in names], data.frame, deadline=deadline)
+    if not found:
+        return None
+    classes = data.schema.classes
+    return ev.EffectsReady(
+        model=candidate.model,
+        n_rows=sum(fold.frame.height for fold in folds),
+        effects=tuple(
+            ev.Effect(
+                feature=effect.feature,
+                places=effect.places,
+                labels=effect.labels,
+                counts=effect.counts,
+                curves=tuple(
+                    ev.EffectCurve(
+                        label=classes[curve.code] if classes else "",
+                        values=tuple(map(rounded, curve.values)),
+                        low=tuple(map(rounded, curve.low)),
+                        high=tuple(map(rounded, curve.high)),
+                    )
+                    for curve in effect.curves
+                ),
+            )
+            for effect in found
+        ),
+    )

@@ -1,0 +1,144 @@
+"""How the prediction goes with one feature: partial dependence on held-out rows.
+
+Friedman: "Greedy Function Approximation: A Gradient Boosting Machine", Annals of Statistics 29, 2001, section 8.2; its spread over
+rows after Goldstein, Kapelner, Bleich, Pitkin: "Peeking Inside the Black Box", JCGS 24, 2015.
+
+NOTE[DIFF] each fold's model is asked about rows that it has not seen, and values go through the whole preparation of features, so
+that a missing indicator or a part of a date moves with its column.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tabapp.data.schema import Column
+from tabapp.features.prepare import FeaturePreparer
+from tabapp.models.contract import FittedModel
+
+Array = npt.NDArray[Any]
+
+N_PLACES = 12
+MOST_LEVELS = 8
+MOST_CLASSES = 3
+INNER = (0.02, 0.98)
+"""Numbers are varied between these quantiles: beyond them there are hardly any rows to tell."""
+SPREAD = (0.1, 0.9)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A fold's model and preparation, and some rows, as typed columns, that it was not fitted on."""
+
+    model: FittedModel
+    preparer: FeaturePreparer
+    frame: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class EffectCurve:
+    """The mean prediction at each place, with the 10 % and 90 % quantiles over rows; `code` is the class, 0 for regression."""
+
+    code: int
+    values: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The curves of one feature over numbers in `places`, or over `labels`; `counts` rows of the table lie at each."""
+
+    feature: str
+    places: tuple[float, ...]
+    labels: tuple[str, ...]
+    counts: tuple[int, ...]
+    curves: tuple[EffectCurve, ...]
+
+
+def grid_of(column: Column, values: pl.Series) -> tuple[pl.Series, tuple[str, ...], tuple[int, ...]]:
+    """The values that a feature is set to, their labels (none for numbers), and how many rows of the table are at each.
+
+    Text, and a column with a single value, has no grid.
+    """
+    present = values.drop_nulls()
+    if column.kind in ("categorical", "boolean"):
+        counts = present.value_counts(sort=True).head(MOST_LEVELS)
+        levels = counts[values.name]
+        if column.order:
+            rank = {level: place for place, level in enumerate(column.order)}
+            order = sorted(range(len(levels)), key=lambda index: rank.get(levels[index], len(rank)))
+            counts, levels = counts[order], levels[order]
+        return levels, tuple(str(level) for level in levels), tuple(counts["count"].to_list())
+    if column.kind not in ("numeric", "datetime") or not len(present):
+        return values.head(0), (), ()
+    numbers = present.to_physical().cast(pl.Float64).to_numpy()
+    places = np.unique(numbers)
+    if len(places) > N_PLACES:
+        places = np.unique(np.quantile(numbers, np.linspace(*INNER, N_PLACES), method="nearest"))
+    counts = np.bincount(np.searchsorted((places[1:] + places[:-1]) / 2, numbers), minlength=len(places))
+    if values.dtype.is_temporal():
+        dates = pl.Series(values.name, places.astype(np.int64)).cast(values.dtype)
+        return dates, tuple(str(date)[:10] for date in dates), tuple(map(int, counts))
+    return pl.Series(values.name, places), (), tuple(map(int, counts))
+
+
+def effect_of(folds: Sequence[HeldOut], column: Column, values: pl.Series) -> Effect | None:
+    """The effect of one feature; None where it has no grid of two places or more.
+
+    Args:
+        values: (rows) the whole column, which the grid and the counts are taken from.
+    """
+    grid, labels, counts = grid_of(column, values)
+    if len(grid) < 2:
+        return None
+    parts: list[Array] = []
+    for fold in folds:
+        n_rows = fold.frame.height
+        frames = [
+            fold.frame.with_columns(pl.lit(grid[place]).cast(values.dtype).alias(column.name))
+            for place in range(len(grid))
+        ]
+        predicted = np.asarray(fold.model.predict(fold.preparer.transform(pl.concat(frames))), dtype=np.float64)
+        parts.append(predicted.reshape(len(grid), n_rows, -1))
+    answers = np.concatenate(parts, axis=1)
+    places = () if labels else tuple(float(place) for place in grid)
+    return Effect(column.name, places, labels, counts, tuple(_curve(answers, code) for code in _classes(answers)))
+
+
+def _classes(answers: Array) -> list[int]:
+    """The positive class of two, those that move most of more, the only output of a regression."""
+    if answers.shape[2] <= 2:
+        return [answers.shape[2] - 1]
+    moves = np.ptp(answers.mean(axis=1), axis=0)
+    return sorted(np.argsort(-moves, kind="stable")[:MOST_CLASSES].tolist())
+
+
+def _curve(answers: Array, code: int) -> EffectCurve:
+    chosen = answers[:, :, code]
+    low, high = np.quantile(chosen, SPREAD, axis=1)
+    return EffectCurve(code, *(tuple(map(float, line)) for line in (chosen.mean(axis=1), low, high)))
+
+
+def effects(
+    folds: Sequence[HeldOut], columns: Sequence[Column], frame: pl.DataFrame, *, deadline: float | None = None
+) -> list[Effect]:
+    """The effects of some columns, in their order.
+
+    Args:
+        frame: the whole table, typed. deadline: `time.monotonic()` after which no further column starts.
+    """
+    found: list[Effect] = []
+    for column in columns:
+        if deadline is not None and time.monotonic() > deadline:
+            break
+        effect = effect_of(folds, column, frame[column.name])
+        if effect is not None:
+            found.append(effect)
+    return found

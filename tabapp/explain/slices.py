@@ -1,0 +1,139 @@
+"""Where predictions are worst: rows that have a column's value in common, told apart from chance.
+
+Among a hundred slices some look bad by chance alone. So a slice needs a least number of rows, its difference to the rest is shrunk
+towards 0 by how much the slices differ more than chance explains (empirical Bayes with a normal prior; the spread between slices by
+the moments of DerSimonian and Laird, Controlled Clinical Trials 7, 1986), and its interval is widened for the number of slices
+(Bonferroni).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tabapp import metrics
+from tabapp.data.schema import Column
+from tabapp.metrics import Task
+
+Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+
+LEAST_ROWS, LEAST_SHARE = 30, 0.01
+N_RANGES, MOST_LEVELS = 5, 20
+MOST_SHOWN = 12
+LEVEL = 0.95
+LEAST_VARIANCE = 0.1
+"""Of the variance over all rows: a slice of rows that are all alike is not known without error."""
+
+
+@dataclass(frozen=True)
+class WeakSlice:
+    """Rows with a column's value in common; see `tabapp.run.events.ErrorSlice` for the fields."""
+
+    column: str
+    level: str
+    n: int
+    error: float
+    share_wrong: float | None
+    difference: float
+    low: float
+    high: float
+
+    @property
+    def clear(self) -> bool:
+        """Whether it is worse than the rest beyond doubt."""
+        return self.low > 0
+
+
+def row_errors(task: Task, truth: Array, prediction: Array) -> tuple[str, Array]:
+    """What is averaged over slices, by name, and its value for each row: log loss, or the absolute error of a regression."""
+    if task == "regression":
+        return "absolute error", np.abs(truth.astype(np.float64) - prediction)
+    return "log loss", metrics.log_loss_rows(truth, prediction)
+
+
+def least_rows(n_rows: int) -> int:
+    """The least number of rows of a slice."""
+    return max(LEAST_ROWS, int(np.ceil(LEAST_SHARE * n_rows)))
+
+
+def slices_of(column: Column, values: pl.Series) -> list[tuple[str, Mask]]:
+    """The slices of a column, named by what their rows have in common: fifths of a range, frequent levels, missing."""
+    missing = values.is_null().to_numpy()
+    found: list[tuple[str, Mask]] = []
+    if column.kind in ("numeric", "datetime"):
+        numbers = values.to_physical().cast(pl.Float64).to_numpy()
+        edges = (
+            np.unique(np.quantile(numbers[~missing], np.linspace(0, 1, N_RANGES + 1)[1:-1])) if (~missing).any() else []
+        )
+        names = [_place(values, edge) for edge in edges]
+        for index in range(len(edges) + 1 if len(edges) else 0):
+            above = np.ones(len(values), bool) if index == 0 else numbers > edges[index - 1]
+            below = np.ones(len(values), bool) if index == len(edges) else numbers <= edges[index]
+            low, high = names[index - 1] if index else "", names[index] if index < len(edges) else ""
+            name = f"≤ {high}" if not low else f"> {low}" if not high else f"{low} … {high}"
+            found.append((name, above & below & ~missing))
+    elif column.kind in ("categorical", "boolean"):
+        counts = values.drop_nulls().value_counts(sort=True).head(MOST_LEVELS)
+        found = [(f"= {level}", (values == level).fill_null(False).to_numpy()) for level in counts[values.name]]
+    return [*found, ("missing", missing)]
+
+
+def _place(values: pl.Series, number: float) -> str:
+    if values.dtype.is_temporal():
+        return str(pl.Series([int(number)]).cast(values.dtype)[0])[:10]
+    return f"{number:.4g}"
+
+
+def weak_slices(
+    frame: pl.DataFrame, columns: Sequence[Column], errors: Array, wrong: Mask | None
+) -> tuple[list[WeakSlice], int]:
+    """The worst slices, the worst first, and how many were looked at.
+
+    Args:
+        frame: (rows) the typed columns. errors: (rows,) what `row_errors` gives. wrong: (rows,) whether the class is wrong.
+    """
+    n_rows, least = len(errors), least_rows(len(errors))
+    total, variance = float(errors.sum()), float(errors.var())
+    squares = errors**2
+    names: list[WeakSlice] = []
+    spread: list[float] = []
+    for column in columns:
+        if column.name not in frame.columns:
+            continue
+        for level, rows in slices_of(column, frame[column.name]):
+            n = int(rows.sum())
+            if n < least or n_rows - n < least:
+                continue
+            mean, rest = float(errors[rows].mean()), (total - float(errors[rows].sum())) / (n_rows - n)
+            inside = max(float(squares[rows].mean()) - mean**2, LEAST_VARIANCE * variance)
+            share = None if wrong is None else float(wrong[rows].mean())
+            names.append(WeakSlice(column.name, level, n, mean, share, mean - rest, 0.0, 0.0))
+            spread.append(inside / n + variance / (n_rows - n))
+    if not names or variance <= 0:
+        return [], len(names)
+    differences = np.array([row.difference for row in names])
+    shrinkage = _shrinkage(differences, np.array(spread))
+    z = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / len(names))
+    shrunk = [
+        replace(row, difference=d * s, low=d * s - z * (v * s) ** 0.5, high=d * s + z * (v * s) ** 0.5)
+        for row, d, s, v in zip(names, differences.tolist(), shrinkage.tolist(), spread, strict=True)
+    ]
+    worst = sorted(shrunk, key=lambda row: (not row.clear, -row.difference, row.column, row.level))
+    return [row for row in worst if row.difference > 0][:MOST_SHOWN], len(names)
+
+
+def _shrinkage(differences: Array, variances: Array) -> Array:
+    """For each slice the share of its difference that is kept: spread between slices over spread between slices and error."""
+    weight = 1 / variances
+    centre = float((weight * differences).sum() / weight.sum())
+    excess = float((weight * (differences - centre) ** 2).sum()) - (len(differences) - 1)
+    scale = float(weight.sum() - (weight**2).sum() / weight.sum())
+    between = max(0.0, excess / scale) if scale > 0 else 0.0
+    return between / (between + variances)

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tabapp.data.schema import Column
+from tabapp.explain.slices import least_rows, row_errors, slices_of, weak_slices
+
+ROWS = 3000
+
+
+def column(name, kind):
+    return Column(name=name, kind=kind, reason="")
+
+
+def table(seed=0, rows=ROWS):
+    generator = np.random.default_rng(seed)
+    age = generator.uniform(18, 90, rows).round(1)
+    city = generator.choice(["Berlin", "Hamburg", "Köln"], rows, p=[0.6, 0.3, 0.1])
+    noise = {f"noise_{n}": generator.normal(size=rows) for n in range(20)}
+    frame = pl.DataFrame({"age": age, "city": city, **noise})
+    columns = [column("age", "numeric"), column("city", "categorical"), *(column(name, "numeric") for name in noise)]
+    return frame, columns, generator
+
+
+def test_the_slice_that_is_worse_is_found_and_nothing_else_is_clear():
+    frame, columns, generator = table()
+    errors = generator.exponential(0.3, ROWS) + 0.4 * (frame["city"] == "Köln").to_numpy()
+    rows, tested = weak_slices(frame, columns, errors, None)
+    assert tested == 5 + 3 + 20 * 5
+    assert (rows[0].column, rows[0].level, rows[0].clear) == ("city", "= Köln", True)
+    assert [row for row in rows if row.clear] == rows[:1]
+    assert rows[0].n == (frame["city"] == "Köln").sum()
+    assert rows[0].low < rows[0].difference < rows[0].high
+    assert rows[0].difference == pytest.approx(0.4, abs=0.1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nothing_is_clear_where_all_slices_are_alike(seed):
+    frame, columns, generator = table(seed)
+    rows, _ = weak_slices(frame, columns, generator.exponential(0.3, ROWS), None)
+    assert not any(row.clear for row in rows)
+
+
+def test_differences_are_shrunk_more_the_less_is_known():
+    frame, columns, generator = table()
+    errors = generator.exponential(0.3, ROWS) + 0.3 * (frame["age"] > 75).to_numpy()
+    rows, _ = weak_slices(frame, columns, errors, None)
+    top = rows[0]
+    assert (top.column, top.level) == (
+        "age",
+        next(level for level, _ in slices_of(columns[0], frame["age"]) if level[0] == ">"),
+    )
+    raw = top.error - errors[(frame["age"] <= float(top.level[2:])).to_numpy()].mean()
+    assert 0 < top.difference < raw
+    noise = [row for row in rows if row.column.startswith("noise")]
+    assert all(row.difference < 0.5 * raw for row in noise)
+
+
+def test_small_slices_are_left_out():
+    assert [least_rows(n) for n in (100, 3000, 100_000)] == [30, 30, 1000]
+    frame = pl.DataFrame({"city": ["a"] * 171 + ["b"] * 29})
+    errors = np.r_[np.full(171, 0.1), np.full(29, 5.0)] + np.random.default_rng(0).normal(0, 0.01, 200)
+    assert weak_slices(frame, [column("city", "categorical")], errors, None) == ([], 0)
+
+
+def test_missing_values_are_a_slice_and_the_share_of_wrong_classes_is_told():
+    generator = np.random.default_rng(0)
+    income = [None if n % 5 == 0 else float(n % 97) for n in range(1000)]
+    wrong = generator.random(1000) < np.where(np.arange(1000) % 5 == 0, 0.7, 0.1)
+    errors = wrong + generator.normal(0, 0.1, 1000)
+    rows, _ = weak_slices(pl.DataFrame({"income": income}), [column("income", "numeric")], errors, wrong)
+    assert (rows[0].column, rows[0].level, rows[0].n, rows[0].clear) == ("income", "missing", 200, True)
+    assert rows[0].share_wrong == pytest.approx(wrong[::5].mean())
+
+
+def test_ranges_cover_every_row_once():
+    numbers = pl.Series("x", [1.0] * 500 + list(np.linspace(2, 10, 400)) + [None] * 100)
+    found = slices_of(column("x", "numeric"), numbers)
+    assert [name for name, _ in found][-1] == "missing"
+    np.testing.assert_array_equal(np.sum([rows for _, rows in found], axis=0), 1)
+    assert found[0][0] == "≤ 1"
+
+
+def test_dates_are_named_as_dates():
+    days = pl.Series("day", [datetime(2024, 1, 1) + timedelta(days=n) for n in range(100)])
+    names = [name for name, _ in slices_of(column("day", "datetime"), days)]
+    assert names[0] == "≤ 2024-01-20"
+    assert names[1] == "2024-01-20 … 2024-02-09"
+
+
+def test_columns_without_slices_and_empty_ones_do_no_harm():
+    frame = pl.DataFrame({"text": ["a b"] * 100, "gone": pl.Series([None] * 100, dtype=pl.Float64)})
+    columns = [column("text", "text"), column("gone", "numeric"), column("absent", "numeric")]
+    assert weak_slices(frame, columns, np.ones(100), None) == ([], 0)
+
+
+def test_errors_are_log_loss_or_absolute_error():
+    name, errors = row_errors("binary", np.array([0, 1]), np.array([[0.5, 0.5], [0.75, 0.25]]))
+    assert name == "log loss"
+    np.testing.assert_allclose(errors, [np.log(2), np.log(4)])
+    name, errors = row_errors("regression", np.array([1.0, 2.0]), np.array([3.0, 1.5]))
+    assert (name, errors.tolist()) == ("absolute error", [2.0, 0.5])
