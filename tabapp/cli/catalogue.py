@@ -18,11 +18,18 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.option("--check", metavar="NAME", help="Run the checks that every plugin must pass on one of them.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list on stdout.")
-def models(as_json: bool) -> int:
-    """List the models, and whether each can run here."""
+def models(check: str | None, as_json: bool) -> int:
+    """List the models, and whether each can run here; or check one."""
     from tabapp.models import registry
 
+    for file in registry.unused_files():
+        click.echo(f"{file} is not used: an installed model has its name. Rename the file and its model.", err=True)
+    if check is not None:
+        from tabapp.cli.checking import check_model
+
+        return check_model(check, as_json=as_json)
     described: list[dict[str, Any]] = []
     for name in registry.names():
         found = registry.find(name)
