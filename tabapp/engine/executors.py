@@ -64,7 +64,10 @@ def _describe_exit(code: int | None) -> str:
     if code is not None and code < 0:
         with suppress(ValueError):
             name = signal.Signals(-code).name
-            likely = " (likely out of memory)" if name in ("SIGKILL", "SIGSEGV", "SIGABRT", "SIGBUS") else ""
+            crashed = (
+                " (it crashed inside a library)" if name in ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE") else ""
+            )
+            likely = " (likely out of memory)" if name == "SIGKILL" else crashed
             return f"its process was ended by {name}{likely}"
     return f"its process ended with code {code} and no result"
 
