@@ -70,7 +70,9 @@ def slices_of(column: Column, values: pl.Series) -> list[tuple[str, Mask]]:
     if column.kind in ("numeric", "datetime"):
         numbers = values.to_physical().cast(pl.Float64).to_numpy()
         edges = (
-            np.unique(np.quantile(numbers[~missing], np.linspace(0, 1, N_RANGES + 1)[1:-1])) if (~missing).any() else []
+            np.unique(np.quantile(numbers[~missing], np.linspace(0, 1, N_RANGES + 1)[1:-1], method="nearest"))
+            if (~missing).any()
+            else []
         )
         names = [_place(values, edge) for edge in edges]
         for index in range(len(edges) + 1 if len(edges) else 0):

@@ -57,7 +57,7 @@ class Action:
     def shown_key(self) -> str:
         """The first key as people write it."""
         first = self.keys.split(",")[0]
-        names = {"question_mark": "?", "slash": "/", "left": "←/→", "right": "←/→", "escape": "esc"}
+        names = {"question_mark": "?", "slash": "/", "plus": "+", "left": "←/→", "right": "←/→", "escape": "esc"}
         return names.get(first, first)
 
 
@@ -89,8 +89,14 @@ ACTIONS: tuple[Action, ...] = (
            "Pause the run, or let it go on. Running fits finish."),
     Action("run.details", "enter", "details", "run", STARTED, "model: details", "Details",
            "Show the model under the cursor: trials, parameters, failures."),
-    Action("run.stop_model", "k", "stop_model", "run", DURING, "model: stop", "Stop",
-           "Stop the model under the cursor; what it has reached stays."),
+    Action("run.stop_model", "k", "stop_model", "run", DURING, "model: stop or go on", "Stop",
+           "Stop the model under the cursor, or let it go on; what it has reached stays."),
+    Action("run.more", "plus", "more", "run", DURING, "model or run: more budget", "More",
+           "Give the model under the cursor a larger share of the time, or the whole run more time; both can be taken back."),
+    Action("run.pause_model", "P", "pause_model", "run", DURING, "model: pause or go on", "",
+           "Give the model under the cursor no further fits, or let it go on."),
+    Action("run.ensemble", "i", "ensemble", "run", DURING, "model: keep out of the ensemble or take back", "",
+           "Keep the model under the cursor out of the ensemble, or take it back in."),
     Action("run.finish", "f", "finish", "run", DURING, "run: finish now", "Finish",
            "Stop fitting, keep the best so far, and save the bundle."),
     Action("run.sort", "s", "sort", "run", STARTED, "leaderboard: sort by next column", "Sort",
@@ -107,8 +113,22 @@ ACTIONS: tuple[Action, ...] = (
            "Show all that is known of the model: its trials, and its failures with their traceback."),
     Action("models.copy", "y", "copy_parameters", "models", ALWAYS, "model: copy hyper-parameters", "Copy",
            "Copy the hyper-parameters of the model's best trial as JSON."),
+    Action("models.more", "plus", "more", "models", DURING, "model or run: more budget", "More",
+           "Give the model under the cursor a larger share of the time, or the whole run more time; both can be taken back."),
+    Action("models.pause_model", "p", "pause_model", "models", DURING, "model: pause or go on", "",
+           "Give the model under the cursor no further fits, or let it go on."),
+    Action("models.ensemble", "i", "ensemble", "models", DURING, "model: keep out of the ensemble or take back", "",
+           "Keep the model under the cursor out of the ensemble, or take it back in."),
     Action("models.charts", "c", "charts", "models", ALWAYS, "panels: hyper-parameters or learning curve", "",
            "On a narrow terminal: swap hyper-parameters and learning curve."),
+    Action("tuning.stop_model", "k", "stop_model", "tuning", DURING, "model: stop or go on", "Stop",
+           "End the fit of the model under the cursor and run no more trials of it, or let it go on."),
+    Action("tuning.more", "plus", "more", "tuning", DURING, "model or run: more budget", "More",
+           "Give the model under the cursor a larger share of the time, or the whole run more time; both can be taken back."),
+    Action("tuning.pause_model", "p", "pause_model", "tuning", DURING, "model: pause or go on", "Pause",
+           "Give the model under the cursor no further fits, or let it go on."),
+    Action("tuning.ensemble", "i", "ensemble", "tuning", DURING, "model: keep out of the ensemble or take back", "",
+           "Keep the model under the cursor out of the ensemble, or take it back in."),
     Action("tuning.model", "m", "pick_model", "tuning", ALWAYS, "trials: choose model", "Model",
            "Show the trials of one model only, or of all."),
     Action("tuning.details", "enter", "details", "tuning", ALWAYS, "trial: details", "Details",

@@ -134,12 +134,15 @@ def status_content(row: ev.LeaderboardRow, frame: int | None, *, members: int, f
 
     `members` is how many the ensemble has, `folds` how many a whole score covers.
     """
+    if row.held and not row.activity:
+        glyph, words = ("■", "stopped by you") if row.held == "stopped" else ("‖", "paused by you")
+        return Content.assemble((glyph, "$warning"), f" {words}", _membership(row))
     if row.activity or row.status == "running":
         first, *others = (row.activity or "running").split(", ")
         return Content.assemble(
             (spinner(frame), "$primary"), f" {first}", (f" +{len(others)}" if others else "", MUTED)
         )
-    member = ("  ◆", "$accent") if row.in_ensemble > 0 else ""
+    member = _membership(row)
     match row.status:
         case "ok" if row.model == "ensemble":
             return Content.assemble(("◆", "$accent"), f" {count(members, 'member')}")
@@ -155,6 +158,19 @@ def status_content(row: ev.LeaderboardRow, frame: int | None, *, members: int, f
             return Content.styled("– sits out (enter)", MUTED)
         case _:
             return Content.styled("· waits", MUTED)
+
+
+def _membership(row: ev.LeaderboardRow) -> tuple[str, str]:
+    """Whether a model is in the ensemble, or was kept out of it by the user."""
+    if row.in_ensemble > 0:
+        return ("  ◆", "$accent")
+    return ("  ◇ left out", MUTED) if row.left_out else ("", "")
+
+
+def share_text(share: float) -> str:
+    """A share of the time as rows tell it: ×2, ×½."""
+    fractions = {0.5: "½", 0.25: "¼", 0.125: "⅛"}
+    return f"×{fractions.get(share) or format(share, 'g')}"
 
 
 def one_line_status(snapshot: Snapshot) -> str:

@@ -88,8 +88,8 @@ def test_ranges_cover_every_row_once():
 def test_dates_are_named_as_dates():
     days = pl.Series("day", [datetime(2024, 1, 1) + timedelta(days=n) for n in range(100)])
     names = [name for name, _ in slices_of(column("day", "datetime"), days)]
-    assert names[0] == "≤ 2024-01-20"
-    assert names[1] == "2024-01-20 … 2024-02-09"
+    assert names[0] == "≤ 2024-01-21"
+    assert names[1] == "2024-01-21 … 2024-02-10"
 
 
 def test_columns_without_slices_and_empty_ones_do_no_harm():

@@ -191,7 +191,7 @@ class Decision(Dialog):
 
     def on_key(self, event: events.Key) -> None:
         for option in self._options:
-            if event.key == option.key:
+            if option.key in (event.key, event.character):
                 event.stop()
                 self.dismiss(option.value)
 

@@ -12,14 +12,14 @@ from textual.containers import Horizontal, Vertical
 from tabapp.tui.actions import View, bindings_for
 from tabapp.tui.cards import model_card
 from tabapp.tui.details import model_details
-from tabapp.tui.screens.base import RunView
 from tabapp.tui.screens.modals import Reading
+from tabapp.tui.steering import Steering
 from tabapp.tui.texts import Snapshot
 from tabapp.tui.widgets.cards import CardFacts, Curves, Folds, Models, Parameters, comparison
 from tabapp.tui.widgets.table import Table
 
 
-class ModelsView(RunView):
+class ModelsView(Steering):
     """The list of models, and the card of the one under the cursor or of those that are marked."""
 
     VIEW: View = "models"
@@ -58,6 +58,9 @@ class ModelsView(RunView):
     def _cursor_moved(self) -> None:
         self._shown_model = self.tabapp.chosen_model = self.query_one(Models).key
         self._draw_card(self.snapshot)
+
+    def steered_model(self) -> str | None:
+        return self.query_one(Models).key
 
     def action_mark(self) -> None:
         self.query_one(Models).toggle_mark()

@@ -8,11 +8,11 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
-from tabapp.tui.actions import View, bindings_for, phase_of
+from tabapp.tui.actions import View, bindings_for
 from tabapp.tui.details import model_details
 from tabapp.tui.query import HINT
-from tabapp.tui.screens.base import RunView
 from tabapp.tui.screens.modals import Decision, Option, Reading
+from tabapp.tui.steering import Steering
 from tabapp.tui.texts import Snapshot
 from tabapp.tui.widgets.feed import Feed
 from tabapp.tui.widgets.importance import Importances, importance_facts
@@ -22,7 +22,7 @@ from tabapp.tui.widgets.table import Table
 from tabapp.tui.widgets.tuning import Tuning, tuning_facts
 
 
-class RunningView(RunView):
+class RunningView(Steering):
     """Leaderboard, tuning, importance, resources and events."""
 
     VIEW: View = "run"
@@ -82,31 +82,14 @@ class RunningView(RunView):
             self.tabapp.push_screen(Reading(row.title, model_details(self.snapshot.state, row)))
 
     def action_pause(self) -> None:
-        if self._is_under_way():
+        if self.is_under_way():
             self.tabapp.send("resume" if self.snapshot.state.paused else "pause")
 
-    def action_stop_model(self) -> None:
-        model = self.query_one(Leaderboard).key
-        row = next((row for row in self.snapshot.state.leaderboard if row.model == model), None)
-        if row is None or not self._is_under_way():
-            return
-        if row.model == "ensemble":
-            self.notify("The ensemble is made of the other models; stop one of those.", severity="warning")
-            return
-        if row.status not in ("ok", "running", "queued"):
-            self.notify(f"{row.title} is not being fitted: {row.reason or row.status}.", severity="warning")
-            return
-        dialog = Decision(
-            f"Stop {row.title}?",
-            "Its other trials are not run. What it has reached stays on the leaderboard.",
-            [Option("stop", f"Stop {row.title}", key="y")],
-        )
-        self.tabapp.push_screen(
-            dialog, lambda answer: self.tabapp.send("stop_model", model=row.model) if answer else None
-        )
+    def steered_model(self) -> str | None:
+        return self.query_one(Leaderboard).key
 
     def action_finish(self) -> None:
-        if self._is_under_way():
+        if self.is_under_way():
             dialog = Decision(
                 "Finish now?",
                 "Fitting stops; the best so far becomes the bundle.",
@@ -124,11 +107,3 @@ class RunningView(RunView):
 
     def set_filter(self, text: str) -> None:
         self.query_one(Leaderboard).filter = text
-
-    def _is_under_way(self) -> bool:
-        phase = phase_of(self.snapshot.state)
-        if phase == "during" and self.tabapp.trouble is None:
-            return True
-        words = "has not started; ctrl+r on screen 2 starts it" if phase == "before" else "has ended"
-        self.notify(f"The run {words}.", severity="warning")
-        return False

@@ -13,14 +13,14 @@ from tabapp.run.state import RunState, title_of
 from tabapp.tui.actions import View, bindings_for
 from tabapp.tui.details import trial_details
 from tabapp.tui.query import HINT
-from tabapp.tui.screens.base import RunView
 from tabapp.tui.screens.modals import Choice, Option, Reading
+from tabapp.tui.steering import Steering
 from tabapp.tui.texts import Snapshot, count
 from tabapp.tui.widgets.table import Table
 from tabapp.tui.widgets.trials import TITLES, BestFacts, BestSoFar, SlicePlot, Trials, slice_facts
 
 
-class TuningView(RunView):
+class TuningView(Steering):
     """The table of trials, the best so far, and the slice over one hyper-parameter of the model under the cursor."""
 
     VIEW: View = "tuning"
@@ -78,6 +78,10 @@ class TuningView(RunView):
         if trials.trial is not None:
             text = trial_details(self.snapshot.state, trials.trial, trials.of_model(trials.trial.model))
             self.tabapp.push_screen(Reading(f"{trials.trial.title} #{trials.trial.trial}", text))
+
+    def steered_model(self) -> str | None:
+        under = self.query_one(Trials).trial
+        return under.model if under is not None else None
 
     def action_pick_model(self) -> None:
         trials, state = self.query_one(Trials), self.snapshot.state

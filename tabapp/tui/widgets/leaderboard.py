@@ -9,7 +9,17 @@ from textual.content import Content
 from tabapp.run import events as ev
 from tabapp.run.state import RunState, format_score
 from tabapp.tui.query import Value, parse
-from tabapp.tui.texts import MUTED, Snapshot, count, is_partial, model_name, score_margin, short_seconds, status_content
+from tabapp.tui.texts import (
+    MUTED,
+    Snapshot,
+    count,
+    is_partial,
+    model_name,
+    score_margin,
+    share_text,
+    short_seconds,
+    status_content,
+)
 from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.table import Column, Row, Table
 
@@ -76,11 +86,12 @@ def _cells(row: ev.LeaderboardRow, state: RunState, frame: int | None) -> tuple[
     members = len(state.ensemble.members) if state.ensemble else 0
     quiet = MUTED if row.score is None or is_partial(row, folds) else ""
     best = row.rank == 1 and not quiet
+    share = (f" {share_text(row.share)}", "$secondary") if row.share != 1 else ""
     return (
         Content.styled(str(row.rank) if row.rank else "–", MUTED),
-        Content.assemble(("★ ", "$accent"), (model_name(row), "bold $accent"))
+        Content.assemble(("★ ", "$accent"), (model_name(row), "bold $accent"), share)
         if best
-        else Content.styled(model_name(row), quiet),
+        else Content.assemble((model_name(row), quiet), share),
         Content.styled(format_score(row.score), "bold $accent" if best else quiet),
         Content.styled(score_margin(row), MUTED),
         Content.styled(short_seconds(row.fit_seconds) if row.fit_seconds else "—", MUTED),

@@ -53,10 +53,10 @@ def trial_row(row: TrialFacts, varied: Sequence[str]) -> Row:
 
 
 class Trials(Table):
-    """All trials, or those of one model."""
+    """All trials, or those of one model; the letter k is left to the screen, which stops a model with it."""
 
     def __init__(self) -> None:
-        super().__init__([], id="trials", empty="The first trial is on its way…")
+        super().__init__([], id="trials", letter_k=False, empty="The first trial is on its way…")
         set_titles(self, "Trials")
         self.sort = "newest"
         self.filter = ""
