@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 
 # Seven of the eight levels: a full block would touch the line above.
 LEVELS = " ▁▂▃▄▅▆▇"
+FULL_LEVELS = LEVELS + "█"
+SHADES = " ░▒▓█"
 HORIZONTAL_EIGHTHS = " ▏▎▍▌▋▊▉█"
 BRAILLE_BLANK = 0x2800
 # Dot bits of a braille cell, by row from the top, then by column.
@@ -226,3 +228,79 @@ def axis_labels(low: float, high: float, height: int, write: Callable[[float], s
     labels = [write(positions[line]) if line in positions else "" for line in range(height)]
     width = max(map(len, labels))
     return [label.rjust(width) for label in labels]
+
+
+def shade(share: float) -> str:
+    """A block as dense as `share` (0 to 1): blank for nothing, and one of four shades for anything above it."""
+    if not math.isfinite(share) or share <= 0:
+        return SHADES[0]
+    return SHADES[min(len(SHADES) - 1, math.ceil(share * (len(SHADES) - 1)))]
+
+
+def fit_grid(counts: Sequence[Sequence[float]], width: int, height: int) -> list[list[float]]:
+    """A grid of counts as `height` lines of `width` cells: each the mean of the bins that it covers, a part of one at least."""
+    if not counts or not counts[0] or width < 1 or height < 1:
+        return []
+    down, across = _stretches(len(counts), height), _stretches(len(counts[0]), width)
+    return [
+        [
+            sum(counts[row][column] for row in range(*rows) for column in range(*columns))
+            / ((rows[1] - rows[0]) * (columns[1] - columns[0]))
+            for columns in across
+        ]
+        for rows in down
+    ]
+
+
+def _stretches(number: int, parts: int) -> list[tuple[int, int]]:
+    starts = [index * number // parts for index in range(parts)]
+    ends = [max(start + 1, (index + 1) * number // parts) for index, start in enumerate(starts)]
+    return list(zip(starts, ends, strict=True))
+
+
+def density(counts: Sequence[Sequence[float]], width: int, height: int) -> list[str]:
+    """A grid of counts (its first line at the bottom) as shades, by their square root, so that thin places are seen too."""
+    cells = fit_grid(counts, width, height)[::-1]
+    top = max((value for line in cells for value in line), default=0.0)
+    return ["".join(shade(math.sqrt(value / top)) if top > 0 else " " for value in line) for line in cells]
+
+
+def heat_map(rows: Sequence[Sequence[float]], cell: int = 2) -> list[str]:
+    """A matrix as shades, `cell` characters for each value, against the greatest of its row."""
+    tops = [max(row, default=0.0) for row in rows]
+    return [
+        "".join(shade(value / top if top > 0 else 0.0) * cell for value in row)
+        for row, top in zip(rows, tops, strict=True)
+    ]
+
+
+def bars(counts: Sequence[float], width: int, height: int) -> list[str]:
+    """A histogram as `height` lines of `width` characters: upright bars to an eighth of a cell; what is not empty is seen."""
+    if width < 1 or height < 1:
+        return []
+    heights = fit_grid([counts], width, 1)[0] if counts else [0.0] * width
+    top = max(heights)
+    eighths = [0 if value <= 0 or top <= 0 else max(1, round(value / top * height * 8)) for value in heights]
+    return [
+        "".join(FULL_LEVELS[min(8, max(0, tall - 8 * line))] for tall in eighths) for line in reversed(range(height))
+    ]
+
+
+def diagonal(width: int, height: int, *, gap: int = 4) -> list[str]:
+    """The dotted line from the lower left to the upper right, a dot every `gap` of the finer steps across."""
+    steps = max(1, 2 * width // gap)
+    points = [(step / steps, step / steps) for step in range(steps + 1)]
+    return braille_points(points, width, height, x_range=(0.0, 1.0), y_range=(0.0, 1.0))
+
+
+def box(quantiles: Sequence[float], low: float, high: float, width: int) -> str:
+    """Five quantiles as a line of `width` characters from `low` to `high`: ├──▐██┃██▌──┤, whiskers, box and median."""
+    if width < 1 or len(quantiles) != 5 or high <= low or not all(map(math.isfinite, quantiles)):
+        return " " * max(0, width)
+    a, b, middle, c, d = (round(min(max((value - low) / (high - low), 0.0), 1.0) * (width - 1)) for value in quantiles)
+    line = [" "] * width
+    line[a : d + 1] = "─" * (d + 1 - a)
+    line[b : c + 1] = "█" * (c + 1 - b)
+    line[a], line[d] = ("├" if a < b else line[a]), ("┤" if d > c else line[d])
+    line[middle] = "┃"
+    return "".join(line)

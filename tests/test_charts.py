@@ -131,3 +131,82 @@ def test_axis_labels_are_equally_wide_and_name_the_ends():
     assert charts.axis_labels(2.0, 2.0, 3, str) == ["   ", "2.0", "   "]
     assert charts.axis_labels(1.0, 2.0, 1, str) == ["2.0"]
     assert charts.axis_labels(1.0, 2.0, 0, str) == []
+
+
+def test_points_stand_on_their_own_in_any_order():
+    lines = charts.braille_points([(1, 1), (0, 0)], 4, 2)
+    assert dots(lines) == {(0, 7), (7, 0)}
+    assert dots(
+        charts.braille_points([(0, 0), (math.nan, 1), (1, math.inf)], 4, 2, x_range=(0, 1), y_range=(0, 1))
+    ) == {(0, 7)}
+    assert charts.braille_points([], 3, 1) == ["⠀⠀⠀"]
+    assert charts.braille_points([(0, 0)], 3, 0) == []
+    outside = charts.braille_points([(-5, 9)], 2, 1, x_range=(0, 1), y_range=(0, 1))
+    assert dots(outside) == {(0, 0)}, "what lies outside is drawn at the edge"
+
+
+@pytest.mark.parametrize("point", [(0.0, 0.0), (0.3, 0.9), (1.0, 1.0), (0.5, 0.5)])
+def test_the_cell_of_a_point_is_where_it_is_drawn(point):
+    column, line = charts.cell_of(point, 7, 5, (0.0, 1.0), (0.0, 1.0))
+    drawn = charts.braille_points([point], 7, 5, x_range=(0.0, 1.0), y_range=(0.0, 1.0))
+    found = [
+        (x, y)
+        for y, text in enumerate(drawn)
+        for x, character in enumerate(text)
+        if ord(character) != charts.BRAILLE_BLANK
+    ]
+    assert found == [(column, line)]
+
+
+def test_an_overlay_has_the_dots_of_both():
+    one, other = charts.braille_line([(0, 0), (1, 1)], 5, 3), charts.braille_line([(0, 1), (1, 0)], 5, 3)
+    assert dots(charts.overlay(one, other)) == dots(one) | dots(other)
+    with pytest.raises(ValueError, match="argument"):
+        charts.overlay(one, other[:2])
+
+
+def test_shades_grow_and_only_nothing_is_blank():
+    assert "".join(charts.shade(share) for share in (0, 0.001, 0.25, 0.26, 0.5, 0.75, 0.76, 1, 7)) == " ░░▒▒▓███"
+    assert charts.shade(math.nan) == charts.shade(-1.0) == " "
+
+
+def test_a_grid_is_fitted_by_means():
+    assert charts.fit_grid([[1, 3], [5, 7]], 1, 1) == [[4]]
+    assert charts.fit_grid([[1, 3], [5, 7]], 2, 1) == [[3, 5]]
+    assert charts.fit_grid([[1, 3]], 4, 2) == [[1, 1, 3, 3], [1, 1, 3, 3]]
+    assert charts.fit_grid([], 4, 2) == charts.fit_grid([[1]], 0, 2) == []
+    assert charts.fit_grid([[1, 2, 3]], 2, 1) == [[1, 2.5]]
+
+
+def test_density_has_its_first_line_at_the_bottom_and_shows_thin_places():
+    assert charts.density([[100, 0], [0, 1]], 2, 2) == [" ░", "█ "]
+    assert charts.density([[0, 0]], 2, 1) == ["  "]
+
+
+def test_a_heat_map_is_read_by_row():
+    assert charts.heat_map([[90, 10], [1, 1], [0, 0]]) == ["██░░", "████", "    "]
+    assert charts.heat_map([[4, 1]], cell=1) == ["█░"]
+
+
+def test_bars_reach_to_an_eighth_and_the_top_is_full():
+    assert charts.bars([8, 4, 1, 0], 4, 1) == ["█▄▁ "]
+    assert charts.bars([16, 12, 0], 3, 2) == ["█▄ ", "██ "]
+    assert charts.bars([1000, 1], 2, 3)[-1] == "█▁"
+    assert charts.bars([], 3, 2) == ["   ", "   "]
+    assert charts.bars([1], 0, 2) == []
+    assert [len(line) for line in charts.bars(list(range(100)), 17, 3)] == [17] * 3
+
+
+def test_the_diagonal_rises_from_corner_to_corner():
+    drawn = dots(charts.diagonal(10, 5))
+    assert {(0, 19), (19, 0)} <= drawn
+    assert len(drawn) == 6
+    assert len(dots(charts.diagonal(10, 5, gap=2))) == 11
+
+
+def test_a_box_has_whiskers_box_and_median():
+    assert charts.box([0, 2, 5, 8, 10], 0, 10, 11) == "├─███┃"[:2] + "███┃███─┤"
+    assert charts.box([5, 5, 5, 5, 5], 0, 10, 11) == "     ┃     "
+    assert charts.box([-99, 0, 5, 10, 99], 0, 10, 11) == "█████┃█████"
+    assert charts.box([1, 2, 3], 0, 10, 5) == charts.box([0, 0, math.nan, 1, 1], 0, 1, 5) == " " * 5
+    assert charts.box([0, 1, 2, 3, 4], 2, 2, 3) == "   "
