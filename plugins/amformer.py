@@ -1,0 +1,351 @@
+"""AMFormer: Cheng et al. 2024, Arithmetic Feature Interaction Is Necessary for Deep Tabular Learning, section 4."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Literal
+
+import msgspec
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tabapp.features.arrays import Table
+from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Shape, Task, Trial
+from tabapp.nn.arithmetic import ArithmeticBlock, HardAttention, ProductAttention, mix_tokens
+from tabapp.nn.attention import SelfAttention
+from tabapp.nn.method import TrainingMethod
+from tabapp.nn.objective import Objective
+from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, training_cost
+from tabapp.nn.tokenizers import CategoricalTokenizer, NumericTokenizer, uniform_rows
+from tabapp.nn.trainer import TrainingParams, batch_size_for, inputs
+
+from .ft_transformer import FeedForward
+from .search import zero_or
+
+N_HEADS = 8
+MANY_FEATURES = 300
+"""Above so many features, prompts take the place of self-attention too, and their number falls from layer to layer."""
+MANY_PROMPTS = 256
+"""Prompts of the first layer then (Table 5: a balanced choice)."""
+SUMMARY_ROWS = 2048
+SUMMARY_PROMPTS = 16
+
+Backbone = Literal["ft_transformer", "autoint"]
+Prompts = Literal["none", "multiplicative", "both"]
+
+
+class AMFormerParams(TrainingParams, frozen=True, kw_only=True):
+    """Section 5.1 and Table 7 of the paper.
+
+    Attributes:
+        backbone: what the arithmetic block is plugged into: "ft_transformer" reads a [CLS] token (AMF-F), "autoint" a learned
+            mean of all tokens (AMF-A).
+        prompts: which streams have prompts for queries: "both" is the paper's, "none" is section 4.1 alone, and
+            "multiplicative" has full self-attention in the additive stream. None takes "multiplicative" for up to 300
+            features and "both" for more.
+        n_prompts: prompts of the first layer, halved in each that follows; None takes as many as tokens in all layers for up
+            to 300 features, and 256 in the first layer for more.
+        n_layers: number of layers.
+        d_token: token size, a multiple of the 8 heads.
+        top_k: how many tokens a query of hard attention combines; more where all prompts together would not reach each token.
+        attention_dropout: on attention probabilities.
+        ffn_dropout: inside the feed-forward branch.
+        ffn_factor: the feed-forward branch's hidden size (after ReGLU) per token size.
+        warmup_steps: steps over which the learning rate rises from zero.
+        decay_steps: steps after each of which it falls to a tenth.
+    """
+
+    backbone: Backbone = "ft_transformer"
+    prompts: Prompts | None = None
+    n_prompts: int | None = None
+    n_layers: int = 3
+    d_token: int = 192
+    top_k: int = 8
+    attention_dropout: float = 0.2
+    ffn_dropout: float = 0.1
+    ffn_factor: float = 4 / 3
+    warmup_steps: int = 1000
+    decay_steps: int = 20_000
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    max_gradient_norm: float = 1.0
+
+
+def prompt_counts(n_tokens: int, params: AMFormerParams) -> tuple[int, ...]:
+    """Prompts of each layer (section 4.2)."""
+    first = params.n_prompts or (n_tokens if n_tokens - 1 <= MANY_FEATURES else MANY_PROMPTS)
+    halved = first < n_tokens
+    return tuple(max(1, first >> i) if halved else first for i in range(params.n_layers))
+
+
+def prompts_for(n_features: int, params: AMFormerParams) -> Prompts:
+    """Which streams have prompts.
+
+    NOTE[DIFF]: the paper has them in both. On its synthetic data the additive stream does better with self-attention, whose
+    queries depend on the row; above a few hundred features its quadratic cost decides.
+    """
+    return params.prompts or ("multiplicative" if n_features <= MANY_FEATURES else "both")
+
+
+class Layer(nn.Module):
+    """X ← Down(X) + Arithmetic(X), then X ← X + FeedForward(LayerNorm(X)).
+
+    Down is a linear layer over the tokens where their number falls, else nothing. The feed-forward branch is the
+    FT-Transformer's.
+
+    NOTE[DIFF]: the authors' code has GEGLU with four times the token size there, which the paper does not mention; it takes
+    most of the time, and the FT-Transformer that it is compared with has a third of that.
+
+    Shape: (rows, n_tokens, d_token) to (rows, n_out, d_token). With n_out = 1, only the first of n_tokens is computed.
+    """
+
+    def __init__(
+        self,
+        params: AMFormerParams,
+        prompts: Prompts,
+        *,
+        n_tokens: int,
+        n_prompts: int,
+        n_out: int,
+        is_first: bool,
+    ) -> None:
+        super().__init__()
+        d, rate = params.d_token, params.attention_dropout
+
+        def hard(n_prompts: int | None) -> HardAttention:
+            top_k = max(params.top_k, ceil(n_tokens / (n_prompts or n_tokens)))
+            return HardAttention(d, N_HEADS, n_prompts=n_prompts, top_k=top_k, dropout=rate)
+
+        n_sums = n_prompts if prompts == "both" else n_tokens
+        n_products = n_tokens if prompts == "none" else n_prompts
+        if prompts == "multiplicative":
+            additive = SelfAttention(d, N_HEADS, rate)
+        else:
+            additive = hard(n_prompts if prompts == "both" else None)
+        multiplicative = ProductAttention(hard(None if prompts == "none" else n_prompts))
+        normalization = None if is_first else nn.LayerNorm(d)
+        self.arithmetic = ArithmeticBlock(additive, n_sums, multiplicative, n_products, n_out, normalization)
+        self.down = None if n_sums == n_tokens else nn.Linear(n_tokens, n_out, bias=False)
+        self.ffn_normalization = nn.LayerNorm(d)
+        self.ffn = FeedForward(d, int(d * params.ffn_factor), params.ffn_dropout)
+        self.n_out = n_out
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        kept = tokens[:, : self.n_out] if self.down is None else mix_tokens(self.down, tokens)
+        tokens = kept + self.arithmetic(tokens)
+        return tokens + self.ffn(self.ffn_normalization(tokens))
+
+
+class AMFormerNetwork(nn.Module):
+    """Tokens of the features, arithmetic layers, and Linear(ReLU(LayerNorm(token))) of [CLS] or of the tokens' mean.
+
+    The last layer of AMF-F computes [CLS] only: nothing reads the other tokens after it.
+
+    Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, d_out).
+    """
+
+    def __init__(self, sizes: Sizes, params: AMFormerParams) -> None:
+        super().__init__()
+        n_features, d = sizes.n_numeric + len(sizes.cardinalities), params.d_token
+        reads_cls = params.backbone == "ft_transformer"
+        self.cls = uniform_rows(d) if reads_cls else None
+        self.numeric = NumericTokenizer(sizes.n_numeric, d) if sizes.n_numeric else None
+        self.categorical = CategoricalTokenizer(sizes.cardinalities, d) if sizes.cardinalities else None
+        prompts, n_tokens = prompts_for(n_features, params), n_features + reads_cls
+        self.layers = nn.ModuleList()
+        for i, n_prompts in enumerate(prompt_counts(n_tokens, params)):
+            n_kept = n_prompts if prompts == "both" else n_tokens
+            n_out = 1 if reads_cls and i + 1 == params.n_layers else n_kept
+            self.layers.append(
+                Layer(params, prompts, n_tokens=n_tokens, n_prompts=n_prompts, n_out=n_out, is_first=i == 0)
+            )
+            n_tokens = n_kept
+        self.pool = None if reads_cls else nn.Linear(n_tokens, 1, bias=False)
+        self.normalization = nn.LayerNorm(d)
+        self.head = nn.Linear(d, sizes.d_out)
+
+    def tokens(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        """(rows, n_tokens, d_token): [CLS] if there is one, then numeric, then categorical features."""
+        tokens: list[Tensor] = []
+        if self.cls is not None:
+            tokens.append(self.cls.expand(len(numeric), 1, -1))
+        if self.numeric is not None:
+            tokens.append(self.numeric(numeric))
+        if self.categorical is not None:
+            tokens.append(self.categorical(categorical))
+        return torch.cat(tokens, dim=1)
+
+    def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        tokens = self.tokens(numeric, categorical)
+        for layer in self.layers:
+            tokens = layer(tokens)
+        if self.pool is not None:
+            tokens = mix_tokens(self.pool, tokens)
+        return self.head(torch.relu(self.normalization(tokens[:, 0])))
+
+    def feature_attention(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        """(rows, n_features): `ArithmeticBlock.attention` of AMF-F without [CLS], mean over the layers whose tokens are still
+        the features'.
+        """
+        tokens = self.tokens(numeric, categorical)
+        total = torch.zeros(tokens.shape[:2], device=tokens.device)
+        for layer in self.layers:
+            assert isinstance(layer, Layer)
+            if tokens.shape[1] != total.shape[1]:
+                break
+            total += layer.arithmetic.attention(tokens)
+            tokens = layer(tokens)
+        shares = total[:, 1:]
+        return shares / shares.sum(dim=1, keepdim=True)
+
+    def selection(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        """(n_prompts, n_tokens): how often the first layer's multiplicative prompts select each token, mean over rows and
+        heads.
+        """
+        layer = self.layers[0]
+        assert isinstance(layer, Layer)
+        probabilities = layer.arithmetic.multiplicative.probabilities(self.tokens(numeric, categorical))
+        return (probabilities > 0).float().mean((0, 1))
+
+
+class AMFormerTraining(TrainingMethod):
+    """Adam with a linear warm-up and a tenth of the rate after every so many steps (section 5.1, "Implementation")."""
+
+    steps_per_run = 1
+
+    def start(self, numeric: Tensor, categorical: Tensor, target: Tensor, weight: Tensor | None) -> None:
+        super().start(numeric, categorical, target, weight)
+        size = self.params.batch_size or batch_size_for(len(numeric))
+        self.steps_per_run = self.params.max_epochs * max(1, ceil((len(numeric) - 1) / size))
+
+    def schedule(self, optimizer: torch.optim.Optimizer, progress: float) -> None:
+        params = self.params
+        assert isinstance(params, AMFormerParams)
+        step = round(progress * self.steps_per_run)
+        rate = params.learning_rate * min(1.0, (step + 1) / max(1, params.warmup_steps))
+        for group in optimizer.param_groups:
+            group["lr"] = rate * 0.1 ** (step // params.decay_steps)
+
+
+class AMFormerModel(DeepModel):
+    def attention(self, table: Table) -> Float32 | None:
+        """As the contract says: which features the sums and products are made of, each counted by its weight in the fusion.
+
+        Of AMF-F only, where all that reaches [CLS] has been attended to; the tokens of AMF-A also go straight to its head.
+        It does not see how large a sum or product is, nor layers whose tokens are fewer than features: an indication, where
+        permutation importance is a measurement.
+        """
+        network = self.network
+        assert isinstance(network, AMFormerNetwork)
+        if network.cls is None:
+            return None
+        with torch.inference_mode():
+            numeric, categorical = inputs(table, self.device)
+            parts = zip(numeric.split(512), categorical.split(512), strict=True)
+            shares = torch.cat([network.feature_attention(x, codes) for x, codes in parts])
+        return shares.cpu().numpy().astype(np.float32)
+
+
+class AMFormer(DeepPlugin):
+    name = "amformer"
+    title = "AMFormer"
+    paper = "Cheng et al. 2024, Arithmetic Feature Interaction Is Necessary for Deep Tabular Learning"
+    tags = ("network", "attention", "transformer")
+    params_type = AMFormerParams
+    model_type = AMFormerModel
+    low_precision = True
+    min_rows = 200
+    max_rows = 2_000_000
+    max_features = 5_000
+
+    def build(self, sizes: Sizes, params: AMFormerParams) -> AMFormerNetwork:
+        return AMFormerNetwork(sizes, params)
+
+    def undecayed(self, network: nn.Module) -> set[str]:
+        """All but the weights of linear layers inside the layers and the head, as in the FT-Transformer."""
+        return {
+            name
+            for name, _ in network.named_parameters()
+            if not name.startswith(("layers.", "head.", "pool."))
+            or name.endswith((".bias", ".prompts"))
+            or "normalization." in name
+        }
+
+    def method(
+        self, network: nn.Module, params: TrainingParams, objective: Objective, context: FitContext
+    ) -> TrainingMethod:
+        undecayed = self.undecayed(network)
+        return AMFormerTraining(network, params, objective, undecayed=undecayed, low_precision=self.low_precision)
+
+    def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
+        """As all networks; the summary says what the prompts select."""
+        model = super().fit(train, valid, params, context)
+        assert isinstance(model, AMFormerModel)
+        network = model.network
+        assert isinstance(network, AMFormerNetwork)
+        assert isinstance(params, AMFormerParams)
+        names = (*context.features.numeric, *context.features.categorical)
+        if prompts_for(len(names), params) != "none":
+            with torch.inference_mode():
+                rows = train.take(slice(0, SUMMARY_ROWS))
+                selection = network.selection(*inputs(rows, model.device)).cpu()
+            if network.cls is not None:
+                selection = selection[:, 1:]
+            model.saved.facts["prompt_selection"] = described(selection, names, params.top_k)
+        return model
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> AMFormerParams:
+        """The paper's AMF-F on a GPU (Table 7)."""
+        if device != "cpu":
+            return AMFormerParams()
+        return AMFormerParams(
+            n_layers=2,
+            d_token=64,
+            attention_dropout=0.0,
+            ffn_dropout=0.0,
+            average_decay=0.99,
+            warmup_steps=100,
+        )
+
+    def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[AMFormerParams, ...]:
+        """AMF-A, with the token size of Table 7."""
+        params = self.defaults(task, shape, device)
+        return (msgspec.structs.replace(params, backbone="autoint", d_token=32),)
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> AMFormerParams:
+        """Ours, around the values of section 5.4; the paper tunes nothing. Rates and dropout as the FT-Transformer's."""
+        params = self.defaults(task, shape, device)
+        return msgspec.structs.replace(
+            params,
+            backbone=trial.suggest_categorical("backbone", ["ft_transformer", "autoint"]),
+            n_layers=trial.suggest_int("n_layers", 1, 4),
+            d_token=trial.suggest_categorical("d_token", [32, 64, 96, 128, 192]),
+            top_k=trial.suggest_int("top_k", 2, 16),
+            attention_dropout=trial.suggest_float("attention_dropout", 0.0, 0.5),
+            ffn_dropout=trial.suggest_float("ffn_dropout", 0.0, 0.5),
+            learning_rate=trial.suggest_float("learning_rate", 1e-4, 5e-3, log=True),
+            weight_decay=zero_or(trial, "weight_decay", 1e-6, 1e-3, log=True),
+        )
+
+    def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
+        assert isinstance(params, AMFormerParams)
+        d, n_tokens = params.d_token, shape.n_features + 1
+        prompts = prompts_for(shape.n_features, params)
+        flops = n_weights = 0
+        for n_prompts in prompt_counts(n_tokens, params):
+            n_kept = n_prompts if prompts == "both" else n_tokens
+            flops += n_tokens * 7 * d * d + n_kept * 4 * d * d + 6 * n_tokens * n_kept * d
+            n_weights += 11 * d * d + 3 * n_tokens * n_kept
+            n_tokens = n_kept
+        return training_cost(shape, 6 * shape.n_rows * flops, n_weights, device, n_epochs=40)
+
+
+def described(selection: Tensor, names: tuple[str, ...], top_k: int) -> list[dict[str, float]]:
+    """Of each of the first prompts, how often it selects the features that it selects most."""
+    described: list[dict[str, float]] = []
+    for frequencies in selection[:SUMMARY_PROMPTS]:
+        highest = frequencies.topk(min(top_k, len(names)))
+        pairs = zip(highest.indices.tolist(), highest.values.tolist(), strict=True)
+        described.append({names[i]: round(frequency, 3) for i, frequency in pairs if frequency > 0})
+    return described
