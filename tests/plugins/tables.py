@@ -21,6 +21,10 @@ SMALL: dict[str, dict[str, object]] = {
     "tab_transformer": {"n_layers": 1, "learning_rate": 3e-3, "average_decay": 0.0},
     "autoint": {"d_token": 32, "learning_rate": 3e-3, "average_decay": 0.0},
     "amformer": {"d_token": 32, "learning_rate": 3e-3, "warmup_steps": 10, "average_decay": 0.0},
+    "node": {"n_trees": 32, "depth": 3, "learning_rate": 3e-2, "average_decay": 0.0},
+    "tabnet": {"average_decay": 0.0},
+    "grownet": {"n_learners": 3, "width": 16},
+    "dcap": {"d_embedding": 8, "widths": (64,), "learning_rate": 3e-3, "average_decay": 0.0},
     "npt": {"d_embedding": 8, "n_layers": 2, "n_steps": 90, "learning_rate": 1e-2, "n_evaluations": 3},
 }
 """What makes the defaults small enough to learn something in a few epochs on a few rows."""
