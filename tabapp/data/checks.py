@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tabapp.data.kinds import Values
+from tabapp.data.counts import Values
 from tabapp.data.leaks import codes_of, score_alone
 from tabapp.data.names import looks_like_id, says_entity
 from tabapp.data.schema import Column, DataWarning
@@ -28,6 +28,7 @@ _IN_ORDER = 0.98
 _DRIFT = 0.4
 """Of a feature that alone tells two files apart, on the scale of `score_alone`: roc_auc 0.7."""
 _MANY_DIFFERENT = 0.5
+_ROWS_IN_KEY = 20
 
 
 def duplicates_of_earlier(columns: Sequence[Column], values: Mapping[str, Values]) -> dict[str, str]:
@@ -38,7 +39,8 @@ def duplicates_of_earlier(columns: Sequence[Column], values: Mapping[str, Values
         mine = values[column.name]
         if column.kind == "constant":
             continue
-        key = (column.unique, column.missing, *mine.uniques.head(3).to_list(), *mine.counts.head(3).to_list())
+        few = mine.texts.gather_every(max(1, mine.n_rows // _ROWS_IN_KEY)).head(_ROWS_IN_KEY)
+        key = (column.unique, column.missing, *few.to_list())
         for earlier in seen.setdefault(key, []):
             if mine.texts.equals(values[earlier].texts):
                 found[column.name] = earlier
@@ -139,17 +141,26 @@ def sentinel_warnings(columns: Sequence[Column], values: Mapping[str, Values]) -
     for column in columns:
         if column.role != "feature" or column.kind != "numeric" or column.unique < 5:
             continue
-        mine = values[column.name]
-        numbers = parse_numbers(mine.uniques, format_of(column))
-        table = pl.DataFrame({"number": numbers, "count": mine.counts}).drop_nulls()
-        table = table.group_by("number").sum().sort("number")
-        sentinel = _sentinel(table["number"].to_numpy(), table["count"].to_numpy())
+        if column.low != 0 and column.low not in _LOW_SENTINELS and column.high not in _HIGH_SENTINELS:
+            continue
+        sentinel = _sentinel(*_counted_numbers(column, values[column.name]))
         if sentinel is not None:
             number, share, neighbour = sentinel
             message = f"{share:.1%} of its numbers are {number:g}, far from all others (the next is {neighbour:g}): not known?"
             action = f"kept as a number; --null {number:g} makes it missing, in every column"
             found.append(DataWarning(check="sentinel", column=column.name, message=message, action=action))
     return found
+
+
+def _counted_numbers(column: Column, values: Values) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.integer]]:
+    """The distinct numbers of a numeric column in order, and how often each occurs."""
+    if values.plain is not None:
+        numbers = values.texts.cast(pl.Float64).drop_nulls().to_numpy()
+        return np.unique(numbers, return_counts=True)
+    parsed = parse_numbers(values.uniques, format_of(column))
+    table = pl.DataFrame({"number": parsed, "count": values.counts}).drop_nulls()
+    table = table.group_by("number").sum().sort("number")
+    return table["number"].to_numpy(), table["count"].to_numpy()
 
 
 def _sentinel(numbers: npt.NDArray[np.float64], counts: npt.NDArray[np.integer]) -> tuple[float, float, float] | None:

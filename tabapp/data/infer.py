@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import numpy as np
@@ -18,7 +19,8 @@ from tabapp.data.checks import (
     sentinel_warnings,
     time_warnings,
 )
-from tabapp.data.kinds import Values, count_values, judge
+from tabapp.data.counts import Values, count_values
+from tabapp.data.kinds import judge
 from tabapp.data.leaks import leak_warnings, rows_to_look_at
 from tabapp.data.schema import KINDS, Column, DataWarning, Role, Schema
 from tabapp.data.target import Goal, choose_target, decide_task
@@ -63,13 +65,15 @@ def infer_schema(
         raise DataError(f"there is no column {target!r} to be the target{did_you_mean(target, frame.columns)}")
     if target is not None and target in {*ignore, group, time, weight}:
         raise UsageError(f"the target {target!r} cannot be ignored or have another role")
-    values: dict[str, Values] = {}
-    columns: list[Column] = []
-    for series in frame:
+
+    def look(series: pl.Series) -> tuple[Values, Column]:
         counted = count_values(series, null)
-        values[series.name] = counted
-        columns.append(_judge(counted, kinds.get(series.name)))
-    columns = [_with_given_role(column, ignore, group, time, weight) for column in columns]
+        return counted, _judge(counted, kinds.get(series.name))
+
+    with ThreadPoolExecutor(pl.thread_pool_size()) as threads:
+        looked_at = list(threads.map(look, frame))
+    values = {counted.name: counted for counted, _ in looked_at}
+    columns = [_with_given_role(column, ignore, group, time, weight) for _, column in looked_at]
     if target is None:
         target, target_reason = choose_target(columns, frame.height)
     else:

@@ -79,15 +79,16 @@ def read_table(path: Path, options: ReadOptions = ReadOptions(), *, allow_no_row
         frame, warnings = _read_columnar(path, kind, allow_no_rows)
         return Reading(frame, kind, None, None, n_bytes, tuple(warnings))
     data, encoding, warnings = decode(unpack(path, kind), path, options.encoding)
-    if not data.strip(b" \t\r\n\v\f\0"):
+    if not any(data[at : at + _CHUNK].strip(b" \t\r\n\v\f\0") for at in range(0, len(data), _CHUNK)):
         raise DataError(f"{path}: holds nothing but white space")
     data = _clean(data, warnings)
     dialect = sniff(data, _delimiter_option(options.delimiter))
     if dialect is None:
         raise DataError(f"{path}: no table could be found in it")
-    if data.lstrip()[:2] in (b"[{", b'{"', b"[\n") and dialect.delimiter == ",":
+    start = data[:_CHUNK].lstrip()[:100].lower()
+    if start[:2] in (b"[{", b'{"', b"[\n") and dialect.delimiter == ",":
         raise DataError(f"{path}: is not a table but JSON; save it as CSV or Parquet")
-    if data.lstrip()[:100].lower().startswith((b"<!doctype", b"<html", b"<?xml")):
+    if start.startswith((b"<!doctype", b"<html", b"<?xml")):
         raise DataError(f"{path}: is not a table but a web page or XML; was the download complete?")
     frame = _parse(data, dialect, path, warnings)
     frame = _without_what_is_no_row(frame, dialect, warnings)
@@ -190,7 +191,8 @@ def _parse(data: bytes, dialect: Dialect, path: Path, warnings: list[DataWarning
 
 
 def _parse_fast(data: bytes, dialect: Dialect) -> pl.DataFrame | None:
-    if data.count(b'"') % 2:
+    n_quotes = data.count(b'"')
+    if n_quotes % 2:
         return None
     try:
         frame = pl.read_csv(
@@ -204,7 +206,7 @@ def _parse_fast(data: bytes, dialect: Dialect) -> pl.DataFrame | None:
         )
     except PolarsError:
         return None
-    return frame.with_columns(pl.all().replace("", None)) if b'""' in data else frame
+    return frame.with_columns(pl.all().replace("", None)) if n_quotes and b'""' in data else frame
 
 
 def _may_be_short(frame: pl.DataFrame) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tabapp.data.kinds import Values
+from tabapp.data.counts import Values
 from tabapp.data.schema import Column, Task
 from tabapp.data.values import NumberFormat, parse_numbers
 from tabapp.errors import DataError, UsageError, did_you_mean

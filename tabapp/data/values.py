@@ -26,6 +26,8 @@ _PREFIX = rf"^[+-]?\(?\s*({_CURRENCIES})\s*[+-]?[\d.]"
 _SUFFIX = rf"[\d.]\s*(%|‰|{_CURRENCIES}|[A-Za-zµ°][A-Za-zµ°²³/]{{0,6}})\)?$"
 _FORMAT_SAMPLE = 2000
 _INFINITE = r"(?i)^[+-]?inf(inity)?$"
+EXACT_INTEGER = 2**53
+"""Beyond it a float64 does not keep whole numbers apart."""
 LEADING_ZERO = r"^[+-]?0\d+$"
 
 

@@ -1,0 +1,42 @@
+"""The spellings of yes and no."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tabapp.data.counts import Values
+
+TRUE_SPELLINGS = frozenset({"1", "1.0", "true", "t", "yes", "y", "on"})
+FALSE_SPELLINGS = frozenset({"0", "0.0", "false", "f", "no", "n", "off"})
+_PAIRS = (
+    {"1", "0"}, {"1.0", "0.0"}, {"true", "false"}, {"t", "f"}, {"yes", "no"}, {"y", "n"}, {"on", "off"},
+)  # fmt: skip
+_MOST_SPELLINGS = 6
+
+
+def is_boolean(values: Values) -> bool:
+    """Whether a column says only yes and no, in spellings of one pair."""
+    return values.n_unique <= _MOST_SPELLINGS and {str(value).casefold() for value in values.uniques} in _PAIRS
+
+
+def false_and_true(levels: Sequence[str]) -> tuple[str, str]:
+    """The two levels of a boolean column, the false one first; of spellings that are not known, the last by name is true."""
+    known = sorted(levels, key=lambda level: (_truth(level), level))
+    return known[0], known[-1]
+
+
+def _truth(level: str) -> int:
+    """-1 for a spelling of false, 1 for one of true, 0 for any other."""
+    folded = level.casefold()
+    return (folded in TRUE_SPELLINGS) - (folded in FALSE_SPELLINGS)
+
+
+def boolean_levels(values: Values) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The two values of a boolean column with their counts; Yes, YES and yes are one, spelled as it is most often."""
+    spelling: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    for text, count in zip(values.uniques.to_list(), values.counts.to_list(), strict=True):
+        level = spelling.setdefault(text.casefold(), text)
+        counts[level] = counts.get(level, 0) + count
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(level for level, _ in ordered), tuple(count for _, count in ordered)
