@@ -48,13 +48,17 @@ class Evaluations:
         return None
 
     def catch_up(self, deadline: float) -> list[ev.EvaluationReady]:
-        """Those that are not up to date, as far as the time until `deadline` (of `time.monotonic()`) allows."""
+        """Those that are not up to date, as far as the time until `deadline` (of `time.monotonic()`) allows.
+
+        Now that nothing more comes, a best trial with some of its folds is drawn too.
+        """
         made: list[ev.EvaluationReady] = []
         for model in (ENSEMBLE, *self.board.scheduler.models):
             if time.monotonic() > deadline:
                 break
-            if self._has_changed(model, self._made.get(model, (None, 0.0))[0]):
-                self._made[model] = (self._state_of(model), time.monotonic())
+            state = self._state_of(model, partial=True)
+            if state is not None and state != self._made.get(model, (None, 0.0))[0]:
+                self._made[model] = (state, time.monotonic())
                 made.append(self._evaluate(model))
         return made
 
@@ -62,12 +66,15 @@ class Evaluations:
         state = self._state_of(model)
         return state is not None and state != known
 
-    def _state_of(self, model: str) -> object:
+    def _state_of(self, model: str, *, partial: bool = False) -> object:
+        """What the pictures of a model would be drawn from; None when there is nothing to draw."""
         if model == ENSEMBLE:
             selected = self.board.selected
             return None if selected is None else tuple((c.key, weight) for c, weight in selected.members)
         best = self.board.scheduler.best_of(model)
-        return (best.trial,) if best is not None and best.is_complete else None
+        if best is None or not (best.is_complete or partial):
+            return None
+        return best.trial, tuple(sorted(best.results))
 
     def _evaluate(self, model: str) -> ev.EvaluationReady:
         scorer, selected = self.board.scorer, self.board.selected

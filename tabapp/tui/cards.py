@@ -22,6 +22,7 @@ class ModelCard:
         folds: the score of each fold, None where it is not known.
         curves: learning curves of the trial's fits, as (step, value).
         members: those of the ensemble, by name.
+        evaluation: what its out-of-fold predictions look like, once a trial is complete.
     """
 
     row: ev.LeaderboardRow
@@ -32,6 +33,7 @@ class ModelCard:
     folds: tuple[float | None, ...]
     curves: tuple[Curve, ...]
     members: tuple[tuple[str, float], ...] = ()
+    evaluation: ev.EvaluationReady | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Comparison:
     validation: str = ""
     n_members: int = 0
     n_folds: int = 0
+    is_regression: bool = False
     frame: int | None = field(default=None, compare=False)
 
 
@@ -82,6 +85,7 @@ def model_card(state: RunState, model: str) -> ModelCard | None:
         folds=tuple(scores.get(fold) for fold in range(n_folds)) if scores else (),
         curves=tuple(curves),
         members=tuple((f"{title_of(state, member.model)} #{member.trial}", member.weight) for member in members),
+        evaluation=state.evaluations.get(model),
     )
 
 

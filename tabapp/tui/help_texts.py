@@ -6,10 +6,12 @@ from tabapp.tui.actions import View
 
 SCREENS: dict[View, tuple[str, ...]] = {
     "data": ("columns", "plan", "checks", "preview"),
+    "table": ("table", "table-filter"),
     "run": ("leaderboard", "tuning", "importances", "resources", "feed", "query"),
-    "models": ("models", "model-facts", "folds", "parameters", "curves"),
+    "models": ("models", "model-facts", "folds", "parameters", "pictures"),
     "tuning": ("trials", "best", "slice", "query"),
     "explain": ("explanation", "notes"),
+    "predict": ("predict-file", "findings", "predictions"),
     "runs": ("runs", "query"),
     "log": ("log",),
 }
@@ -82,9 +84,17 @@ PANELS: dict[str, tuple[str, str]] = {
         "Hyper-parameters",
         "Those of the best trial. ≠ marks what differs from the defaults, which are trial 0, or between two models.",
     ),
-    "curves": (
-        "Learning curve",
-        "The score on rows kept for early stopping, after each number of trees or epochs, one line for each fold.",
+    "pictures": (
+        "Pictures",
+        "←/→ go through them. Learning curve: the score on rows kept for early stopping after each number of trees or "
+        "epochs, a line for each fold. All others are drawn from out-of-fold predictions: each row is predicted by a model "
+        "that was not fitted on it. Confusion: rows by true class (down) and predicted class (across); recall is the share "
+        "of a class that is found, precision the share of a prediction that is right. ROC: how many positive rows are found "
+        "(up) at how many false alarms (across); dots are a coin. Precision and recall: the same question where positive "
+        "rows are rare; dots are their share. Calibration: of rows that were given a probability, how many came true, with "
+        "95 % intervals; on the dotted line probabilities can be taken at their word; the bars are how many rows there "
+        "are. Predicted and true: dense along the diagonal is good. Residuals: true minus predicted; the box is the inner "
+        "half, the whiskers the inner 90 %. By prediction: a funnel says that errors grow with it.",
     ),
     "trials": (
         "Trials",

@@ -120,6 +120,8 @@ def test_they_are_made_anew_when_the_best_trial_changes_and_not_at_once(tmp_path
     assert [event.trial for event in made.catch_up(now + 1)] == [2]
     scheduler.best = Best(3)
     assert made.catch_up(now - 1) == [], "there is no time"
+    scheduler.best = Best(4, folds=1, is_complete=False)
+    assert [event.trial for event in made.catch_up(now + 1)] == [4], "nothing more comes, so some of the folds will do"
 
 
 def test_large_tables_are_sampled_and_the_event_stays_small(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from tabapp.tui.details import model_details
 from tabapp.tui.screens.modals import Reading
 from tabapp.tui.steering import Steering
 from tabapp.tui.texts import Snapshot
-from tabapp.tui.widgets.cards import CardFacts, Curves, Folds, Models, Parameters, comparison
+from tabapp.tui.widgets.cards import CardFacts, Folds, Models, Parameters, comparison
+from tabapp.tui.widgets.pictures import Pictures, picture_facts
 from tabapp.tui.widgets.table import Table
 
 
@@ -27,15 +28,18 @@ class ModelsView(Steering):
     BINDINGS: ClassVar = bindings_for("models")
 
     _shown_model: str | None = None
+    _picture = 0
 
     def compose_body(self) -> ComposeResult:
         with Horizontal(id="models-body"):
             yield Models()
             with Vertical(id="model-card"):
                 yield CardFacts("Model", id="model-facts")
-                yield Folds("Folds", id="folds")
-                yield Parameters()
-                yield Curves("Learning curve", id="curves")
+                with Horizontal(id="model-parts"):
+                    with Vertical(id="model-numbers"):
+                        yield Folds("Folds", id="folds")
+                        yield Parameters()
+                    yield Pictures("Learning curve", id="pictures")
 
     def draw(self, snapshot: Snapshot) -> None:
         models = self.query_one(Models)
@@ -52,7 +56,7 @@ class ModelsView(Steering):
         self.query_one(CardFacts).show(facts)
         self.query_one(Folds).show(facts)
         self.query_one(Parameters).show_comparison(facts)
-        self.query_one(Curves).show(facts)
+        self.query_one(Pictures).show(picture_facts(facts, self._picture))
 
     @on(Table.Moved, "#models")
     def _cursor_moved(self) -> None:
@@ -84,6 +88,10 @@ class ModelsView(Steering):
             self.tabapp.copy(msgspec.json.encode(card.params).decode())
         else:
             self.notify("It has no hyper-parameters to copy yet.", severity="warning")
+
+    def action_picture(self, step: int) -> None:
+        self._picture += step
+        self._draw_card(self.snapshot)
 
     def action_charts(self) -> None:
         self.toggle_class("-charts")

@@ -1,4 +1,4 @@
-"""The panels of the Models screen: the list of models, and facts, folds, hyper-parameters and curves of one or two."""
+"""The panels of the Models screen: the list of models, and facts, folds and hyper-parameters of one or two."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tabapp.tui.texts import (
     MUTED,
     Snapshot,
     count,
+    file_size,
     is_partial,
     model_name,
     score_margin,
@@ -21,12 +22,13 @@ from tabapp.tui.texts import (
     status_content,
 )
 from tabapp.tui.widgets.panel import Panel, set_titles
+from tabapp.tui.widgets.pictures import GLYPHS, STYLES, comparison_title
 from tabapp.tui.widgets.table import Column, Row, Table
 from tabapp.tui.widgets.tuning import brief
 
-STYLES = ("$primary", "$secondary")
-GLYPHS = ("●", "◆")
 LABEL_WIDTH = 10
+WHOLE_SCORE_WIDTH = 36
+"""Cells in which a score stands on one line with its interval."""
 
 
 class Models(Table):
@@ -84,25 +86,20 @@ class Models(Table):
         return Row(row.model, (mark, name, score))
 
 
-def comparison_title(facts: Comparison, title: str) -> str:
-    """A panel's title with the glyph of each model that it shows."""
-    if len(facts.cards) < 2:
-        return title
-    return f"{title} · " + "  ".join(f"{glyph} {card.name}" for glyph, card in zip(GLYPHS, facts.cards, strict=False))
-
-
 class CardFacts(Panel[Comparison]):
     """Score, status with its reason, times and weight, a column for each model."""
 
     def on_facts(self, facts: Comparison) -> None:
         set_titles(self, " ⇄ ".join(card.name for card in facts.cards) or "Model")
+        self.set_class(len(facts.cards) > 1, "-two")
 
     def draw(self, facts: Comparison, width: int, height: int) -> list[Content]:
         if not facts.cards:
             return [Content.styled("No model yet.", MUTED)]
         each = max(8, (width - LABEL_WIDTH) // len(facts.cards))
         rows: list[tuple[str, list[Content]]] = [
-            (facts.metric, [_score(card) for card in facts.cards]),
+            (facts.metric, [_score(card, each) for card in facts.cards]),
+            *([("95 %", [_interval(card) for card in facts.cards])] if each < WHOLE_SCORE_WIDTH else []),
             ("Status", [_status(card, facts) for card in facts.cards]),
             ("Fit", [_fit_time(card) for card in facts.cards]),
             ("Predict", [_predict_time(card) for card in facts.cards]),
@@ -121,13 +118,19 @@ class CardFacts(Panel[Comparison]):
         return lines
 
 
-def _score(card: ModelCard) -> Content:
+def _score(card: ModelCard, width: int) -> Content:
     if card.row.score is None:
         return Content.styled("—", MUTED)
-    interval = ""
-    if card.row.low is not None:
-        interval = f"  {score_margin(card.row)}  ({format_score(card.row.low)} … {format_score(card.row.high)})"
-    return Content.assemble((format_score(card.row.score), "bold"), (interval, MUTED))
+    margin = f"  {score_margin(card.row)}" if card.row.low is not None else ""
+    if margin and width >= WHOLE_SCORE_WIDTH:
+        margin += f"  ({format_score(card.row.low)} … {format_score(card.row.high)})"
+    return Content.assemble((format_score(card.row.score), "bold"), (margin, MUTED))
+
+
+def _interval(card: ModelCard) -> Content:
+    if card.row.low is None:
+        return Content.styled("—", MUTED)
+    return Content(f"{format_score(card.row.low)} … {format_score(card.row.high)}")
 
 
 def _status(card: ModelCard, facts: Comparison) -> Content:
@@ -143,7 +146,8 @@ def _fit_time(card: ModelCard) -> Content:
 def _predict_time(card: ModelCard) -> Content:
     if card.row.predict_ms_per_1k is None:
         return Content.styled("—", MUTED)
-    return Content(f"{card.row.predict_ms_per_1k:.3g} ms for 1,000 rows")
+    size = f" · {file_size(card.evaluation.size)}" if card.evaluation is not None and card.evaluation.size else ""
+    return Content(f"{card.row.predict_ms_per_1k:.3g} ms for 1,000 rows{size}")
 
 
 def _weight(card: ModelCard) -> Content:
@@ -235,11 +239,7 @@ class Parameters(Table):
             elif len(cards) == 1 and cards[0].trial == 0:
                 subtitle = "these are the defaults"
         set_titles(self, "Hyper-parameters", subtitle)
-        names = (
-            [f"{glyph} {card.name}" for glyph, card in zip(GLYPHS, cards, strict=False)]
-            if len(cards) > 1
-            else ["value"]
-        )
+        names = list(GLYPHS[: len(cards)]) if len(cards) > 1 else ["value"]
         columns = (
             Column("", width=1),
             Column("name", flexible=True, least=12),
@@ -258,55 +258,6 @@ class Parameters(Table):
         self.show(rows, columns)
 
 
-class Curves(Panel[Comparison]):
-    """The learning curves of each fold over each other; those of two models in their own colours."""
-
-    def on_facts(self, facts: Comparison) -> None:
-        set_titles(self, comparison_title(facts, "Learning curve"))
-
-    def draw(self, facts: Comparison, width: int, height: int) -> list[Content]:
-        points = [[[(float(step), value) for step, value in curve] for curve in card.curves] for card in facts.cards]
-        flat = [point for curves in points for curve in curves for point in curve]
-        if not flat:
-            text = "The ensemble has no curve of its own." if _is_ensemble(facts) else "No fit has told of its steps."
-            return [Content.styled(text, MUTED)]
-        rows = max(1, height - 1)
-        x_range, y_range = charts.extent([x for x, _ in flat]), charts.extent([y for _, y in flat])
-        labels = charts.axis_labels(*y_range, rows, format_score)
-        room = max(1, width - len(labels[0]) - 1)
-        drawn: list[list[str]] = []
-        for curves in points:
-            lines = charts.braille_points([], room, rows)
-            for curve in curves:
-                lines = charts.overlay(lines, charts.braille_line(curve, room, rows, x_range=x_range, y_range=y_range))
-            drawn.append(lines)
-        shown = [
-            Content.assemble((label, MUTED), " ", *_coloured([lines[index] for lines in drawn]))
-            for index, label in enumerate(labels)
-        ]
-        low, high = (f"step {x_range[0]:,.0f}", f"{x_range[1]:,.0f}")
-        gap = max(1, room - len(low) - len(high))
-        under = " " * (len(labels[0]) + 1)
-        return [*shown, Content.styled(f"{under}{low}{' ' * gap}{high}", MUTED)]
-
-
-def _is_ensemble(facts: Comparison) -> bool:
-    return all(card.row.model == "ensemble" for card in facts.cards)
-
-
-def _coloured(lines: list[str]) -> list[tuple[str, str]]:
-    """One line of each model over each other; a cell that both have takes the second's colour."""
-    parts: list[tuple[str, str]] = []
-    for characters in zip(*lines, strict=True):
-        owner = max((index for index, one in enumerate(characters) if ord(one) > charts.BRAILLE_BLANK), default=0)
-        cell = "".join(charts.overlay([characters[0]], [characters[-1]]))
-        if parts and parts[-1][1] == STYLES[owner]:
-            parts[-1] = (parts[-1][0] + cell, STYLES[owner])
-        else:
-            parts.append((cell, STYLES[owner]))
-    return parts
-
-
 def comparison(snapshot: Snapshot, cards: tuple[ModelCard, ...]) -> Comparison:
     """The facts of some models of a snapshot."""
     state = snapshot.state
@@ -318,5 +269,6 @@ def comparison(snapshot: Snapshot, cards: tuple[ModelCard, ...]) -> Comparison:
         validation=plan.validation if plan else "",
         n_members=len(state.ensemble.members) if state.ensemble else 0,
         n_folds=plan.folds if plan else 0,
+        is_regression=plan is not None and plan.task == "regression",
         frame=snapshot.frame,
     )

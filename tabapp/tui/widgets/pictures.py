@@ -1,0 +1,345 @@
+"""Pictures of a model, or of two over each other: learning curves, and what the out-of-fold predictions look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from textual.content import Content
+
+from tabapp import charts
+from tabapp.run import events as ev
+from tabapp.run.state import format_score
+from tabapp.tui.cards import Comparison, ModelCard
+from tabapp.tui.texts import MUTED
+from tabapp.tui.widgets.panel import Panel, set_titles
+from tabapp.tui.widgets.tuning import brief
+
+STYLES = ("$primary", "$secondary")
+GLYPHS = ("●", "◆")
+FAINT = "$foreground 40%"
+
+Draw = Callable[[ev.EvaluationReady, int, int, str], list[Content]]
+"""One evaluation at a width and a height, in a style."""
+
+CURVES = ("learning", "Learning curve")
+CLASSES = (
+    CURVES,
+    ("confusion", "Confusion"),
+    ("roc", "ROC"),
+    ("precision_recall", "Precision and recall"),
+    ("calibration", "Calibration"),
+)
+NUMBERS = (CURVES, ("density", "Predicted and true"), ("residuals", "Residuals"), ("bands", "Residuals by prediction"))
+
+
+@dataclass(frozen=True)
+class PictureFacts:
+    """One picture of those there are; `place` counts from 0."""
+
+    comparison: Comparison
+    kind: str
+    title: str
+    place: int
+    number: int
+
+    @property
+    def evaluations(self) -> list[ev.EvaluationReady | None]:
+        """The pictures' numbers of each model."""
+        return [card.evaluation for card in self.comparison.cards]
+
+
+def picture_facts(comparison: Comparison, index: int) -> PictureFacts:
+    """The facts of a picture; `index` counts on in a circle through those of the task."""
+    kinds = NUMBERS if comparison.is_regression else CLASSES
+    place = index % len(kinds)
+    kind, title = kinds[place]
+    return PictureFacts(comparison, kind, title, place, len(kinds))
+
+
+def comparison_title(facts: Comparison, title: str) -> str:
+    """A panel's title with the glyph of each model that it shows."""
+    if len(facts.cards) < 2:
+        return title
+    return f"{title} · " + "  ".join(f"{glyph} {card.name}" for glyph, card in zip(GLYPHS, facts.cards, strict=False))
+
+
+class Pictures(Panel[PictureFacts]):
+    """One picture at a time, of one model or of two."""
+
+    def on_facts(self, facts: PictureFacts) -> None:
+        title = comparison_title(facts.comparison, facts.title)
+        set_titles(self, title, f"←/→ picture {facts.place + 1} of {facts.number}")
+
+    def draw(self, facts: PictureFacts, width: int, height: int) -> list[Content]:
+        if facts.kind == "learning":
+            return learning_curves(facts.comparison.cards, width, height)
+        known = [evaluation for evaluation in facts.evaluations if evaluation is not None]
+        if not known:
+            text = "Drawn from out-of-fold predictions, a few seconds after a model has a score on all folds."
+            return Content.styled(text, MUTED).wrap(width)
+        match facts.kind:
+            case "confusion":
+                return _each(facts, known, width, height, confusion)
+            case "density":
+                return _each(facts, known, width, height, density)
+            case "residuals":
+                return _each(facts, known, width, height, residuals)
+            case "bands":
+                return _each(facts, known, width, height, bands)
+            case "calibration":
+                return calibration(facts, width, height)
+            case _:
+                return curve(facts, width, height)
+
+
+def _each(
+    facts: PictureFacts,
+    known: Sequence[ev.EvaluationReady],
+    width: int,
+    height: int,
+    draw: Draw,
+) -> list[Content]:
+    """The picture of one model, or those of two under each other with their names."""
+    if len(facts.evaluations) < 2:
+        return draw(known[0], width, height, STYLES[0])
+    lines: list[Content] = []
+    room = height // 2 - 1
+    for glyph, style, card in zip(GLYPHS, STYLES, facts.comparison.cards, strict=False):
+        lines.append(Content.assemble((f"{glyph} {card.name}", f"bold {style}")))
+        if card.evaluation is None:
+            lines.append(Content.styled("not known yet", MUTED))
+        else:
+            lines += draw(card.evaluation, width, room, style)
+    return lines
+
+
+# -- lines in a frame -------------------------------------------------------------------------------------------
+
+
+def layered(layers: Sequence[Sequence[str]], styles: Sequence[str]) -> list[Content]:
+    """Braille drawings over each other; a cell that several have takes the style of the last of them."""
+    lines: list[Content] = []
+    for rows in zip(*layers, strict=True):
+        parts: list[tuple[str, str]] = []
+        for characters in zip(*rows, strict=True):
+            owner = max((n for n, one in enumerate(characters) if ord(one) > charts.BRAILLE_BLANK), default=0)
+            bits = 0
+            for one in characters:
+                bits |= ord(one)
+            if parts and parts[-1][1] == styles[owner]:
+                parts[-1] = (parts[-1][0] + chr(bits), styles[owner])
+            else:
+                parts.append((chr(bits), styles[owner]))
+        lines.append(Content.assemble(*parts))
+    return lines
+
+
+def framed(labels: Sequence[str], drawn: Sequence[Content], below: str, room: int) -> list[Content]:
+    """Lines with the labels of their axis on the left, and a text under them."""
+    under = " " * (len(labels[0]) + 1 if labels else 0)
+    lines = [Content.assemble((label, MUTED), " ", line) for label, line in zip(labels, drawn, strict=True)]
+    return [*lines, Content.styled(under + below[:room], MUTED)]
+
+
+def ends(low: str, middle: str, high: str, room: int) -> str:
+    """Three labels of an axis: at its left, in its middle where there is room for it, at its right."""
+    between = room - len(low) - len(high)
+    return f"{low}{middle.center(between) if between > len(middle) else ' ' * max(1, between)}{high}"
+
+
+def share_label(value: float) -> str:
+    """A label of an axis from 0 to 1."""
+    return f"{value:.1f}"
+
+
+def learning_curves(cards: Sequence[ModelCard], width: int, height: int) -> list[Content]:
+    """The learning curves of each fold over each other; those of two models in their own colours."""
+    points = [[[(float(step), value) for step, value in curve] for curve in card.curves] for card in cards]
+    flat = [point for curves in points for curve in curves for point in curve]
+    if not flat:
+        alone = all(card.row.model == "ensemble" for card in cards)
+        text = "The ensemble has no curve of its own." if alone else "No fit has told of its steps."
+        return [Content.styled(text, MUTED)]
+    rows = max(1, height - 1)
+    x_range, y_range = charts.extent([x for x, _ in flat]), charts.extent([y for _, y in flat])
+    labels = charts.axis_labels(*y_range, rows, format_score)
+    room = max(1, width - len(labels[0]) - 1)
+    layers: list[list[str]] = []
+    for curves in points:
+        lines = charts.braille_points([], room, rows)
+        for curve in curves:
+            lines = charts.overlay(lines, charts.braille_line(curve, room, rows, x_range=x_range, y_range=y_range))
+        layers.append(lines)
+    below = ends(f"step {x_range[0]:,.0f}", "", f"{x_range[1]:,.0f}", room)
+    return framed(labels, layered(layers, STYLES), below, room)
+
+
+def curve(facts: PictureFacts, width: int, height: int) -> list[Content]:
+    """ROC, or precision over recall, with what a model without knowledge would reach as dots."""
+    is_roc = facts.kind == "roc"
+    words: list[Content] = []
+    layers: list[list[str]] = []
+    rows = max(1, height - 1 - len([each for each in facts.evaluations if each is not None]))
+    labels = charts.axis_labels(0.0, 1.0, rows, share_label)
+    room = max(1, width - len(labels[0]) - 1)
+    known = next(each for each in facts.evaluations if each is not None)
+    layers.append(charts.diagonal(room, rows) if is_roc else _level(known.base_rate, room, rows))
+    for glyph, style, each in zip(GLYPHS, STYLES, facts.evaluations, strict=False):
+        points = () if each is None else each.roc if is_roc else each.precision_recall
+        square = (0.0, 1.0)
+        layers.append(charts.braille_line(list(points), room, rows, x_range=square, y_range=square))
+        if each is not None:
+            words.append(Content.assemble((f"{glyph} ", f"bold {style}"), _area(each, is_roc)))
+    x_axis, y_axis = ("false", "true positive rate") if is_roc else ("recall", "precision")
+    drawn = layered(layers, (FAINT, *STYLES))
+    lines = framed(labels, drawn, ends("0", f"{x_axis} → · ↑ {y_axis}", "1", room), room)
+    return [*words, *lines]
+
+
+def _level(share: float | None, room: int, rows: int) -> list[str]:
+    if share is None:
+        return charts.braille_points([], room, rows)
+    points = [(step / room, share) for step in range(0, room, 2)]
+    return charts.braille_points(points, room, rows, x_range=(0.0, 1.0), y_range=(0.0, 1.0))
+
+
+def _area(each: ev.EvaluationReady, is_roc: bool) -> str:
+    of_what = f"“{each.positive}” against the rest" if each.positive else "mean over classes, one against the rest"
+    area = each.roc_auc if is_roc else each.average_precision
+    name = "area" if is_roc else "average precision"
+    return f"{name} {format_score(area)} · {of_what}" if area is not None else of_what
+
+
+def calibration(facts: PictureFacts, width: int, height: int) -> list[Content]:
+    """How often what was predicted with a probability came true, against the dotted line of honesty; below, how many rows."""
+    shown = [
+        (glyph, style, each) for glyph, style, each in zip(GLYPHS, STYLES, facts.evaluations, strict=False) if each
+    ]
+    rows = max(1, height - 1 - 2 * len(shown))
+    labels = charts.axis_labels(0.0, 1.0, rows, share_label)
+    room = max(1, width - len(labels[0]) - 1)
+    square, under = (0.0, 1.0), " " * (len(labels[0]) + 1)
+    layers, styles = [charts.diagonal(room, rows)], [FAINT]
+    words: list[Content] = []
+    counts: list[Content] = []
+    for glyph, style, each in shown:
+        for row in each.calibration if len(shown) == 1 else ():
+            ends_of = [(row.predicted, row.low), (row.predicted, row.high)]
+            layers.append(charts.braille_line(ends_of, room, rows, x_range=square, y_range=square))
+            styles.append(f"{style} 60%")
+        points = [(row.predicted, row.observed) for row in each.calibration]
+        layers.append(charts.braille_line(points, room, rows, x_range=square, y_range=square))
+        styles.append(style)
+        error = format_score(each.calibration_error)
+        of_what = f"“{each.positive}”" if each.positive else "the most probable class"
+        words.append(Content.assemble((f"{glyph} ", f"bold {style}"), f"calibration error {error} · {of_what}"))
+        bins = [0] * 10
+        for row in each.calibration:
+            bins[min(9, int(row.predicted * 10))] += row.count
+        counts.append(Content.assemble(under, (charts.bars(bins, room, 1)[0], style)))
+    lines = framed(labels, layered(layers, styles), ends("0", "predicted → · ↑ came true", "1", room), room)
+    return [*words, *lines[:-1], *counts, lines[-1]]
+
+
+# -- grids and bars -----------------------------------------------------------------------------------------------
+
+
+def confusion(shown: ev.EvaluationReady, width: int, height: int, style: str) -> list[Content]:
+    """Rows by true class (down) and predicted class (across): numbers with shades where they fit, shades alone where not."""
+    longest = max(len("precision"), min(max(map(len, shown.labels)), width // 4))
+    names = [Content(label).truncate(longest, ellipsis=True, pad=True) for label in shown.labels]
+    totals = [sum(row) for row in shown.confusion]
+    recall = [
+        row[n] / total if total else None for n, (row, total) in enumerate(zip(shown.confusion, totals, strict=True))
+    ]
+    cell = max(len(f"{max(map(max, shown.confusion)):,}"), 5) + 3
+    if longest + 2 + cell * len(names) + 8 > width:
+        return _shades(shown, names, recall, width, height, style)
+    header = "".join(Content(label).truncate(cell - 1, ellipsis=True).plain.rjust(cell) for label in shown.labels)
+    lines = [Content.styled(f"{'true ↓':<{longest}}  {header}  recall", MUTED)]
+    for name, row, total, found, place in zip(names, shown.confusion, totals, recall, range(len(names)), strict=True):
+        cells: list[tuple[str, str]] = []
+        for column, number in enumerate(row):
+            mark = charts.shade(number / total if total else 0.0)
+            right = "bold" if column == place else ""
+            cells += [(mark.rjust(cell - len(f"{number:,}") - 1), style), (f" {number:,}", right)]
+        lines.append(Content.assemble(name, "  ", *cells, (f"  {_percent(found)}", "bold")))
+    sums = [sum(row[column] for row in shown.confusion) for column in range(len(names))]
+    precision = [shown.confusion[n][n] / total if total else None for n, total in enumerate(sums)]
+    closing = "".join(_percent(share).rjust(cell) for share in precision)
+    lines.append(Content.styled(f"{'precision':<{longest}}  {closing}", MUTED))
+    right = sum(shown.confusion[n][n] for n in range(len(names))) / max(1, sum(totals))
+    closing = Content.styled(f"{right:.1%} of {_rows(shown)} are given the right class.", MUTED)
+    return [*lines, Content(""), *closing.wrap(width)]
+
+
+def _shades(
+    shown: ev.EvaluationReady,
+    names: Sequence[Content],
+    recall: Sequence[float | None],
+    width: int,
+    height: int,
+    style: str,
+) -> list[Content]:
+    cell = 2 if names[0].cell_length + 2 + 2 * len(names) + 6 <= width else 1
+    lines: list[Content] = []
+    for name, drawn, found, row in zip(
+        names, charts.heat_map(shown.confusion, cell), recall, range(len(names)), strict=True
+    ):
+        right = drawn[row * cell : (row + 1) * cell]
+        parts = (drawn[: row * cell], style), (right, "bold $accent"), (drawn[(row + 1) * cell :], style)
+        lines.append(Content.assemble(name, " ", *parts, (f" {_percent(found)}", MUTED)))
+    note = f"true ↓ predicted → in the same order; {_rows(shown)}, recall at the right"
+    return [*lines[: max(1, height - 1)], *Content.styled(note, MUTED).wrap(width)]
+
+
+def density(shown: ev.EvaluationReady, width: int, height: int, style: str) -> list[Content]:
+    """Where the rows lie by truth (up) and prediction (across): good models are dense along the diagonal."""
+    rows = max(1, height - 1)
+    low, high = shown.density_range
+    labels = charts.axis_labels(low, high, rows, brief)
+    room = max(1, width - len(labels[0]) - 1)
+    drawn = [Content.styled(line, style) for line in charts.density(shown.density, room, rows)]
+    return framed(labels, drawn, ends(brief(low), "predicted → · ↑ true", brief(high), room), room)
+
+
+def residuals(shown: ev.EvaluationReady, width: int, height: int, style: str) -> list[Content]:
+    """The distribution of truth minus prediction, with its quartiles and its inner 90 %."""
+    low, high = shown.residual_range
+    rows = max(1, height - 4)
+    drawn = [Content.styled(line, style) for line in charts.bars(shown.residuals, width, rows)]
+    quantiles = shown.residual_quantiles
+    a, b, middle, c, d = map(brief, quantiles)
+    return [
+        *drawn,
+        Content.styled(charts.box(quantiles, low, high, width), style),
+        Content.styled(ends(brief(low), "true minus predicted", brief(high), width), MUTED),
+        Content.assemble(("median ", MUTED), middle, ("  half within ", MUTED), f"{b} … {c}"),
+        Content.assemble(("90 % within ", MUTED), f"{a} … {d}", (f"  of {_rows(shown)}", MUTED)),
+    ]
+
+
+def bands(shown: ev.EvaluationReady, width: int, height: int, style: str) -> list[Content]:
+    """The median residual over the prediction between its 10 % and 90 % quantiles: a funnel says that errors grow."""
+    if len(shown.bands) < 2:
+        return [Content.styled("Too few rows.", MUTED)]
+    rows = max(1, height - 1)
+    x_range = charts.extent([band.predicted for band in shown.bands])
+    y_range = charts.extent([value for band in shown.bands for value in (band.low, band.high, 0.0)])
+    labels = charts.axis_labels(*y_range, rows, brief)
+    room = max(1, width - len(labels[0]) - 1)
+    zero = [(x_range[0] + (x_range[1] - x_range[0]) * step / room, 0.0) for step in range(0, room, 2)]
+    lines = [[(band.predicted, getattr(band, name)) for band in shown.bands] for name in ("low", "high", "median")]
+    drawn = [charts.braille_line(line, room, rows, x_range=x_range, y_range=y_range) for line in lines]
+    layers = [charts.braille_points(zero, room, rows, x_range=x_range, y_range=y_range), *drawn]
+    below = ends(brief(x_range[0]), "predicted → · ↑ true minus predicted", brief(x_range[1]), room)
+    return framed(labels, layered(layers, (FAINT, f"{style} 60%", f"{style} 60%", style)), below, room)
+
+
+def _percent(share: float | None) -> str:
+    return "—" if share is None else f"{share:.0%}"
+
+
+def _rows(shown: ev.EvaluationReady) -> str:
+    return f"{shown.n_rows:,} rows" + (" drawn by lot" if shown.sampled else "")

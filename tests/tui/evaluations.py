@@ -1,0 +1,59 @@
+"""Pictures of out-of-fold predictions as an engine would tell them, made up. Numbers are illustrative."""
+
+from __future__ import annotations
+
+import math
+
+from tabapp.run import events as ev
+
+BINS = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)
+
+
+def binary(model: str = "catboost", trial: int | None = 1, power: float = 0.25) -> ev.EvaluationReady:
+    return ev.EvaluationReady(
+        model=model,
+        trial=trial,
+        n_rows=891,
+        size=412_000,
+        labels=("0", "1"),
+        confusion=((478, 71), (85, 257)),
+        positive="1",
+        roc=tuple((x / 40, (x / 40) ** power) for x in range(41)),
+        precision_recall=tuple((x / 40, 1 - 0.6 * (x / 40) ** 3) for x in range(41)),
+        roc_auc=0.8789,
+        average_precision=0.8412,
+        base_rate=0.384,
+        calibration=tuple(
+            ev.ReliabilityBin(
+                predicted=p, observed=p**1.2, low=max(0, p**1.2 - 0.1), high=min(1, p**1.2 + 0.1), count=count
+            )
+            for p, count in zip(BINS, (300, 120, 60, 40, 30, 30, 40, 60, 90, 121), strict=True)
+        ),
+        calibration_error=0.0312,
+    )
+
+
+def multiclass(n_classes: int, model: str = "catboost") -> ev.EvaluationReady:
+    labels = tuple(f"class {code}" for code in range(n_classes))
+    matrix = tuple(tuple(50 if row == column else 3 for column in range(n_classes)) for row in range(n_classes))
+    return ev.EvaluationReady(model=model, trial=1, n_rows=5000, sampled=True, labels=labels, confusion=matrix)
+
+
+def regression(model: str = "catboost") -> ev.EvaluationReady:
+    def bell(x: float, spread: float) -> int:
+        return round(40 * math.exp(-((x / spread) ** 2)))
+
+    return ev.EvaluationReady(
+        model=model,
+        trial=1,
+        n_rows=398,
+        density=tuple(tuple(bell(row - column, 3) for column in range(32)) for row in range(32)),
+        density_range=(9.0, 46.6),
+        residuals=tuple(bell(x - 20, 8) for x in range(40)),
+        residual_range=(-9.1, 9.4),
+        residual_quantiles=(-4.2, -1.5, 0.02, 1.4, 4.4),
+        bands=tuple(
+            ev.ResidualBand(predicted=10.0 + 4 * n, low=-1.0 - n / 2, median=0.1, high=1.0 + n / 2, count=40)
+            for n in range(10)
+        ),
+    )
