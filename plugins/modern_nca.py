@@ -1,0 +1,199 @@
+"""ModernNCA: a soft nearest-neighbour vote in a learned space (Ye et al. 2024, Revisiting Nearest Neighbor for Tabular Data:
+A Deep Tabular Baseline Two Decades Later), as in the authors' package TALENT.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
+from tabapp.nn.dropout import Dropout
+from tabapp.nn.embeddings import OneHotOrEmbedding
+from tabapp.nn.numeric import PeriodicEmbedding
+from tabapp.nn.objective import Objective
+from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
+from tabapp.nn.retrieval import (
+    SEARCH_CELLS,
+    Candidates,
+    RetrievalMethod,
+    RetrievalModel,
+    RetrievalNetwork,
+    squared_distances,
+    too_many_rows,
+)
+from tabapp.nn.trainer import TrainingParams
+
+from .search import zero_or
+
+MOST_ONE_HOT = 32
+LEAST_SQUARE = 1e-8
+LEAST_PROBABILITY = 1e-7
+EXCLUDED = 1e9
+
+
+class ModernNCAParams(TrainingParams, frozen=True, kw_only=True):
+    """Attributes:
+    width: of the space in which distances are taken ("dim" in the authors' code).
+    n_blocks: hidden layers before it.
+    block_width: of each hidden layer.
+    dropout: in each hidden layer.
+    temperature: what distances are divided by.
+    sample_rate: share of the other training rows that are candidates in a training step.
+    n_frequencies, frequency_scale, d_embedding: of the numeric columns' periodic embeddings; 0 frequencies for none.
+    """
+
+    width: int = 128
+    n_blocks: int = 0
+    block_width: int = 512
+    dropout: float = 0.1
+    temperature: float = 1.0
+    sample_rate: float = 0.5
+    n_frequencies: int = 77
+    frequency_scale: float = 0.0443
+    d_embedding: int = 34
+    learning_rate: float = 0.01
+    weight_decay: float = 2e-4
+    patience: int | None = 20
+
+
+class ModernNCANetwork(RetrievalNetwork):
+    """Σ_j softmax_j(-‖z - z_j‖ / T) y_j over the candidates: a mean of their targets, or the logarithm of their classes'
+    shares. A candidate's row weight multiplies its share.
+
+    Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, d_out).
+    """
+
+    def __init__(self, sizes: Sizes, params: ModernNCAParams) -> None:
+        super().__init__()
+        embedded = sizes.n_numeric > 0 and params.n_frequencies > 0
+        self.numeric = (
+            PeriodicEmbedding(
+                sizes.n_numeric,
+                n_frequencies=params.n_frequencies,
+                frequency_scale=params.frequency_scale,
+                d_embedding=params.d_embedding,
+                lite=True,
+            )
+            if embedded
+            else nn.Identity()
+        )
+        self.categorical = OneHotOrEmbedding(sizes.cardinalities, most_one_hot=MOST_ONE_HOT)
+        d_in = sizes.n_numeric * (params.d_embedding if embedded else 1) + self.categorical.d_out
+        self.projection = nn.Linear(d_in, params.width)
+        blocks = [
+            nn.Sequential(
+                nn.BatchNorm1d(params.width),
+                nn.Linear(params.width, params.block_width),
+                nn.ReLU(),
+                Dropout(params.dropout),
+                nn.Linear(params.block_width, params.width),
+            )
+            for _ in range(params.n_blocks)
+        ]
+        self.blocks = nn.Sequential(*blocks, nn.BatchNorm1d(params.width)) if blocks else nn.Identity()
+        self.candidates = Candidates(sizes.n_numeric, len(sizes.cardinalities))
+        self.temperature = params.temperature
+        self.sample_rate = params.sample_rate
+        self.n_classes, self.d_out = sizes.n_classes, sizes.d_out
+
+    def key(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        x = torch.cat([self.numeric(numeric).flatten(1), self.categorical(categorical)], dim=1)
+        return self.blocks(self.projection(x))
+
+    def similarities(self, queries: Tensor, keys: Tensor, weight: Tensor) -> Tensor:
+        """(n_queries, n_keys) logarithms of the candidates' shares, up to a constant.
+
+        NOTE[DIFF]: the square root is taken 1e-8 away from zero, below the rounding of the squares. In float32 (TALENT
+        computes in float64) the gradient at two rows that coincide would be noise otherwise.
+        """
+        distance = (squared_distances(queries, keys) + LEAST_SQUARE).sqrt()
+        return weight.clamp_min(1e-30).log() - distance / self.temperature
+
+    def vote(self, similarities: Tensor, target: Tensor) -> Tensor:
+        """(rows, d_out) from (rows, n_keys) similarities and the (n_keys,) targets of the keys."""
+        share = torch.softmax(similarities, dim=1)
+        if self.n_classes == 1:
+            return share @ target.unsqueeze(1)
+        log_share = (share @ F.one_hot(target.long(), self.n_classes).float() + LEAST_PROBABILITY).log()
+        return log_share[:, 1:] - log_share[:, :1] if self.n_classes == 2 else log_share
+
+    def training_output(self, rows: Tensor, numeric: Tensor, categorical: Tensor) -> Tensor:
+        """The candidates are the rest of the batch and a random share of all other rows.
+
+        NOTE[DIFF]: keys of the batch and of its candidates are computed together, so that batch normalisation treats them
+        alike.
+        """
+        stored, n_batch = self.candidates, len(rows)
+        order = torch.rand(len(stored), device=rows.device).index_fill_(0, rows, 2.0)
+        n_others = int(self.sample_rate * (len(stored) - n_batch))
+        others = order.topk(n_others, largest=False, sorted=False).indices
+        keys = self.key(
+            torch.cat([numeric, stored.numeric[others]]), torch.cat([categorical, stored.categorical[others].long()])
+        )
+        everyone = torch.cat([rows, others])
+        similarities = self.similarities(keys[:n_batch], keys, stored.weight[everyone])
+        # Finite, so that a row without any candidate still has an output.
+        itself = EXCLUDED * torch.eye(n_batch, len(everyone), device=rows.device)
+        return self.vote(similarities - itself, stored.target[everyone])
+
+    def prediction_output(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        queries, stored = self.key(numeric, categorical), self.candidates
+        keys = stored.keys(self)
+        chunk = max(1, SEARCH_CELLS // len(keys))
+        parts = [self.vote(self.similarities(x, keys, stored.weight), stored.target) for x in queries.split(chunk)]
+        return torch.cat(parts)
+
+    def neighbours(self, numeric: Tensor, categorical: Tensor, n: int) -> tuple[Tensor, Tensor]:
+        stored = self.candidates
+        similarities = self.similarities(self.key(numeric, categorical), stored.keys(self), stored.weight)
+        share, index = torch.softmax(similarities, dim=1).topk(n, dim=1)
+        return index, share
+
+
+class ModernNCA(DeepPlugin):
+    """NOTE[DIFF]: binary targets have one logit, and categories of many levels an embedding instead of a one-hot vector."""
+
+    name = "modern_nca"
+    title = "ModernNCA"
+    paper = "Ye et al. 2024, Revisiting Nearest Neighbor for Tabular Data: A Deep Tabular Baseline Two Decades Later"
+    tags = ("network", "neighbours", "training_rows")
+    params_type = ModernNCAParams
+    model_type = RetrievalModel
+    min_rows = 200
+    max_features = 2_000
+
+    def build(self, sizes: Sizes, params: ModernNCAParams) -> ModernNCANetwork:
+        return ModernNCANetwork(sizes, params)
+
+    def method(
+        self, network: nn.Module, params: TrainingParams, objective: Objective, context: FitContext
+    ) -> RetrievalMethod:
+        return RetrievalMethod(network, params, objective)
+
+    def supports(self, task: Task, shape: Shape) -> str | None:
+        return super().supports(task, shape) or too_many_rows(shape)
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> ModernNCAParams:
+        return ModernNCAParams()
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> ModernNCAParams:
+        """The space of TALENT."""
+        return ModernNCAParams(
+            width=trial.suggest_int("width", 64, 1024),
+            n_blocks=trial.suggest_int("n_blocks", 0, 2),
+            block_width=trial.suggest_int("block_width", 64, 1024),
+            dropout=trial.suggest_float("dropout", 0.0, 0.5),
+            sample_rate=trial.suggest_float("sample_rate", 0.05, 0.6),
+            n_frequencies=trial.suggest_int("n_frequencies", 16, 96),
+            frequency_scale=trial.suggest_float("frequency_scale", 0.005, 10.0, log=True),
+            d_embedding=trial.suggest_int("d_embedding", 16, 64),
+            learning_rate=trial.suggest_float("learning_rate", 1e-5, 1e-1, log=True),
+            weight_decay=zero_or(trial, "weight_decay", 1e-6, 1e-3, log=True),
+        )
+
+    def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
+        assert isinstance(params, ModernNCAParams)
+        n_weights = shape.n_features * params.width
+        return training_cost(shape, 6 * n_weights * shape.n_rows, n_weights, device, n_epochs=40)

@@ -1,0 +1,250 @@
+"""TabR: a network that looks up the training rows most like the one it predicts (Gorishniy et al. 2024, TabR: Tabular Deep
+Learning Meets Nearest Neighbors), as in the authors' code.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
+from tabapp.nn.dropout import Dropout
+from tabapp.nn.embeddings import OneHotOrEmbedding
+from tabapp.nn.numeric import PeriodicEmbedding
+from tabapp.nn.objective import Objective
+from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
+from tabapp.nn.retrieval import Candidates, RetrievalMethod, RetrievalModel, RetrievalNetwork, nearest, too_many_rows
+from tabapp.nn.trainer import TrainingParams
+
+from .search import zero_or
+
+MOST_ONE_HOT = 32
+PREDICTION_ROWS = 1024
+"""Rows predicted at once: each brings its neighbours."""
+
+
+class TabRParams(TrainingParams, frozen=True, kw_only=True):
+    """The defaults are those of TabR-S.
+
+    Attributes:
+        width: of a row's representation; inside blocks it is twice that ("d_main" in the authors' code).
+        n_neighbours: training rows that are looked up for each row ("context_size").
+        context_dropout: of the looked-up rows' shares.
+        dropout, residual_dropout: in blocks, after their first and second layer.
+        n_encoder_blocks, n_predictor_blocks: before and after the look-up.
+        n_frequencies, frequency_scale, d_embedding: of the numeric columns' periodic embeddings; 0 frequencies for none.
+    """
+
+    width: int = 265
+    n_neighbours: int = 96
+    context_dropout: float = 0.3892
+    dropout: float = 0.3885
+    residual_dropout: float = 0.0
+    n_encoder_blocks: int = 0
+    n_predictor_blocks: int = 1
+    n_frequencies: int = 0
+    frequency_scale: float = 0.1
+    d_embedding: int = 24
+    learning_rate: float = 3.12e-4
+    weight_decay: float = 1.23e-6
+
+
+class TabRBlock(nn.Module):
+    """x + Dropout(Linear(Dropout(ReLU(Linear(Norm(x)))))), the first one without a norm."""
+
+    def __init__(self, params: TabRParams, *, normalised: bool) -> None:
+        super().__init__()
+        width = params.width
+        self.layers = nn.Sequential(
+            nn.LayerNorm(width) if normalised else nn.Identity(),
+            nn.Linear(width, 2 * width),
+            nn.ReLU(),
+            Dropout(params.dropout),
+            nn.Linear(2 * width, width),
+            Dropout(params.residual_dropout),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.layers(x)
+
+
+class LabelEncoder(nn.Module):
+    """Σ_j w_j Y(y_j), with Y a linear layer of a number, or an embedding of a class.
+
+    Shape: (rows, n) shares and (rows, n) targets to (rows, width).
+    """
+
+    def __init__(self, n_classes: int, width: int) -> None:
+        super().__init__()
+        self.is_number = n_classes == 1
+        bound = 0.5**0.5 if self.is_number else 1.0
+        self.weight = nn.Parameter(torch.empty(n_classes, width).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(width).uniform_(-bound, bound)) if self.is_number else None
+
+    def forward(self, share: Tensor, target: Tensor) -> Tensor:
+        if self.bias is None:
+            per_class = share.new_zeros(len(share), len(self.weight)).scatter_add(1, target.long(), share)
+            return per_class @ self.weight
+        return (share * target).sum(1, keepdim=True) * self.weight + share.sum(1, keepdim=True) * self.bias
+
+
+class TabRNetwork(RetrievalNetwork):
+    """A row's representation plus Σ_j w_j (Y(y_j) + T(k - k_j)) over the nearest candidates, w = softmax(-‖k - k_j‖²), then
+    blocks and a head.
+
+    T(d) = W₂ Dropout(ReLU(W₁ d + b)) is summed over the neighbours before W₂: the same function at half the products.
+
+    Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, d_out).
+    """
+
+    def __init__(self, sizes: Sizes, params: TabRParams) -> None:
+        super().__init__()
+        embedded = sizes.n_numeric > 0 and params.n_frequencies > 0
+        self.numeric = (
+            PeriodicEmbedding(
+                sizes.n_numeric,
+                n_frequencies=params.n_frequencies,
+                frequency_scale=params.frequency_scale,
+                d_embedding=params.d_embedding,
+                lite=True,
+            )
+            if embedded
+            else nn.Identity()
+        )
+        self.categorical = OneHotOrEmbedding(sizes.cardinalities, most_one_hot=MOST_ONE_HOT)
+        d_in = sizes.n_numeric * (params.d_embedding if embedded else 1) + self.categorical.d_out
+        width = params.width
+        self.projection = nn.Linear(d_in, width)
+        self.encoder = nn.Sequential(*[TabRBlock(params, normalised=i > 0) for i in range(params.n_encoder_blocks)])
+        self.key_norm = nn.LayerNorm(width) if params.n_encoder_blocks else nn.Identity()
+        self.to_key = nn.Linear(width, width)
+        self.label = LabelEncoder(sizes.n_classes, width)
+        self.difference_in = nn.Linear(width, 2 * width)
+        self.difference_dropout = Dropout(params.dropout)
+        self.difference_out = nn.Linear(2 * width, width, bias=False)
+        self.context_dropout = Dropout(params.context_dropout)
+        self.predictor = nn.Sequential(*[TabRBlock(params, normalised=True) for _ in range(params.n_predictor_blocks)])
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.ReLU(), nn.Linear(width, sizes.d_out))
+        self.candidates = Candidates(sizes.n_numeric, len(sizes.cardinalities))
+        self.n_neighbours, self.d_out = params.n_neighbours, sizes.d_out
+
+    def encode(self, numeric: Tensor, categorical: Tensor) -> tuple[Tensor, Tensor]:
+        """Representations and keys, both (rows, width), in float32: bfloat16 would blur who is near."""
+        with torch.autocast(numeric.device.type, enabled=False):
+            x = torch.cat([self.numeric(numeric).flatten(1), self.categorical(categorical)], dim=1)
+            x = self.encoder(self.projection(x))
+            return x, self.to_key(self.key_norm(x))
+
+    def key(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        return self.encode(numeric, categorical)[1]
+
+    def output(self, x: Tensor, key: Tensor, neighbours: Tensor, target: Tensor) -> Tensor:
+        """(rows, d_out) from the rows' representations and keys, and the (rows, n, width) keys and (rows, n) targets of their
+        neighbours.
+        """
+        difference = key.unsqueeze(1) - neighbours
+        share = self.context_dropout(self.shares(difference))
+        hidden = self.difference_dropout(self.difference_in(difference).relu())
+        mixed = self.difference_out(torch.bmm(share.unsqueeze(1).to(hidden.dtype), hidden).squeeze(1))
+        return self.head(self.predictor(x + self.label(share, target) + mixed))
+
+    @staticmethod
+    def shares(difference: Tensor) -> Tensor:
+        """(rows, n) softmax of the negative squared lengths of (rows, n, width) differences."""
+        return torch.softmax(-difference.square().sum(2), dim=1)
+
+    def training_output(self, rows: Tensor, numeric: Tensor, categorical: Tensor) -> Tensor:
+        """Neighbours are searched without gradient and encoded again with it, or all candidates are where they are fewer."""
+        stored = self.candidates
+        x, key = self.encode(numeric, categorical)
+        n = min(self.n_neighbours, len(stored) - 1)
+        few = len(stored) <= n * len(rows)
+        with torch.set_grad_enabled(few):
+            keys = self.key(stored.numeric, stored.categorical.long())
+        context = nearest(key, keys, n, own=rows)
+        if few:
+            neighbours = F.embedding(context, keys)
+        else:
+            chosen = context.flatten()
+            neighbours = self.key(stored.numeric[chosen], stored.categorical[chosen].long()).view(*context.shape, -1)
+        return self.output(x, key, neighbours, stored.target[context])
+
+    def prediction_output(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        stored = self.candidates
+        keys, n = stored.keys(self), min(self.n_neighbours, len(stored))
+        parts: list[Tensor] = []
+        for rows, codes in zip(numeric.split(PREDICTION_ROWS), categorical.split(PREDICTION_ROWS), strict=True):
+            x, key = self.encode(rows, codes)
+            context = nearest(key, keys, n)
+            parts.append(self.output(x, key, keys[context], stored.target[context]))
+        return torch.cat(parts)
+
+    def neighbours(self, numeric: Tensor, categorical: Tensor, n: int) -> tuple[Tensor, Tensor]:
+        keys = self.candidates.keys(self)
+        key = self.key(numeric, categorical)
+        context = nearest(key, keys, min(self.n_neighbours, len(keys)))
+        share = self.shares(key.unsqueeze(1) - keys[context])
+        share, order = share.topk(min(n, share.shape[1]), dim=1)
+        return context.gather(1, order), share
+
+
+class TabR(DeepPlugin):
+    """NOTE[DIFF]: categories of many levels have an embedding instead of a one-hot vector. Neighbours are found by comparing
+    with all rows instead of by faiss, whose flat index does the same.
+    """
+
+    name = "tabr"
+    title = "TabR"
+    paper = "Gorishniy et al. 2024, TabR: Tabular Deep Learning Meets Nearest Neighbors"
+    tags = ("network", "neighbours", "training_rows")
+    params_type = TabRParams
+    model_type = RetrievalModel
+    low_precision = True
+    min_rows = 200
+    max_features = 2_000
+
+    def build(self, sizes: Sizes, params: TabRParams) -> TabRNetwork:
+        return TabRNetwork(sizes, params)
+
+    def method(
+        self, network: nn.Module, params: TrainingParams, objective: Objective, context: FitContext
+    ) -> RetrievalMethod:
+        undecayed = self.undecayed(network)
+        return RetrievalMethod(network, params, objective, undecayed=undecayed, low_precision=self.low_precision)
+
+    def undecayed(self, network: nn.Module) -> set[str]:
+        """Biases, norms, embeddings and the label encoder (the authors' code)."""
+        return {
+            name
+            for name, parameter in network.named_parameters()
+            if parameter.ndim == 1 or name.startswith(("numeric.", "categorical.", "label."))
+        }
+
+    def supports(self, task: Task, shape: Shape) -> str | None:
+        return super().supports(task, shape) or too_many_rows(shape)
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> TabRParams:
+        return TabRParams()
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> TabRParams:
+        """Gorishniy et al. 2024, the space of TabR with and without PLR-lite embeddings."""
+        embedded = trial.suggest_categorical("embedded", [False, True])
+        n_frequencies = trial.suggest_int("n_frequencies", 16, 96) if embedded else 0
+        return TabRParams(
+            width=trial.suggest_int("width", 96, 384),
+            context_dropout=trial.suggest_float("context_dropout", 0.0, 0.6),
+            dropout=trial.suggest_float("dropout", 0.0, 0.6),
+            n_encoder_blocks=trial.suggest_int("n_encoder_blocks", 0, 1) if embedded else 0,
+            n_predictor_blocks=trial.suggest_int("n_predictor_blocks", 1, 2) if embedded else 1,
+            n_frequencies=n_frequencies,
+            frequency_scale=trial.suggest_float("frequency_scale", 0.01, 100.0, log=True) if embedded else 0.1,
+            d_embedding=trial.suggest_int("d_embedding", 16, 64) if embedded else 24,
+            learning_rate=trial.suggest_float("learning_rate", 3e-5, 1e-3, log=True),
+            weight_decay=zero_or(trial, "weight_decay", 1e-6, 1e-4, log=True),
+        )
+
+    def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
+        assert isinstance(params, TabRParams)
+        n_weights = shape.n_features * params.width
+        return training_cost(shape, 6 * n_weights * shape.n_rows, n_weights, device, n_epochs=40)

@@ -1,0 +1,193 @@
+"""Networks that predict a row from training rows like it: the rows they choose from, and the search among them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from tabapp.features.arrays import Table
+from tabapp.models.contract import RowNeighbours, Shape
+from tabapp.nn.method import TrainingMethod
+from tabapp.nn.plugin import DeepModel
+from tabapp.nn.trainer import inputs
+
+MOST_ROWS = {"cpu": 20_000, "cuda": 1_000_000}
+"""Training rows at most, since every step compares each row of the batch with all of them."""
+SEARCH_CELLS = 2**25
+"""Distances held at once, in a search or a prediction: 128 MB."""
+ENCODED_ROWS = 65_536
+NEIGHBOUR_ROWS = 1024
+
+
+def too_many_rows(shape: Shape) -> str | None:
+    """The reason to sit out for a table with more rows than the best device of this machine can search in every step."""
+    limit = MOST_ROWS["cuda" if torch.cuda.is_available() else "cpu"]
+    if shape.n_rows <= limit:
+        return None
+    without = "" if torch.cuda.is_available() else " without a GPU"
+    return f"It compares each row with all training rows, so it takes at most {limit:,}{without}; there are {shape.n_rows:,}."
+
+
+class Candidates(nn.Module):
+    """Training rows with what is known of them, part of a network's saved state, and their keys, which are not.
+
+    Attributes:
+        numeric: (n, n_numeric) float32.
+        categorical: (n, n_categorical) int32 codes.
+        target: (n,) float32, standardised in a regression, else the class code.
+        weight: (n,) float32 row weights of mean one.
+    """
+
+    def __init__(self, n_numeric: int, n_categorical: int) -> None:
+        super().__init__()
+        self.register_buffer("numeric", torch.zeros(0, n_numeric))
+        self.register_buffer("categorical", torch.zeros(0, n_categorical, dtype=torch.int32))
+        self.register_buffer("target", torch.zeros(0))
+        self.register_buffer("weight", torch.zeros(0))
+        self.numeric: Tensor
+        self.categorical: Tensor
+        self.target: Tensor
+        self.weight: Tensor
+        self._keys: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    @torch.no_grad()
+    def put(self, numeric: Tensor, categorical: Tensor, target: Tensor, weight: Tensor | None) -> None:
+        """Take these rows in place of those before."""
+        self.numeric, self.categorical = numeric.clone(), categorical.int()
+        self.target = target.float()
+        self.weight = torch.ones_like(self.target) if weight is None else weight.float()
+        self._keys = None
+
+    def keys(self, network: RetrievalNetwork) -> Tensor:
+        """The keys of all rows by the network's weights, kept until they change: until it has been trained or loaded."""
+        if self._keys is None or self._keys.device != self.target.device:
+            # An inference tensor could not be used outside inference mode later.
+            with torch.inference_mode(False), torch.no_grad():
+                parts = zip(self.numeric.split(ENCODED_ROWS), self.categorical.split(ENCODED_ROWS), strict=True)
+                self._keys = torch.cat([network.key(x, codes.long()) for x, codes in parts])
+        return self._keys
+
+    def forget(self) -> None:
+        """Drop the keys, because the weights that they were made with have changed."""
+        self._keys = None
+
+    def train(self, mode: bool = True) -> Self:
+        if mode != self.training:
+            self.forget()
+        return super().train(mode)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Rows are as many as were saved, whatever their number here."""
+        for name, buffer in list(self._buffers.items()):
+            saved = state_dict.get(prefix + name)
+            if buffer is not None and saved is not None and saved.shape != buffer.shape:
+                setattr(self, name, torch.empty_like(saved, dtype=buffer.dtype, device=buffer.device))
+        self.forget()
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+def squared_distances(queries: Tensor, keys: Tensor) -> Tensor:
+    """(n_queries, n_keys) squared Euclidean distances in float32 whatever autocast says, by one matrix product.
+
+    ‖q‖² - 2qk + ‖k‖² cancels where rows nearly coincide, the more so the farther they lie from the origin: so all are
+    moved to the mean of the keys first. Distances that have to be exact are summed from differences instead.
+    """
+    with torch.autocast(queries.device.type, enabled=False):
+        queries, keys = centred(queries, keys)
+        products = torch.addmm(keys.square().sum(1), queries, keys.T, alpha=-2)
+        return (products + queries.square().sum(1, keepdim=True)).clamp_min(0)
+
+
+def centred(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in float32 and moved to the mean of the keys, which changes no distance."""
+    middle = keys.detach().float().mean(0)
+    return queries.float() - middle, keys.float() - middle
+
+
+@torch.no_grad()
+def nearest(queries: Tensor, keys: Tensor, n_nearest: int, *, own: Tensor | None = None) -> Tensor:
+    """(n_queries, n_nearest) indices of the keys nearest to each query, by chunks of queries.
+
+    Args:
+        own: (n_queries,) index of the query itself among the keys, which is left out.
+    """
+    found = [torch.zeros(0, n_nearest, dtype=torch.int64, device=keys.device)]
+    chunk = max(1, SEARCH_CELLS // len(keys))
+    with torch.autocast(queries.device.type, enabled=False):
+        queries, keys = centred(queries, keys)
+        norms = keys.square().sum(1)
+        for start in range(0, len(queries), chunk):
+            # What a query's own norm adds is the same for all keys.
+            distance = torch.addmm(norms, queries[start : start + chunk], keys.T, alpha=-2)
+            if own is not None:
+                distance.scatter_(1, own[start : start + chunk, None], torch.inf)
+            found.append(distance.topk(n_nearest, dim=1, largest=False, sorted=False).indices)
+    return torch.cat(found)
+
+
+class RetrievalNetwork(nn.Module):
+    """A network whose output for a row depends on training rows, its candidates. Without any, the output is zero."""
+
+    candidates: Candidates
+    d_out: int
+
+    @abstractmethod
+    def key(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        """(rows, d) what rows are compared by."""
+
+    @abstractmethod
+    def training_output(self, rows: Tensor, numeric: Tensor, categorical: Tensor) -> Tensor:
+        """(batch, d_out) for training rows of these indices, none of which sees itself among the candidates."""
+
+    @abstractmethod
+    def prediction_output(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        """(rows, d_out) for rows that are none of the candidates."""
+
+    @abstractmethod
+    def neighbours(self, numeric: Tensor, categorical: Tensor, n: int) -> tuple[Tensor, Tensor]:
+        """The (rows, n) candidates that count most in predicting rows, the foremost first, and their shares among all."""
+
+    def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        if not len(self.candidates):
+            return numeric.new_zeros(len(numeric), self.d_out)
+        return self.prediction_output(numeric, categorical)
+
+
+class RetrievalMethod(TrainingMethod):
+    """Training in which all training rows are candidates."""
+
+    def start(self, numeric: Tensor, categorical: Tensor, target: Tensor, weight: Tensor | None) -> None:
+        super().start(numeric, categorical, target, weight)
+        assert isinstance(self.network, RetrievalNetwork)
+        self.network.candidates.put(numeric, categorical, target, weight)
+
+    def loss(self, rows: Tensor, numeric: Tensor, categorical: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+        assert isinstance(self.network, RetrievalNetwork)
+        with self.precision():
+            output = self.network.training_output(rows, numeric, categorical)
+        return self.objective.loss(output, target, weight)
+
+
+class RetrievalModel(DeepModel):
+    """A trained network that can say which training rows it predicts from."""
+
+    def row_neighbours(self, table: Table, n: int) -> RowNeighbours | None:
+        network = self.network
+        assert isinstance(network, RetrievalNetwork)
+        if not len(network.candidates):
+            return None
+        numeric, categorical = inputs(table, self.device)
+        n = min(n, len(network.candidates))
+        with torch.inference_mode():
+            parts = [
+                network.neighbours(x, codes, n)
+                for x, codes in zip(numeric.split(NEIGHBOUR_ROWS), categorical.split(NEIGHBOUR_ROWS), strict=True)
+            ]
+        index, share = (torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True))
+        return RowNeighbours(index=index, weight=share)
