@@ -141,6 +141,8 @@ ACTIONS: tuple[Action, ...] = (
            "Show the score over the next hyper-parameter."),
     Action("tuning.parameter.previous", "left", "parameter(-1)", "tuning", ALWAYS, "slice: previous hyper-parameter",
            "", "Show the score over the previous hyper-parameter."),
+    Action("tuning.charts", "c", "charts", "tuning", ALWAYS, "panels: best so far or what decides", "",
+           "On a narrow terminal: swap the best so far with what decides."),
     Action("tuning.sort", "s", "sort", "tuning", ALWAYS, "trials: sort by next column", "Sort",
            "Sort by newest, score, time or model in turn."),
     Action("tuning.filter", "slash", "filter", "tuning", ALWAYS, "trials: filter", "Filter",

@@ -9,7 +9,7 @@ SCREENS: dict[View, tuple[str, ...]] = {
     "table": ("table", "table-filter"),
     "run": ("leaderboard", "tuning", "importances", "resources", "feed", "query"),
     "models": ("models", "model-facts", "folds", "parameters", "pictures"),
-    "tuning": ("trials", "best", "slice", "query"),
+    "tuning": ("trials", "best", "slice", "deciding", "query"),
     "explain": ("explanation", "notes"),
     "predict": ("predict-file", "findings", "predictions"),
     "runs": ("runs", "query"),
@@ -111,6 +111,12 @@ PANELS: dict[str, tuple[str, str]] = {
         "Slice",
         "Each complete trial of the model as a point: across, the value of one hyper-parameter; up, the score. ★ is the "
         "best trial, ○ the one under the cursor. The other hyper-parameters differ too, so a pattern is a hint, no proof.",
+    ),
+    "deciding": (
+        "What decides",
+        "How much each hyper-parameter decides whether a trial is among the best quarter of its model, as shares of the "
+        "whole (PED-ANOVA). From ten complete trials on; with fewer than some twenty it is a hint. A small share says that "
+        "the values tried make little difference, not that any value would do. The arrows go through the slices in this order.",
     ),
     "query": (
         "Filters",

@@ -52,6 +52,29 @@ async def test_arrows_pick_the_parameter(tmp_path, monkeypatch, size):
         await driver.sees("Slice · max_depth")
 
 
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_what_decides_is_shown_and_orders_the_slices(tmp_path, monkeypatch, size):
+    ranked = ev.ParametersRanked(
+        model="catboost",
+        n_trials=12,
+        rows=(
+            ev.ParameterImportance(name="max_depth", importance=0.82),
+            ev.ParameterImportance(name="learning_rate", importance=0.18),
+        ),
+    )
+    async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
+        await driver.press("down", "4", *(["c"] if size == NARROW else []))
+        await driver.until(lambda: trials_of(driver).key == "catboost#1")
+        await driver.sees("What decides", "from 10", "Slice · learning_rate")
+        await driver.press("right", "right")
+        await driver.write(ranked)
+        await driver.sees("max_depth", "82%", "18%", "12 trials", "Slice · learning_rate", "parameter 2 of 2")
+        await driver.press("right")
+        await driver.sees("Slice · max_depth", "parameter 1 of 2")
+        trials_of(driver).move_to_key("xgboost#0")
+        await driver.sees("Best so far · XGBoost" if size == WIDE else "from 10", "Slice · learning_rate")
+
+
 async def test_m_chooses_one_model(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await driver.press("4", "m")

@@ -17,18 +17,28 @@ from tabapp.tui.screens.modals import Choice, Option, Reading
 from tabapp.tui.steering import Steering
 from tabapp.tui.texts import Snapshot, count
 from tabapp.tui.widgets.table import Table
-from tabapp.tui.widgets.trials import TITLES, BestFacts, BestSoFar, SlicePlot, Trials, slice_facts
+from tabapp.tui.widgets.trials import (
+    TITLES,
+    BestFacts,
+    BestSoFar,
+    Deciding,
+    DecidingFacts,
+    SlicePlot,
+    Trials,
+    ordered_parameters,
+    slice_facts,
+)
 
 
 class TuningView(Steering):
-    """The table of trials, the best so far, and the slice over one hyper-parameter of the model under the cursor."""
+    """The table of trials; the best so far, the slice over one hyper-parameter and what decides for the model under the cursor."""
 
     VIEW: View = "tuning"
     MAIN = "#trials"
     FILTER_HINT = HINT
     BINDINGS: ClassVar = bindings_for("tuning")
 
-    _parameter = 0
+    _parameter: str | None = None
     _shown_model: str | None = None
 
     def compose_body(self) -> ComposeResult:
@@ -37,6 +47,7 @@ class TuningView(Steering):
             with Container(id="tuning-charts"):
                 yield BestSoFar("Best so far", id="best")
                 yield SlicePlot("Slice", id="slice")
+                yield Deciding("What decides", id="deciding")
 
     def draw(self, snapshot: Snapshot) -> None:
         trials = self.query_one(Trials)
@@ -57,14 +68,20 @@ class TuningView(Steering):
         scores = tuple(row.score for row in reversed(rows) if row.is_complete and row.score is not None)
         greater = state.plan.greater_is_better if state.plan else True
         self.query_one(BestSoFar).show(BestFacts(rows[0].title if rows else "", scores, greater))
-        self.query_one(SlicePlot).show(slice_facts(rows, self._parameter, under.key if under is not None else None))
+        model = rows[0].model if rows else ""
+        ranked = state.parameter_importances.get(model)
+        parameters = ordered_parameters(rows, ranked)
+        facts = slice_facts(rows, parameters, self._parameter, under.key if under is not None else None)
+        self.query_one(SlicePlot).show(facts)
+        chosen = facts.slice.parameter if facts.slice is not None else ""
+        self.query_one(Deciding).show(DecidingFacts(facts.title, ranked, chosen, len(scores)))
 
     @on(Table.Moved, "#trials")
     def _cursor_moved(self) -> None:
         under = self.query_one(Trials).trial
         if under is not None and under.model != self._shown_model:
             self._shown_model = self.tabapp.chosen_model = under.model
-            self._parameter = 0
+            self._parameter = None
         self._draw_charts(self.snapshot.state)
 
     @on(Table.HeaderClicked)
@@ -96,12 +113,21 @@ class TuningView(Steering):
     def _model_picked(self, model: str | None) -> None:
         if model is not None:
             self.query_one(Trials).only = model or None
-            self._parameter = 0
+            self._parameter = None
             self.redraw()
 
     def action_parameter(self, step: int) -> None:
-        self._parameter += step
-        self._draw_charts(self.snapshot.state)
+        state, trials = self.snapshot.state, self.query_one(Trials)
+        rows = trials.of_model(self.steered_model() or trials.only)
+        if rows:
+            parameters = ordered_parameters(rows, state.parameter_importances.get(rows[0].model))
+            place = parameters.index(self._parameter) if self._parameter in parameters else 0
+            self._parameter = parameters[(place + step) % len(parameters)] if parameters else None
+        self._draw_charts(state)
+
+    def action_charts(self) -> None:
+        self.toggle_class("-charts")
+        self.call_after_refresh(self.redraw)
 
     def action_sort(self) -> None:
         self.query_one(Trials).next_sort()

@@ -1,4 +1,4 @@
-"""The trials of the tuner: their table, the best so far, and the score over one hyper-parameter."""
+"""The trials of the tuner: their table, the best so far, the score over one hyper-parameter, and which of them decide."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from textual.content import Content
 
 from tabapp import charts
+from tabapp.run import events as ev
 from tabapp.run.state import RunState, format_score
 from tabapp.tui.query import parse
 from tabapp.tui.texts import MUTED, count, short_seconds
@@ -18,6 +19,8 @@ from tabapp.tui.widgets.tuning import TALLEST, brief, plot
 
 SORTS = ("newest", "score", "time", "model")
 TITLES = {"#": "newest", "Model": "model", "Time": "time", "Status": "newest"}
+LEAST_RANKED = 10
+"""Complete trials that the engine waits for before it ranks hyper-parameters."""
 FIELDS = ("model", "trial", "status", "score", "seconds", "reason")
 MARKS = {"pruned": ("⊘", "$warning"), "failed": ("✗", "$error"), "running": ("●", "$primary"), "ok": ("✓", "$success")}
 
@@ -173,15 +176,58 @@ class SliceFacts:
     cursor: str | None
 
 
-def slice_facts(rows: Sequence[TrialFacts], index: int, cursor: str | None) -> SliceFacts:
-    """The facts of one model's trials; `index` counts on in a circle through the hyper-parameters that vary."""
-    title = rows[0].title if rows else ""
+def ordered_parameters(rows: Sequence[TrialFacts], ranked: ev.ParametersRanked | None) -> list[str]:
+    """The hyper-parameters that vary between complete trials: those that decide most first, where that is known."""
     varied = varied_parameters([row for row in rows if row.is_complete])
+    places = {row.name: place for place, row in enumerate(ranked.rows)} if ranked is not None else {}
+    return sorted(varied, key=lambda name: places.get(name, len(places)))
+
+
+def slice_facts(
+    rows: Sequence[TrialFacts], parameters: Sequence[str], chosen: str | None, cursor: str | None
+) -> SliceFacts:
+    """The facts of one model's trials over the chosen hyper-parameter, or over the first."""
+    title = rows[0].title if rows else ""
     best = next((row.key for row in rows if row.best), None)
-    if not varied:
+    if not parameters:
         return SliceFacts(title, None, 0, 0, best, cursor)
-    place = index % len(varied)
-    return SliceFacts(title, slice_of(rows, varied[place]), place, len(varied), best, cursor)
+    place = parameters.index(chosen) if chosen in parameters else 0
+    return SliceFacts(title, slice_of(rows, parameters[place]), place, len(parameters), best, cursor)
+
+
+@dataclass(frozen=True)
+class DecidingFacts:
+    """What decides of one model's trials, the hyper-parameter on the slice, and how many trials are complete."""
+
+    title: str
+    ranked: ev.ParametersRanked | None
+    chosen: str
+    n_complete: int
+
+
+class Deciding(Panel[DecidingFacts]):
+    """Which hyper-parameters decide whether a trial is among the best."""
+
+    def on_facts(self, facts: DecidingFacts) -> None:
+        ranked = facts.ranked
+        set_titles(self, "What decides", f"{ranked.n_trials} trials" if ranked is not None else "")
+
+    def draw(self, facts: DecidingFacts, width: int, height: int) -> list[Content]:
+        if facts.ranked is None:
+            so_far = f"so far {facts.n_complete}" if facts.n_complete else "so far none"
+            text = f"Known from {LEAST_RANKED} complete trials on; {so_far}."
+            return Content.styled(text, MUTED).wrap(width)
+        rows = facts.ranked.rows[:height]
+        longest = min(max(len(row.name) for row in rows), width // 2)
+        room = max(1, width - longest - 6)
+        top = max(row.importance for row in rows)
+        lines: list[Content] = []
+        for row in rows:
+            drawn = charts.rule(row.importance / top if top > 0 else 0.0, room).ljust(room)
+            name = Content(row.name).truncate(longest, ellipsis=True, pad=True)
+            name = name.stylize("bold") if row.name == facts.chosen else name
+            lines.append(Content.assemble(name, " ", (drawn, "$primary"), f" {row.importance:4.0%}"))
+        return lines
 
 
 class SlicePlot(Panel[SliceFacts]):
