@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tabapp import __version__
 from tabapp.cli.options import check_file, split_kinds, split_names
+from tabapp.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from tabapp.data.read import Reading
+    from tabapp.data.read import Reading, ReadOptions
     from tabapp.data.schema import Column, Schema
 
 
@@ -69,7 +74,6 @@ def models(check: str | None, as_json: bool) -> int:
 
 MOST_COLUMNS = 40
 """Columns that `profile` lists without --all: what fits on a screen, or is worth a second look."""
-FIRST_LOOK_CELLS, FIRST_LOOK_ROWS = 2_000_000, 10_000
 
 
 @click.command()
@@ -102,24 +106,20 @@ def profile(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Show what each column of DATA is taken for, and why; the target and task it would choose; warnings."""
+    """Show what each column of DATA is taken for, and why; the target and task it would choose; warnings.
+
+    DATA is a file, or - for stdin. Of a large file a part is judged first, and told on stderr while the whole is read.
+    """
     import msgspec
 
     from tabapp.data.infer import compare_with_test, infer_schema
     from tabapp.data.read import ReadOptions, read_table
 
-    check_file(data)
     read_options = ReadOptions(delimiter=delimiter, encoding=encoding, decimal=decimal, null=null)
-    reading = read_table(Path(data), read_options)
+    with _on_disk(data) as path:
+        _first_look(path, data, read_options, {"null": null, **options})
+        reading = read_table(path, read_options)
     frame = reading.frame
-    if not as_json and sys.stderr.isatty() and frame.height * frame.width > FIRST_LOOK_CELLS:
-        sample = frame.gather_every(max(1, frame.height // FIRST_LOOK_ROWS))
-        first = infer_schema(sample, null=null, **options)
-        click.echo(
-            f"{frame.height:,} rows × {frame.width} columns; a first look at {sample.height:,} rows says "
-            f"{first.task} of {first.target!r}. Looking at all of them …",
-            err=True,
-        )
     schema = infer_schema(frame, null=null, **options)
     warnings = [*reading.warnings, *schema.warnings]
     if test is not None:
@@ -131,6 +131,57 @@ def profile(
     else:
         _print_profile(data, reading, schema, every)
     return 0
+
+
+@contextmanager
+def _on_disk(data: str) -> Generator[Path]:
+    """The file to read; what comes through stdin is kept in one for as long as it takes."""
+    if data != "-":
+        check_file(data)
+        yield Path(data)
+        return
+    if sys.stdin.isatty():
+        raise UsageError("- reads the table from stdin, but stdin is a terminal; pipe a file into it.")
+    with TemporaryDirectory(prefix="tabapp-stdin-") as folder:
+        path = Path(folder) / "stdin"
+        with path.open("wb") as spool:
+            shutil.copyfileobj(sys.stdin.buffer, spool)
+        try:
+            yield path
+        except DataError as error:
+            raise DataError(str(error).replace(str(path), "stdin")) from None
+
+
+def _first_look(path: Path, data: str, read_options: ReadOptions, options: dict[str, Any]) -> None:
+    """Tell on stderr what a part of a large file says."""
+    from tabapp.data.infer import first_look
+
+    found = first_look(path, read_options, **options)
+    if found is None:
+        return
+    sample, schema = found
+    frame = sample.reading.frame
+    about = f" of about {sample.about:,}" if sample.about is not None else ""
+    click.echo(f"{data}: a first look at {frame.height:,}{about} rows × {frame.width:,} columns", err=True)
+    for line in _summary(schema):
+        click.echo(line, err=True)
+    columns = ", ".join(f"{column.name} {column.kind}" for column in schema.columns[:MOST_COLUMNS])
+    more = f" … and {len(schema.columns) - MOST_COLUMNS:,} more" if len(schema.columns) > MOST_COLUMNS else ""
+    click.echo(f"columns {columns}{more}\nLooking at all rows …\n", err=True)
+
+
+def _summary(schema: Schema) -> list[str]:
+    from collections import Counter
+
+    from tabapp.metrics import default_metric
+
+    kinds = Counter(column.kind for column in schema.columns)
+    return [
+        "kinds   " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common()),
+        f"target  {schema.target}: {schema.target_reason}",
+        f"task    {schema.task}: {schema.task_reason}",
+        f"metric  {default_metric(schema.task)}",
+    ]
 
 
 def _profile_facts(data: str, reading: Reading, schema: Schema) -> dict[str, Any]:
@@ -171,19 +222,12 @@ def _profile_facts(data: str, reading: Reading, schema: Schema) -> dict[str, Any
 
 
 def _print_profile(data: str, reading: Reading, schema: Schema, every: bool) -> None:
-    from collections import Counter
-
     from tabapp.headless.tables import print_table
-    from tabapp.metrics import default_metric
 
     rows = max(1, reading.frame.height)
     text = f", {reading.encoding}, separated by {reading.delimiter!r}" if reading.delimiter else ""
-    kinds = Counter(column.kind for column in schema.columns)
     click.echo(f"{data}: {reading.frame.height:,} rows × {len(schema.columns):,} columns ({reading.format}{text})")
-    click.echo("kinds   " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common()))
-    click.echo(f"target  {schema.target}: {schema.target_reason}")
-    click.echo(f"task    {schema.task}: {schema.task_reason}")
-    click.echo(f"metric  {default_metric(schema.task)}\n")
+    click.echo("\n".join(_summary(schema)) + "\n")
     shown = list(schema.columns)
     if not every and len(shown) > MOST_COLUMNS:
         told = {warning.column for warning in schema.warnings}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -22,9 +24,11 @@ from tabapp.data.checks import (
 from tabapp.data.counts import Values, count_values
 from tabapp.data.kinds import judge
 from tabapp.data.leaks import leak_warnings, rows_to_look_at
+from tabapp.data.read import ReadOptions
+from tabapp.data.sample import Sample, read_sample
 from tabapp.data.schema import KINDS, Column, DataWarning, Role, Schema
 from tabapp.data.target import Goal, choose_target, decide_task
-from tabapp.data.typed import encode_target, rows_with_target, typed_column, typed_frame
+from tabapp.data.typed import encode_target, typed_column, typed_frame
 from tabapp.data.values import DOUBTFUL_MISSING
 from tabapp.errors import DataError, UsageError, did_you_mean
 
@@ -96,17 +100,33 @@ def infer_schema(
         rows=n_usable,
         rows_without_target=frame.height - n_usable,
     )
-    warnings += _what_the_rows_say(frame, schema)
+    warnings += _what_the_rows_say(frame, schema, values[target])
     warnings += group_warnings(columns, frame.height)
     warnings += sentinel_warnings(columns, values)
     warnings += duplicate_rows(frame)
     return msgspec.structs.replace(schema, warnings=tuple(warnings))
 
 
-def _what_the_rows_say(frame: pl.DataFrame, schema: Schema) -> list[DataWarning]:
+def first_look(path: Path, read_options: ReadOptions, **options: Any) -> tuple[Sample, Schema] | None:
+    """Read and judge a part of a large file, in less than the time it takes to read the whole.
+
+    Args:
+        options: as for `infer_schema`.
+
+    Returns:
+        None for a small file, and where the part alone cannot be used: the full pass says what is wrong.
+    """
+    sample = read_sample(path, read_options)
+    try:
+        return None if sample is None else (sample, infer_schema(sample.reading.frame, **options))
+    except (DataError, UsageError):
+        return None
+
+
+def _what_the_rows_say(frame: pl.DataFrame, schema: Schema, target: Values) -> list[DataWarning]:
     """The checks that look at rows rather than at counts, on a sample of them."""
     rows = rows_to_look_at(frame.height, frame.width)
-    usable = np.flatnonzero(rows_with_target(frame, schema))
+    usable = np.flatnonzero(target.texts.is_not_null().to_numpy())
     sample = frame[usable[:: max(1, len(usable) // rows)][:rows]]
     typed = typed_frame(sample, schema)
     features = {column.name: typed[column.name] for column in schema.features}

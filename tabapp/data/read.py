@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -76,9 +76,21 @@ def read_table(path: Path, options: ReadOptions = ReadOptions(), *, allow_no_row
     kind = file_type(path)
     n_bytes = path.stat().st_size
     if kind in ("parquet", "arrow"):
-        frame, warnings = _read_columnar(path, kind, allow_no_rows)
+        frame, warnings = read_columnar(path, kind, allow_no_rows=allow_no_rows)
         return Reading(frame, kind, None, None, n_bytes, tuple(warnings))
-    data, encoding, warnings = decode(unpack(path, kind), path, options.encoding)
+    return replace(read_text(unpack(path, kind), path, options, allow_no_rows=allow_no_rows), n_bytes=n_bytes)
+
+
+def read_text(data: bytes, path: Path, options: ReadOptions, *, allow_no_rows: bool = False) -> Reading:
+    """Cut the bytes of a text file into a table.
+
+    Args:
+        path: where they come from, for messages.
+
+    Raises:
+        DataError, UsageError: as `read_table`.
+    """
+    data, encoding, warnings = decode(data, path, options.encoding)
     if not any(data[at : at + _CHUNK].strip(b" \t\r\n\v\f\0") for at in range(0, len(data), _CHUNK)):
         raise DataError(f"{path}: holds nothing but white space")
     data = _clean(data, warnings)
@@ -99,7 +111,7 @@ def read_table(path: Path, options: ReadOptions = ReadOptions(), *, allow_no_row
         frame = _points_for_commas(frame)
     elif options.decimal not in (None, "."):
         raise UsageError(f"--decimal is '.' or ',', not {options.decimal!r}")
-    return Reading(frame, "csv", dialect.delimiter, encoding, n_bytes, tuple(warnings))
+    return Reading(frame, "csv", dialect.delimiter, encoding, len(data), tuple(warnings))
 
 
 def _delimiter_option(delimiter: str | None) -> str | None:
@@ -327,9 +339,19 @@ def _points_for_commas(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.when(text.str.contains(_COMMA_NUMBER)).then(rewritten).otherwise(text).name.keep())
 
 
-def _read_columnar(path: Path, kind: str, allow_no_rows: bool) -> tuple[pl.DataFrame, list[DataWarning]]:
+def read_columnar(
+    path: Path, kind: str, *, n_rows: int | None = None, allow_no_rows: bool = False
+) -> tuple[pl.DataFrame, list[DataWarning]]:
+    """Read a Parquet or Arrow file as text, or its first rows.
+
+    Raises:
+        DataError: it is damaged, empty, or holds what is no plain column.
+    """
     try:
-        frame = pl.read_parquet(path, glob=False) if kind == "parquet" else pl.read_ipc(path.read_bytes())
+        if kind == "parquet":
+            frame = pl.read_parquet(path, glob=False, n_rows=n_rows)
+        else:
+            frame = pl.read_ipc(path.read_bytes(), n_rows=n_rows)
     except (PolarsError, OSError) as error:
         raise DataError(f"{path}: the {kind} file is damaged or cut off ({str(error).splitlines()[0]})") from None
     if frame.width == 0 or (frame.height == 0 and not allow_no_rows):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,3 +78,34 @@ def test_the_screen(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert len(shown.splitlines()) < 110
     assert run_command_line(["profile", str(wide), "--all"]) == 0
     assert "f59" in capsys.readouterr().out
+
+
+def test_a_table_comes_through_stdin(
+    table: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = profiled(capsys, str(table))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(table.read_bytes())))
+    assert profiled(capsys, "-") == wanted | {"file": "-"}
+
+
+def test_an_empty_stdin_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert run_command_line(["profile", "-"]) == 3
+    assert "stdin: is empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("quoted", [False, True])
+def test_a_large_file_is_looked_at_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str], quoted: bool) -> None:
+    path = tmp_path / "large.csv"
+    colour = '"red\nand blue"' if quoted else "red"
+    block = "".join(f"{i * 7 % 1009},{i * 0.37:.3f},{colour if i % 3 else 'green'},{i % 2}\n" for i in range(5000))
+    path.write_text("a,b,colour,y\n" + block * 110)
+    assert run_command_line(["profile", str(path), "--json"]) == 0
+    shown = capsys.readouterr()
+    facts = json.loads(shown.out)
+    first = shown.err.splitlines()
+    assert "a first look at" in first[0]
+    assert "columns a numeric, b numeric, colour categorical, y boolean" in first
+    about = int(first[0].split("of about ")[1].split(" rows")[0].replace(",", ""))
+    assert abs(about - facts["rows"]) < 0.1 * facts["rows"]
+    assert int(first[0].split("look at ")[1].split(" of")[0].replace(",", "")) < 0.2 * facts["rows"]
