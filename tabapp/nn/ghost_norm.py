@@ -44,10 +44,11 @@ class GhostBatchNorm(nn.Module):
     def _normalise(self, x: Tensor, n_parts: int, size: int) -> Tensor:
         """Normalise (n_parts · size, width) rows part by part, and move the running statistics as often."""
         parts = x.view(n_parts, size, -1)
-        var, mean = torch.var_mean(parts, dim=1, correction=0, keepdim=True)
+        mean = parts.mean(1, keepdim=True)
+        centred = parts - mean
+        var = centred.square().mean(1, keepdim=True)
         self._track(mean.detach()[:, 0], var.detach()[:, 0] * (size / max(size - 1, 1)))
-        scale = self.weight * (var + self.epsilon).rsqrt()
-        return torch.addcmul(self.bias - mean * scale, parts, scale).view_as(x)
+        return torch.addcmul(self.bias, centred, self.weight * (var + self.epsilon).rsqrt()).view_as(x)
 
     @torch.no_grad()
     def _track(self, means: Tensor, variances: Tensor) -> None:

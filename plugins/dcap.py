@@ -1,0 +1,236 @@
+"""DCAP: Chen et al. 2021, Deep Cross Attentional Product Network for User Response Prediction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from tabapp.models.contract import Cost, Params, Shape, Task, Trial
+from tabapp.nn.attention import ShortSoftmax
+from tabapp.nn.dropout import Dropout, dropout
+from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
+from tabapp.nn.trainer import TrainingParams, batch_size_for
+
+from .search import zero_or
+
+
+class DCAPParams(TrainingParams, frozen=True, kw_only=True):
+    """Attributes:
+    n_layers: attentional product layers.
+    d_embedding: width of a feature's embedding, a multiple of the heads.
+    n_heads: of the attention.
+    kernel: what a pair of features weighs its product with: a "vector" for each pair, one "scalar", or a "matrix".
+    pooling: how the products of all pairs become the next layer's features: means of "blocks" of the list of pairs, or of
+        all pairs in which a feature is a "partner".
+    widths: of the hidden layers over embeddings and products.
+    attention_dropout: on attention probabilities.
+    dropout: after each hidden layer.
+    """
+
+    n_layers: int = 2
+    d_embedding: int = 16
+    n_heads: int = 2
+    kernel: Literal["vector", "scalar", "matrix"] = "vector"
+    pooling: Literal["blocks", "partner"] = "blocks"
+    widths: tuple[int, ...] = (400, 400)
+    attention_dropout: float = 0.2
+    dropout: float = 0.1
+    learning_rate: float = 1e-3
+    average_decay: float = 0.99
+    weight_decay: float = 1e-6
+
+
+VALUES_AT_ONCE = 2**24
+
+
+def xavier(*shape: int) -> nn.Parameter:
+    """A parameter drawn from U(-a, a), a = √(6 / (fan in + fan out))."""
+    return nn.Parameter(nn.init.xavier_uniform_(torch.empty(*shape)))
+
+
+class Embeddings(nn.Module):
+    """x_j · W_j and E_j[x_j], without biases, every table of levels drawn by itself.
+
+    Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, n_numeric + n_categorical, d_embedding).
+    """
+
+    def __init__(self, n_numeric: int, cardinalities: tuple[int, ...], d_embedding: int) -> None:
+        super().__init__()
+        self.numeric = xavier(n_numeric, d_embedding) if n_numeric else None
+        tables = [nn.init.xavier_uniform_(torch.empty(c, d_embedding)) for c in cardinalities]
+        self.categorical = nn.Parameter(torch.cat(tables)) if tables else None
+        offsets = torch.tensor((0, *cardinalities[:-1]), dtype=torch.int64).cumsum(0)
+        self.register_buffer("offsets", offsets, persistent=False)
+        self.offsets: Tensor
+
+    def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        embedded: list[Tensor] = []
+        if self.numeric is not None:
+            embedded.append(numeric.unsqueeze(-1) * self.numeric)
+        if self.categorical is not None:
+            embedded.append(nn.functional.embedding(categorical + self.offsets, self.categorical))
+        return torch.cat(embedded, dim=1)
+
+
+class CrossAttention(nn.Module):
+    """Multi-head attention in which feature i attends to the features from i on. The values are not projected.
+
+    Shape: (rows, n_features, d_embedding) to itself.
+    """
+
+    def __init__(self, n_features: int, params: DCAPParams) -> None:
+        super().__init__()
+        d = params.d_embedding
+        self.query_key = nn.Linear(d, 2 * d, bias=False)
+        self.output = nn.Linear(d, d)
+        self.n_heads = params.n_heads
+        self.dropout = params.attention_dropout
+        hidden = torch.ones(n_features, n_features, dtype=torch.bool).tril(-1)
+        self.register_buffer("hidden", hidden, persistent=False)
+        self.hidden: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        projected = torch.cat([self.query_key(x), x.to(self.query_key.weight.dtype)], dim=-1)
+        heads = projected.unflatten(2, (3, self.n_heads, -1)).permute(2, 0, 3, 1, 4)
+        query, key, value = heads.unbind(0)
+        scores = query @ (key * key.shape[3] ** -0.5).transpose(2, 3)
+        probabilities: Any = ShortSoftmax.apply(scores.masked_fill(self.hidden, float("-inf")))
+        if self.training and self.dropout:
+            probabilities = dropout(probabilities, self.dropout)
+        return self.output((probabilities.to(value.dtype) @ value).transpose(1, 2).flatten(2))
+
+
+def pooling_weights(n_features: int, pooling: str) -> Tensor:
+    """(n_features, pairs): how each feature of the next layer is a mean of this one's pairs i < j."""
+    first, second = torch.triu_indices(n_features, n_features, offset=1)
+    n_pairs = len(first)
+    weights = torch.zeros(n_features, n_pairs)
+    for i in range(n_features):
+        if pooling == "blocks":
+            weights[i, i * n_pairs // n_features : ceil((i + 1) * n_pairs / n_features)] = 1
+        else:
+            weights[i, (first == i) | (second == i)] = 1
+    return weights / weights.sum(1, keepdim=True)
+
+
+class ProductLayer(nn.Module):
+    """Products of every attended feature with every later feature's first embedding, weighted by the pair's kernel.
+
+    Shape: (rows, n_features, d_embedding) features and first embeddings to (rows, pairs) sums of the products, and to
+    the next layer's (rows, n_features, d_embedding) features, if wanted.
+    """
+
+    def __init__(self, n_features: int, params: DCAPParams) -> None:
+        super().__init__()
+        d, n_pairs = params.d_embedding, n_features * (n_features - 1) // 2
+        self.attention = CrossAttention(n_features, params)
+        kernels = {"vector": (n_pairs, d), "scalar": (n_pairs, 1), "matrix": (n_pairs, d, d)}
+        self.kernel = xavier(*kernels[params.kernel])
+        self.register_buffer("pairs", torch.triu_indices(n_features, n_features, offset=1), persistent=False)
+        self.register_buffer("pooling", pooling_weights(n_features, params.pooling), persistent=False)
+        self.pairs: Tensor
+        self.pooling: Tensor
+
+    def forward(self, x: Tensor, embedded: Tensor, *, last: bool) -> tuple[Tensor, Tensor | None]:
+        left = self.attention(x)[:, self.pairs[0]]
+        right = embedded[:, self.pairs[1]]
+        is_matrix = self.kernel.ndim == 3
+        weighted = torch.einsum("pde,bpe->bpd", self.kernel, left) if is_matrix else self.kernel * left
+        products = weighted * right
+        return products.sum(-1), None if last else self.pooling @ products
+
+
+class DCAPNetwork(nn.Module):
+    """Product layers over embeddings; hidden layers over the embeddings and the products of all layers.
+
+    Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, d_out).
+    """
+
+    def __init__(self, sizes: Sizes, params: DCAPParams) -> None:
+        super().__init__()
+        n = sizes.n_numeric + len(sizes.cardinalities)
+        self.embeddings = Embeddings(sizes.n_numeric, sizes.cardinalities, params.d_embedding)
+        self.layers = nn.ModuleList([ProductLayer(n, params) for _ in range(params.n_layers)])
+        # Rows that are only predicted come by the thousand, each with a vector for every pair.
+        self.rows_at_once = max(1, VALUES_AT_ONCE // (n * n * params.d_embedding))
+        d_in = (n * params.d_embedding + params.n_layers * n * (n - 1) // 2, *params.widths)
+        blocks = [
+            nn.Sequential(nn.Linear(a, b), nn.BatchNorm1d(b), nn.ReLU(), Dropout(params.dropout))
+            for a, b in zip(d_in, params.widths, strict=False)
+        ]
+        self.blocks = nn.Sequential(*blocks)
+        self.head = nn.Linear(d_in[-1], sizes.d_out)
+
+    def products(self, embedded: Tensor) -> list[Tensor]:
+        """(rows, pairs) of each layer, from (rows, n_features, d_embedding) embeddings."""
+        x: Tensor | None = embedded
+        sums: list[Tensor] = []
+        for i, layer in enumerate(self.layers):
+            total, x = layer(x, embedded, last=i + 1 == len(self.layers))
+            sums.append(total)
+        return sums
+
+    def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        embedded = self.embeddings(numeric, categorical)
+        parts = [embedded] if self.training else embedded.split(self.rows_at_once)
+        return torch.cat([self.read(part) for part in parts])
+
+    def read(self, embedded: Tensor) -> Tensor:
+        """(rows, d_out) from (rows, n_features, d_embedding) embeddings."""
+        return self.head(self.blocks(torch.cat([embedded.flatten(1), *self.products(embedded)], dim=1)))
+
+
+class DCAP(DeepPlugin):
+    """NOTE[DIFF]: the authors' code takes categories only; a number is its value times a vector, as in AutoInt. A vector
+    for each pair as its kernel, and not a matrix, of which 128 features would need 2 million values at a width of 16.
+    """
+
+    name = "dcap"
+    title = "DCAP"
+    paper = "Chen et al. 2021, DCAP: Deep Cross Attentional Product Network for User Response Prediction"
+    tags = ("network", "attention")
+    params_type = DCAPParams
+    low_precision = True
+    min_rows = 500
+    max_features = 128
+
+    def build(self, sizes: Sizes, params: DCAPParams) -> DCAPNetwork:
+        return DCAPNetwork(sizes, params)
+
+    def supports(self, task: Task, shape: Shape) -> str | None:
+        if shape.n_features == 1:
+            return "It multiplies pairs of features; there is only one feature."
+        return super().supports(task, shape)
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> DCAPParams:
+        return DCAPParams()
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> DCAPParams:
+        return DCAPParams(
+            n_layers=trial.suggest_int("n_layers", 1, 3),
+            d_embedding=trial.suggest_categorical("d_embedding", [8, 16, 32] if device == "cpu" else [16, 32, 64, 128]),
+            attention_dropout=trial.suggest_float("attention_dropout", 0.0, 0.5),
+            dropout=zero_or(trial, "dropout", 0.0, 0.5),
+            learning_rate=trial.suggest_float("learning_rate", 1e-4, 1e-2, log=True),
+            weight_decay=zero_or(trial, "weight_decay", 1e-6, 1e-3, log=True),
+        )
+
+    def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
+        assert isinstance(params, DCAPParams)
+        n, d, layers = shape.n_features, params.d_embedding, params.n_layers
+        n_pairs = n * (n - 1) // 2
+        widths = (n * d + layers * n_pairs, *params.widths)
+        hidden = sum(a * b for a, b in zip(widths, params.widths, strict=False))
+        kernel = {"vector": d, "scalar": 1, "matrix": d * d}[params.kernel] * n_pairs
+        matrices = 6 * layers * n_pairs * d * d if params.kernel == "matrix" else 0
+        # Elementwise work counts as the arithmetic that would take as long.
+        per_row = 6 * hidden + matrices + layers * d * (2400 * n_pairs + 10_000 * n)
+        n_weights = hidden + layers * (kernel + 3 * d * d)
+        cost = training_cost(shape, per_row * shape.n_rows, n_weights, device, n_epochs=40)
+        batch = params.batch_size or batch_size_for(shape.n_rows)
+        n_bytes = 4 * batch * layers * n_pairs * d * 6 + 16 * VALUES_AT_ONCE
+        return replace(cost, n_bytes=cost.n_bytes + n_bytes)

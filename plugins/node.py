@@ -1,0 +1,215 @@
+"""NODE: Popov et al. 2020, Neural Oblivious Decision Ensembles, as in Gorishniy et al. 2021, supplement B.6."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tabapp.features.arrays import Table
+from tabapp.models.contract import Cost, Float32, Params, Shape, Task, Trial
+from tabapp.nn.embeddings import FlatInput, embedding_width
+from tabapp.nn.entmax import entmax15, entmoid15
+from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, training_cost
+from tabapp.nn.trainer import TrainingParams, batch_size_for, inputs
+
+INIT_ROWS = 2048
+MAX_CLASSES = 20
+VALUES_AT_ONCE = 2**24
+N_EPOCHS = 40
+
+
+class NODEParams(TrainingParams, frozen=True, kw_only=True):
+    """Attributes:
+    n_layers: layers of trees; each sees the input and the outputs of all layers before it.
+    n_trees: trees of each layer.
+    depth: splits on the way to a leaf, the same for all leaves of a level.
+    extra_channels: values of a leaf beside the output's own, which only later layers read.
+    """
+
+    n_layers: int = 1
+    n_trees: int = 2048
+    depth: int = 6
+    extra_channels: int = 2
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    average_decay: float = 0.99
+
+
+class ObliviousTrees(nn.Module):
+    """Soft oblivious trees (section 3.1): at each depth one weighted feature is compared with one threshold.
+
+    Leaf `leaf` takes the right turn at depth d where bit d of its number is 0.
+
+    Shape: (rows, d_in) to (rows, n_trees, d_tree).
+    """
+
+    def __init__(self, d_in: int, n_trees: int, depth: int, d_tree: int) -> None:
+        super().__init__()
+        self.selection = nn.Parameter(torch.rand(n_trees, depth, d_in))
+        self.threshold = nn.Parameter(torch.zeros(n_trees, depth))
+        self.log_temperature = nn.Parameter(torch.zeros(n_trees, depth))
+        self.response = nn.Parameter(torch.randn(n_trees, d_tree, 2**depth))
+        self.depth = depth
+
+    def compared(self, x: Tensor) -> Tensor:
+        """(n_trees, depth, rows): the weighted features."""
+        weight = entmax15(self.selection)
+        return (weight.flatten(0, 1) @ x.T).view(*weight.shape[:2], len(x))
+
+    @torch.no_grad()
+    def initialise(self, x: Tensor) -> None:
+        """Put the thresholds at random quantiles of training rows, and the temperatures where all of those rows are
+        still undecided (section 3.1, "Data-aware initialization").
+        """
+        values = self.compared(x)
+        ranked = values.sort(-1).values
+        position = torch.rand_like(self.threshold).unsqueeze(-1) * (len(x) - 1)
+        below = position.long()
+        low, high = (ranked.gather(-1, i) for i in (below, (below + 1).clamp(max=len(x) - 1)))
+        threshold = low + (high - low) * (position - below)
+        self.threshold.copy_(threshold[..., 0])
+        self.log_temperature.copy_(((values - threshold).abs().amax(-1) + 1e-6).log())
+
+    def forward(self, x: Tensor) -> Tensor:
+        distance = self.compared(x).float() - self.threshold.unsqueeze(-1)
+        right = entmoid15(distance * (-self.log_temperature).exp().unsqueeze(-1))
+        # A leaf's weight is the product of its two halves' weights, so the leaves are never spelled out: the deeper half
+        # is summed over first, and the upper half weighs what comes of it.
+        n_upper = (self.depth + 1) // 2
+        upper, lower = _weights(right[:, :n_upper]), _weights(right[:, n_upper:])
+        n_trees, d_tree, _ = self.response.shape
+        response = self.response.view(n_trees, d_tree, lower.shape[1], upper.shape[1])
+        table = response.transpose(2, 3).reshape(n_trees, -1, lower.shape[1]) @ lower
+        out = (table.view(n_trees, d_tree, *upper.shape[1:]) * upper.unsqueeze(1)).sum(2)
+        return out.permute(2, 0, 1)
+
+
+def _weights(right: Tensor) -> Tensor:
+    """(n_trees, depth, rows) chances of a right turn to (n_trees, 2^depth, rows) weights of the ways."""
+    weights = right.new_ones(len(right), 1, right.shape[2])
+    for d in range(right.shape[1]):
+        taken = weights * right[:, d : d + 1]
+        weights = torch.cat([taken, weights - taken], dim=1)
+    return weights
+
+
+class NODENetwork(nn.Module):
+    """Layers of trees, densely connected; the output is the mean over all trees of all layers (section 3.2).
+
+    Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, d_out).
+    """
+
+    def __init__(self, sizes: Sizes, params: NODEParams) -> None:
+        super().__init__()
+        self.input = FlatInput(sizes.n_numeric, sizes.cardinalities)
+        self.d_out = sizes.d_out
+        d_tree = sizes.d_out + params.extra_channels
+        # Rows that are only predicted come by the thousand, each with a value for half of a tree's depth and channel.
+        self.rows_at_once = max(1, VALUES_AT_ONCE // (params.n_trees * d_tree * 2 ** ((params.depth + 1) // 2)))
+        d_in = [self.input.d_out + i * params.n_trees * d_tree for i in range(params.n_layers)]
+        self.layers = nn.ModuleList([ObliviousTrees(d, params.n_trees, params.depth, d_tree) for d in d_in])
+
+    def trees(self, x: Tensor, *, initialise: bool = False) -> Tensor:
+        """(rows, all trees, d_tree) from a flat input."""
+        outputs: list[Tensor] = []
+        for layer in self.layers:
+            assert isinstance(layer, ObliviousTrees)
+            if initialise:
+                layer.initialise(x)
+            outputs.append(layer(x))
+            x = torch.cat([x, outputs[-1].flatten(1)], dim=1)
+        return torch.cat(outputs, dim=1)
+
+    def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        x = self.input(numeric, categorical)
+        parts = [x] if self.training else x.split(self.rows_at_once)
+        return torch.cat([self.trees(part)[:, :, : self.d_out].mean(1) for part in parts])
+
+    @torch.no_grad()
+    def selected(self) -> Tensor:
+        """(flat input,): the share of all splits' selector weights that falls on each column of the flat input."""
+        weight = sum(entmax15(layer.selection)[..., : self.input.d_out].sum((0, 1)) for layer in self.layers)
+        assert isinstance(weight, Tensor)
+        return weight / weight.sum()
+
+
+class NODEModel(DeepModel):
+    def attention(self, table: Table) -> Float32:
+        """The mean weight that the splits' selectors (entmax) give each feature, the same for every row: NODE chooses
+        its features once, not row by row. Weight on the outputs of earlier layers is left out and the rest scaled up;
+        an embedded category has the sum of its dimensions' weights.
+        """
+        network = self.network
+        assert isinstance(network, NODENetwork)
+        sizes = self.saved.sizes
+        widths = [1] * sizes.n_numeric + [embedding_width(c) for c in sizes.cardinalities]
+        share = np.array([float(part.sum()) for part in network.selected().cpu().split(widths)], dtype=np.float32)
+        return np.tile(share, (len(table), 1))
+
+
+class NODE(DeepPlugin):
+    """NOTE[DIFF]: Adam and batches as all other networks have, after Gorishniy et al. 2021, instead of quasi-hyperbolic
+    Adam; a running average of the weights instead of the average of the last five checkpoints, which needs no steps
+    between checkpoints to be chosen.
+    """
+
+    name = "node"
+    title = "NODE"
+    paper = "Popov et al. 2020, Neural Oblivious Decision Ensembles for Deep Learning on Tabular Data"
+    tags = ("network", "trees", "attention")
+    params_type = NODEParams
+    model_type = NODEModel
+    min_rows = 1000
+    max_rows = 2_000_000
+    max_features = 2_000
+
+    def build(self, sizes: Sizes, params: NODEParams) -> NODENetwork:
+        return NODENetwork(sizes, params)
+
+    def initialise(self, network: nn.Module, train: Table) -> None:
+        assert isinstance(network, NODENetwork)
+        rows = torch.randperm(len(train))[:INIT_ROWS].numpy()
+        with torch.no_grad():
+            network.trees(network.input(*inputs(train.take(rows), torch.device("cpu"))), initialise=True)
+
+    def supports(self, task: Task, shape: Shape) -> str | None:
+        if shape.n_classes > MAX_CLASSES:
+            return f"Its trees hold a value for each class, at most {MAX_CLASSES}; there are {shape.n_classes}."
+        return super().supports(task, shape)
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> NODEParams:
+        extra_channels = 0 if task == "multiclass" else 2
+        if device != "cpu":
+            return NODEParams(extra_channels=extra_channels)
+        return NODEParams(n_trees=256, extra_channels=0, learning_rate=1e-2)
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> NODEParams:
+        on_cpu = device == "cpu"
+        n_layers = trial.suggest_categorical("n_layers", [1, 2, 4] if on_cpu else [1, 2, 4, 8])
+        total = trial.suggest_categorical("n_trees_total", [128, 256] if on_cpu else [1024, 2048])
+        return NODEParams(
+            n_layers=n_layers,
+            n_trees=total // n_layers,
+            depth=trial.suggest_categorical("depth", [4, 6] if on_cpu else [6, 8]),
+            extra_channels=trial.suggest_categorical("extra_channels", [0, 1] if task == "multiclass" else [1, 2]),
+            learning_rate=trial.suggest_float("learning_rate", 1e-3, 3e-2, log=True),
+        )
+
+    def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
+        assert isinstance(params, NODEParams)
+        d_tree = max(1, shape.n_classes if task == "multiclass" else 1) + params.extra_channels
+        ways = 2 ** ((params.depth + 1) // 2)
+        n_trees, n_splits = params.n_trees, params.n_trees * params.depth
+        d_in = [4 * shape.n_features + i * n_trees * d_tree for i in range(params.n_layers)]
+        # Elementwise work counts as the arithmetic that would take as long; sorting the selectors, once a step.
+        per_row = sum(6 * d * n_splits + n_trees * (2000 * params.depth + ways * (1600 + 1200 * d_tree)) for d in d_in)
+        batch = params.batch_size or batch_size_for(shape.n_rows)
+        per_step = sum(8000 * d * n_splits for d in d_in)
+        flops = shape.n_rows * (per_row + per_step / batch)
+        n_weights = sum(d * n_splits + 2 * n_splits + n_trees * d_tree * 2**params.depth for d in d_in)
+        cost = training_cost(shape, flops, n_weights, device, n_epochs=N_EPOCHS)
+        n_values = params.n_layers * n_trees * (8 * params.depth + 3 * ways * (d_tree + 2))
+        return replace(cost, n_bytes=cost.n_bytes + 4 * batch * n_values + 12 * VALUES_AT_ONCE)

@@ -1,0 +1,290 @@
+"""TabNet: Arik & Pfister 2021, Attentive Interpretable Tabular Learning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import sqrt
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tabapp.features.arrays import Table
+from tabapp.models.contract import Cost, FitContext, Float32, Params, Shape, Task, Trial
+from tabapp.nn.embeddings import FlatInput, embedding_width
+from tabapp.nn.entmax import sparsemax
+from tabapp.nn.ghost_norm import GhostBatchNorm
+from tabapp.nn.method import TrainingMethod
+from tabapp.nn.objective import Objective
+from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, training_cost
+from tabapp.nn.trainer import TrainingParams, batch_size_for, inputs
+
+INPUT_MOMENTUM = 0.01
+INIT_ROWS = 8192
+
+
+class TabNetParams(TrainingParams, frozen=True, kw_only=True):
+    """Attributes:
+    n_steps: decision steps.
+    width: of a step's decision and of what the next step's attention reads (n_d = n_a in the paper).
+    n_shared, n_independent: layers of a feature transformer whose weights all steps share, and of each step's own.
+    relaxation: how often a feature may be used again (γ); 1 allows one step each.
+    sparsity: weight of the masks' entropy in the loss (λ).
+    virtual_batch_size, momentum: of ghost batch normalisation.
+    decay_rate, decay_steps: the learning rate is multiplied by the rate over so many training steps.
+    """
+
+    n_steps: int = 3
+    width: int = 8
+    n_shared: int = 2
+    n_independent: int = 2
+    relaxation: float = 1.3
+    sparsity: float = 1e-3
+    virtual_batch_size: int = 128
+    momentum: float = 0.02
+    decay_rate: float = 1.0
+    decay_steps: int = 500
+    learning_rate: float = 2e-2
+    weight_decay: float = 0.0
+    max_gradient_norm: float = 1.0
+
+
+def scaled_linear(d_in: int, d_out: int, *, gated: bool = False) -> nn.Linear:
+    """A linear layer without bias, its weights from N(0, 1/√d_in), or N(0, 2/√d_in) before a gate (the variances of
+    dreamquark's pytorch-tabnet).
+    """
+    layer = nn.Linear(d_in, d_out, bias=False)
+    nn.init.normal_(layer.weight, std=sqrt((2 if gated else 1) / sqrt(d_in)))
+    return layer
+
+
+def gradient_bounded(attention: Tensor) -> Tensor:
+    """The same values, whose gradients are cut at ±1, far beyond those of a mean loss.
+
+    NOTE[DIFF]: on columns that hardly vary within a batch each normalisation multiplies gradients by hundreds, and over
+    the five of every step, step after step, they would overflow.
+    """
+    if attention.requires_grad:
+        attention.register_hook(lambda gradient: gradient.clamp(-1, 1))
+    return attention
+
+
+class FeatureTransformer(nn.Module):
+    """Gated linear units, Linear then GhostBatchNorm then a ⊙ σ(b), each but the first added to its input and scaled by
+    √½.
+
+    The first layers belong to all steps and are given at each call; all norms are each step's own.
+
+    Shape: (rows, d_in) to (rows, 2 width).
+    """
+
+    def __init__(self, d_in: int, params: TabNetParams) -> None:
+        super().__init__()
+        d = 2 * params.width
+        n_layers = params.n_shared + params.n_independent
+        widths = [d_in, *[d] * (n_layers - 1)][params.n_shared :]
+        self.own = nn.ModuleList([scaled_linear(n, 2 * d, gated=True) for n in widths])
+        norms = [GhostBatchNorm(2 * d, params.virtual_batch_size, params.momentum) for _ in range(n_layers)]
+        self.norms = nn.ModuleList(norms)
+
+    def forward(self, x: Tensor, shared: nn.ModuleList) -> Tensor:
+        for i, (linear, norm) in enumerate(zip((*shared, *self.own), self.norms, strict=True)):
+            value, gate = norm(linear(x)).chunk(2, dim=1)
+            gated = value * gate.sigmoid()
+            x = gated if i == 0 else (x + gated) * sqrt(0.5)
+        return x
+
+
+class AttentiveTransformer(nn.Module):
+    """Sparsemax(prior ⊙ GhostBatchNorm(Linear(attention))): which inputs a step sees.
+
+    Shape: (rows, d_in) priors and (rows, width) to (rows, d_in) masks that sum to 1.
+    """
+
+    def __init__(self, d_in: int, params: TabNetParams) -> None:
+        super().__init__()
+        self.linear = scaled_linear(params.width, d_in)
+        self.norm = GhostBatchNorm(d_in, params.virtual_batch_size, params.momentum)
+
+    def forward(self, prior: Tensor, attention: Tensor) -> Tensor:
+        return sparsemax(self.norm(self.linear(attention)) * prior)
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What the steps did: (n_steps, rows, d_in) masks and (n_steps, rows, width) decisions after ReLU."""
+
+    masks: Tensor
+    decisions: Tensor
+
+    def entropy(self) -> Tensor:
+        """Mean entropy of the masks over steps and rows (the paper's L_sparse)."""
+        return -(self.masks * (self.masks + 1e-15).log()).sum(-1).mean()
+
+    def importance(self) -> Tensor:
+        """(rows, d_in): the masks, each weighted by how much its step decides; rows sum to 1 (section 3.4, M_agg).
+
+        A row in which no step decides anything has the mean of its masks.
+        """
+        weight = self.decisions.sum(-1, keepdim=True)
+        weight = torch.where(weight.sum(0) > 0, weight, torch.ones_like(weight))
+        total = (weight * self.masks).sum(0)
+        return total / total.sum(1, keepdim=True)
+
+
+class TabNetNetwork(nn.Module):
+    """Decision steps one after the other, each on the inputs that its mask lets through; a linear layer over the sum of
+    their decisions.
+
+    Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, d_out).
+    """
+
+    def __init__(self, sizes: Sizes, params: TabNetParams) -> None:
+        super().__init__()
+        self.input = FlatInput(sizes.n_numeric, sizes.cardinalities)
+        d_in, d = self.input.d_out, 2 * params.width
+        self.input_norm = nn.BatchNorm1d(d_in, momentum=INPUT_MOMENTUM)
+        shared = [scaled_linear(d_in if i == 0 else d, 2 * d, gated=True) for i in range(params.n_shared)]
+        self.shared = nn.ModuleList(shared)
+        self.first = FeatureTransformer(d_in, params)
+        self.attentions = nn.ModuleList([AttentiveTransformer(d_in, params) for _ in range(params.n_steps)])
+        self.steps = nn.ModuleList([FeatureTransformer(d_in, params) for _ in range(params.n_steps)])
+        self.head = scaled_linear(params.width, sizes.d_out)
+        self.width = params.width
+        self.relaxation = params.relaxation
+
+    def decide(self, numeric: Tensor, categorical: Tensor) -> Decisions:
+        """Go through the steps."""
+        x = self.input_norm(self.input(numeric, categorical))
+        prior = torch.ones_like(x)
+        attention = gradient_bounded(self.first(x, self.shared)[:, self.width :])
+        masks: list[Tensor] = []
+        decisions: list[Tensor] = []
+        for attend, transform in zip(self.attentions, self.steps, strict=True):
+            mask = attend(prior, attention)
+            prior = prior * (self.relaxation - mask)
+            out = transform(mask * x, self.shared)
+            masks.append(mask)
+            decisions.append(out[:, : self.width].relu())
+            attention = gradient_bounded(out[:, self.width :])
+        return Decisions(torch.stack(masks), torch.stack(decisions))
+
+    def output(self, decided: Decisions) -> Tensor:
+        """(rows, d_out)"""
+        return self.head(decided.decisions.sum(0))
+
+    def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        return self.output(self.decide(numeric, categorical))
+
+
+class TabNetMethod(TrainingMethod):
+    """Adam on the objective's loss plus λ times the masks' entropy, at a rate that may decay step by step."""
+
+    _step: int | None = None
+
+    def schedule(self, optimizer: torch.optim.Optimizer, progress: float) -> None:
+        params = self.params
+        assert isinstance(params, TabNetParams)
+        if self._step is None:
+            # A training that goes on from a checkpoint has its number of steps in the optimizer's state.
+            states = list(optimizer.state.values())
+            self._step = int(states[0]["step"]) if states else 0
+        for group in optimizer.param_groups:
+            group["lr"] = params.learning_rate * params.decay_rate ** (self._step / params.decay_steps)
+        self._step += 1
+
+    def loss(self, rows: Tensor, numeric: Tensor, categorical: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+        network, params = self.network, self.params
+        assert isinstance(network, TabNetNetwork)
+        assert isinstance(params, TabNetParams)
+        decided = network.decide(numeric, categorical)
+        return self.objective.loss(network.output(decided), target, weight) + params.sparsity * decided.entropy()
+
+
+class TabNetModel(DeepModel):
+    def attention(self, table: Table) -> Float32:
+        """As the contract says: the aggregate of the masks; an embedded category has the sum of its dimensions' shares."""
+        network = self.network
+        assert isinstance(network, TabNetNetwork)
+        sizes = self.saved.sizes
+        widths = [1] * sizes.n_numeric + [embedding_width(c) for c in sizes.cardinalities]
+        with torch.inference_mode():
+            numeric, categorical = inputs(table, self.device)
+            parts = zip(numeric.split(2048), categorical.split(2048), strict=True)
+            shares = torch.cat([network.decide(x, codes).importance() for x, codes in parts])
+            features = torch.stack([part.sum(1) for part in shares.split(widths, dim=1)], dim=1)
+        return features.cpu().numpy().astype(np.float32)
+
+
+class TabNet(DeepPlugin):
+    """NOTE[DIFF]: shared layers are drawn once, and there are no norms that nothing reads, unlike in dreamquark's
+    package, which this follows otherwise; categories have embeddings by `embedding_width` instead of one dimension.
+    """
+
+    name = "tabnet"
+    title = "TabNet"
+    paper = "Arik & Pfister 2021, TabNet: Attentive Interpretable Tabular Learning"
+    tags = ("network", "attention")
+    params_type = TabNetParams
+    model_type = TabNetModel
+    min_rows = 500
+    max_features = 5_000
+
+    def build(self, sizes: Sizes, params: TabNetParams) -> TabNetNetwork:
+        return TabNetNetwork(sizes, params)
+
+    def initialise(self, network: nn.Module, train: Table) -> None:
+        """Start the input's running statistics at those of training rows.
+
+        NOTE[DIFF]: the reference starts at mean 0 and variance 1, which its slow momentum takes hundreds of steps to
+        forget; small tables are evaluated before that, and embeddings are far from a variance of 1.
+        """
+        assert isinstance(network, TabNetNetwork)
+        rows = train.take(slice(None, None, max(1, len(train) // INIT_ROWS)))
+        if len(rows) > 1:
+            with torch.no_grad():
+                x = network.input(*inputs(rows, torch.device("cpu")))
+            norm = network.input_norm
+            assert norm.running_mean is not None
+            assert norm.running_var is not None
+            norm.running_mean.copy_(x.mean(0))
+            norm.running_var.copy_(x.var(0))
+
+    def method(
+        self, network: nn.Module, params: TrainingParams, objective: Objective, context: FitContext
+    ) -> TrainingMethod:
+        return TabNetMethod(network, params, objective)
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> TabNetParams:
+        return TabNetParams(batch_size=1024 if shape.n_rows > 10_000 else None)
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> TabNetParams:
+        """Gorishniy et al. 2021, Table 11.
+
+        NOTE[DIFF]: at most 6 steps of width 64 on a CPU; batches by rows as for the other networks, and virtual ones of
+        128, where the paper fixes both by table.
+        """
+        on_cpu = device == "cpu"
+        return TabNetParams(
+            n_steps=trial.suggest_int("n_steps", 3, 6 if on_cpu else 10),
+            width=trial.suggest_categorical("width", [8, 16, 32, 64] if on_cpu else [8, 16, 32, 64, 128]),
+            relaxation=trial.suggest_float("relaxation", 1.0, 2.0),
+            sparsity=trial.suggest_float("sparsity", 1e-6, 1e-1, log=True),
+            decay_rate=trial.suggest_float("decay_rate", 0.4, 0.95),
+            decay_steps=trial.suggest_categorical("decay_steps", [100, 500, 2000]),
+            learning_rate=trial.suggest_float("learning_rate", 1e-3, 1e-2),
+        )
+
+    def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
+        assert isinstance(params, TabNetParams)
+        n_layers = (params.n_shared + params.n_independent) * (params.n_steps + 1)
+        d_in, d = 4 * shape.n_features, 2 * params.width
+        # Elementwise work counts as the arithmetic that would take as long.
+        per_row = n_layers * 2 * d * 2500 + params.n_steps * shape.n_features * 10_000 + 6 * n_layers * 2 * d * d
+        n_weights = (params.n_steps + 1) * params.n_independent * 2 * d * d + d_in * d * (params.n_steps + 2)
+        n_epochs = 40
+        cost = training_cost(shape, per_row * shape.n_rows, n_weights, device, n_epochs=n_epochs)
+        # The steps come one after the other, with as many operations each as another network has altogether.
+        n_batches = n_epochs * max(1, shape.n_rows // (params.batch_size or batch_size_for(shape.n_rows)))
+        launch = (3e-3 if device.startswith("cuda") else 1.5e-3) * (params.n_steps + 1)
+        return replace(cost, seconds=cost.seconds + n_batches * launch)
