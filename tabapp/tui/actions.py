@@ -177,6 +177,8 @@ ACTIONS: tuple[Action, ...] = (
            "Show the line under the cursor in full."),
     Action("explain.sort", "a", "sort", "explain", STARTED, "importance: other method first", "Attention ⇄ Permutation",
            "Sort by attention or by permutation importance."),
+    Action("explain.charts", "c", "charts", "explain", ALWAYS, "panels: notes, effect or weak slices", "Panels",
+           "On a narrow terminal: show how to read the importances, the effect of a feature, or the weak slices, in turn."),
     Action("run.export", "e", "app.export", "everywhere", STARTED, "bundle: export", "Export",
            "Copy the bundle to a file of your choice."),
     Action("view.run", "1", "app.view('run')", "everywhere", ALWAYS, "screen: Run", "",

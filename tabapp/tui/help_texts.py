@@ -10,7 +10,7 @@ SCREENS: dict[View, tuple[str, ...]] = {
     "run": ("leaderboard", "tuning", "importances", "resources", "feed", "query"),
     "models": ("models", "model-facts", "folds", "parameters", "pictures"),
     "tuning": ("trials", "best", "slice", "deciding", "query"),
-    "explain": ("explanation", "notes"),
+    "explain": ("explanation", "effect", "slices", "notes"),
     "predict": ("predict-file", "findings", "predictions"),
     "runs": ("runs", "query"),
     "log": ("log",),
@@ -139,8 +139,23 @@ PANELS: dict[str, tuple[str, str]] = {
     "explanation": (
         "Importance",
         "Two ways to ask what matters. Permutation shuffles a column and measures the loss of score. "
-        "Attention is where a transformer looks. Agree compares a column's place in both rankings: ● same, ◐ "
-        "near, ○ apart.",
+        "Attention is where a transformer looks. Attention alone misleads: a model can look at a column and make nothing "
+        "of it, and what it looks at in one layer may come from other columns; trust permutation where they differ. Agree "
+        "compares a column's place in both rankings: ● same, ◐ near, ○ apart.",
+    ),
+    "effect": (
+        "Effect",
+        "Partial dependence: the mean prediction when the feature under the cursor is set to each value on held-out rows and "
+        "everything else is left as it is. Faint lines hold the inner 80 % of rows; where they run apart, the effect depends "
+        "on other columns. Below, how many rows of the table have such a value. Values that never go together in the data "
+        "are asked about too, so do not read it as what would happen if one changed the feature.",
+    ),
+    "slices": (
+        "Where it is wrong",
+        "Slices of the table (fifths of a number's range, frequent levels, missing) on which the ensemble's out-of-fold "
+        "predictions are worst. Error is the mean log loss, or the mean absolute error of a regression. Among many slices "
+        "some look bad by chance: a slice needs 30 rows and one in a hundred, the difference to the rest is shrunk towards 0, and "
+        "the interval is widened for the number of slices. ● marks those whose interval stays above 0. Enter says it in words.",
     ),
     "notes": (
         "How to read this",

@@ -57,3 +57,68 @@ def regression(model: str = "catboost") -> ev.EvaluationReady:
             for n in range(10)
         ),
     )
+
+
+def slices() -> ev.SlicesReady:
+    """Two weak slices of which one is clear."""
+    return ev.SlicesReady(
+        model="ensemble",
+        measure="log loss",
+        overall=0.4292,
+        n_rows=891,
+        tested=34,
+        rows=(
+            ev.ErrorSlice(
+                column="Pclass",
+                level="= 3",
+                n=491,
+                error=0.7012,
+                share_wrong=0.31,
+                difference=0.21,
+                low=0.08,
+                high=0.34,
+                clear=True,
+            ),
+            ev.ErrorSlice(
+                column="Age",
+                level="missing",
+                n=177,
+                error=0.5012,
+                share_wrong=0.22,
+                difference=0.05,
+                low=-0.02,
+                high=0.12,
+                clear=False,
+            ),
+        ),
+    )
+
+
+def effects(classes: tuple[str, ...] = ("1",)) -> ev.EffectsReady:
+    """The effect of a number and of a category, for one class or for several."""
+
+    def curve(label: str, values: tuple[float, ...]) -> ev.EffectCurve:
+        return ev.EffectCurve(
+            label=label, values=values, low=tuple(v - 0.1 for v in values), high=tuple(v + 0.1 for v in values)
+        )
+
+    return ev.EffectsReady(
+        model="catboost",
+        n_rows=200,
+        effects=(
+            ev.Effect(
+                feature="Sex",
+                places=(),
+                labels=("male", "female"),
+                counts=(577, 314),
+                curves=tuple(curve(label, (0.1903, 0.7382)) for label in classes),
+            ),
+            ev.Effect(
+                feature="Age",
+                places=(2.0, 20.0, 40.0, 63.0),
+                labels=(),
+                counts=(54, 300, 250, 110),
+                curves=tuple(curve(label, (0.62, 0.42, 0.36, 0.3)) for label in classes),
+            ),
+        ),
+    )

@@ -1,39 +1,75 @@
-"""Explain: what the columns matter, told in two ways, and whether the two agree."""
+"""Explain: what the columns matter, told in two ways, how predictions go with them, and where they are wrong."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+from textual import on
 from textual.app import ComposeResult
+from textual.containers import Horizontal
 
 from tabapp.run.state import title_of
 from tabapp.tui.actions import View, bindings_for
 from tabapp.tui.screens.base import RunView
+from tabapp.tui.screens.modals import Reading
 from tabapp.tui.texts import Snapshot
+from tabapp.tui.widgets.effects import Effects, WeakSlices, effect_facts, slice_details
 from tabapp.tui.widgets.explanation import Explanation, ReadingNotes
 from tabapp.tui.widgets.importance import importance_facts
+from tabapp.tui.widgets.table import Table
+
+PANELS = ("", "-effect", "-slices")
+"""What a narrow terminal shows below the importances: how to read them, the effect, the weak slices."""
 
 
 class ExplainView(RunView):
-    """Importances with their intervals, and how to read them."""
+    """Importances with their intervals, the effect of the feature under the cursor, and weak slices."""
 
     VIEW: View = "explain"
     MAIN = "#explanation"
     BINDINGS: ClassVar = bindings_for("explain")
 
+    _panel = 0
+
     def compose_body(self) -> ComposeResult:
-        yield Explanation()
-        yield ReadingNotes("How to read this", id="notes")
+        with Horizontal(id="explain-upper"):
+            yield Explanation()
+            yield Effects("Effect", id="effect")
+        with Horizontal(id="explain-lower"):
+            yield WeakSlices()
+            yield ReadingNotes("How to read this", id="notes")
 
     def draw(self, snapshot: Snapshot) -> None:
         state = snapshot.state
-        self.query_one(Explanation).show_state(state)
+        explanation = self.query_one(Explanation)
+        explanation.show_state(state)
+        self.query_one(Effects).show(effect_facts(state, explanation.key))
+        self.query_one(WeakSlices).show_state(state)
         attention = state.importances.attention_model if state.importances else None
         metric = state.plan.metric_title if state.plan else "the score"
         title = title_of(state, attention) if attention else None
         self.query_one(ReadingNotes).show((importance_facts(state), metric, title))
 
+    @on(Table.Moved, "#explanation")
+    def _cursor_moved(self) -> None:
+        self.query_one(Effects).show(effect_facts(self.snapshot.state, self.query_one(Explanation).key))
+
+    @on(Table.Selected, "#slices")
+    def _slice_chosen(self) -> None:
+        state, key = self.snapshot.state, self.query_one(WeakSlices).key
+        rows = state.slices.rows if state.slices is not None else ()
+        row = next((row for row in rows if f"{row.column} {row.level}" == key), None)
+        if state.slices is not None and row is not None:
+            self.tabapp.push_screen(Reading(f"{row.column} {row.level}", slice_details(state.slices, row, state)))
+
     def action_sort(self) -> None:
         table = self.query_one(Explanation)
         table.sort = "attention" if table.sort == "permutation" else "permutation"
         self.redraw()
+
+    def action_charts(self) -> None:
+        self.remove_class(*filter(None, PANELS))
+        self._panel = (self._panel + 1) % len(PANELS)
+        if PANELS[self._panel]:
+            self.add_class(PANELS[self._panel])
+        self.call_after_refresh(self.redraw)

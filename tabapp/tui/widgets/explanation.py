@@ -14,6 +14,7 @@ from tabapp.tui.widgets.table import Column, Row, Table
 
 BOTH_BARS_WIDTH = 70
 LEAST_BAR = 6
+LEAST_MIDDLE_HEIGHT, LEAST_FULL_HEIGHT = 9, 16
 
 
 def places(rows: tuple[ev.ImportanceRow, ...]) -> dict[str, tuple[int, int]]:
@@ -136,7 +137,7 @@ class ReadingNotes(Panel[tuple[ImportanceFacts, str, str | None]]):
         mark = "●" if (ready.agreement or 0.0) >= 0.7 else "◐" if (ready.agreement or 0.0) >= 0.4 else "○"
         style = "bold $success" if mark == "●" else "bold $warning"
         paragraphs = [Content.assemble((f"{mark} ", style), (reading(ready.agreement), "bold"))]
-        if height < 8:
+        if height < LEAST_FULL_HEIGHT:
             paragraphs.append(
                 _said("Permutation", "$primary", f": loss of {metric} when a column is shuffled ({importance.title}).")
             )
@@ -144,6 +145,8 @@ class ReadingNotes(Panel[tuple[ImportanceFacts, str, str | None]]):
                 paragraphs.append(
                     _said("Attention", "$secondary", f": where {attention_title} looks, not what moves the prediction.")
                 )
+            if height >= LEAST_MIDDLE_HEIGHT:
+                paragraphs.append(_said("Columns that say the same", "$foreground", " share their importance."))
             paragraphs.append(Content.styled("? explains both, and what to do where they differ.", MUTED))
             return [line for paragraph in paragraphs for line in paragraph.wrap(width)]
         paragraphs.append(

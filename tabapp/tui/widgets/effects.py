@@ -1,0 +1,195 @@
+"""How the prediction goes with one feature, and the slices of the table on which it is worst."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.content import Content
+
+from tabapp import charts
+from tabapp.run import events as ev
+from tabapp.run.state import RunState, format_score, title_of
+from tabapp.tui.actions import phase_of
+from tabapp.tui.texts import MUTED, count
+from tabapp.tui.widgets.panel import Panel, set_titles
+from tabapp.tui.widgets.pictures import ends, framed, layered
+from tabapp.tui.widgets.table import Column, Row, Table
+from tabapp.tui.widgets.tuning import brief
+
+STYLES = ("$primary", "$secondary", "$accent")
+FAINT = "$foreground 40%"
+GLYPHS = ("●", "◆", "▲")
+
+
+@dataclass(frozen=True)
+class EffectFacts:
+    """The effect of the feature under the cursor, or why there is none."""
+
+    feature: str
+    effect: ev.Effect | None
+    n_rows: int
+    missing: str
+
+
+def effect_facts(state: RunState, feature: str | None) -> EffectFacts:
+    """The facts of a feature."""
+    found = state.effects.effects if state.effects is not None else ()
+    effect = next((effect for effect in found if effect.feature == feature), None)
+    if state.effects is None:
+        over = phase_of(state) == "after"
+        missing = "No effects: the run ended before them." if over else "Computed once the fits are done."
+    else:
+        names = ", ".join(effect.feature for effect in found)
+        missing = f"Drawn for the features that matter most and can be varied: {names}."
+    return EffectFacts(feature or "", effect, state.effects.n_rows if state.effects is not None else 0, missing)
+
+
+class Effects(Panel[EffectFacts]):
+    """The mean prediction at each value of a feature, with its spread over rows and how many rows have such a value."""
+
+    def on_facts(self, facts: EffectFacts) -> None:
+        set_titles(self, f"Effect of {facts.feature}" if facts.feature else "Effect")
+
+    def draw(self, facts: EffectFacts, width: int, height: int) -> list[Content]:
+        effect = facts.effect
+        if effect is None:
+            return Content.styled(facts.missing, MUTED).wrap(width)
+        lines = _legend(effect, width)
+        draw = _levels if effect.labels else _line
+        return [*lines, *draw(effect, width, max(1, height - len(lines)))]
+
+
+def _legend(effect: ev.Effect, width: int) -> list[Content]:
+    curves = effect.curves
+    if not curves[0].label:
+        return [Content.styled("mean · faint: inner 80 % of rows", MUTED)]
+    if len(curves) == 1:
+        return [
+            Content.assemble(("probability of “", MUTED), curves[0].label, ("” · faint: inner 80 % of rows", MUTED))
+        ]
+    parts = [
+        Content.assemble((f"{glyph} ", style), curve.label, "  ")
+        for glyph, style, curve in zip(GLYPHS, STYLES, curves, strict=False)
+    ]
+    return [Content.assemble(("probability of ", MUTED), *parts).truncate(width, ellipsis=True)]
+
+
+def _line(effect: ev.Effect, width: int, height: int) -> list[Content]:
+    rows = max(1, height - 2)
+    alone = len(effect.curves) == 1
+    shown = [
+        value for curve in effect.curves for value in (*curve.values, *((*curve.low, *curve.high) if alone else ()))
+    ]
+    y_range, x_range = charts.extent(shown), charts.extent(effect.places)
+    labels = charts.axis_labels(*y_range, rows, brief)
+    room = max(1, width - len(labels[0]) - 1)
+    layers: list[list[str]] = []
+    styles: list[str] = []
+    for style, curve in zip(STYLES, effect.curves, strict=False):
+        bands = (curve.low, curve.high) if alone else ()
+        for values, look in (*((band, FAINT) for band in bands), (curve.values, style)):
+            points = list(zip(effect.places, values, strict=True))
+            layers.append(charts.braille_line(points, room, rows, x_range=x_range, y_range=y_range))
+            styles.append(look)
+    bins = [0.0] * room
+    for place, number in zip(effect.places, effect.counts, strict=True):
+        across, _ = charts.cell_of((place, 0.0), room, 1, x_range, (0.0, 1.0))
+        bins[across] += number
+    drawn = layered(layers, styles)
+    lines = framed(labels, drawn, ends(brief(x_range[0]), "", brief(x_range[1]), room), room)
+    under = " " * (len(labels[0]) + 1)
+    return [*lines[:-1], Content.assemble(under, (charts.bars(bins, room, 1)[0], FAINT)), lines[-1]]
+
+
+def _levels(effect: ev.Effect, width: int, height: int) -> list[Content]:
+    shown = min(len(effect.labels), max(1, height // len(effect.curves)))
+    longest = min(max(map(len, effect.labels[:shown])), max(6, width // 3))
+    tops = [value for curve in effect.curves for value in curve.values]
+    low, high = min(0.0, *tops), max(tops)
+    room = max(1, width - longest - 17)
+    lines: list[Content] = []
+    for place in range(shown):
+        name = Content(effect.labels[place]).truncate(longest, ellipsis=True, pad=True)
+        for index, (style, curve) in enumerate(zip(STYLES, effect.curves, strict=False)):
+            share = (curve.values[place] - low) / (high - low) if high > low else 0.0
+            number = f"{brief(curve.values[place]):>8}"
+            rows = f"{effect.counts[place]:>7,}" if index == 0 else " " * 7
+            label = name if index == 0 else Content(" " * longest)
+            lines.append(
+                Content.assemble(label, " ", (charts.rule(share, room).ljust(room), style), number, (rows, MUTED))
+            )
+    return lines
+
+
+class WeakSlices(Table):
+    """The slices on which out-of-fold predictions are worst; ● stands before those that chance does not explain."""
+
+    def __init__(self) -> None:
+        super().__init__([], id="slices", empty="Computed once the fits are done.")
+        set_titles(self, "Where it is wrong")
+
+    def show_state(self, state: RunState) -> None:
+        """Draw the slices of a state."""
+        ready = state.slices
+        if ready is None:
+            over = phase_of(state) == "after"
+            self.set_empty(
+                "None: no time was left, or there are too few rows." if over else "Computed once the fits are done."
+            )
+            self.show([], [Column("where")])
+            return
+        clear = sum(row.clear for row in ready.rows)
+        found = f"{clear} clearly worse" if clear else "none clearly worse than the rest"
+        set_titles(
+            self,
+            f"Where it is wrong · {ready.measure} {format_score(ready.overall)} in all",
+            f"{found} · {ready.tested} slices of {count(ready.n_rows, 'row')}",
+        )
+        self.set_empty("No slice is worse than the rest beyond what chance explains.")
+        wrong = any(row.share_wrong is not None for row in ready.rows)
+        columns = [
+            Column("", width=1),
+            Column("where", flexible=True, least=14),
+            Column("rows", "right"),
+            Column("error", "right"),
+            *([Column("wrong", "right")] if wrong else []),
+            Column("worse by", "right"),
+            Column("adjusted interval", "right", priority=1),
+        ]
+        self.show([_slice_row(row, wrong) for row in ready.rows], columns)
+
+
+def _slice_row(row: ev.ErrorSlice, wrong: bool) -> Row:
+    style = "" if row.clear else MUTED
+    cells = [
+        Content.styled("●" if row.clear else "·", "$error" if row.clear else MUTED),
+        Content.assemble((row.column, style), (f" {row.level}", "bold" if row.clear else MUTED)),
+        Content.styled(f"{row.n:,}", style),
+        Content.styled(format_score(row.error), style),
+        *([Content.styled("—" if row.share_wrong is None else f"{row.share_wrong:.0%}", style)] if wrong else []),
+        Content.styled(f"+{brief(row.difference)}", style),
+        Content.styled(f"{brief(row.low)} … {brief(row.high)}", MUTED),
+    ]
+    return Row(f"{row.column} {row.level}", tuple(cells))
+
+
+def slice_details(ready: ev.SlicesReady, row: ev.ErrorSlice, state: RunState) -> Content:
+    """What a slice says, in sentences."""
+    model = title_of(state, ready.model)
+    paragraphs = [
+        f"{row.n:,} of {ready.n_rows:,} rows have {row.column} {row.level}. On them the {ready.measure} of {model} is "
+        f"{format_score(row.error)}; on all rows it is {format_score(ready.overall)}.",
+    ]
+    if row.share_wrong is not None:
+        paragraphs.append(f"{row.share_wrong:.1%} of these rows are given the wrong class.")
+    paragraphs.append(
+        f"They are worse than the rest by {brief(row.difference)} (interval {brief(row.low)} … {brief(row.high)}). The "
+        f"difference is shrunk towards 0, and the interval is widened, because {ready.tested} slices were looked at and some "
+        "look bad by chance alone."
+    )
+    paragraphs.append(
+        "The interval lies above 0: more rows of this kind, or a column that tells them apart, may help most here."
+        if row.clear
+        else "The interval reaches 0: chance may explain it."
+    )
+    return Content("\n\n").join([Content(paragraph) for paragraph in paragraphs])

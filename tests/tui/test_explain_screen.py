@@ -1,0 +1,90 @@
+"""The Explain screen: the effect of the feature under the cursor, and where predictions are wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from tabapp.tui.screens.modals import Reading
+from tests.tui import evaluations, recordings
+from tests.tui.driver import NARROW, WIDE, drive
+
+
+def explained(*more):
+    return [*recordings.finished(), evaluations.slices(), *(more or (evaluations.effects(),))]
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_the_effect_follows_the_cursor(tmp_path, monkeypatch, size):
+    async with drive(tmp_path, monkeypatch, explained(), size=size, attach=True, engine_runs=False) as driver:
+        await driver.press("5", *(["c"] if size == NARROW else []))
+        await driver.sees("Effect of Sex", "probability of “1”", "female", "0.738", "314")
+        driver.app.screen.query_one("#explanation").move_to_key("Age")
+        await driver.sees("Effect of Age", "0.72", "63", "█")
+        driver.app.screen.query_one("#explanation").move_to_key("Name")
+        await driver.sees("Effect of Name", "Drawn for the features that matter most", "Sex, Age")
+
+
+async def test_the_effects_of_many_classes_are_over_each_other(tmp_path, monkeypatch):
+    events = explained(evaluations.effects(("setosa", "virginica")))
+    async with drive(tmp_path, monkeypatch, events, attach=True, engine_runs=False) as driver:
+        await driver.press("5")
+        await driver.sees("● setosa", "◆ virginica", "male")
+        driver.app.screen.query_one("#explanation").move_to_key("Age")
+        await driver.sees("Effect of Age", "● setosa")
+
+
+async def test_the_effect_of_a_regression_has_no_class(tmp_path, monkeypatch):
+    events = explained(evaluations.effects(("",)))
+    async with drive(tmp_path, monkeypatch, events, attach=True, engine_runs=False) as driver:
+        await driver.press("5")
+        await driver.sees("mean · faint: inner 80 % of rows")
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_weak_slices_are_told_apart_from_chance(tmp_path, monkeypatch, size):
+    async with drive(tmp_path, monkeypatch, explained(), size=size, attach=True, engine_runs=False) as driver:
+        await driver.press("5", *(["c", "c"] if size == NARROW else []))
+        await driver.sees("Where it is wrong · log loss 0.4292 in all", "1 clearly worse · 34 slices of 891 rows")
+        await driver.sees("●  Pclass = 3", "491", "0.7012", "31%", "+0.21", "·  Age missing")
+        await driver.press("tab", "enter")
+        await driver.until(lambda: isinstance(driver.app.screen, Reading))
+        await driver.sees("491 of 891 rows have Pclass = 3", "31.0% of these rows", "The interval lies above 0")
+        await driver.press("escape", "down", "enter")
+        await driver.sees("177 of 891 rows", "chance may explain it")
+
+
+async def test_a_slice_is_read_by_a_double_click(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, explained(), attach=True, engine_runs=False) as driver:
+        await driver.press("5")
+        await driver.sees("Pclass = 3")
+        await driver.pilot.click("#slices", offset=(8, 2), times=2)
+        await driver.until(lambda: isinstance(driver.app.screen, Reading))
+
+
+async def test_the_panels_of_a_narrow_terminal_take_turns(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, explained(), size=NARROW, attach=True, engine_runs=False) as driver:
+        await driver.press("5")
+        for text in ("How to read this", "Effect of Sex", "Where it is wrong", "How to read this"):
+            await driver.sees(text)
+            await driver.press("c")
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_before_there_is_anything_to_explain(tmp_path, monkeypatch, size):
+    async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
+        await driver.press("5", "enter", "a", "c", "c")
+        await driver.sees("Computed once the fits are done")
+
+
+async def test_a_run_without_slices_says_so(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.finished(), attach=True, engine_runs=False) as driver:
+        await driver.press("5")
+        await driver.sees("there are too few rows", "No effects: the run ended before them")
+
+
+@pytest.mark.parametrize("text", ["Attention alone misleads", "Partial dependence", "the interval is widened"])
+async def test_the_help_says_what_misleads(tmp_path, monkeypatch, text):
+    async with drive(tmp_path, monkeypatch, explained(), size=(120, 60), attach=True, engine_runs=False) as driver:
+        await driver.press("5", "question_mark")
+        await driver.until(lambda: isinstance(driver.app.screen, Reading))
+        await driver.until(lambda: text in " ".join(driver.text().replace("│", " ").split()))
