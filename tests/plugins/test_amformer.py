@@ -11,7 +11,6 @@ import pytest
 import torch
 from tabapp_plugins.amformer import (
     MANY_PROMPTS,
-    N_HEADS,
     AMFormer,
     AMFormerModel,
     AMFormerNetwork,
@@ -255,7 +254,7 @@ def test_parameter_count(n: int, params: AMFormerParams) -> None:
 
 def test_default_is_table_7() -> None:
     params = AMFormer().defaults("binary", Shape(10_000, 20, 2, 2), "cuda:0")
-    assert (params.n_layers, params.d_token, N_HEADS, params.top_k) == (3, 192, 8, 8)
+    assert (params.n_layers, params.d_token, params.n_heads, params.top_k) == (3, 192, 8, 8)
     assert (params.attention_dropout, params.ffn_dropout, params.weight_decay) == (0.2, 0.1, 0.0)
     (autoint,) = AMFormer().portfolio("binary", Shape(10_000, 20, 2, 2), "cuda:0")
     assert (autoint.backbone, autoint.d_token) == ("autoint", 32)
