@@ -97,12 +97,19 @@ class Predictor:
             for fold in candidate.folds
         ]
 
-    def predict_frame(self, frame: pl.DataFrame, *, fill_missing_columns: bool = False) -> Prediction:
+    def predict_frame(
+        self,
+        frame: pl.DataFrame,
+        *,
+        fill_missing_columns: bool = False,
+        progress: Callable[[float], None] | None = None,
+    ) -> Prediction:
         """Predict every row of a table, in its order.
 
         Args:
             frame: the table as text, as `read_table` gives it; columns in any order, further columns are ignored.
             fill_missing_columns: take absent and mistyped feature columns as missing.
+            progress: told the share that is done, in (0, 1], after each model has predicted a batch of rows.
 
         Raises:
             DataError: feature columns are absent or mistyped; names every one.
@@ -112,7 +119,9 @@ class Predictor:
         typed = typed_frame(frame.select(used), self.schema) if used else self._rows_without_columns(frame.height)
         n_classes = len(self.schema.classes)
         values = np.zeros((frame.height, n_classes) if n_classes else frame.height, dtype=np.float64)
-        for start in range(0, frame.height, _BATCH_ROWS):
+        starts = range(0, frame.height, _BATCH_ROWS)
+        n_done = 0
+        for start in starts:
             batch = typed[start : start + _BATCH_ROWS]
             for folder, preparer in self._preparers.items():
                 table = preparer.transform(batch)
@@ -120,6 +129,9 @@ class Predictor:
                     if member.features == folder:
                         predicted = np.asarray(member.model.predict(table), dtype=np.float64)
                         values[start : start + _BATCH_ROWS] += member.share * predicted
+                        n_done += 1
+                        if progress is not None:
+                            progress(n_done / (len(starts) * len(self._members)))
         if n_classes:
             values = np.clip(values, 0.0, 1.0)
             values /= values.sum(axis=1, keepdims=True)

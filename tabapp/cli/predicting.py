@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tabapp.data.read import Reading
 
 OUTPUT_FORMATS = (".csv", ".parquet")
+PREVIEW_ROWS = 100
 
 
 def _data_options(function: Any) -> Any:
@@ -49,6 +50,10 @@ def _data_options(function: Any) -> Any:
     help="A .csv or .parquet file, replaced when it is there; without it, or with -, CSV goes to stdout.",
 )
 @click.option("--keep", is_flag=True, help="Put the columns of DATA in front of the predictions.")
+@click.option("--check", is_flag=True, help="Only hold DATA against the training data; 3 when it would be refused.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="JSON lines on stdout: findings, progress, the first predictions."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing on stderr but errors.")
 @_data_options
 def predict(
@@ -56,6 +61,8 @@ def predict(
     data: str,
     output: str | None,
     keep: bool,
+    check: bool,
+    as_json: bool,
     quiet: bool,
     missing_columns: str,
     delimiter: str | None,
@@ -63,22 +70,41 @@ def predict(
     decimal: str | None,
 ) -> int:
     """Predict every row of DATA with BUNDLE, in the order of the rows."""
+    if check:
+        return _check(bundle, _read(data, delimiter, encoding, decimal), as_json, missing_columns == "fill")
     target = None if output in (None, "-") else Path(output)
     _check_output(target)
+    if as_json and target is None:
+        raise UsageError("With --json the predictions need a file of their own; name it with -o.")
     from tabapp.bundle.load import load_bundle
 
+    tell = _tell if as_json else _say_nothing
+    tell("stage", stage="loading the models")
     loaded = load_bundle(bundle)
+    tell("stage", stage="reading the file")
     reading = _read(data, delimiter, encoding, decimal)
+    tell("stage", stage="predicting")
     try:
-        prediction = loaded.predictor.predict_frame(reading.frame, fill_missing_columns=missing_columns == "fill")
+        prediction = loaded.predictor.predict_frame(
+            reading.frame,
+            fill_missing_columns=missing_columns == "fill",
+            progress=(lambda share: tell("progress", share=round(share, 4))) if as_json else None,
+        )
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
     frame = loaded.predictor.to_frame(prediction)
     notes = [*(warning.message for warning in reading.warnings), *prediction.notes]
     if keep:
         frame = _beside(reading.frame, frame, notes)
+    tell("stage", stage="writing")
     _write(frame, target)
-    if not quiet:
+    if as_json:
+        import polars as pl
+
+        # As text: JSON has no number for what is none.
+        rows = frame.head(PREVIEW_ROWS).cast(pl.String).rows()
+        tell("predicted", output=str(target), rows=frame.height, notes=notes, columns=frame.columns, preview=rows)
+    elif not quiet:
         for note in notes:
             click.echo(f"tabapp: {note.rstrip('.')}.", err=True)
         if target is not None:
@@ -86,6 +112,43 @@ def predict(
                 f"tabapp: {frame.height:,} predictions of {loaded.predictor.schema.target} in {target}.", err=True
             )
     return 0
+
+
+def _tell(event: str, **content: Any) -> None:
+    """A line of JSON for a program that waits for it."""
+    click.echo(json.dumps({"event": event, **content}, ensure_ascii=False))
+
+
+def _say_nothing(event: str, **content: Any) -> None:
+    """For people, who are told at the end."""
+
+
+def _check(bundle: Path, reading: Reading, as_json: bool, fill: bool) -> int:
+    """Hold a table against the training data; needs no model."""
+    from tabapp.bundle.contents import open_bundle
+    from tabapp.data.match import match_columns
+
+    schema = open_bundle(bundle).schema
+    matches = match_columns(reading.frame, schema)
+    refused = any(match.refused for match in matches) and not fill
+    notes = [warning.message for warning in reading.warnings]
+    if as_json:
+        findings = [
+            {"finding": m.finding, "column": m.column, "refused": m.refused, "message": m.message} for m in matches
+        ]
+        _tell(
+            "checked", rows=reading.frame.height, refused=refused, findings=findings, notes=notes, target=schema.target
+        )
+    else:
+        for note in notes:
+            click.echo(f"tabapp: {note.rstrip('.')}.", err=True)
+        for match in matches:
+            click.echo(f"{'refused' if match.refused else match.finding}: {match.column!r} {match.message}")
+        verdict = (
+            "is refused as it is; --missing-columns fill predicts it all the same" if refused else "can be predicted"
+        )
+        click.echo(f"{reading.frame.height:,} rows: the file {verdict}.")
+    return DataError.exit_code if refused else 0
 
 
 def _check_output(target: Path | None) -> None:

@@ -9,8 +9,8 @@ from textual.binding import Binding
 
 from tabapp.run.state import RunState
 
-View = Literal["run", "data", "models", "tuning", "explain", "runs", "log"]
-Scope = Literal["everywhere", "run", "data", "models", "tuning", "explain", "runs", "log"]
+View = Literal["run", "data", "table", "models", "tuning", "explain", "predict", "runs", "log"]
+Scope = Literal["everywhere", "run", "data", "table", "models", "tuning", "explain", "predict", "runs", "log"]
 Phase = Literal["before", "during", "after"]
 
 ALWAYS: tuple[Phase, ...] = ("before", "during", "after")
@@ -24,6 +24,7 @@ TABS: tuple[tuple[str, View, str], ...] = (
     ("3", "models", "Models"),
     ("4", "tuning", "Tuning"),
     ("5", "explain", "Explain"),
+    ("6", "predict", "Predict"),
     ("7", "runs", "Runs"),
     ("8", "log", "Log"),
 )
@@ -79,12 +80,30 @@ ACTIONS: tuple[Action, ...] = (
            "Lower quality: fewer, quicker models."),
     Action("data.include", "space", "toggle_column", "data", BEFORE, "column: include or leave out", "Include",
            "Include the column under the cursor, or leave it out."),
-    Action("data.preview", "p", "preview", "data", ALWAYS, "data: look at the first rows", "Preview",
-           "Show the first rows of the table on the whole screen."),
+    Action("data.table", "p,enter", "table", "data", ALWAYS, "data: look at all rows", "Rows",
+           "Show all rows of the table, at the column under the cursor: to scroll, search, filter and sort."),
     Action("data.filter", "slash", "filter", "data", ALWAYS, "columns: filter", "Filter",
            "Show only columns whose name or kind contains a text."),
     Action("data.copy", "y", "copy_command", "data", ALWAYS, "command: copy", "",
            "Copy the command that starts the same run without a screen."),
+    Action("table.close", "escape,p", "close", "table", ALWAYS, "table: back to the columns", "Back",
+           "Go back to the columns and the plan."),
+    Action("table.search", "slash", "search", "table", ALWAYS, "table: search", "Search",
+           "Find a text in any column; its places are marked."),
+    Action("table.next", "n", "find(1)", "table", ALWAYS, "table: next place", "Next",
+           "Go to the next row that has the text."),
+    Action("table.previous", "N", "find(-1)", "table", ALWAYS, "table: previous place", "",
+           "Go to the previous row that has the text."),
+    Action("table.filter", "f", "filter", "table", ALWAYS, "table: filter", "Filter",
+           "Show only rows that fit a query, such as: age>40 city:york -smoker:yes."),
+    Action("table.sort", "s", "sort", "table", ALWAYS, "table: sort by this column", "Sort",
+           "Sort by the column under the cursor: upwards, downwards, as in the file, in turn."),
+    Action("table.column", "c", "pick_column", "table", ALWAYS, "table: go to column", "Column",
+           "Go to a column by its name."),
+    Action("table.cell", "enter", "cell", "table", ALWAYS, "cell: read in full", "Cell",
+           "Show the whole text of the cell under the cursor."),
+    Action("table.copy", "y", "copy", "table", ALWAYS, "cell: copy", "Copy",
+           "Copy the whole text of the cell under the cursor."),
     Action("run.pause", "p,space", "pause", "run", DURING, "run: pause or resume", "Pause",
            "Pause the run, or let it go on. Running fits finish."),
     Action("run.details", "enter", "details", "run", STARTED, "model: details", "Details",
@@ -149,6 +168,20 @@ ACTIONS: tuple[Action, ...] = (
            "Show only trials that fit a query, such as: model:xgb score>.93 -pruned max_depth<6."),
     Action("tuning.copy", "y", "copy_parameters", "tuning", ALWAYS, "trial: copy hyper-parameters", "Copy",
            "Copy the hyper-parameters of the trial under the cursor as JSON."),
+    Action("predict.choose", "o,enter", "choose", "predict", ALWAYS, "prediction: choose file", "File",
+           "Choose the file whose rows are to be predicted; it is held against the training data at once."),
+    Action("predict.start", "ctrl+r", "start", "predict", ALWAYS, "prediction: start", "Predict",
+           "Predict every row of the file and write the predictions."),
+    Action("predict.output", "w", "output", "predict", ALWAYS, "prediction: choose where to write", "Write to",
+           "Choose the .csv or .parquet file for the predictions."),
+    Action("predict.keep", "i", "keep", "predict", ALWAYS, "prediction: with or without the input columns", "Input columns",
+           "Put the columns of the file in front of the predictions, or leave them out."),
+    Action("predict.fill", "m", "fill", "predict", ALWAYS, "prediction: go on without missing columns, or not", "",
+           "Take columns that the file lacks, or that hold something else than in training, as missing; or refuse them."),
+    Action("predict.stop", "x", "stop", "predict", ALWAYS, "prediction: stop", "Stop",
+           "Stop what is going on; nothing is written."),
+    Action("predict.copy", "y", "copy_command", "predict", ALWAYS, "prediction: copy the command", "",
+           "Copy the command that does the same without a screen."),
     Action("runs.open", "enter", "open", "runs", ALWAYS, "run: open", "Open",
            "Show the run under the cursor instead of this one, which goes on by itself."),
     Action("runs.resume", "r", "resume", "runs", ALWAYS, "run: resume", "Resume",
@@ -191,6 +224,8 @@ ACTIONS: tuple[Action, ...] = (
            "Go to the Tuning screen."),
     Action("view.explain", "5", "app.view('explain')", "everywhere", ALWAYS, "screen: Explain", "",
            "Go to the Explain screen."),
+    Action("view.predict", "6", "app.view('predict')", "everywhere", ALWAYS, "screen: Predict", "",
+           "Go to the Predict screen."),
     Action("view.runs", "7", "app.view('runs')", "everywhere", ALWAYS, "screen: Runs", "",
            "Go to the Runs screen."),
     Action("view.log", "8", "app.view('log')", "everywhere", ALWAYS, "screen: Log", "",

@@ -35,7 +35,20 @@ PANELS: dict[str, tuple[str, str]] = {
     ),
     "preview": (
         "Preview",
-        "The first rows as they stand in the file. A dot is an empty cell.",
+        "The first rows as they stand in the file. A dot is an empty cell. p shows all rows.",
+    ),
+    "table": (
+        "All rows",
+        "Every row of the file, in its order, with its number at the left; only those on the screen are fetched, so a "
+        "million scroll as ten do. A dot is an empty cell, … is one on its way. The rows are read from the file by a "
+        "process of their own, so the run is not slowed down; the columns are wide enough for a sample of their cells, and "
+        "enter shows a cell in full. ctrl+← ctrl+→ move by a screen, 0 and $ to the first and the last column.",
+    ),
+    "table-filter": (
+        "Search and filter",
+        "/ finds a text in any column, whatever its case. f shows only rows that fit: words are looked for in the whole "
+        'row; column:text in one column; age>40, age<=40 and age=40 compare numbers; a minus turns a term round; "new '
+        'york" keeps blanks together. A column may be shortened to any part of its name that no other has.',
     ),
     "leaderboard": (
         "Leaderboard",
@@ -123,6 +136,22 @@ PANELS: dict[str, tuple[str, str]] = {
         "Words are looked for in the whole row; field:text in one field; score>.93, seconds<30 and time such as 5m "
         "compare; a minus in front turns a term round: model:xgb score>.93 -pruned. Hyper-parameters are fields too, and a "
         "field may be shortened: rate>.1 is learning_rate>.1.",
+    ),
+    "predict-file": (
+        "Predict",
+        "The bundle of this run predicts the rows of another file. The file must have the columns that the models learned "
+        "from, in any order; it needs no target. Predictions keep the order and the number of rows. For classes there is a "
+        "probability of each, for numbers the bounds of a 90 % interval.",
+    ),
+    "findings": (
+        "Held against the training data",
+        "✗ missing: a column that models need is not there. ✗ changed: it holds something else than in training. ! new "
+        "values: categories that no model has seen, which are predicted as unknown. ! cells: a few cells cannot be read and "
+        "are taken as missing. – extra: a column that is not known and is ignored.",
+    ),
+    "predictions": (
+        "Predictions",
+        "The first predictions as they are written, with the row of the file each belongs to.",
     ),
     "runs": (
         "Runs",

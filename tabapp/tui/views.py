@@ -35,6 +35,12 @@ def _explain() -> RunView:
     return ExplainView()
 
 
+def _predict() -> RunView:
+    from tabapp.tui.screens.predict import PredictView
+
+    return PredictView()
+
+
 def _runs() -> RunView:
     from tabapp.tui.screens.runs import RunsView
 
@@ -53,6 +59,7 @@ VIEWS: dict[str, str | Callable[[], Screen[Any]]] = {
     "models": _models,
     "tuning": _tuning,
     "explain": _explain,
+    "predict": _predict,
     "runs": _runs,
     "log": _log,
 }

@@ -24,8 +24,10 @@ from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.explain import ExplainView
 from tabapp.tui.screens.log import LogView
 from tabapp.tui.screens.models import ModelsView
+from tabapp.tui.screens.predict import PredictView
 from tabapp.tui.screens.run import RunningView
 from tabapp.tui.screens.runs import RunsView
+from tabapp.tui.screens.table import WholeTable
 from tabapp.tui.screens.tuning import TuningView
 from tabapp.tui.widgets.explanation import agreement_mark, places, reading
 from tabapp.tui.widgets.feed import newest
@@ -36,9 +38,11 @@ from tests.tui import recordings
 VIEWS = {
     "run": RunningView,
     "data": DataView,
+    "table": WholeTable,
     "models": ModelsView,
     "tuning": TuningView,
     "explain": ExplainView,
+    "predict": PredictView,
     "runs": RunsView,
     "log": LogView,
     "everywhere": TabappApp,

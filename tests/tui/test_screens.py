@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from tabapp.run import events as ev
-from tabapp.tui.screens.modals import Ask, Decision, PreviewDialog, Reading
+from tabapp.tui.screens.modals import Ask, Decision, Reading
+from tabapp.tui.screens.table import WholeTable
 from tabapp.tui.widgets.columns import Columns
 from tabapp.tui.widgets.leaderboard import Leaderboard
 from tests.tui import recordings
@@ -114,19 +115,6 @@ async def test_y_copies_the_equivalent_command(tmp_path, monkeypatch):
         await driver.press("y")
         assert driver.app.clipboard == "tabapp --auto titanic.csv --target Survived --budget 2m"
         await driver.sees("Copied")
-
-
-@pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_the_preview_opens_and_scrolls_sideways(tmp_path, monkeypatch, size):
-    async with drive(tmp_path, monkeypatch, recordings.opening(), size=size) as driver:
-        await driver.press("p")
-        await wait_for(driver, PreviewDialog)
-        await driver.sees("6 of 891 rows", "Braund, Mr. Owen Harris")
-        assert "Embarked" not in driver.text().splitlines()[3]
-        await driver.press(*["right"] * 8)
-        await driver.sees("Embarked", "Cabin")
-        await driver.press("escape")
-        await driver.sees("Plan")
 
 
 async def test_the_columns_can_be_filtered(tmp_path, monkeypatch):
@@ -361,6 +349,6 @@ async def test_tabs_keys_and_rows_can_be_clicked(tmp_path, monkeypatch):
         column = driver.text().splitlines()[1].index("2 Data")
         await driver.pilot.click(offset=(column, 1))
         await driver.sees("Equivalent command")
-        column = driver.text().splitlines()[-1].index("p Preview")
+        column = driver.text().splitlines()[-1].index("p Rows")
         await driver.pilot.click(offset=(column, 35))
-        await wait_for(driver, PreviewDialog)
+        await wait_for(driver, WholeTable)

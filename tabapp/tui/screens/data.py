@@ -13,8 +13,10 @@ from textual.widgets import Button, Static
 from tabapp.run import events as ev
 from tabapp.run.config import parse_budget
 from tabapp.tui.actions import View, bindings_for, phase_of
+from tabapp.tui.pager import Pager
+from tabapp.tui.rows import TableRows
 from tabapp.tui.screens.base import RunView
-from tabapp.tui.screens.modals import Choice, Option, PreviewDialog
+from tabapp.tui.screens.modals import Choice, Option
 from tabapp.tui.texts import MUTED, Snapshot, count, file_size
 from tabapp.tui.widgets.columns import Columns
 from tabapp.tui.widgets.panel import set_titles
@@ -45,6 +47,12 @@ class DataView(RunView):
     MAIN = "#columns"
     BINDINGS: ClassVar = bindings_for("data")
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._pager = Pager(self.tabapp.folder)
+        self.rows = TableRows(self._pager)
+        self._shown: tuple[object, object] = (None, None)
+
     def compose_body(self) -> ComposeResult:
         with Horizontal(id="upper"):
             with Vertical(id="columns-box", classes="box"):
@@ -61,6 +69,23 @@ class DataView(RunView):
     def on_mount(self) -> None:
         set_titles(self.query_one("#columns-box"), "Columns")
         set_titles(self.query_one("#plan-box"), "Plan")
+        self.rows.listener = self._show_rows
+        self.call_after_refresh(self._read_head)
+
+    async def on_unmount(self) -> None:
+        await self._pager.close()
+
+    def on_screen_resume(self) -> None:
+        super().on_screen_resume()
+        self.rows.listener = self._show_rows
+
+    def _read_head(self) -> None:
+        # The engine needs a while for a large file; its first rows are there at once.
+        if self.snapshot.state.read is None:
+            self.run_worker(self.rows.head(), exit_on_error=False)
+
+    def _show_rows(self) -> None:
+        self.query_one(Preview).show_rows(self.rows)
 
     def draw(self, snapshot: Snapshot) -> None:
         state = snapshot.state
@@ -84,7 +109,12 @@ class DataView(RunView):
             self.query_one(Plan).show(PlanFacts(state.plan, phase_of(state) == "before"))
         set_titles(self.query_one("#plan-box"), subtitle="planning anew…" if self.tabapp.planning.waits else "")
         self.query_one("#start", Button).disabled = state.stage != "ready"
-        self.query_one(Preview).show_state(state)
+        if state.read is not None and (state.read, state.schema) != self._shown:
+            self._shown = (state.read, state.schema)
+            kinds = {column.name: column.kind for column in state.schema.columns} if state.schema else {}
+            numeric = [kinds.get(name) == "numeric" for name in state.read.names] if kinds else None
+            self.rows.show_first(state.read.names, state.read.preview, height=state.read.rows, numeric=numeric)
+        self.set_class(state.schema is None, "-reading")
 
     @on(Table.Moved, "#columns")
     def _explain_column(self) -> None:
@@ -177,9 +207,21 @@ class DataView(RunView):
         kinds = self.tabapp.planning.kinds
         self.tabapp.push_screen(dialog, lambda kind: self._change(kinds={**kinds, column.name: kind}) if kind else None)
 
-    def action_preview(self) -> None:
-        if self.snapshot.state.read is not None:
-            self.tabapp.push_screen(PreviewDialog(self.snapshot.state))
+    @on(Table.Selected, "#columns")
+    @on(Table.Selected, "#preview")
+    def action_table(self) -> None:
+        rows = self.rows
+        if not rows.layout.names:
+            self.notify(rows.trouble or "The file is still being read.", severity="warning", markup=False)
+            return
+        preview, column = self.query_one(Preview), self.query_one(Columns).column(self.snapshot.state)
+        if preview.has_focus and preview.key is not None and not rows.filter and rows.sorted_by is None:
+            rows.row = int(preview.key)
+        elif column is not None and column.name in rows.layout.names:
+            rows.column = rows.layout.names.index(column.name)
+        from tabapp.tui.screens.table import WholeTable
+
+        self.tabapp.push_screen(WholeTable(rows, self.snapshot.file))
 
     def action_copy_command(self) -> None:
         plan = self.snapshot.state.plan

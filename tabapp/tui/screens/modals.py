@@ -1,4 +1,4 @@
-"""Dialogs: choose from a list, type a text, decide by a key, read a text, look at a table."""
+"""Dialogs: choose from a list, type a text, decide by a key, read a text."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from tabapp.errors import TabappError
-from tabapp.run.state import RunState
 from tabapp.tui.texts import MUTED
 from tabapp.tui.widgets.panel import set_titles
-from tabapp.tui.widgets.preview import Preview
 from tabapp.tui.widgets.table import Column, Row, Table
 
 
@@ -229,24 +227,3 @@ class Reading(Dialog):
         {"down": box.scroll_down, "up": box.scroll_up, "home": box.scroll_home, "end": box.scroll_end}[where](
             animate=False
         )
-
-
-class PreviewDialog(Dialog):
-    """The first rows of the table on the whole screen."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,p", "dismiss", show=False)]
-
-    def __init__(self, state: RunState) -> None:
-        read = state.read
-        super().__init__(f"Preview · {len(read.preview)} of {read.rows:,} rows" if read is not None else "Preview")
-        self._state = state
-
-    def compose(self) -> ComposeResult:
-        with Vertical(id="dialog", classes="whole"):
-            yield Preview(id="whole-preview")
-
-    def on_mount(self) -> None:
-        preview = self.query_one(Preview)
-        preview.show_state(self._state)
-        set_titles(self.query_one("#dialog"), subtitle="←/→ scroll · esc closes")
-        preview.focus()

@@ -4,39 +4,34 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from tabapp.run.state import RunState
+from tabapp.tui.rows import TableRows
 from tabapp.tui.texts import MUTED
+from tabapp.tui.widgets.grid import EMPTY, one_line
 from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.table import Column, Row, Table
 
-LONGEST = 40
-
 
 class Preview(Table):
-    """Shows the rows that the engine sent along; an empty cell is a dot."""
+    """Shows the first rows of the file; an empty cell is a dot."""
 
-    def __init__(self, *, id: str = "preview") -> None:  # noqa: A002
-        super().__init__([], wide=True, id=id)
+    def __init__(self) -> None:
+        super().__init__([], wide=True, id="preview", empty="Reading the file…")
         set_titles(self, "Preview")
 
-    def show_state(self, state: RunState) -> None:
-        """Draw the preview of a state."""
-        if state.read is None:
-            return
-        kinds = {column.name: column.kind for column in state.schema.columns} if state.schema else {}
+    def show_rows(self, rows: TableRows) -> None:
+        """Draw the first rows as far as they are known."""
+        layout = rows.layout
         columns = [
-            Column(name, "right" if kinds.get(name) == "numeric" else "left", width=_width(state, index))
-            for index, name in enumerate(state.read.names)
+            Column(one_line(name), "right" if numeric else "left", width=width)
+            for name, width, numeric in zip(layout.names, layout.widths, layout.numeric, strict=True)
         ]
-        rows = [
-            Row(str(number), tuple(Content.styled("·", MUTED) if cell is None else Content(cell) for cell in cells))
-            for number, cells in enumerate(state.read.preview)
+        shown = [
+            Row(str(number), tuple(Content.styled(EMPTY, MUTED) if c is None else Content(one_line(c)) for c in cells))
+            for number, cells in enumerate(rows.first_rows)
         ]
-        set_titles(self, f"Preview · {len(rows)} of {state.read.rows:,} rows", "←/→ scroll · p whole screen")
-        self.show(rows, columns)
-
-
-def _width(state: RunState, index: int) -> int:
-    assert state.read is not None
-    cells = [row[index] or "" for row in state.read.preview]
-    return min(LONGEST, max(len(state.read.names[index]), *map(len, cells), 1))
+        if rows.whole_height is not None:
+            of = f"{rows.whole_height:,} rows"
+        else:
+            of = f"about {rows.about:,} rows · still reading…" if rows.about else "all rows · still reading…"
+        set_titles(self, f"Preview · {len(shown)} of {of}", "←/→ scroll · p all rows")
+        self.show(shown, columns)

@@ -1,0 +1,105 @@
+"""A file to be predicted, held against the schema of training: what it lacks, has besides, and has otherwise, in words."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+import polars as pl
+
+from tabapp.data.schema import Column, Schema
+from tabapp.data.typed import check_columns, typed_column
+from tabapp.data.values import is_missing, strip
+from tabapp.errors import DataError
+
+Finding = Literal["missing", "changed", "cells", "unseen", "extra", "target"]
+
+_SHOWN = 3
+_MANY_LEVELS = 10_000
+"""So many levels are kept of a column at most; with as many, what is new cannot be told from what was rare."""
+
+
+class Match(msgspec.Struct, frozen=True, kw_only=True):
+    """Something in which a column differs from training.
+
+    Attributes:
+        finding: "missing" and "changed" columns are refused unless they are filled; "cells" are a few that cannot be read;
+            "unseen" are categories that training did not know; "extra" columns are ignored; the "target" is there.
+        refused: whether the file is refused for it, as it stands.
+        message: a sentence's end: what is so, and what becomes of it.
+    """
+
+    finding: Finding
+    column: str
+    refused: bool
+    message: str
+
+
+def match_columns(frame: pl.DataFrame, schema: Schema) -> list[Match]:
+    """Hold a file against the schema, the worst first.
+
+    Args:
+        frame: the file as text.
+    """
+    found: list[Match] = []
+    for column in schema.features:
+        if column.name not in frame.columns:
+            message = f"is not in the file; it was {column.kind} in training"
+            found.append(Match(finding="missing", column=column.name, refused=True, message=message))
+        else:
+            found += _compare(frame[column.name], column, schema)
+    known = {column.name for column in schema.columns}
+    for name in frame.columns:
+        if name not in known:
+            message = "is not known from training and is ignored"
+            found.append(Match(finding="extra", column=name, refused=False, message=message))
+    if schema.target in frame.columns:
+        message = "is there; predictions do not look at it, and `tabapp evaluate` can score them with it"
+        found.append(Match(finding="target", column=schema.target, refused=False, message=message))
+    order: list[Finding] = ["missing", "changed", "unseen", "cells", "extra", "target"]
+    return sorted(found, key=lambda match: order.index(match.finding))
+
+
+def _compare(texts: pl.Series, column: Column, schema: Schema) -> list[Match]:
+    stripped = strip(texts)
+    present = stripped.filter(~is_missing(stripped, column.levels, column.missing_spellings))
+    if not len(present):
+        message = "has no value at all; it is taken as missing"
+        return [Match(finding="cells", column=column.name, refused=False, message=message)] if len(texts) else []
+    typed = typed_column(present, column)
+    if column.kind in ("numeric", "datetime"):
+        return _unreadable(present, typed, column, schema)
+    if column.kind not in ("categorical", "boolean") or not 0 < len(column.levels) < _MANY_LEVELS:
+        return []
+    unseen = typed.filter(~typed.is_in(list(column.levels)))
+    if not len(unseen):
+        return []
+    values = unseen.value_counts(sort=True, name="n")
+    shown = ", ".join(repr(value) for value in values[column.name].head(_SHOWN))
+    more = " …" if values.height > _SHOWN else ""
+    what = "1 value" if values.height == 1 else f"{values.height:,} values"
+    message = f"has {what} that training did not know, in {len(unseen):,} of {len(texts):,} rows: {shown}{more}"
+    return [Match(finding="unseen", column=column.name, refused=False, message=message)]
+
+
+def _unreadable(present: pl.Series, typed: pl.Series, column: Column, schema: Schema) -> list[Match]:
+    strange = present.filter(typed.is_null())
+    if not len(strange):
+        return []
+    kind = "numbers" if column.kind == "numeric" else "dates as in training"
+    shown = ", ".join(repr(value) for value in strange.unique(maintain_order=True).head(_SHOWN))
+    message = f"{len(strange):,} of {len(present):,} values are no {kind}: {shown}"
+    refused = _is_refused(present, column, schema)
+    tail = "" if refused else "; they are taken as missing"
+    return [
+        Match(finding="changed" if refused else "cells", column=column.name, refused=refused, message=message + tail)
+    ]
+
+
+def _is_refused(texts: pl.Series, column: Column, schema: Schema) -> bool:
+    """Whether predicting refuses the file for this column."""
+    try:
+        check_columns(texts.to_frame(), msgspec.structs.replace(schema, columns=(column,)), False)
+    except DataError:
+        return True
+    return False

@@ -1,0 +1,212 @@
+"""Looking around in a table of any length: pages of cells, searching, filtering, sorting, in slices that can be given up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from polars.exceptions import PolarsError
+
+from tabapp.data.read import ReadOptions, read_table
+
+SLICE_ROWS = 65_536
+"""So many rows are looked at between two looks at what else is asked."""
+
+LONGEST_CELL = 200
+WIDEST_COLUMN = 40
+_SAMPLED_ROWS = 1_000
+_MISTYPED = 0.05
+"""A column with fewer values than this share that are no numbers is sorted as numbers."""
+
+Rows = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One term of a filter: `value` is found in any column, or in `column` by an operator (`:` contains, `= < > <= >=` compare).
+
+    `value` is in lower case; `number` is what it is as a number, for the comparisons.
+    """
+
+    column: str | None
+    operator: str
+    value: str
+    number: float | None
+    negated: bool
+
+
+def open_table(path: Path, options: ReadOptions) -> pl.DataFrame:
+    """The table of a run as text: the same rows as its engine reads.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    return read_table(path, options, allow_no_rows=True).frame
+
+
+def laid_down(path: Path) -> pl.DataFrame | None:
+    """The rows that a run keeps for its fits, as text; None where there are none."""
+    try:
+        return pl.read_ipc(path).cast(pl.String)
+    except (OSError, PolarsError):
+        return None
+
+
+class Pages:
+    """A table with a view on it: those rows that pass the filter, in the order of the sorting.
+
+    Args:
+        frame: every column as String.
+    """
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self._frame = frame
+        self._order: Rows | None = None
+        self._kept: npt.NDArray[np.bool_] | None = None
+        self._view: Rows | None = None
+
+    @property
+    def names(self) -> list[str]:
+        return self._frame.columns
+
+    @property
+    def height(self) -> int:
+        """The rows of the view."""
+        return self._frame.height if self._view is None else len(self._view)
+
+    @property
+    def whole_height(self) -> int:
+        """The rows of the table."""
+        return self._frame.height
+
+    def widths(self) -> list[int]:
+        """The characters that a column needs, by a sample of its cells, within a bound."""
+        step = max(1, self._frame.height // _SAMPLED_ROWS)
+        sample = pl.concat([self._frame.head(_SAMPLED_ROWS), self._frame.gather_every(step), self._frame.tail(100)])
+        longest = sample.select(pl.all().str.len_chars().max().fill_null(1)).row(0) if sample.height else ()
+        return [min(WIDEST_COLUMN, int(n)) for n in longest] or [1] * self._frame.width
+
+    def page(
+        self, start: int, count: int, first_column: int, n_columns: int
+    ) -> tuple[list[int], list[list[str | None]]]:
+        """Cells of the view, long ones cut: the rows' numbers in the table, and for each row its cells."""
+        names = self._frame.columns[first_column : first_column + n_columns]
+        if self._view is None:
+            numbers = list(range(start, min(start + count, self._frame.height)))
+            part = self._frame[start : start + count].select(names)
+        else:
+            rows = self._view[start : start + count]
+            numbers = rows.tolist()
+            part = self._frame.select(names)[rows]
+        return numbers, [list(row) for row in part.select(pl.all().str.slice(0, LONGEST_CELL)).rows()]
+
+    def cell(self, row: int, column: int) -> str | None:
+        """One whole cell of the view."""
+        number = row if self._view is None else int(self._view[row])
+        return self._frame.item(number, column)
+
+    def find(self, text: str, start: int, direction: int) -> Generator[None, None, tuple[int, int] | None]:
+        """Look for the next row of the view, from `start` on and around, that has a text in any column, whatever its case.
+
+        Returns:
+            The row's place in the view and the first column that has it; None where it is nowhere.
+        """
+        contains = pl.all().str.contains(_anywhere(text))
+        height = self.height
+        if not height:
+            return None
+        begins = range(0, height, SLICE_ROWS)
+        first = min(max(start, 0), height - 1) // SLICE_ROWS
+        n_slices = len(begins)
+        for turn in range(n_slices + 1):
+            begin = begins[(first + direction * turn) % n_slices]
+            found = self._slice(begin).select(pl.any_horizontal(contains).fill_null(False)).to_series().arg_true()
+            places = found.to_numpy() + begin
+            if turn == 0:
+                places = places[places >= start] if direction > 0 else places[places <= start]
+            elif turn == n_slices:
+                places = places[places < start] if direction > 0 else places[places > start]
+            if len(places):
+                place = int(places[0] if direction > 0 else places[-1])
+                hits = self._slice(place, 1).select(contains.fill_null(False)).row(0)
+                return place, hits.index(True)
+            yield
+        return None
+
+    def _slice(self, begin: int, count: int = SLICE_ROWS) -> pl.DataFrame:
+        return (
+            self._frame[begin : begin + count] if self._view is None else self._frame[self._view[begin : begin + count]]
+        )
+
+    def filter(self, conditions: Sequence[Condition]) -> Generator[None, None, None]:
+        """Keep those rows of the table that fulfil all conditions; the view changes when the work is done."""
+        kept: npt.NDArray[np.bool_] | None = None
+        if conditions:
+            tests = pl.all_horizontal([_test(condition) for condition in conditions])
+            parts: list[npt.NDArray[np.bool_]] = []
+            for begin in range(0, self._frame.height, SLICE_ROWS):
+                parts.append(self._frame[begin : begin + SLICE_ROWS].select(tests).to_series().to_numpy())
+                yield
+            kept = np.concatenate(parts) if parts else np.zeros(0, dtype=np.bool_)
+        self._kept = kept
+        self._look()
+
+    def sort(self, column: int | None, *, descending: bool = False) -> None:
+        """Order by a column, as numbers where nearly all of its values are some; None for the order of the file. Stable."""
+        if column is None:
+            self._order = None
+        else:
+            values = self._frame.to_series(column)
+            numbers = values.str.strip_chars().cast(pl.Float64, strict=False)
+            present = len(values) - values.null_count()
+            if present and numbers.null_count() - values.null_count() <= _MISTYPED * present:
+                values = numbers
+            if values.dtype == pl.String:
+                texts = values.unique().drop_nulls().sort()
+                values = values.cast(pl.Enum(texts)).to_physical()
+            keys = values.cast(pl.Float64).to_numpy()
+            keys = np.nan_to_num(-keys if descending else keys, nan=np.inf)
+            self._order = np.argsort(keys, kind="stable").astype(np.uint32)
+        self._look()
+
+    def _look(self) -> None:
+        if self._order is not None:
+            self._view = self._order if self._kept is None else self._order[self._kept[self._order]]
+        elif self._kept is not None:
+            self._view = np.flatnonzero(self._kept).astype(np.uint32)
+        else:
+            self._view = None
+
+
+def _anywhere(text: str) -> str:
+    return "(?i)" + re.escape(text)
+
+
+def _test(condition: Condition) -> pl.Expr:
+    if condition.column is None:
+        test = pl.any_horizontal(pl.all().str.contains(_anywhere(condition.value)))
+    else:
+        text = pl.col(condition.column)
+        numbers = text.str.strip_chars().cast(pl.Float64, strict=False)
+        bound = condition.number
+        match condition.operator:
+            case ":":
+                test = text.str.contains(_anywhere(condition.value))
+            case "=":
+                test = text.str.strip_chars().str.to_lowercase() == condition.value
+                test = test if bound is None else test | (numbers == bound)
+            case ">":
+                test = numbers > bound
+            case "<":
+                test = numbers < bound
+            case ">=":
+                test = numbers >= bound
+            case _:
+                test = numbers <= bound
+    test = test.fill_null(False)
+    return ~test if condition.negated else test

@@ -1,0 +1,289 @@
+"""The rows of the table as a screen sees them: the few that are looked at, fetched from the reader process as one scrolls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tabapp.tui.pager import Pager
+from tabapp.tui.query import Query, Term, number, parse
+
+BLOCK_ROWS, BLOCK_COLUMNS = 128, 64
+MOST_BLOCKS = 32
+FIRST_ROWS = 200
+_MOST_SAMPLED = 100
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of the table.
+
+    Attributes:
+        widths: in cells of the terminal, enough for the title too.
+        numeric: whether a column's cells stand at the right.
+    """
+
+    names: tuple[str, ...] = ()
+    widths: tuple[int, ...] = ()
+    numeric: tuple[bool, ...] = ()
+
+
+@dataclass
+class _Block:
+    numbers: Sequence[int]
+    cells: Sequence[Sequence[str | None]]
+
+
+class TableRows:
+    """A view on the table: filtered, sorted, and cached where it was looked at. Widgets listen to its changes.
+
+    Attributes:
+        height: rows of the view; `whole_height` those of the table, None while it is not known.
+        about: a guess at the height, by the size of the file, while it is still being read.
+        filter: what the user typed, with the sentence on it where it was not understood.
+        sorted_by: column and direction (True for descending); None for the order of the file.
+        note: a sentence about where the rows come from.
+        trouble: a sentence on why there are none.
+        busy: what is being done, in a word or two; empty when nothing is.
+    """
+
+    def __init__(self, pager: Pager) -> None:
+        self._pager = pager
+        self.layout = Layout()
+        self.height = 0
+        self.whole_height: int | None = None
+        self.about: int | None = None
+        self.filter = ""
+        self.problem = ""
+        self.search = ""
+        self.sorted_by: tuple[int, bool] | None = None
+        self.note = ""
+        self.trouble = ""
+        self.busy = ""
+        self.row, self.column = 0, 0
+        """Where the cursor is, kept while no screen shows it."""
+        self.listener: Callable[[], None] | None = None
+        self._blocks: OrderedDict[tuple[int, int], _Block] = OrderedDict()
+        self._first: list[list[str | None]] = []
+        self._wanted: tuple[int, int, int, int] | None = None
+        self._fetching: asyncio.Task[None] | None = None
+        self._opened = False
+        self._view = 0
+
+    # -- what there is ----------------------------------------------------------------------------------------------
+
+    @property
+    def first_rows(self) -> Sequence[Sequence[str | None]]:
+        """The first rows of the file, however the view is."""
+        return self._first
+
+    def show_first(
+        self,
+        names: Sequence[str],
+        rows: Sequence[Sequence[str | None]],
+        *,
+        height: int | None,
+        about: int | None = None,
+        numeric: Sequence[bool] | None = None,
+    ) -> None:
+        """Take the first rows, from the head of the file or from the engine, which knows the height."""
+        if self._opened:
+            return
+        self._first = [list(row) for row in rows]
+        self.height = height if height is not None else len(rows)
+        self.whole_height, self.about = height, about
+        widths = [
+            max([1, *(min(40, len(row[index] or "")) for row in rows[:_MOST_SAMPLED])]) for index in range(len(names))
+        ]
+        self._lay_out(names, widths, numeric or [_all_numbers(rows, index) for index in range(len(names))])
+        self._tell()
+
+    def _lay_out(self, names: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> None:
+        fitting = tuple(max(width, min(40, len(name))) for name, width in zip(names, widths, strict=True))
+        self.layout = Layout(tuple(names), fitting, tuple(numeric))
+
+    def number_of(self, row: int) -> int | None:
+        """The number of a row of the view in the file, counted from 0; None while it is not here."""
+        block = self._block(row, self.column)
+        if block is not None and row % BLOCK_ROWS < len(block.numbers):
+            return block.numbers[row % BLOCK_ROWS]
+        return row if self._unchanged else None
+
+    def cell(self, row: int, column: int) -> tuple[bool, str | None]:
+        """Whether a cell is here, and its text: None for an empty one. Long texts are cut."""
+        block = self._block(row, column)
+        if block is not None and row % BLOCK_ROWS < len(block.cells):
+            return True, block.cells[row % BLOCK_ROWS][column % BLOCK_COLUMNS]
+        if self._unchanged and row < len(self._first):
+            return True, self._first[row][column]
+        return False, None
+
+    @property
+    def _unchanged(self) -> bool:
+        """Whether the view is the table as it stands in the file."""
+        return self._view == 0
+
+    def _block(self, row: int, column: int) -> _Block | None:
+        return self._blocks.get((row // BLOCK_ROWS, column // BLOCK_COLUMNS))
+
+    # -- fetching ---------------------------------------------------------------------------------------------------
+
+    def look_at(self, first_row: int, last_row: int, first_column: int, last_column: int) -> None:
+        """What is on the screen now; what is not here of it is fetched. Only the last look counts."""
+        self._wanted = (first_row, last_row, first_column, last_column)
+        if self._fetching is None and self._missing() is not None and not self.trouble:
+            self._fetching = asyncio.create_task(self._fetch())
+
+    def _missing(self) -> tuple[int, int] | None:
+        """The first block that is looked at and not here."""
+        if self._wanted is None or self.whole_height is None:
+            return None
+        first_row, last_row, first_column, last_column = self._wanted
+        if self._unchanged and last_row < len(self._first):
+            return None
+        for row in range(first_row // BLOCK_ROWS, min(last_row, self.height - 1) // BLOCK_ROWS + 1):
+            for column in range(first_column // BLOCK_COLUMNS, last_column // BLOCK_COLUMNS + 1):
+                if (row, column) not in self._blocks:
+                    return row, column
+        return None
+
+    async def _fetch(self) -> None:
+        try:
+            if not await self.open():
+                return
+            while (place := self._missing()) is not None:
+                view = self._view
+                answer = await self._pager.ask(
+                    "page",
+                    start=place[0] * BLOCK_ROWS,
+                    count=BLOCK_ROWS,
+                    first_column=place[1] * BLOCK_COLUMNS,
+                    columns=BLOCK_COLUMNS,
+                )
+                if self._failed(answer):
+                    return
+                if view == self._view and "cells" in answer:
+                    self._blocks[place] = _Block(answer["numbers"], answer["cells"])
+                    while len(self._blocks) > MOST_BLOCKS:
+                        self._blocks.popitem(last=False)
+                    self._tell()
+        finally:
+            self._fetching = None
+
+    async def open(self) -> bool:
+        """Have the table read, if it is not yet; whether it is."""
+        if self._opened:
+            return True
+        self.busy = "reading the table…"
+        self._tell()
+        answer = await self._pager.ask("open")
+        self.busy = ""
+        if self._failed(answer):
+            return False
+        if not self._opened:
+            self._opened = True
+            same = tuple(answer["names"]) == self.layout.names
+            numeric = self.layout.numeric if same else [False] * len(answer["names"])
+            if not same:
+                self._first = []
+            self._lay_out(answer["names"], answer["widths"], numeric)
+            self.height, self.whole_height, self.note = answer["height"], answer["rows"], answer["note"]
+            self._tell()
+        return True
+
+    def _failed(self, answer: dict[str, Any]) -> bool:
+        if "error" in answer:
+            self.trouble, self.busy = answer["error"], ""
+            self._tell()
+        return "error" in answer
+
+    def _tell(self) -> None:
+        if self.listener is not None:
+            self.listener()
+
+    # -- asking -----------------------------------------------------------------------------------------------------
+
+    async def head(self) -> None:
+        """Fetch the first rows from the file itself, before the engine has read it."""
+        answer = await self._pager.ask("head", count=FIRST_ROWS)
+        if "cells" in answer and self.whole_height is None:
+            self.show_first(answer["names"], answer["cells"], height=None, about=answer["about"])
+
+    async def set_filter(self, text: str) -> None:
+        """Show only the rows that fit a query; a later one overtakes it."""
+        if text == self.filter:
+            return
+        self.filter = text
+        query = parse(text, self.layout.names)
+        self.problem = query.problem
+        if await self.open():
+            await self._change("filter", "filtering…", conditions=_conditions(query))
+
+    async def sort(self, column: int | None, *, descending: bool = False) -> None:
+        """Order the rows by a column, or as they stand in the file."""
+        self.sorted_by = None if column is None else (column, descending)
+        if await self.open():
+            await self._change("sort", "sorting…", column=column, descending=descending)
+
+    async def _change(self, what: str, words: str, **arguments: Any) -> None:
+        self.busy = words
+        self._tell()
+        answer = await self._pager.ask(what, **arguments)
+        if "stale" in answer or self._failed(answer):
+            return
+        self.busy = ""
+        self.height = answer["height"]
+        self._blocks.clear()
+        self._view = self._view + 1 if self.filter or self.sorted_by is not None else 0
+        self.row = max(0, min(self.row, self.height - 1))
+        self._tell()
+
+    async def find(self, text: str, direction: int) -> bool | None:
+        """Move the cursor to the next row that has a text; False where no row has it, None where another search overtook it."""
+        self.search = text
+        if not await self.open():
+            return None
+        self.busy = f"looking for “{text}”…"
+        self._tell()
+        start = self.row + direction
+        if not 0 <= start < self.height:
+            start = 0 if direction > 0 else max(0, self.height - 1)
+        answer = await self._pager.ask("find", text=text, start=start, direction=direction)
+        if "stale" in answer or self._failed(answer):
+            return None
+        self.busy = ""
+        if answer["row"] is not None:
+            self.row, self.column = answer["row"], answer["column"]
+        self._tell()
+        return answer["row"] is not None
+
+    async def text(self, row: int, column: int) -> str:
+        """A whole cell."""
+        here, text = self.cell(row, column)
+        if here and not self._opened:
+            return text or ""
+        answer = await self._pager.ask("cell", row=row, column=column)
+        return "" if self._failed(answer) else answer["text"] or ""
+
+
+def _all_numbers(rows: Sequence[Sequence[str | None]], column: int) -> bool:
+    cells = [row[column] for row in rows[:_MOST_SAMPLED]]
+    present = [cell for cell in cells if cell is not None]
+    return bool(present) and all(number(cell) is not None for cell in present)
+
+
+def _conditions(query: Query) -> list[dict[str, Any]]:
+    return [_condition(term) for term in query.terms]
+
+
+def _condition(term: Term) -> dict[str, Any]:
+    return {
+        "column": term.field or None,
+        "operator": term.operator or ":",
+        "value": term.value,
+        "number": number(term.value),
+        "negated": term.negated,
+    }

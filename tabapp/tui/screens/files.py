@@ -1,0 +1,153 @@
+"""Choose a file: recent ones, or a path that is completed while it is typed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from tabapp.tui.screens.modals import Dialog
+from tabapp.tui.texts import MUTED, file_size
+from tabapp.tui.widgets.grid import one_line
+from tabapp.tui.widgets.table import Column, Row, Table
+
+TABLE_SUFFIXES = (
+    ".csv",
+    ".tsv",
+    ".txt",
+    ".dat",
+    ".gz",
+    ".zst",
+    ".zip",
+    ".parquet",
+    ".pq",
+    ".arrow",
+    ".feather",
+    ".ipc",
+)
+MOST_ENTRIES = 300
+
+
+def short_path(path: Path) -> str:
+    """A path as people write it: below the working folder or the home folder where it is there."""
+    for base, mark in ((Path.cwd(), ""), (Path.home(), "~/")):
+        if path.is_absolute() and path.is_relative_to(base) and path != base:
+            return mark + str(path.relative_to(base))
+    return str(path)
+
+
+def entries(typed: str) -> list[tuple[str, bool, int]]:
+    """What a path that is being typed may become: the text, whether it is a folder, and its size in bytes. Folders come last."""
+    folder, _, begun = typed.rpartition("/")
+    place = Path(f"{folder}/" if "/" in typed else ".").expanduser()
+    prefix = f"{folder}/" if "/" in typed else ""
+    found: list[tuple[str, bool, int]] = []
+    try:
+        with os.scandir(place) as listing:
+            for entry in listing:
+                hidden = entry.name.startswith(".") and not begun.startswith(".")
+                if hidden or not entry.name.casefold().startswith(begun.casefold()):
+                    continue
+                if entry.is_dir():
+                    found.append((f"{prefix}{entry.name}/", True, 0))
+                elif entry.name.lower().endswith(TABLE_SUFFIXES) and entry.is_file():
+                    found.append((f"{prefix}{entry.name}", False, entry.stat().st_size))
+                if len(found) >= MOST_ENTRIES:
+                    break
+    except OSError:
+        return []
+    return sorted(found, key=lambda entry: (entry[1], entry[0].casefold()))
+
+
+class FileChoice(Dialog):
+    """Answers with the path of a file that is there.
+
+    Args:
+        recent: paths to offer at first, with a word on each.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "list('move(-1)')", show=False, priority=True),
+        Binding("down", "list('move(1)')", show=False, priority=True),
+        Binding("pageup", "list('page(-1)')", show=False, priority=True),
+        Binding("pagedown", "list('page(1)')", show=False, priority=True),
+        Binding("tab", "complete", show=False, priority=True),
+    ]
+
+    def __init__(self, title: str, recent: Sequence[tuple[Path, str]]) -> None:
+        super().__init__(title)
+        self._recent = recent
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="dialog", classes="choice files"):
+            yield Input(placeholder="type a path · tab completes · ↑ ↓ choose", id="typed", compact=True)
+            columns = [Column("name", flexible=True), Column("note")]
+            yield Table(columns, header=False, id="options", empty="There is no such file or folder.")
+            yield Static("", id="problem")
+
+    def on_mount(self) -> None:
+        table = self.query_one(Table)
+        table.can_focus = False
+        table.styles.height = 12
+        self._fill("")
+        self.query_one(Input).focus()
+
+    def _fill(self, typed: str) -> None:
+        recent = [
+            (short_path(path), note)
+            for path, note in self._recent
+            if not typed or ("/" not in typed and typed.casefold() in path.name.casefold())
+        ]
+        found = [(text, "folder" if is_folder else file_size(size)) for text, is_folder, size in entries(typed)]
+        options = dict([*found, *recent]) if typed else dict([*recent, *found])
+        self.query_one(Table).show(
+            [Row(text, (Content(one_line(text)), Content.styled(note, MUTED))) for text, note in options.items()]
+        )
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        self._fill(event.value)
+        table = self.query_one(Table)
+        if table.rows:
+            table.move_to_key(table.rows[0].key)
+        self.query_one("#problem", Static).update("")
+
+    def action_complete(self) -> None:
+        key = self.query_one(Table).key
+        if key is not None:
+            line = self.query_one(Input)
+            line.value = key
+            line.cursor_position = len(key)
+
+    @on(Input.Submitted)
+    def _entered(self, event: Input.Submitted) -> None:
+        typed = Path(event.value.strip()).expanduser()
+        key = self.query_one(Table).key
+        if event.value.strip() and typed.is_file():
+            self.dismiss(str(typed))
+        elif key is not None:
+            self._take(key)
+        else:
+            sentence = f"There is no file {event.value.strip()}; tab completes what is there."
+            self.query_one("#problem", Static).update(Content.styled(one_line(sentence), "$error"))
+
+    @on(Table.Selected)
+    def _double_clicked(self, event: Table.Selected) -> None:
+        self._take(event.key)
+
+    def _take(self, key: str) -> None:
+        if Path(key).expanduser().is_dir():
+            self.action_complete()
+        else:
+            self.dismiss(str(Path(key).expanduser()))
+
+    async def action_list(self, action: str) -> None:
+        await self.query_one(Table).run_action(action)

@@ -1,0 +1,345 @@
+"""Predict: the rows of another file, by the bundle of this run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.widgets import Button
+
+from tabapp.errors import TabappError, UsageError
+from tabapp.run.folder import list_runs
+from tabapp.run.state import RunState
+from tabapp.tui.actions import View, bindings_for, phase_of
+from tabapp.tui.predicting import OUTPUT_SUFFIXES, Checked, Predicted, Predicting
+from tabapp.tui.screens.base import RunView
+from tabapp.tui.screens.files import FileChoice, short_path
+from tabapp.tui.screens.modals import Ask, Decision, Option, Reading
+from tabapp.tui.texts import MUTED, Snapshot, count, spinner
+from tabapp.tui.widgets.grid import EMPTY, one_line
+from tabapp.tui.widgets.panel import Panel, set_titles
+from tabapp.tui.widgets.table import Column, Row, Table
+
+RECENT_RUNS = 20
+MOST_RECENT = 12
+BAR_CELLS = 20
+DIGITS = 6
+MARKS = {
+    "missing": ("✗ missing", "bold $error"),
+    "changed": ("✗ changed", "bold $error"),
+    "unseen": ("! new values", "$warning"),
+    "cells": ("! cells", "$warning"),
+    "extra": ("– extra", MUTED),
+    "target": ("◎ target", "$accent"),
+}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the upper panel shows; `lacking` is a sentence on why there is no bundle."""
+
+    lacking: str
+    file: str
+    output: str
+    keep: bool
+    fill: bool
+    rows: int | None
+    stage: str
+    share: float | None
+    verdict: tuple[str, str]
+    frame: int | None = None
+
+
+class Job(Panel[Facts]):
+    """The file, where predictions go, and how far they are. A click on a line does what its key does."""
+
+    LINES = ("choose", "output", "keep", "fill")
+
+    def draw(self, facts: Facts, width: int, height: int) -> Sequence[Content]:
+        if facts.lacking:
+            return [
+                Content(""),
+                Content.styled(facts.lacking[:width], "$warning"),
+                Content(facts.lacking[width:].lstrip()),
+            ]
+        rows = f" · {count(facts.rows, 'row')}" if facts.rows is not None else ""
+        columns = "the columns of the file, then the predictions" if facts.keep else "the predictions alone"
+        missing = "taken as missing" if facts.fill else "refused"
+        return [
+            _line("o", "File", facts.file or "choose the file to predict", rows),
+            _line("w", "Write to", facts.output or "—"),
+            _line("i", "Written", columns),
+            _line("m", "Missing columns", missing),
+            self._progress(facts),
+        ]
+
+    def _progress(self, facts: Facts) -> Content:
+        if not facts.stage:
+            return Content.styled(*facts.verdict)
+        done = round((facts.share or 0.0) * BAR_CELLS)
+        bar = [("━" * done, "$primary"), ("━" * (BAR_CELLS - done), "$surface-lighten-3")]
+        share = f" {facts.share:4.0%}" if facts.share is not None else ""
+        return Content.assemble((f"{spinner(facts.frame)} ", "$primary"), *bar, (share, "bold"), f"  {facts.stage}")
+
+    async def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        if offset is not None and offset.y < len(self.LINES):
+            event.stop()
+            await self.run_action(f"screen.{self.LINES[offset.y]}")
+
+
+def _line(key: str, name: str, value: str, note: str = "") -> Content:
+    return Content.assemble(
+        (f"{key}  ", "bold $primary"), (f"{name:<16}", MUTED), (one_line(value), "$foreground"), (note, MUTED)
+    )
+
+
+def lacking_bundle(state: RunState, trouble: str | None, bundle: Path) -> str:
+    """Why there is nothing to predict with, and what to do; empty where there is."""
+    if bundle.is_file():
+        return ""
+    if trouble is not None:
+        return f"This run has no bundle: {trouble}"
+    match phase_of(state):
+        case "before":
+            return "There is no bundle yet: the run writes it when it ends. ctrl+r on screen 2 starts the run."
+        case "during":
+            return "There is no bundle yet: the run writes it when it ends. f on screen 1 finishes the run now."
+        case _:
+            message = state.finished.message if state.finished is not None else ""
+            return f"This run has no bundle. {message} Screen 7 has the other runs."
+
+
+class PredictView(RunView):
+    """The file above, how it compares with the training data in the middle, the first predictions below."""
+
+    VIEW: View = "predict"
+    MAIN = "#findings"
+    BINDINGS: ClassVar = bindings_for("predict")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._job = Predicting(self.redraw)
+        self._shown: tuple[Checked | None, Predicted | None] | None = None
+        self._replaced: Path | None = None
+
+    def compose_body(self) -> ComposeResult:
+        yield Job("Predict", id="predict-file")
+        yield Button("Predict  ctrl+r", id="predict-start", compact=True, disabled=True)
+        columns = [Column("", width=12), Column("column", least=10), Column("against the training data", flexible=True)]
+        yield Table(
+            columns, id="findings", empty="o chooses a file; how it differs from the training data is said here."
+        )
+        yield Table([], wide=True, id="predictions", empty="The first predictions will be here.")
+
+    def on_mount(self) -> None:
+        set_titles(self.query_one("#findings"), "Held against the training data")
+        set_titles(self.query_one("#predictions"), "Predictions")
+
+    async def on_unmount(self) -> None:
+        await self._job.close()
+
+    @property
+    def _bundle(self) -> Path:
+        finished = self.snapshot.state.finished
+        named = Path(finished.bundle) if finished is not None and finished.bundle else None
+        return named if named is not None and named.is_file() else self.tabapp.folder.bundle
+
+    def draw(self, snapshot: Snapshot) -> None:
+        job = self._job
+        lacking = lacking_bundle(snapshot.state, snapshot.trouble, self._bundle)
+        facts = Facts(
+            lacking=one_line(lacking),
+            file=short_path(job.file) if job.file is not None else "",
+            output=short_path(job.output) if job.output is not None else "",
+            keep=job.keep,
+            fill=job.fill,
+            rows=job.checked.rows if job.checked is not None else None,
+            stage=job.stage,
+            share=job.share,
+            verdict=self._verdict(),
+            frame=int(snapshot.now * 4) if job.at_work and self.tabapp.animation_level != "none" else None,
+        )
+        self.query_one(Job).show(facts)
+        refused = job.checked is None or (job.checked.refused and not job.fill)
+        self.query_one("#predict-start", Button).disabled = bool(lacking) or job.at_work or refused
+        if self._shown != (job.checked, job.predicted):
+            self._shown = (job.checked, job.predicted)
+            self._show_findings(job.checked)
+            self._show_predictions(job.predicted)
+
+    def _verdict(self) -> tuple[str, str]:
+        """One sentence on where things stand, and its colour."""
+        job = self._job
+        if job.trouble:
+            return f"✗ {one_line(job.trouble)}", "$error"
+        if job.predicted is not None:
+            return f"✓ {count(job.predicted.rows, 'prediction')} written to {job.predicted.output}", "$success"
+        if job.checked is None:
+            return "", ""
+        if job.checked.refused and not job.fill:
+            return "✗ Columns that models need are missing or changed; m predicts without them.", "$error"
+        return "✓ The file can be predicted; ctrl+r does it.", "$success"
+
+    def _show_findings(self, checked: Checked | None) -> None:
+        table = self.query_one("#findings", Table)
+        if checked is None:
+            table.set_empty("o chooses a file; how it differs from the training data is said here.")
+            table.show([])
+            return
+        table.set_empty("✓ It has the columns of the training data, and no value in them is new.")
+        rows = [
+            Row(
+                f"{found.finding} {found.column}",
+                (
+                    Content.styled(*MARKS.get(found.finding, (found.finding, ""))),
+                    Content(one_line(found.column)),
+                    Content.styled(one_line(found.message), MUTED),
+                ),
+            )
+            for found in checked.findings
+        ]
+        notes = [
+            Row(note, (Content.styled("! file", "$warning"), Content(""), Content.styled(one_line(note), MUTED)))
+            for note in checked.notes
+        ]
+        table.show([*rows, *notes])
+
+    def _show_predictions(self, predicted: Predicted | None) -> None:
+        table = self.query_one("#predictions", Table)
+        if predicted is None:
+            set_titles(table, "Predictions", "")
+            table.show([], [])
+            return
+        columns = [Column("row", "right"), *(Column(one_line(name), "right") for name in predicted.columns)]
+        rows = [
+            Row(str(number), (Content.styled(str(number), MUTED), *map(_cell, cells)))
+            for number, cells in enumerate(predicted.preview, start=1)
+        ]
+        set_titles(table, f"Predictions · {len(rows)} of {count(predicted.rows, 'row')}", "←/→ scroll")
+        table.show(rows, columns)
+
+    # -- actions ------------------------------------------------------------------------------------------------------
+
+    def _is_ready(self, *, with_file: bool = True) -> bool:
+        lacking = lacking_bundle(self.snapshot.state, self.snapshot.trouble, self._bundle)
+        if not lacking and with_file and self._job.file is None:
+            lacking = "o chooses the file to predict first."
+        if lacking:
+            self.notify(lacking, severity="warning", markup=False)
+        return not lacking
+
+    def action_choose(self) -> None:
+        if self._is_ready(with_file=False):
+            self.tabapp.push_screen(FileChoice("The file to predict", self._recent()), self._chosen)
+
+    def _recent(self) -> list[tuple[Path, str]]:
+        """Files of this screen first, then the tables of the latest runs."""
+        here = dict.fromkeys(self._job.recent, "predicted")
+        own = Path(self.tabapp.config.data)
+        for folder in list_runs(self.tabapp.runs_dir)[:RECENT_RUNS]:
+            try:
+                path = Path(folder.config().data)
+            except (TabappError, OSError):
+                continue
+            here.setdefault(path, "trained on in this run" if path == own else "trained on")
+        return [(path, note) for path, note in here.items() if path.is_file()][:MOST_RECENT]
+
+    def _chosen(self, file: str | None) -> None:
+        if file is not None:
+            self._job.choose(Path(file))
+            self.run_worker(self._job.check(self._bundle), exit_on_error=False)
+
+    @on(Button.Pressed, "#predict-start")
+    def action_start(self) -> None:
+        job = self._job
+        if not self._is_ready():
+            return
+        if job.at_work:
+            self.notify("It is at work; x stops it.", severity="warning")
+        elif job.checked is None:
+            self.run_worker(job.check(self._bundle), exit_on_error=False)
+        elif job.checked.refused and not job.fill:
+            self.notify("Columns are missing or changed; m predicts without them.", severity="warning")
+        elif job.output is not None and job.output.exists() and job.output != self._replaced:
+            dialog = Decision(
+                f"Replace {job.output.name}?",
+                f"{short_path(job.output)} is there already.",
+                [Option("replace", "Replace it", key="y")],
+            )
+            self.tabapp.push_screen(dialog, lambda answer: self._begin() if answer else None)
+        else:
+            self._begin()
+
+    def _begin(self) -> None:
+        # What this screen has written it may write again without a question.
+        self._replaced = self._job.output
+        self.run_worker(self._predict(), exit_on_error=False)
+
+    async def _predict(self) -> None:
+        await self._job.predict(self._bundle)
+        predicted = self._job.predicted
+        if predicted is not None:
+            self.notify(str(predicted.output), title=f"{count(predicted.rows, 'prediction')} written", markup=False)
+
+    def action_output(self) -> None:
+        if self._is_ready():
+            message = "A .csv or .parquet file in a folder that exists:"
+            dialog = Ask("Write the predictions to", message, str(self._job.output), self._check_output)
+            self.tabapp.push_screen(dialog, self._output_chosen)
+
+    def _check_output(self, text: str) -> str:
+        path = Path(text.strip()).expanduser()
+        if path.suffix.lower() not in OUTPUT_SUFFIXES or path.is_dir() or not path.parent.is_dir():
+            raise UsageError(f"{text.strip() or 'Nothing'} is no .csv or .parquet file in a folder that exists.")
+        if self._job.file is not None and path.exists() and path.samefile(self._job.file):
+            raise UsageError(f"{path} is the file that is predicted; write the predictions to another.")
+        return str(path)
+
+    def _output_chosen(self, path: str | None) -> None:
+        if path is not None:
+            self._job.output = Path(path)
+            self._job.predicted = None
+            self.redraw()
+
+    def action_keep(self) -> None:
+        self._job.keep = not self._job.keep
+        self.redraw()
+
+    def action_fill(self) -> None:
+        self._job.fill = not self._job.fill
+        self.redraw()
+
+    def action_stop(self) -> None:
+        if self._job.at_work:
+            self._job.stop()
+            self._job.trouble = "Stopped; nothing was written."
+            self.redraw()
+
+    def action_copy_command(self) -> None:
+        if self._is_ready():
+            self.tabapp.copy(self._job.command(self._bundle))
+
+    @on(Table.Selected, "#findings")
+    def _finding_chosen(self, event: Table.Selected) -> None:
+        """A finding in full, where the line has no room for it."""
+        checked = self._job.checked
+        found = next((f for f in checked.findings if f"{f.finding} {f.column}" == event.key), None) if checked else None
+        text = f"{found.column} {found.message}" if found is not None else event.key
+        self.tabapp.push_screen(Reading("Held against the training data", Content(one_line(text))))
+
+
+def _cell(text: str | None) -> Content:
+    """A cell with numbers to a few digits."""
+    if text is None:
+        return Content.styled(EMPTY, MUTED)
+    try:
+        number = float(text)
+    except ValueError:
+        return Content(one_line(text))
+    return Content(text if len(text) <= DIGITS + 2 else f"{number:.{DIGITS}g}")

@@ -1,0 +1,182 @@
+"""The whole table on the screen: a million rows scroll as ten do, with search, filter and sorting."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.content import Content
+from textual.widgets import Input
+
+from tabapp.tui.actions import View, bindings_for
+from tabapp.tui.rows import TableRows
+from tabapp.tui.screens.base import RunView
+from tabapp.tui.screens.modals import Choice, Option, Reading
+from tabapp.tui.texts import MUTED, Snapshot, count
+from tabapp.tui.widgets.grid import Grid, one_line
+from tabapp.tui.widgets.lines import Header, KeyBar, StatusLine, Tabs
+from tabapp.tui.widgets.panel import set_titles
+
+REDRAW_SECONDS = 0.25
+SEARCH_HINT = "search · enter goes to the next place, then n and N · esc clears it"
+FILTER_HINT = "filter: words · column:text · column>3 · -not · enter keeps it · esc clears it"
+
+
+class WholeTable(RunView):
+    """Stands on the Data screen until Escape."""
+
+    VIEW: View = "table"
+    MAIN = "#table"
+    BINDINGS: ClassVar = bindings_for("table")
+
+    def __init__(self, rows: TableRows, file: str) -> None:
+        super().__init__()
+        self._rows = rows
+        self._file = file
+        self._asking = "search"
+
+    def compose(self) -> ComposeResult:
+        yield StatusLine(id="status")
+        yield Header(id="header")
+        yield Tabs("data")
+        with Container(id="body"):
+            yield Grid(self._rows)
+        yield Input(id="filter", compact=True)
+        yield KeyBar("table")
+
+    def compose_body(self) -> ComposeResult:
+        yield from ()
+
+    def on_mount(self) -> None:
+        self._rows.trouble = ""
+        self._rows.listener = self._changed
+        self.set_interval(REDRAW_SECONDS, self.redraw)
+
+    def on_screen_resume(self) -> None:
+        self._rows.listener = self._changed
+
+    def _changed(self) -> None:
+        if self.is_mounted:
+            self.query_one(Grid).show()
+            self._show_titles()
+
+    def draw(self, snapshot: Snapshot) -> None:
+        grid = self.query_one(Grid)
+        if not grid.virtual_size.height:
+            grid.show()
+        self._show_titles()
+
+    def _show_titles(self) -> None:
+        rows, grid = self._rows, self.query_one(Grid)
+        n_rows = rows.whole_height if rows.whole_height is not None else rows.height
+        title = f"{self._file} · {count(n_rows, 'row')} × {count(len(rows.layout.names), 'column')}"
+        words = [rows.busy or f"row {rows.row + 1:,} of {rows.height:,}" if rows.height else rows.busy or "no rows"]
+        if rows.problem:
+            words.append(rows.problem)
+        elif rows.filter:
+            words.append(f"filter {rows.filter}")
+        if rows.sorted_by is not None:
+            words.append(f"by {rows.layout.names[rows.sorted_by[0]]} {'↓' if rows.sorted_by[1] else '↑'}")
+        if rows.note:
+            words.append(rows.note)
+        set_titles(grid, one_line(title), one_line(" · ".join(words)))
+
+    # -- actions ------------------------------------------------------------------------------------------------------
+
+    def action_close(self) -> None:
+        self.dismiss()
+
+    def action_filter(self) -> None:
+        """Asked by f; the name is that of the input line which all screens have."""
+        self._ask("filter", FILTER_HINT, self._rows.filter)
+
+    def action_search(self) -> None:
+        self._ask("search", SEARCH_HINT, self._rows.search)
+
+    def _ask(self, what: str, hint: str, value: str) -> None:
+        self._asking = what
+        line = self.query_one("#filter", Input)
+        with line.prevent(Input.Changed):
+            line.value = value
+        line.placeholder = hint
+        super().action_filter()
+
+    def set_filter(self, text: str) -> None:
+        if self._asking == "filter":
+            self.run_worker(self._rows.set_filter(text), exit_on_error=False)
+        else:
+            self._rows.search = text
+            self.query_one(Grid).refresh()
+
+    @on(Input.Submitted, "#filter")
+    def _asked(self) -> None:
+        if self._asking == "search":
+            self.action_find(1)
+
+    def action_find(self, direction: int) -> None:
+        if self._rows.search:
+            self.run_worker(self._find(direction), exit_on_error=False)
+        else:
+            self.notify("/ says what to look for.", severity="warning")
+
+    async def _find(self, direction: int) -> None:
+        text = self._rows.search
+        if await self._rows.find(text, direction) is False:
+            self.notify(f"“{text}” is nowhere in these rows.", severity="warning", markup=False)
+
+    def action_sort(self) -> None:
+        """Ascending, descending, and as in the file, in turn."""
+        self._sort(self._rows.column)
+
+    @on(Grid.HeaderClicked)
+    def _header_clicked(self, event: Grid.HeaderClicked) -> None:
+        self._sort(event.column)
+
+    def _sort(self, column: int) -> None:
+        last = self._rows.sorted_by
+        if last is None or last[0] != column:
+            work = self._rows.sort(column)
+        elif not last[1]:
+            work = self._rows.sort(column, descending=True)
+        else:
+            work = self._rows.sort(None)
+        self.run_worker(work, exit_on_error=False)
+
+    def action_pick_column(self) -> None:
+        names = self._rows.layout.names
+        options = [Option(str(index), one_line(name), f"column {index + 1}") for index, name in enumerate(names)]
+        dialog = Choice("Go to column", options, current=str(self._rows.column))
+        self.tabapp.push_screen(dialog, self._go_to_column)
+
+    def _go_to_column(self, answer: str | None) -> None:
+        if answer is not None:
+            self.query_one(Grid).move_to(self._rows.row, int(answer))
+
+    def action_copy(self) -> None:
+        self.run_worker(self._copy(), exit_on_error=False)
+
+    async def _copy(self) -> None:
+        if self._rows.height:
+            self.tabapp.copy(await self._rows.text(self._rows.row, self._rows.column))
+
+    @on(Grid.Selected)
+    def action_cell(self) -> None:
+        self.run_worker(self._show_cell(), exit_on_error=False)
+
+    async def _show_cell(self) -> None:
+        rows = self._rows
+        if not rows.height:
+            return
+        row, column = rows.row, rows.column
+        text = await rows.text(row, column)
+        number = rows.number_of(row)
+        place = f"row {number + 1:,} · " if number is not None else ""
+        facts = Content.styled(f"{place}{count(len(text), 'character')}\n\n", MUTED)
+        shown = "\n".join(one_line(line) for line in text.splitlines())
+        self.tabapp.push_screen(Reading(one_line(rows.layout.names[column]), facts + Content(shown or "(empty)")))
+
+    @on(Grid.Moved)
+    def _moved(self) -> None:
+        self._show_titles()
