@@ -254,10 +254,11 @@ class NPTNetwork(nn.Module):
         blocks = [block for block in self.blocks if isinstance(block, SelfAttentionBlock)]
         return list(zip(blocks[::2], blocks[1::2], strict=True))
 
-    def forward(self, entries: Entries) -> Predicted:
+    def forward(self, entries: Entries, n_sets: int = 1) -> Predicted:
+        """Predict every entry; several tables of equally many rows, one below the other, are `n_sets` sets."""
         tokens = self.embedding(entries)
         for between_rows, between_attributes in self.pairs():
-            tokens = between_rows(tokens.flatten(1).unsqueeze(0)).view_as(tokens)
+            tokens = between_rows(tokens.flatten(1).unflatten(0, (n_sets, -1))).view_as(tokens)
             tokens = between_attributes(tokens)
         return self.output(tokens)
 

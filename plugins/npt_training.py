@@ -18,6 +18,7 @@ from .npt_network import Entries, NPTNetwork, Predicted
 
 RANDOMISED = 0.1
 """Share of the chosen entries that get a random content instead of being hidden (appendix C.4.3)."""
+OTHER_STREAM = 2**31
 SPARE_TIME = 0.85
 """Share of the time left that is planned for, so that the last steps and evaluations fit too."""
 
@@ -171,7 +172,8 @@ def train_npt(
     device = rows.entries.hidden.device
     low_precision = has_fast_bfloat16(device)
     generator = torch.Generator(device).manual_seed(context.seed)
-    order_generator = torch.Generator().manual_seed(context.seed)
+    # Another stream of numbers, so that masks do not follow the order of the rows.
+    order_generator = torch.Generator().manual_seed(context.seed + OTHER_STREAM)
     strata = rows.strata.cpu()
     weights = list(network.parameters())
     optimizer = Lookahead(Lamb(weights, params.learning_rate))

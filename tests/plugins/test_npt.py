@@ -1,0 +1,267 @@
+"""NPT as a model: contexts, leaks, several targets, imputation, unlabelled rows, and what can be seen inside."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from tabapp_plugins.npt import NPT, sized
+from tabapp_plugins.npt_experiments import corrupted_predictions, deletion
+from tabapp_plugins.npt_model import NPTModel
+from tabapp_plugins.npt_training import NPTParams
+
+from tabapp import metrics
+from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureSpec, Table
+from tabapp.models.contract import Shape
+from tests.plugins.tables import make_context
+
+SPEC = FeatureSpec(numeric=("a", "b", "c"), categorical=("k",), cardinalities=(5,), sources=("a", "b", "c", "k"))
+
+
+def made(n_rows: int, seed: int = 0) -> Table:
+    """b is a with noise, k says the sign of c, the target is a + c."""
+    generator = np.random.default_rng(seed)
+    a, c = generator.normal(size=(2, n_rows))
+    b = a + 0.2 * generator.normal(size=n_rows)
+    codes = np.where(c > 0, FIRST_LEVEL, FIRST_LEVEL + 1).astype(np.int32)
+    return Table(np.column_stack([a, b, c]).astype(np.float32), codes[:, None], 50 + 10 * (a + c))
+
+
+def fit(train: Table, valid: Table, folder: Path, task="regression", n_classes=1, seed=0, spec=SPEC, **changes):
+    settings = {
+        "d_embedding": 8,
+        "n_layers": 2,
+        "n_heads": 2,
+        "n_steps": 150,
+        "learning_rate": 1e-2,
+        "n_evaluations": 3,
+    }
+    params = sized("mini", 5, **(settings | changes))
+    model = NPT().fit(train, valid, params, make_context(task, spec, n_classes, folder, seed=seed))
+    assert isinstance(model, NPTModel)
+    return model
+
+
+def noise_labels(n_rows: int, seed: int) -> Table:
+    return replace(made(n_rows, seed), target=np.random.default_rng(seed + 100).integers(0, 2, n_rows))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> NPTModel:
+    return fit(made(240), made(60, 1), tmp_path_factory.mktemp("npt"), also_predict=("b", "k"))
+
+
+def test_a_target_of_noise_is_predicted_by_chance(tmp_path: Path) -> None:
+    train, valid, test = noise_labels(200, 0), noise_labels(80, 1), noise_labels(400, 2)
+    model = fit(train, valid, tmp_path, "binary", 2)
+    for table in (valid, test):
+        said = model.predict(replace(table, target=None))
+        # The early-stopping rows are in the context now, but a row that is asked about never shows its own target.
+        assert 0.35 < metrics.score("roc_auc", table.target, said) < (0.8 if table is valid else 0.65)
+
+
+def test_early_stopping_scores_of_noise_are_chance(tmp_path: Path) -> None:
+    scores: list[float] = []
+    context = make_context("binary", SPEC, 2, tmp_path, on_report=lambda step, value: scores.append(value))
+    params = sized("mini", 5, d_embedding=8, n_layers=2, n_steps=120, learning_rate=1e-2, n_evaluations=4)
+    NPT().fit(noise_labels(200, 0), noise_labels(400, 1), params, context)
+    assert len(scores) == 4
+    assert all(0.4 < score < 0.6 for score in scores)
+
+
+def test_targets_of_rows_to_predict_change_nothing(model: NPTModel) -> None:
+    test = made(20, 5)
+    said = model.predict(test)
+    np.testing.assert_array_equal(model.predict(replace(test, target=None)), said)
+    np.testing.assert_array_equal(model.predict(replace(test, target=1e6 - test.target)), said)
+
+
+def test_early_stopping_targets_are_not_trained_on(tmp_path: Path) -> None:
+    train, valid = made(100), made(60, 1)
+    other = replace(valid, target=-3 * valid.target)
+    one, two = (fit(train, v, tmp_path, n_steps=12, n_evaluations=1).network.state_dict() for v in (valid, other))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_a_hidden_target_masking_of_one_never_shows_a_target(tmp_path: Path) -> None:
+    model = fit(made(100), made(40, 1), tmp_path, target_masking=1.0, n_steps=12, n_evaluations=1)
+    assert model.context.hidden[:, model.saved.target].all()
+    assert not fit(made(100), made(40, 1), tmp_path, n_steps=12).context.hidden.any()
+
+
+def test_contexts_are_bounded_stratified_and_averaged(tmp_path: Path) -> None:
+    train, valid = made(300), made(60, 1)
+    model = fit(train, valid, tmp_path, n_steps=12, context_rows=40, n_contexts=3)
+    assert model.draws.shape == (3, 40)
+    assert len(model.source) == len(model.context) == 120
+    every = np.concatenate([train.target, valid.target])
+    edges = np.quantile(every, np.linspace(0, 1, 5)[1:-1])
+    for draw in model.draws:
+        counts = np.bincount(np.searchsorted(edges, every[model.source[draw]]), minlength=4)
+        assert counts.min() >= 6
+    test = made(5, 3)
+    each = [model.prediction(model.recall(model.queries(test), [memory])) for memory in model.memories()]
+    np.testing.assert_allclose(model.predict(test), np.mean(each, axis=0), rtol=1e-5)
+    assert np.ptp(np.stack(each), axis=0).max() > 0
+
+
+def test_missing_cells_are_hidden_and_their_codes_do_not_matter(model: NPTModel) -> None:
+    test = made(8, 4)
+    numeric = test.numeric.copy()
+    numeric[:4, 0] = np.nan
+    entries = model.saved.entries(replace(test, numeric=numeric), with_target=False)
+    assert entries.hidden[:4, 0].all()
+    assert not entries.hidden[4:, :3].any()
+    said = model.predict(replace(test, numeric=numeric))
+    assert np.isfinite(said).all()
+    assert not np.array_equal(said[:4], model.predict(test)[:4])
+    # No training row had an unseen level, so that it says as little as a missing one.
+    odd = [replace(test, categorical=np.full_like(test.categorical, code)) for code in (UNSEEN, MISSING)]
+    np.testing.assert_array_equal(model.predict(odd[0]), model.predict(odd[1]))
+
+
+def test_several_targets_of_both_kinds(model: NPTModel) -> None:
+    test = made(200, 6)
+    said = model.predict_features(test)
+    assert set(said) == {1, 3}
+    assert np.corrcoef(said[1], test.numeric[:, 1])[0, 1] > 0.8
+    assert said[3].shape == (200, 5)
+    assert said[3][:, MISSING].max() == 0
+    np.testing.assert_allclose(said[3].sum(axis=1), 1, rtol=1e-5)
+    assert (said[3].argmax(axis=1) == test.categorical[:, 0]).mean() > 0.8
+    assert np.corrcoef(model.predict(test), test.target)[0, 1] > 0.8
+    blind = replace(test, numeric=test.numeric * np.array([1, -5, 1], np.float32), categorical=test.categorical * 0)
+    np.testing.assert_array_equal(model.predict(blind), model.predict(test))
+
+
+def test_imputes_without_a_target(tmp_path: Path) -> None:
+    train, valid, test = made(300), made(60, 1), made(200, 2)
+    model = fit(replace(train, target=None), replace(valid, target=None), tmp_path, n_steps=240)
+    assert model.saved.objective is None
+    gone = np.random.default_rng(0).random((200, 4)) < 0.15
+    numeric, codes = test.numeric.copy(), test.categorical.copy()
+    numeric[gone[:, :3]] = np.nan
+    codes[gone[:, 3:]] = MISSING
+    holed = Table(numeric, codes)
+    filled = model.impute(holed)
+    np.testing.assert_array_equal(filled.numeric[~gone[:, :3]], test.numeric[~gone[:, :3]])
+    np.testing.assert_array_equal(filled.categorical[~gone[:, 3:]], test.categorical[~gone[:, 3:]])
+    assert np.isfinite(filled.numeric).all()
+    assert filled.categorical.min() >= FIRST_LEVEL
+    rmse = np.sqrt(np.mean((filled.numeric - test.numeric)[gone[:, 1], 1] ** 2))
+    assert rmse < 0.7 * test.numeric[:, 1].std()
+    assert (filled.categorical == test.categorical)[gone[:, 3:]].mean() > 0.75
+    with pytest.raises(ValueError, match="without a target"):
+        model.predict(test)
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    model.save(folder)
+    again = NPTModel.load(folder).impute(holed)
+    np.testing.assert_array_equal(again.numeric, filled.numeric)
+    np.testing.assert_array_equal(again.categorical, filled.categorical)
+
+
+@pytest.mark.parametrize(("task", "absent"), [("regression", np.nan), ("binary", -1)])
+def test_rows_without_a_target_take_part(task, absent, tmp_path: Path) -> None:
+    labelled, unlabelled, valid = made(80), made(120, 9), made(60, 1)
+    if task == "binary":
+        labelled, valid = (replace(t, target=(t.target > 50).astype(np.int64)) for t in (labelled, valid))
+    target = np.concatenate([labelled.target, np.full(120, absent)]).astype(labelled.target.dtype)
+    both = Table(
+        np.concatenate([labelled.numeric, unlabelled.numeric]),
+        np.concatenate([labelled.categorical, unlabelled.categorical]),
+        target,
+    )
+    n_classes = 1 if task == "regression" else 2
+    options = {"n_steps": 60, "context_rows": 100, "n_contexts": 2}
+    model = fit(both, valid, tmp_path, task, n_classes, **options)
+    alone = fit(labelled, valid, tmp_path, task, n_classes, **options)
+    assert np.isfinite(model.predict(valid)).all()
+    assert not np.array_equal(model.predict(valid), alone.predict(valid))
+    if task == "regression":
+        assert model.saved.objective == alone.saved.objective
+    # Contexts are drawn from rows with a target as long as there are enough.
+    assert model.source[model.source < 200].max() < 80
+
+
+def test_row_neighbours_name_rows_of_the_fit(model: NPTModel, tmp_path: Path) -> None:
+    found = model.row_neighbours(made(7, 3), 5)
+    assert found.index.shape == found.weight.shape == (7, 5)
+    assert found.index.max() < 300
+    assert (np.diff(found.weight, axis=1) <= 0).all()
+    everyone = model.row_neighbours(made(7, 3), 1000)
+    np.testing.assert_allclose(everyone.weight.sum(axis=1), 1, rtol=1e-4)
+    assert np.array_equal(np.sort(everyone.index, axis=1), np.tile(np.arange(300), (7, 1)))
+    model.save(tmp_path)
+    again = NPTModel.load(tmp_path).row_neighbours(made(7, 3), 5)
+    np.testing.assert_array_equal(again.index, found.index)
+    np.testing.assert_array_equal(again.weight, found.weight)
+
+
+def test_corruption_destroys_what_other_rows_say_and_only_that(model: NPTModel, tmp_path: Path) -> None:
+    test = made(6, 3)
+    first, second = (corrupted_predictions(model, test, seed) for seed in (0, 0))
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, model.predict(test))
+    # Rows that are all the same have nothing that a permutation could destroy.
+    same = NPTModel(
+        model.network, model.saved, model.context.take(torch.zeros(300).long()), model.source, model.draws, model.device
+    )
+    np.testing.assert_allclose(corrupted_predictions(same, test, 0), same.predict(test), rtol=1e-5)
+
+
+def test_deletion_keeps_few_rows_where_all_are_alike(model: NPTModel) -> None:
+    rows = torch.arange(60)
+    small = NPTModel(model.network, model.saved, model.context, model.source, rows[None], model.device)
+    found = deletion(small, made(1, 3), seed=0)
+    assert 1 <= len(found.kept) <= 60
+    assert found.kept_distance > 0
+    assert found.random_distance > 0
+    alike = NPTModel(
+        model.network, model.saved, model.context.take(torch.zeros(300).long()), model.source, rows[None], model.device
+    )
+    assert len(deletion(alike, made(1, 3), seed=0).kept) == 1
+    no_target = NPTModel(
+        model.network,
+        msgspec.structs.replace(model.saved, objective=None),
+        model.context,
+        model.source,
+        model.draws,
+        model.device,
+    )
+    with pytest.raises(ValueError, match="numeric target"):
+        deletion(no_target, made(1, 3), seed=0)
+
+
+def test_fewer_steps_are_planned_where_time_is_short(tmp_path: Path) -> None:
+    context = make_context("regression", SPEC, 1, tmp_path, soft_deadline=time.monotonic() + 3)
+    params = sized("mini", 5, d_embedding=8, n_layers=2, n_steps=1_000_000, n_evaluations=100_000)
+    model = NPT().fit(made(240), made(60, 1), params, context)
+    assert time.monotonic() < context.soft_deadline + 5
+    assert 1 <= model.summary()["steps"] < 1_000_000
+
+
+def test_sits_out_by_size() -> None:
+    plugin = NPT()
+    assert plugin.supports("regression", Shape(500, 10, 3, 1)) is None
+    for shape in (Shape(49, 5, 0, 1), Shape(100_001, 5, 0, 1), Shape(500, 50, 11, 1), Shape(500, 5, 0, 101)):
+        reason = plugin.supports("multiclass", shape)
+        assert reason
+        assert reason.endswith(".")
+
+
+def test_sizes_of_the_paper() -> None:
+    plugin = NPT()
+    gpu = [plugin.defaults("regression", Shape(n, 13, 0, 1), "cuda:0") for n in (506, 45_000)]
+    assert [(p.d_embedding, p.n_layers, p.n_heads, p.flat) for p in gpu] == [(128, 8, 8, 0.5), (64, 8, 8, 0.7)]
+    assert gpu[1] == NPTParams()
+    for n_features in (1, 6, 13, 30, 60):
+        mini = plugin.defaults("regression", Shape(1000, n_features, 0, 1), "cpu")
+        assert mini.n_layers == 4
+        assert mini.d_embedding * (n_features + 1) <= 500
+        assert mini.d_embedding % mini.n_heads == 0

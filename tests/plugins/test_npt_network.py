@@ -1,0 +1,218 @@
+"""The network of NPT and its masking, held against the formulas of Kossen et al. 2021."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from tabapp_plugins.npt_experiments import LookupTask, looked_up, train_lookup
+from tabapp_plugins.npt_network import Attributes, Entries, NPTNetwork, SelfAttentionBlock
+from tabapp_plugins.npt_training import NPTParams, corrupt, entry_losses, objective, stratified_order
+
+ATTRIBUTES = Attributes(n_numeric=3, n_levels=(4, 2), targets=(2,))
+
+
+def make_network(**changes) -> NPTNetwork:
+    torch.manual_seed(0)
+    options = {"d_embedding": 8, "n_layers": 4, "n_heads": 2, "dropout": 0.1, "normalize_keys": True} | changes
+    return NPTNetwork(ATTRIBUTES, **options).eval()
+
+
+def make_entries(n_rows: int, seed: int = 0, hidden: float = 0.3) -> Entries:
+    generator = torch.Generator().manual_seed(seed)
+    levels = [torch.randint(n, (n_rows,), generator=generator) for n in ATTRIBUTES.n_levels]
+    return Entries(
+        torch.randn(n_rows, 3, generator=generator),
+        torch.stack(levels, dim=1),
+        torch.rand(n_rows, 5, generator=generator) < hidden,
+    )
+
+
+def everything(predicted) -> torch.Tensor:
+    return torch.cat([predicted.numeric, *predicted.logits], dim=1)
+
+
+def test_a_block_has_the_parameters_of_the_formula() -> None:
+    for width in (8, 24):
+        block = SelfAttentionBlock(width, 2, 0.1, normalize_keys=True)
+        assert sum(p.numel() for p in block.parameters()) == 13 * width**2 + 14 * width
+
+
+def test_a_block_is_equations_one_to_five() -> None:
+    torch.manual_seed(0)
+    width, n_heads, n = 12, 3, 7
+    block = SelfAttentionBlock(width, n_heads, 0.1, normalize_keys=True).double().eval()
+    x = torch.randn(n, width).double()
+    normal = torch.nn.functional.layer_norm(
+        x, (width,), block.attention_normalization.weight, block.attention_normalization.bias, 1e-12
+    )
+    weights, biases = block.query_key_value.weight.split(width), block.query_key_value.bias.split(width)
+    query, key, value = (normal @ w.T + b for w, b in zip(weights, biases, strict=True))
+    heads = []
+    for q, k, v in zip(*(t.split(width // n_heads, dim=1) for t in (query, key, value)), strict=True):
+        heads.append(torch.softmax(q @ k.T / math.sqrt(width), dim=1) @ v)
+    residual = block.residual(x) + block.mix(torch.cat(heads, dim=1))
+    expected = residual + block.ffn(block.ffn_normalization(residual))
+    torch.testing.assert_close(block(x[None])[0], expected)
+
+
+def test_keys_of_the_authors_code_are_not_normalised() -> None:
+    entries = make_entries(6)
+    paper, code = make_network(), make_network(normalize_keys=False)
+    code.load_state_dict(paper.state_dict())
+    assert not torch.allclose(everything(paper(entries)), everything(code(entries)), atol=1e-3)
+    assert not torch.allclose(
+        everything(code.recall(entries, code.remember(entries))), everything(paper(entries)), atol=1e-3
+    )
+
+
+def test_predictions_follow_a_permutation_of_rows() -> None:
+    network, entries = make_network(), make_entries(40)
+    order = torch.randperm(40, generator=torch.Generator().manual_seed(1))
+    difference = everything(network(entries.take(order))) - everything(network(entries))[order]
+    assert difference.abs().max() <= 1e-5
+
+
+def test_what_a_hidden_entry_holds_never_matters() -> None:
+    network, entries = make_network(), make_entries(30)
+    n_numeric = ATTRIBUTES.n_numeric
+    numeric = entries.numeric.masked_fill(entries.hidden[:, :n_numeric], float("nan"))
+    levels = entries.categorical.masked_fill(entries.hidden[:, n_numeric:], 1)
+    other = Entries(numeric, levels, entries.hidden)
+    assert torch.equal(everything(network(other)), everything(network(entries)))
+    memory, same = network.remember(entries), network.remember(other)
+    assert torch.equal(everything(network.recall(other, same)), everything(network.recall(entries, memory)))
+
+
+def test_shown_entries_matter_and_so_do_other_rows() -> None:
+    network, entries = make_network(), make_entries(10, hidden=0.0)
+    before = everything(network(entries))
+    entries.numeric[0, 0] += 1
+    after = everything(network(entries))
+    assert not torch.equal(before[0], after[0])
+    assert not torch.equal(before[1:], after[1:])
+
+
+def test_recalling_is_the_papers_attention_to_a_context_that_does_not_see_the_row() -> None:
+    """With one attention between rows the context's keys are made before it, so that both must agree."""
+    network = make_network(n_layers=2)
+    context, query = make_entries(20), make_entries(3, seed=1)
+    memory = network.remember(context)
+    recalled = everything(network.recall(query, memory))
+    for i in range(3):
+        alone = network(Entries.joined([context, query.take(slice(i, i + 1))]))
+        torch.testing.assert_close(everything(alone)[-1], recalled[i], atol=1e-5, rtol=1e-5)
+    shares = network.attention_to_context(query, memory)
+    assert shares.shape == (3, 20)
+    assert (shares.sum(dim=1) < 1).all()
+
+
+def test_sets_below_one_another_do_not_see_one_another() -> None:
+    network, one, other = make_network(), make_entries(6), make_entries(6, seed=1)
+    together = everything(network(Entries.joined([one, other]), n_sets=2))
+    torch.testing.assert_close(together[:6], everything(network(one)), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(together[6:], everything(network(other)), atol=1e-5, rtol=1e-5)
+
+
+def test_every_parameter_gets_a_gradient() -> None:
+    network, entries = make_network().train(), make_entries(40)
+    losses = entry_losses(network(entries), entries)
+    losses.mean().backward()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in network.parameters())
+
+
+def test_types_are_embedded_only_where_there_are_two() -> None:
+    assert make_network().embedding.kind is not None
+    only = NPTNetwork(Attributes(n_numeric=3), d_embedding=8, n_layers=2, n_heads=2, dropout=0.0, normalize_keys=True)
+    assert only.embedding.kind is None
+    with pytest.raises(ValueError, match="not even"):
+        make_network(n_layers=3)
+
+
+def test_masking_is_ninety_to_ten_and_leaves_hidden_entries_alone() -> None:
+    entries = make_entries(20_000)
+    params = NPTParams(feature_masking=0.2, target_masking=0.5)
+    shown, chosen = corrupt(entries, make_network(), params, torch.Generator().manual_seed(5))
+    assert not (chosen & entries.hidden).any()
+    rate = [float(chosen[:, j].sum() / (~entries.hidden[:, j]).sum()) for j in range(5)]
+    assert rate == pytest.approx([0.2, 0.2, 0.5, 0.2, 0.2], abs=0.02)
+    masked = chosen & shown.hidden
+    assert float(masked.sum() / chosen.sum()) == pytest.approx(0.9, abs=0.01)
+    assert torch.equal(shown.hidden, entries.hidden | masked)
+    randomised = chosen & ~masked
+    in_numeric = randomised[:, :3]
+    assert torch.equal(shown.numeric[~in_numeric], entries.numeric[~in_numeric])
+    assert float((shown.numeric[in_numeric] == entries.numeric[in_numeric]).float().mean()) == 0
+    assert int(shown.categorical[:, 0].max()) == 3
+    assert int(shown.categorical[:, 1].max()) == 1
+
+
+def test_a_target_that_is_always_predicted_is_always_hidden() -> None:
+    entries, generator = make_entries(500, hidden=0.0), torch.Generator().manual_seed(5)
+    shown, chosen = corrupt(entries, make_network(), NPTParams(target_masking=1.0), generator)
+    assert chosen[:, 2].all()
+    assert shown.hidden[:, 2].all()
+
+
+def test_losses_are_means_over_their_own_entries() -> None:
+    losses = torch.arange(10.0).view(2, 5)
+    chosen = torch.zeros(2, 5, dtype=torch.bool)
+    chosen[0, 2] = chosen[1, 0] = chosen[1, 1] = True
+    weight = torch.tensor([3.0, 1.0])
+    assert float(objective(losses, chosen, weight, (2,), 0.0)) == 6.0
+    assert float(objective(losses, chosen, weight, (2,), 1.0)) == 5.5
+    assert float(objective(losses, chosen, weight, (2,), 0.25)) == pytest.approx(0.75 * 6 + 0.25 * 5.5)
+    assert float(objective(losses, chosen, weight, (), 0.0)) == pytest.approx((2 + 5 + 6) / 3)
+    assert float(objective(losses, torch.zeros_like(chosen), weight, (2,), 0.5)) == 0.0
+
+
+def test_batches_hold_every_stratum_in_proportion() -> None:
+    strata = torch.cat([torch.zeros(600), torch.ones(300), torch.full((100,), 7)]).long()
+    order = stratified_order(strata, torch.Generator().manual_seed(0))
+    assert torch.equal(order.sort().values, torch.arange(1000))
+    for start in range(0, 1000, 50):
+        run = strata[order[start : start + 50]]
+        assert [int((run == s).sum()) for s in (0, 1, 7)] == pytest.approx([30, 15, 5], abs=2)
+    assert not torch.equal(order, stratified_order(strata, torch.Generator().manual_seed(1)))
+
+
+def lookup_network(task: LookupTask, n_steps: int) -> NPTNetwork:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    network = NPTNetwork(task.attributes, d_embedding=16, n_layers=4, n_heads=4, dropout=0.0, normalize_keys=True)
+    train_lookup(network, task, n_steps=n_steps, n_rows=12, n_sets=8, learning_rate=8e-3, seed=0)
+    return network
+
+
+def lookup_correlation(network: NPTNetwork, task: LookupTask) -> float:
+    generator = torch.Generator().manual_seed(99)
+    drawn = [task.draw(12, generator) for _ in range(50)]
+    said = torch.cat([looked_up(network, each) for each in drawn])
+    truth = torch.cat([each.truth for each in drawn])
+    return float(torch.corrcoef(torch.stack([said, truth]))[0, 1])
+
+
+def intervention_slope(network: NPTNetwork, task: LookupTask) -> float:
+    """How much a prediction changes when the target that a copy shows does."""
+    drawn = task.draw(12, torch.Generator().manual_seed(98))
+    values = torch.linspace(-1.5, 1.5, 13)
+    said = torch.stack([looked_up(network, drawn.with_targets(value.expand(12)))[0] for value in values])
+    centred = values - values.mean()
+    return float((centred * (said - said.mean())).sum() / centred.square().sum())
+
+
+def test_learns_to_look_up_in_other_rows() -> None:
+    """The short form: nothing but another row tells the target."""
+    network = lookup_network(LookupTask(), 300)
+    assert lookup_correlation(network, LookupTask()) > 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_random", "added"), [(0, 0.0), (3, 0.0), (0, 1.0), (3, 1.0)])
+def test_solves_every_variant_of_the_lookup_task(n_random: int, added: float) -> None:
+    """Table 3, and the interventions of section 4.2."""
+    task = LookupTask(n_random=n_random, added=added)
+    network = lookup_network(task, 1000)
+    assert lookup_correlation(network, task) > 0.99
+    assert intervention_slope(network, task) == pytest.approx(1, abs=0.05)
