@@ -89,8 +89,7 @@ def prepared_table(
     """
     place = features_folder(folder, recipe, fold)
     if not place.is_dir():
-        preparer = FeaturePreparer.fit(data.frame[data.training(fold)], data.schema, recipe, seed)
-        table = preparer.transform(data.frame)
+        preparer, table = _fitted_features(data, recipe, fold, seed)
         with files.new_folder(place) as temporary:
             (temporary / "state").mkdir()
             preparer.save(temporary / "state")
@@ -104,6 +103,21 @@ def prepared_table(
         weight=data.weight,
     )
     return table, preparer.spec
+
+
+def _fitted_features(data: RunData, recipe: FeatureRecipe, fold: int, seed: int) -> tuple[FeaturePreparer, Table]:
+    """Features learned from the fold's training rows, and the arrays of all rows: a training row's own target is not in them."""
+    training, held_out = data.training(fold), data.held_out(fold)
+    groups = None if data.groups is None else data.groups[training]
+    preparer, learned_from = FeaturePreparer.fit_transform(
+        data.frame[training], data.schema, recipe, seed, data.target[training], groups
+    )
+    scored = preparer.transform(data.frame[held_out])
+    numeric = np.empty((len(data.frame), learned_from.numeric.shape[1]), dtype=np.float32)
+    categorical = np.empty((len(data.frame), learned_from.categorical.shape[1]), dtype=np.int32)
+    for rows, part in ((training, learned_from), (held_out, scored)):
+        numeric[rows], categorical[rows] = part.numeric, part.categorical
+    return preparer, Table(numeric=numeric, categorical=categorical)
 
 
 def run_fit(job: FitJob, report: Callable[[int, float], None]) -> FitResult:

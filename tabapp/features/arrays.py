@@ -21,11 +21,14 @@ class FeatureRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         missing: what becomes of missing numbers with any but "raw". "indicator" fills them with the training mean (the median
             in "robust") and adds a missing indicator where training rows had any; "keep" leaves NaN and adds none, for
             models that mask them.
+        target_encoding: give each category of many levels also as the smoothed mean of the target, or the shares of its
+            classes, among the training rows of its level; for training rows out of fold.
         text_components: how many dimensions of text (character n-grams, hashed, then truncated SVD) to add per text column.
     """
 
     numeric: Literal["raw", "quantile", "standard", "robust"] = "raw"
     missing: Literal["indicator", "keep"] = "indicator"
+    target_encoding: bool = False
     text_components: int = 8
 
 

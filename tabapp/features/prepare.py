@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
 from tabapp.features.columns import BooleanStep, CategoricalStep, DatetimeStep, NumericStep, Step, TextStep
 from tabapp.features.quantile import QuantileMap
 from tabapp.features.scale import ScaleMap
+from tabapp.features.target_encoding import Target, TargetEncoding, classes_to_encode, cross_fitted, names_of
 from tabapp.features.text import TextMap
 from tabapp.files import write_bytes, write_json
 
@@ -33,13 +35,26 @@ _MAX_LEVELS_EMBEDDED = 500
 """Deep models have an embedding row for every level, and rare levels teach it nothing."""
 
 
+class EncodedColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A category that is also given as what the target is among its rows.
+
+    Attributes:
+        step: index of its `CategoricalStep`.
+        names: of the features.
+    """
+
+    step: int
+    names: tuple[str, ...]
+
+
 class PreparerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What a `FeaturePreparer` learned, as JSON; its arrays stand beside it.
 
     Attributes:
         version: of this format.
         steps: one per data column.
-        kept_numeric: which numbers, of all that the steps make, are not constant.
+        encoded: categories that are target-encoded; their numbers stand behind those of the steps.
+        kept_numeric: which of all the numbers are not constant.
         indicators: which of all the numbers get a missing indicator.
         kept_categorical: which categorical steps give a code.
         spec: what the columns of the tables are.
@@ -48,6 +63,7 @@ class PreparerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     version: int = 1
     recipe: FeatureRecipe
     steps: tuple[Step, ...]
+    encoded: tuple[EncodedColumn, ...] = ()
     kept_numeric: tuple[int, ...]
     indicators: tuple[int, ...]
     kept_categorical: tuple[int, ...]
@@ -57,10 +73,17 @@ class PreparerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 class FeaturePreparer:
     """Makes `Table`s of typed frames. Booleans are 0 and 1 in "raw" tables, and two-level categories in all others."""
 
-    def __init__(self, state: PreparerState, texts: dict[str, TextMap], scaling: Scaling | None) -> None:
+    def __init__(
+        self,
+        state: PreparerState,
+        texts: dict[str, TextMap],
+        scaling: Scaling | None,
+        encodings: Sequence[TargetEncoding] = (),
+    ) -> None:
         self._state = state
         self._texts = texts
         self._scaling = scaling
+        self._encodings = encodings
 
     @property
     def spec(self) -> FeatureSpec:
@@ -74,11 +97,51 @@ class FeaturePreparer:
 
     @classmethod
     def fit(cls, frame: pl.DataFrame, schema: Schema, recipe: FeatureRecipe, seed: int) -> FeaturePreparer:
-        """Learn from training rows.
+        """Learn from training rows what needs no target.
 
         Args:
             frame: a typed frame (`typed_frame`) with training rows only. The target is not looked at.
+
+        Raises:
+            ValueError: the recipe needs the target, see `fit_transform`.
         """
+        if recipe.target_encoding:
+            raise ValueError("a recipe with target encoding is fitted by fit_transform, with the target")
+        return cls._fit(frame, schema, recipe, seed, None, None)[0]
+
+    @classmethod
+    def fit_transform(
+        cls,
+        frame: pl.DataFrame,
+        schema: Schema,
+        recipe: FeatureRecipe,
+        seed: int,
+        target: Target,
+        groups: npt.NDArray[np.generic] | None = None,
+    ) -> tuple[FeaturePreparer, Table]:
+        """Learn from training rows, and make their arrays.
+
+        With target encoding these differ from what `transform` would make of the same rows, which is for all other rows: a
+        training row's encoding is learned from training rows of other folds, so that its own target is not in it.
+
+        Args:
+            frame: a typed frame with training rows only.
+            target: (rows,) their class codes or numbers.
+            groups: (rows,) rows of one group are in one fold; None for each alone.
+        """
+        preparer, numbers = cls._fit(frame, schema, recipe, seed, target, groups)
+        return preparer, preparer._table(frame, numbers)
+
+    @classmethod
+    def _fit(
+        cls,
+        frame: pl.DataFrame,
+        schema: Schema,
+        recipe: FeatureRecipe,
+        seed: int,
+        target: Target | None,
+        groups: npt.NDArray[np.generic] | None,
+    ) -> tuple[FeaturePreparer, Float64]:
         steps: list[Step] = []
         texts: dict[str, TextMap] = {}
         for column in schema.features:
@@ -91,6 +154,18 @@ class FeaturePreparer:
             else:
                 steps.append(_fit_step(column, values, recipe))
         numbers = _numbers(steps, texts, frame)
+        encoded: list[EncodedColumn] = []
+        encodings: list[TargetEncoding] = []
+        if recipe.target_encoding and target is not None:
+            classes = classes_to_encode(target, schema.task)
+            for i, step in enumerate(steps):
+                if not isinstance(step, CategoricalStep) or frame[step.column].n_unique() <= _MANY_LEVELS:
+                    continue
+                codes = step.codes(frame[step.column])
+                held_out = cross_fitted(codes, step.cardinality, target, schema.task, classes, seed, groups)
+                numbers = np.concatenate([numbers, held_out], axis=1)
+                encodings.append(TargetEncoding.fit(codes, step.cardinality, target, schema.task, classes))
+                encoded.append(EncodedColumn(i, tuple(names_of(step.column, schema.task, classes, schema.classes))))
         missing = np.isnan(numbers)
         all_missing = missing.all(axis=0) if len(frame) else np.ones(numbers.shape[1], dtype=bool)
         constant = _constant(numbers)
@@ -106,12 +181,13 @@ class FeaturePreparer:
         state = PreparerState(
             recipe=recipe,
             steps=tuple(steps),
+            encoded=tuple(encoded),
             kept_numeric=tuple(kept.tolist()),
             indicators=tuple(_without_twins(indicators, missing)),
             kept_categorical=tuple(categorical),
             spec=FeatureSpec(numeric=(), categorical=(), cardinalities=(), sources=()),
         )
-        return cls(msgspec.structs.replace(state, spec=_spec(state)), texts, scaling)
+        return cls(msgspec.structs.replace(state, spec=_spec(state)), texts, scaling, encodings), numbers
 
     def transform(self, frame: pl.DataFrame) -> Table:
         """Make the arrays of any rows, each independently of the others.
@@ -122,8 +198,15 @@ class FeaturePreparer:
         Returns:
             A table without target and weights.
         """
+        blocks = [_numbers(self._state.steps, self._texts, frame)]
+        for column, encoding in zip(self._state.encoded, self._encodings, strict=True):
+            step = self._state.steps[column.step]
+            assert isinstance(step, CategoricalStep)
+            blocks.append(encoding.transform(step.codes(frame[step.column])))
+        return self._table(frame, np.concatenate(blocks, axis=1))
+
+    def _table(self, frame: pl.DataFrame, numbers: Float64) -> Table:
         state = self._state
-        numbers = _numbers(state.steps, self._texts, frame)
         kept = numbers[:, list(state.kept_numeric)]
         if isinstance(self._scaling, ScaleMap) and state.recipe.missing == "indicator":
             kept = np.where(np.isnan(kept), self._scaling.centers, kept)
@@ -144,6 +227,8 @@ class FeaturePreparer:
             if step.column in self._texts:
                 arrays[f"text.{i}.idf"] = self._texts[step.column].idf
                 arrays[f"text.{i}.components"] = self._texts[step.column].components
+        for i, encoding in enumerate(self._encodings):
+            arrays[f"encoding.{i}.means"] = encoding.means
         if isinstance(self._scaling, QuantileMap):
             arrays["quantile.quantiles"] = self._scaling.quantiles
             arrays["quantile.means"] = self._scaling.means
@@ -178,9 +263,10 @@ class FeaturePreparer:
             elif "scale.centers" in arrays:
                 smooth = state.recipe.numeric == "robust"
                 scaling = ScaleMap(arrays["scale.centers"], arrays["scale.factors"], smooth)
+            encodings = [TargetEncoding(arrays[f"encoding.{i}.means"]) for i in range(len(state.encoded))]
         except (OSError, KeyError, SafetensorError, msgspec.MsgspecError) as error:
             raise BundleError(f"{folder}: the feature state cannot be read ({error})") from None
-        return cls(state, texts, scaling)
+        return cls(state, texts, scaling, encodings)
 
 
 def _fit_scaling(numbers: Float64, recipe: FeatureRecipe, seed: int) -> Scaling | None:
@@ -240,6 +326,7 @@ def _without_twins(indicators: list[int], missing: npt.NDArray[np.bool_]) -> lis
 
 def _spec(state: PreparerState) -> FeatureSpec:
     made = [(name, step.column) for step in state.steps for name in step.names()]
+    made += [(name, state.steps[column.step].column) for column in state.encoded for name in column.names]
     numeric = [made[i] for i in state.kept_numeric]
     numeric += [(f"{made[i][0]} missing", made[i][1]) for i in state.indicators]
     categorical = [state.steps[i] for i in state.kept_categorical]

@@ -1,0 +1,96 @@
+"""Categories of many levels as what the target is among their rows, so that no row's own target is in its feature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.preprocessing import TargetEncoder
+
+from tabapp.data.schema import Task
+from tabapp.data.split import make_folds
+from tabapp.features.columns import Int32
+
+Float64 = npt.NDArray[np.float64]
+Target = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+
+MOST_CLASSES = 10
+_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class TargetEncoding:
+    """What a level of one column says about the target.
+
+    Attributes:
+        means: (cardinality, outputs) float64 by code: the smoothed mean of the target, or the share of each encoded class.
+    """
+
+    means: Float64
+
+    @classmethod
+    def fit(cls, codes: Int32, cardinality: int, target: Target, task: Task, classes: Sequence[int]) -> TargetEncoding:
+        """Learn from rows, drawing small levels to the mean of all: scikit-learn's `TargetEncoder` with its empirical Bayes
+        smoothing (Micci-Barreca 2001).
+
+        Args:
+            codes: (rows,) as `CategoricalStep.codes` gives them; levels without a code of their own are encoded together.
+            target: (rows,) class codes or numbers.
+            classes: those to be encoded, see `classes_to_encode`.
+        """
+        outputs = target[:, None] if task == "regression" else (target[:, None] == np.array(classes))
+        outputs = outputs.astype(np.float64)
+        means = np.empty((cardinality, outputs.shape[1]))
+        levels = np.arange(cardinality)
+        for i in range(outputs.shape[1]):
+            encoder = TargetEncoder(
+                categories=[levels],  # pyright: ignore[reportArgumentType]
+                target_type="continuous",
+                smooth="auto",
+            )
+            encoder.fit(codes[:, None], outputs[:, i])
+            means[:, i] = np.asarray(encoder.encodings_[0])
+        return cls(means)
+
+    def transform(self, codes: Int32) -> Float64:
+        """(rows,) codes to (rows, outputs) float64."""
+        return self.means[codes]
+
+
+def classes_to_encode(target: Target, task: Task) -> list[int]:
+    """The class codes whose shares are encoded: the positive one of two, else the most frequent up to `MOST_CLASSES`."""
+    if task == "regression":
+        return []
+    if task == "binary":
+        return [1]
+    counts = np.bincount(target.astype(np.int64))
+    return sorted(np.argsort(-counts, kind="stable")[:MOST_CLASSES].tolist())
+
+
+def cross_fitted(
+    codes: Int32,
+    cardinality: int,
+    target: Target,
+    task: Task,
+    classes: Sequence[int],
+    seed: int,
+    groups: npt.NDArray[np.generic] | None,
+) -> Float64:
+    """(rows, outputs) encodings of the training rows, each learned from the other folds of them (Prokhorenkova et al. 2018, 3.2,
+    call it holdout target statistics); groups are never on both sides."""
+    fold = make_folds(target, task, _FOLDS, seed, groups)
+    result = np.empty((len(codes), 1 if task == "regression" else len(classes)))
+    for held in range(int(fold.max()) + 1):
+        learned = fold != held
+        encoding = TargetEncoding.fit(codes[learned], cardinality, target[learned], task, classes)
+        result[~learned] = encoding.transform(codes[~learned])
+    return result
+
+
+def names_of(column: str, task: Task, classes: Sequence[int], labels: Sequence[str]) -> list[str]:
+    """Names of the features that encode a column."""
+    if task == "regression":
+        return [f"{column} target mean"]
+    return [f"{column} share of {labels[code]}" for code in classes]
