@@ -47,10 +47,32 @@ def columns_for(state: RunState) -> tuple[Column, ...]:
     )
 
 
-def rows_for(state: RunState, frame: int | None, sort: str = "rank", text: str = "") -> list[Row]:
-    """The rows in the order asked for, those only that contain the text."""
+class RowCache:
+    """Rows as they were drawn last: of hundreds, few change from one leaderboard to the next."""
+
+    def __init__(self) -> None:
+        self._drawn: dict[str, tuple[ev.LeaderboardRow, tuple[int | None, int, int], Row]] = {}
+
+    def draw(self, row: ev.LeaderboardRow, state: RunState, frame: int | None) -> Row:
+        """The row as it is drawn now."""
+        folds = state.plan.folds if state.plan else 0
+        members = len(state.ensemble.members) if state.ensemble else 0
+        moment = (frame if row.activity or row.status == "running" else None, members, folds)
+        drawn = self._drawn.get(row.model)
+        if drawn is None or drawn[:2] != (row, moment):
+            drawn = self._drawn[row.model] = (row, moment, Row(row.model, _cells(row, frame, members, folds)))
+        return drawn[2]
+
+
+def rows_for(
+    state: RunState, frame: int | None, sort: str = "rank", text: str = "", cache: RowCache | None = None
+) -> list[Row]:
+    """The rows in the order asked for, those only that fit the text."""
+    cache = cache or RowCache()
     rows = sorted(state.leaderboard, key=dict(SORTS)[sort])
-    found = [(row, Row(row.model, _cells(row, state, frame))) for row in rows]
+    found = [(row, cache.draw(row, state, frame)) for row in rows]
+    if not text:
+        return [shown for _, shown in found]
     query = parse(text, fields_of(state))
     return [
         shown for row, shown in found if query.fits(facts_of(row, state), " ".join(cell.plain for cell in shown.cells))
@@ -81,9 +103,7 @@ def facts_of(row: ev.LeaderboardRow, state: RunState) -> dict[str, Value]:
     return {**facts, state.plan.metric: row.score} if state.plan else facts
 
 
-def _cells(row: ev.LeaderboardRow, state: RunState, frame: int | None) -> tuple[Content, ...]:
-    folds = state.plan.folds if state.plan else 0
-    members = len(state.ensemble.members) if state.ensemble else 0
+def _cells(row: ev.LeaderboardRow, frame: int | None, members: int, folds: int) -> tuple[Content, ...]:
     quiet = MUTED if row.score is None or is_partial(row, folds) else ""
     best = row.rank == 1 and not quiet
     share = (f" {share_text(row.share)}", "$secondary") if row.share != 1 else ""
@@ -107,6 +127,7 @@ class Leaderboard(Table):
         set_titles(self, "Leaderboard")
         self.sort = "rank"
         self.filter = ""
+        self._cache = RowCache()
 
     def next_sort(self) -> str:
         """Sort by the next column, and say which."""
@@ -117,7 +138,7 @@ class Leaderboard(Table):
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Draw the rows of a snapshot."""
         state = snapshot.state
-        self.show(rows_for(state, snapshot.frame, self.sort, self.filter), columns_for(state))
+        self.show(rows_for(state, snapshot.frame, self.sort, self.filter, self._cache), columns_for(state))
         details = [f"sorted by {self.sort}"] if self.sort != "rank" else []
         details += [f"“{self.filter}”"] if self.filter else []
         scored = sum(row.score is not None and row.model != "ensemble" for row in state.leaderboard)
@@ -127,7 +148,7 @@ class Leaderboard(Table):
         gain = recent_gain(snapshot)
         if gain is not None:
             facts.append(f"{gain:+.4f} last {IMPROVEMENT_SECONDS:.0f}s")
-        problem = parse(self.filter, fields_of(state)).problem
+        problem = parse(self.filter, fields_of(state)).problem if self.filter else ""
         self.set_empty(f"No model fits “{self.filter}”." if self.filter else WAITING)
         set_titles(self, " · ".join(["Leaderboard", *details]), problem or " · ".join(facts))
 

@@ -72,6 +72,8 @@ def fit_widths(columns: Sequence[Column], natural: Sequence[int], available: int
 
 def _same_row(one: Row, other: Row) -> bool:
     # Content compares equal by its text alone; a change of style must be drawn too.
+    if one is other:
+        return True
     return one.key == other.key and all(cell.is_same(twin) for cell, twin in zip(one.cells, other.cells, strict=True))
 
 
