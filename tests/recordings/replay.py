@@ -1,0 +1,221 @@
+"""A worker that plays a recorded run into a run folder and obeys commands, instead of an engine.
+
+    python -m tests.recordings.replay RUN_FOLDER RECORDING [--speed 20]
+
+As a process it holds the run's lock as an engine does, so that every view takes it for one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tabapp.run import events as ev
+from tabapp.run.config import RunConfig
+from tabapp.run.folder import CommandReader, RunFolder, create_run
+from tabapp.run.state import RunState, reduce
+from tests.recordings import events_of
+
+POLL_SECONDS = 0.02
+STEERED = {
+    "stop_model": {"held": "stopped", "activity": ""},
+    "pause_model": {"held": "paused", "activity": ""},
+    "resume_model": {"held": ""},
+}
+
+
+def config_of(events: Sequence[ev.Event]) -> RunConfig:
+    """The configuration that a recording began with."""
+    plan = next(event for event in events if isinstance(event, ev.PlanMade))
+    read = next(event for event in events if isinstance(event, ev.DataRead))
+    return RunConfig(data=read.file, budget=plan.budget, start=False)
+
+
+def make_run(runs_dir: Path, name: str) -> RunFolder:
+    """A run folder with nothing in it yet, for a recording to be played into."""
+    return create_run(config_of(events_of(name)), runs_dir)
+
+
+class ReplayWorker:
+    """Plays events in their order; what a command asks for is answered with the events that an engine would answer with.
+
+    Attributes:
+        state: of the run, as played so far.
+    """
+
+    def __init__(self, folder: RunFolder, events: Sequence[ev.AnyEvent]) -> None:
+        self._folder = folder
+        self._waiting = list(events)
+        self._commands = CommandReader(folder.commands, resumed=False)
+        self._stopped: set[str] = set()
+        self._time = events[0].t
+        self._rows: dict[str, dict[str, Any]] = {}
+        self.state = RunState()
+
+    # -- playing ----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing left to play."""
+        return not self._waiting
+
+    def play(self, number: int = 1) -> None:
+        """Play so many events; none while the run waits for its start, is paused, or is over."""
+        for _ in range(number):
+            if not self._waiting or self.state.paused or self._waits_for_start():
+                return
+            self._next()
+
+    def play_to(self, kind: type[ev.Event], number: int = 1) -> None:
+        """Play until so many events of a kind were played, by themselves and past a start that nobody has asked for."""
+        while number and self._waiting:
+            number -= isinstance(self._waiting[0], kind)
+            self._next()
+
+    def play_all(self) -> None:
+        """Play to the end."""
+        while self._waiting:
+            self._next()
+
+    def _waits_for_start(self) -> bool:
+        event = self._waiting[0]
+        return self.state.stage == "ready" and isinstance(event, ev.StageChanged) and event.stage == "fitting"
+
+    def _next(self) -> None:
+        event = self._waiting.pop(0)
+        self._time = max(self._time, event.t)
+        if getattr(event, "model", None) in self._stopped and isinstance(
+            event, ev.FitStarted | ev.FitProgress | ev.FitFinished | ev.FitFailed | ev.TrialFinished | ev.TrialPruned
+        ):
+            return
+        if isinstance(event, ev.LeaderboardChanged):
+            event = msgspec.structs.replace(event, rows=self._steered(event.rows))
+        self._write(event)
+
+    def _steered(self, rows: tuple[ev.LeaderboardRow, ...]) -> tuple[ev.LeaderboardRow, ...]:
+        return tuple(msgspec.structs.replace(row, **self._rows.get(row.model, {})) for row in rows)
+
+    def _write(self, event: ev.AnyEvent) -> None:
+        event = msgspec.structs.replace(event, seq=self.state.seq + 1, t=event.t or self._time)
+        self.state = reduce(self.state, event)
+        with self._folder.events.open("ab") as file:
+            file.write(ev.encode(event))
+
+    # -- obeying ----------------------------------------------------------------------------------------------------
+
+    def obey(self) -> list[dict[str, Any]]:
+        """Read the commands that are new, answer each, and return them."""
+        commands = self._commands.read_new()
+        for command in commands:
+            self._answer(command)
+        return commands
+
+    def _answer(self, command: dict[str, Any]) -> None:
+        stage = self.state.stage
+        match command["command"]:
+            case "plan" if stage == "ready":
+                self._plan(command["options"])
+            case "start" if self._waiting and self._waits_for_start():
+                self._next()
+            case "pause" | "resume" if stage == "fitting":
+                paused = command["command"] == "pause"
+                self._write(ev.StageChanged(stage="fitting", paused=paused, deadline=self.state.deadline))
+            case "stop_model" | "pause_model" | "resume_model" as name:
+                (self._stopped.discard if name == "resume_model" else self._stopped.add)(command["model"])
+                self._steer(command["model"], STEERED[name])
+            case "share_model":
+                self._steer(command["model"], {"share": float(command["share"])})
+            case "ensemble":
+                self._steer(command["model"], {"left_out": not command["include"]})
+            case "extend" if self.state.deadline is not None:
+                deadline = self.state.deadline + command["seconds"]
+                self._write(ev.StageChanged(stage=stage, paused=self.state.paused, deadline=deadline))
+            case "finish":
+                self._skip_fits()
+            case "abort":
+                self._abort()
+            case _:
+                pass
+
+    def _steer(self, model: str, changes: dict[str, Any]) -> None:
+        self._rows.setdefault(model, {}).update(changes)
+        self._write(ev.LeaderboardChanged(rows=self._steered(self.state.leaderboard)))
+
+    def _plan(self, options: dict[str, Any]) -> None:
+        plan, schema = self.state.plan, self.state.schema
+        assert plan is not None
+        assert schema is not None
+        names = [column.name for column in schema.columns]
+        target = options.get("target", plan.target)
+        if target not in names:
+            self._write(ev.PlanRefused(message=f"There is no column {target!r} in {self.state.data}."))
+            return
+        fields = {name: options[name] for name in ("target", "metric", "budget", "quality", "seed") if name in options}
+        ignored = options.get("ignore", ())
+        columns = tuple(
+            msgspec.structs.replace(column, role=role_of(column, target, ignored)) for column in schema.columns
+        )
+        self._write(msgspec.structs.replace(schema, seq=0, t=0.0, columns=columns))
+        self._write(msgspec.structs.replace(plan, seq=0, t=0.0, **fields))
+
+    def _skip_fits(self) -> None:
+        self._write(ev.StageChanged(stage="fitting", deadline=self.state.deadline))
+        kept = (ev.EnsembleChanged, ev.ImportancesReady, ev.SlicesReady, ev.EffectsReady, ev.RunFinished)
+        last = {type(event): event for event in self._waiting if isinstance(event, kept)}
+        self._waiting = [last[kind] for kind in kept if kind in last]
+        self.play_all()
+
+    def _abort(self) -> None:
+        self._waiting = []
+        fields: dict[str, Any] = dict.fromkeys(
+            ("bundle", "task", "target", "metric", "greater_is_better", "best", "test_score")
+        )
+        message = "The run was discarded"
+        self._write(
+            ev.RunFinished(
+                status="interrupted", run=self._folder.run, seconds=0.0, leaderboard=(), importances=(), agreement={},
+                exit_code=130, message=message, **fields,
+            )
+        )  # fmt: skip
+
+
+def role_of(column: ev.ColumnView, target: str, ignored: Sequence[str]) -> str:
+    """What a column is for once another target, or other columns to leave out, were asked for."""
+    if column.name == target:
+        return "target"
+    if column.name in ignored:
+        return "ignore"
+    return "feature" if column.role == "target" else column.role
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("recording")
+    parser.add_argument("--speed", type=float, default=20.0, help="how much faster than it was")
+    arguments = parser.parse_args()
+    folder = RunFolder(arguments.run)
+    events = events_of(arguments.recording)
+    with folder.lock():
+        worker = ReplayWorker(folder, events)
+        for earlier, event in zip([events[0], *events], events, strict=False):
+            until = time.monotonic() + (event.t - earlier.t) / arguments.speed
+            while time.monotonic() < until or worker.state.paused or worker.state.stage == "ready":
+                worker.obey()
+                if worker.is_over:
+                    return 0
+                if worker.state.stage == "ready" and worker.state.fitting_since is None:
+                    until = 0.0
+                time.sleep(POLL_SECONDS)
+            worker.play()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
