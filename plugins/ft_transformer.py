@@ -18,6 +18,9 @@ from tabapp.nn.trainer import TrainingParams, inputs
 from .search import zero_or
 
 N_HEADS = 8
+MANY_FEATURES = 300
+"""From here on attention is projected: full attention costs the square of the number of features."""
+PROJECTED_TOKENS = 128
 TOKEN_SIZES = (96, 128, 192, 256, 320, 384)
 """Token size of the default configurations with one to six layers."""
 
@@ -32,6 +35,9 @@ class FTTransformerParams(TrainingParams, frozen=True, kw_only=True):
         ffn_dropout: inside the feed-forward branch.
         residual_dropout: at the end of both branches.
         ffn_factor: the feed-forward branch's hidden size (after ReGLU) per token size.
+        token_bias: whether features' tokens have biases; without them is the ablation of section 4.5 (Table 3).
+        projection: how many tokens keys and values are projected to, per token, by Linformer's "headwise" matrices
+            (supplement E.2); 0 for none.
     """
 
     n_layers: int = 3
@@ -40,6 +46,8 @@ class FTTransformerParams(TrainingParams, frozen=True, kw_only=True):
     ffn_dropout: float = 0.1
     residual_dropout: float = 0.0
     ffn_factor: float = 4 / 3
+    token_bias: bool = True
+    projection: float = 0.0
     learning_rate: float = 1e-4
     weight_decay: float = 1e-5
 
@@ -52,6 +60,11 @@ class FTTransformerParams(TrainingParams, frozen=True, kw_only=True):
             attention_dropout=round(0.05 + 0.05 * n_layers, 2),
             ffn_dropout=round(0.05 * n_layers - 0.05, 2),
         )
+
+
+def projection_for(shape: Shape) -> float:
+    """Projected tokens per token: 0 up to `MANY_FEATURES`, above it what leaves 128, as the paper has for 2,000 features."""
+    return PROJECTED_TOKENS / (shape.n_features + 1) if shape.n_features > MANY_FEATURES else 0.0
 
 
 class FeedForward(nn.Module):
@@ -73,14 +86,16 @@ class Block(nn.Module):
 
     Shape: (rows, n_tokens, d_token) to itself, or to (rows, 1, d_token) for [CLS] alone.
 
-    The first block has no normalisation before its attention, which would forget how large the tokens are.
+    The first block has no normalisation before its attention, which would forget how large the tokens are. Its queries, keys
+    and values are therefore linear in the features, and can be given as `projected`.
     """
 
-    def __init__(self, params: FTTransformerParams, *, is_first: bool) -> None:
+    def __init__(self, params: FTTransformerParams, n_tokens: int, *, is_first: bool) -> None:
         super().__init__()
         d = params.d_token
+        projected = (n_tokens, max(1, int(n_tokens * params.projection))) if params.projection else None
         self.attention_normalization = None if is_first else nn.LayerNorm(d)
-        self.attention = SelfAttention(d, N_HEADS, params.attention_dropout)
+        self.attention = SelfAttention(d, N_HEADS, params.attention_dropout, projected=projected)
         self.ffn_normalization = nn.LayerNorm(d)
         self.ffn = FeedForward(d, int(d * params.ffn_factor), params.ffn_dropout)
         self.residual_dropout = Dropout(params.residual_dropout)
@@ -89,8 +104,11 @@ class Block(nn.Module):
         """What the attention sees: the tokens, normalised except in the first block."""
         return tokens if self.attention_normalization is None else self.attention_normalization(tokens)
 
-    def forward(self, tokens: Tensor, *, cls_only: bool) -> Tensor:
-        update = self.attention(self.attended(tokens), cls_only=cls_only)
+    def forward(self, tokens: Tensor, *, cls_only: bool, projected: Tensor | None = None) -> Tensor:
+        if projected is None:
+            update = self.attention(self.attended(tokens), cls_only=cls_only)
+        else:
+            update = self.attention.of_projected(projected)
         tokens = (tokens[:, :1] if cls_only else tokens) + self.residual_dropout(update)
         return tokens + self.residual_dropout(self.ffn(self.ffn_normalization(tokens)))
 
@@ -105,15 +123,21 @@ class FTTransformerNetwork(nn.Module):
 
     def __init__(self, sizes: Sizes, params: FTTransformerParams) -> None:
         super().__init__()
-        self.tokenizer = FeatureTokenizer(sizes.n_numeric, sizes.cardinalities, params.d_token)
-        self.blocks = nn.ModuleList([Block(params, is_first=i == 0) for i in range(params.n_layers)])
+        self.tokenizer = FeatureTokenizer(sizes.n_numeric, sizes.cardinalities, params.d_token, bias=params.token_bias)
+        n_tokens = 1 + sizes.n_numeric + len(sizes.cardinalities)
+        self.blocks = nn.ModuleList([Block(params, n_tokens, is_first=i == 0) for i in range(params.n_layers)])
+        self.has_attention = not params.projection
         self.normalization = nn.LayerNorm(params.d_token)
         self.head = nn.Linear(params.d_token, sizes.d_out)
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         tokens = self.tokenizer(numeric, categorical)
         for i, block in enumerate(self.blocks):
-            tokens = block(tokens, cls_only=i + 1 == len(self.blocks))
+            is_last, projected = i + 1 == len(self.blocks), None
+            if i == 0 and not is_last:
+                assert isinstance(block, Block)
+                projected = self.tokenizer.projected(numeric, categorical, block.attention.query_key_value)
+            tokens = block(tokens, cls_only=is_last, projected=projected)
         return self.head(torch.relu(self.normalization(tokens[:, 0])))
 
     def cls_attention(self, numeric: Tensor, categorical: Tensor) -> Tensor:
@@ -129,12 +153,14 @@ class FTTransformerNetwork(nn.Module):
 
 
 class FTTransformerModel(DeepModel):
-    def attention(self, table: Table) -> Float32:
+    def attention(self, table: Table) -> Float32 | None:
         """As the contract says. The share that [CLS] pays itself is left out and the rest scaled up, which keeps the
-        order.
+        order. None when keys are projected: attention then goes to mixtures of features.
         """
         network = self.network
         assert isinstance(network, FTTransformerNetwork)
+        if not network.has_attention:
+            return None
         with torch.inference_mode():
             numeric, categorical = inputs(table, self.device)
             parts = zip(numeric.split(2048), categorical.split(2048), strict=True)
@@ -152,7 +178,7 @@ class FTTransformer(DeepPlugin):
     low_precision = True
     min_rows = 200
     max_rows = 2_000_000
-    max_features = 300
+    max_features = 5_000
 
     def build(self, sizes: Sizes, params: FTTransformerParams) -> FTTransformerNetwork:
         return FTTransformerNetwork(sizes, params)
@@ -174,11 +200,13 @@ class FTTransformer(DeepPlugin):
         the weights and no dropout, since minutes there hold a handful of epochs. In 25 s, one thread reached an RMSE of
         47,200 instead of 49,200 on California housing without dropout, and 571 instead of 610 on diamonds with one layer.
         """
+        projection = projection_for(shape)
         if device != "cpu":
-            return FTTransformerParams()
+            return FTTransformerParams(projection=projection)
         many_tokens = shape.n_rows * (shape.n_features + 1) > 300_000
         return msgspec.structs.replace(
             FTTransformerParams.scaled(1 if many_tokens else 2),
+            projection=projection,
             learning_rate=1e-3,
             average_decay=0.99,
             attention_dropout=0.0,
@@ -192,6 +220,7 @@ class FTTransformer(DeepPlugin):
         many_rows = shape.n_rows > 100_000
         low, high = (3e-5, 3e-4) if many_rows else (1e-5, 1e-3)
         return FTTransformerParams(
+            projection=projection_for(shape),
             n_layers=trial.suggest_int("n_layers", 1, 6 if many_rows else 4),
             d_token=trial.suggest_int("d_token", 64, 512, step=N_HEADS),
             residual_dropout=0.0 if many_rows else zero_or(trial, "residual_dropout", 0.0, 0.2),
@@ -207,5 +236,7 @@ class FTTransformer(DeepPlugin):
         n_tokens, d = shape.n_features + 1, params.d_token
         d_hidden = int(d * params.ffn_factor)
         per_layer = 4 * d * d + 3 * d * d_hidden
-        flops = 6 * shape.n_rows * n_tokens * (params.n_layers - 0.7) * (per_layer + 2 * n_tokens * d)
+        attended = n_tokens * params.projection if params.projection else n_tokens
+        per_token = per_layer + 2 * attended * d * (2 if params.projection else 1)
+        flops = 6 * shape.n_rows * n_tokens * (params.n_layers - 0.7) * per_token
         return training_cost(shape, flops, params.n_layers * per_layer, device, n_epochs=40)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tabapp.nn.dropout import dropout
+from tabapp.nn.dropout import dropout, kept_values
 
 MANY_TOKENS = 64
 
@@ -33,6 +33,53 @@ class ShortSoftmax(torch.autograd.Function):
         return product.sub_(probabilities * product.sum(-1, keepdim=True))
 
 
+class PackedAttention(torch.autograd.Function):
+    """Multi-head attention among few tokens on a CPU, with its gradient written out: half of the time of such small
+    attention goes into copies between layouts, of which this makes one a pass.
+
+    Shape: (rows, n_tokens, 3 · d_token) queries, keys and values to (rows, n_tokens, d_token).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, packed: Tensor, n_heads: int, dropout_rate: float) -> Tensor:
+        rows, n_tokens, width = packed.shape
+        d_head = width // (3 * n_heads)
+        query, key, value = (
+            part.view(rows, n_tokens, n_heads, d_head).transpose(1, 2).reshape(rows * n_heads, n_tokens, d_head)
+            for part in packed.chunk(3, dim=2)
+        )
+        exponents = torch.bmm(query, key.transpose(1, 2)).float().mul_(d_head**-0.5)
+        exponents.sub_(exponents.amax(-1, keepdim=True)).exp_()
+        probabilities = exponents.div_(exponents.sum(-1, keepdim=True))
+        kept = kept_values(probabilities, dropout_rate) if dropout_rate else None
+        weights = (probabilities if kept is None else probabilities * kept).to(value.dtype)
+        ctx.save_for_backward(query, key, value, probabilities, weights, kept)
+        ctx.n_heads = n_heads
+        attended = torch.bmm(weights, value).view(rows, n_heads, n_tokens, d_head)
+        return attended.transpose(1, 2).reshape(rows, n_tokens, width // 3)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None, None]:
+        query, key, value, probabilities, weights, kept = ctx.saved_tensors
+        n_matrices, n_tokens, d_head = query.shape
+        rows, n_heads = n_matrices // ctx.n_heads, ctx.n_heads
+        upstream = grad_outputs[0].to(value.dtype).view(rows, n_tokens, n_heads, d_head).transpose(1, 2)
+        upstream = upstream.reshape(n_matrices, n_tokens, d_head)
+        gradient = torch.empty(3, n_matrices, n_tokens, d_head, dtype=value.dtype)
+        torch.bmm(weights.transpose(1, 2), upstream, out=gradient[2])
+        product = torch.bmm(upstream, value.transpose(1, 2)).float()
+        if kept is not None:
+            product.mul_(kept)
+        product.mul_(probabilities)
+        scores = product.sub_(probabilities * product.sum(-1, keepdim=True)).mul_(d_head**-0.5).to(value.dtype)
+        torch.bmm(scores, key, out=gradient[0])
+        torch.bmm(scores.transpose(1, 2), query, out=gradient[1])
+        packed = torch.empty(rows, n_tokens, 3, n_heads, d_head, dtype=value.dtype)
+        for i in range(3):
+            packed[:, :, i].copy_(gradient[i].view(rows, n_heads, n_tokens, d_head).transpose(1, 2))
+        return packed.view(rows, n_tokens, 3 * n_heads * d_head), None, None
+
+
 def attend(query: Tensor, key: Tensor, value: Tensor, dropout_rate: float) -> Tensor:
     """Scaled dot-product attention: (rows, n_heads, n_queries, d_head) queries over (rows, n_heads, n_tokens, d_head)
     keys.
@@ -54,30 +101,71 @@ class SelfAttention(nn.Module):
     Queries, keys and values have one weight of 3 · d_token rows, drawn as three separate linear layers would be; all
     biases start at zero (Gorishniy et al. 2021, the authors' code), except the one of the output, which does too.
 
+    For many tokens, keys and values can be projected to fewer along the token axis, by one matrix each that all heads
+    share (Linformer, Wang et al. 2020, "headwise" sharing): the cost is then linear in the number of tokens.
+
     Shape: (rows, n_tokens, d_token) to (rows, n_queries, d_token), with n_queries = 1 for the [CLS] token alone, else
     n_tokens.
+
+    Args:
+        projected: (n_tokens, n_projected) to project to fewer tokens, or None.
     """
 
-    def __init__(self, d_token: int, n_heads: int, dropout: float) -> None:
+    def __init__(self, d_token: int, n_heads: int, dropout: float, *, projected: tuple[int, int] | None = None) -> None:
         super().__init__()
         self.query_key_value = nn.Linear(d_token, 3 * d_token)
         self.output = nn.Linear(d_token, d_token)
         nn.init.zeros_(self.query_key_value.bias)
         nn.init.zeros_(self.output.bias)
+        self.key_compression = nn.Linear(*projected, bias=False) if projected else None
+        self.value_compression = nn.Linear(*projected, bias=False) if projected else None
         self.n_heads = n_heads
         self.dropout = dropout
 
     def forward(self, tokens: Tensor, *, cls_only: bool = False) -> Tensor:
+        if cls_only and self.key_compression is None:
+            return self._cls_attended(tokens)
         if cls_only:
-            query, key, value = self._cls_query(tokens), *self._project(tokens, 1, 3)
-        else:
-            query, key, value = self._project(tokens, 0, 3)
+            return self._attended(self._cls_query(tokens), *self._project(tokens, 1, 3))
+        return self.of_projected(self.query_key_value(tokens))
+
+    def of_projected(self, projected: Tensor) -> Tensor:
+        """The same for tokens whose product with `query_key_value` is known: (rows, n_tokens, 3 · d_token)."""
+        few = projected.device.type == "cpu" and projected.shape[1] <= MANY_TOKENS
+        if few and self.key_compression is None:
+            packed: Any = PackedAttention.apply(projected, self.n_heads, self.dropout if self.training else 0.0)
+            return self.output(packed)
+        query, key, value = self._heads(projected, 3)
+        return self._attended(query, key, value)
+
+    def _attended(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        if self.key_compression is not None and self.value_compression is not None:
+            key = self.key_compression(key.transpose(2, 3)).transpose(2, 3)
+            value = self.value_compression(value.transpose(2, 3)).transpose(2, 3)
         attended = attend(query, key, value, self.dropout if self.training else 0.0)
         return self.output(attended.transpose(1, 2).flatten(2))
 
+    def _cls_attended(self, tokens: Tensor) -> Tensor:
+        """What `_attended` gives for one query a row, with the products in the cheaper order: (q W_K) Tᵀ for q (T W_Kᵀ)ᵀ,
+        and (p T) W_Vᵀ for p (T W_Vᵀ). The keys' bias shifts all scores alike, so softmax takes it out.
+        """
+        d_token = tokens.shape[2]
+        d_head = d_token // self.n_heads
+        _, key_weight, value_weight = self.query_key_value.weight.view(3, self.n_heads, d_head, d_token).unbind(0)
+        query = self._cls_query(tokens).squeeze(2).transpose(0, 1)
+        scores = (query @ key_weight).transpose(0, 1) @ (tokens * d_head**-0.5).transpose(1, 2)
+        probabilities: Any = ShortSoftmax.apply(scores)
+        if self.training and self.dropout:
+            probabilities = dropout(probabilities, self.dropout)
+        pooled = probabilities.to(tokens.dtype) @ tokens
+        value_bias = self.query_key_value.bias[2 * d_token :].view(self.n_heads, d_head)
+        value = (pooled.transpose(0, 1) @ value_weight.transpose(1, 2)).transpose(0, 1)
+        value = value + probabilities.sum(-1, keepdim=True) * value_bias
+        return self.output(value.flatten(1).unsqueeze(1))
+
     def cls_probabilities(self, tokens: Tensor) -> Tensor:
         """(rows, n_heads, n_tokens): the distribution over tokens that the [CLS] token attends with, softmax(q
-        Kᵀ/√d_head).
+        Kᵀ/√d_head). Not defined for projected tokens, of which each is a mixture of all.
         """
         query, (key,) = self._cls_query(tokens), self._project(tokens, 1, 2)
         return torch.softmax((query @ key.transpose(2, 3)).squeeze(2) / key.shape[3] ** 0.5, dim=2)
@@ -91,13 +179,37 @@ class SelfAttention(nn.Module):
         d_token = tokens.shape[2]
         rows = slice(first * d_token, last * d_token)
         projected = F.linear(tokens, self.query_key_value.weight[rows], self.query_key_value.bias[rows])
-        heads = projected.unflatten(2, (last - first, self.n_heads, -1))
+        return self._heads(projected, last - first)
+
+    def _heads(self, projected: Tensor, n_parts: int) -> tuple[Tensor, ...]:
+        heads = projected.unflatten(2, (n_parts, self.n_heads, -1))
         return heads.permute(2, 0, 3, 1, 4).unbind(0)
+
+
+class GatedReLU(torch.autograd.Function):
+    """a ⊙ ReLU(b) for [a, b] along the last dimension; its gradient is written in place, with no copy to join the halves."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        a, b = x.chunk(2, dim=-1)
+        return F.relu(b).mul_(a)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        a, b = x.chunk(2, dim=-1)
+        gradient = torch.empty_like(x)
+        to_a, to_b = gradient.chunk(2, dim=-1)
+        upstream = grad_outputs[0].to(x.dtype)
+        torch.mul(upstream, F.relu(b), out=to_a)
+        torch.mul(upstream, a, out=to_b).mul_(b > 0)
+        return gradient
 
 
 class ReGLU(nn.Module):
     """ReGLU(a, b) = a ⊙ ReLU(b) (Shazeer 2020). Shape: (..., 2 d) to (..., d)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        a, b = x.chunk(2, dim=-1)
-        return a * F.relu(b)
+        gated: Any = GatedReLU.apply(x)
+        return gated

@@ -27,11 +27,16 @@ def dropout(x: Tensor, rate: float) -> Tensor:
     """What `Dropout` does in training, as a function."""
     if x.device.type != "cpu":
         return F.dropout(x, rate)
+    kept = kept_values(x, rate)
+    return x if kept is None else x * kept
+
+
+def kept_values(x: Tensor, rate: float) -> Tensor | None:
+    """What dropout multiplies a CPU tensor by, zeros and a factor above one; None where the rate rounds to zero."""
     n_dropped = round(rate * 256)
     if not n_dropped:
-        return x
+        return None
     words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64)
     # From the lowest int64, with no upper bound, is torch's way to ask for all 64 bits.
     random_bytes = words.random_(torch.iinfo(torch.int64).min, None).view(torch.uint8)[: x.numel()].view(x.shape)
-    kept = (random_bytes >= n_dropped).to(x.dtype)
-    return x * kept.mul_(256 / (256 - n_dropped))
+    return (random_bytes >= n_dropped).to(x.dtype).mul_(256 / (256 - n_dropped))

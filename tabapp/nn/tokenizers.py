@@ -13,34 +13,50 @@ def uniform_rows(*shape: int) -> nn.Parameter:
 
 
 class NumericTokenizer(nn.Module):
-    """T_j = x_j · W_j + b_j. Shape: (rows, n_features) to (rows, n_features, d_token)."""
+    """T_j = x_j · W_j + b_j, or without b_j. Shape: (rows, n_features) to (rows, n_features, d_token)."""
 
-    def __init__(self, n_features: int, d_token: int) -> None:
+    def __init__(self, n_features: int, d_token: int, *, bias: bool = True) -> None:
         super().__init__()
         self.weight = uniform_rows(n_features, d_token)
-        self.bias = uniform_rows(n_features, d_token)
+        self.bias = uniform_rows(n_features, d_token) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.addcmul(self.bias, x.unsqueeze(-1), self.weight)
+        x = x.unsqueeze(-1)
+        return x * self.weight if self.bias is None else torch.addcmul(self.bias, x, self.weight)
+
+    def projected(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """`linear(self(x), weight, bias)` for the price of one row: a token is linear in its number."""
+        offset = bias if self.bias is None else nn.functional.linear(self.bias, weight, bias)
+        slope = nn.functional.linear(self.weight, weight)
+        return torch.addcmul(offset, x.unsqueeze(-1).to(slope.dtype), slope)
 
 
 class CategoricalTokenizer(nn.Module):
-    """T_j = E_j[x_j] + b_j. Shape: (rows, n_features) codes to (rows, n_features, d_token).
+    """T_j = E_j[x_j] + b_j, or without b_j. Shape: (rows, n_features) codes to (rows, n_features, d_token).
 
     The tables of all columns lie one below the other in `weight`, so that one lookup serves them all. Each column's own
     rows include those of its reserved codes, so an unseen level never reads another column's.
     """
 
-    def __init__(self, cardinalities: tuple[int, ...], d_token: int) -> None:
+    def __init__(self, cardinalities: tuple[int, ...], d_token: int, *, bias: bool = True) -> None:
         super().__init__()
         self.weight = uniform_rows(sum(cardinalities), d_token)
-        self.bias = uniform_rows(len(cardinalities), d_token)
+        self.bias = uniform_rows(len(cardinalities), d_token) if bias else None
         offsets = torch.tensor((0, *cardinalities[:-1])).cumsum(0)
         self.register_buffer("offsets", offsets, persistent=False)
         self.offsets: Tensor
 
     def forward(self, codes: Tensor) -> Tensor:
-        return nn.functional.embedding(codes + self.offsets, self.weight) + self.bias
+        tokens = nn.functional.embedding(codes + self.offsets, self.weight)
+        return tokens if self.bias is None else tokens + self.bias
+
+    def projected(self, codes: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """`linear(self(codes), weight, bias)`, for the price of all levels where they are fewer than the codes."""
+        if len(self.weight) > codes.numel():
+            return nn.functional.linear(self(codes), weight, bias)
+        levels = nn.functional.linear(self.weight, weight)
+        offset = bias if self.bias is None else nn.functional.linear(self.bias, weight, bias)
+        return nn.functional.embedding(codes + self.offsets, levels) + offset
 
 
 class FeatureTokenizer(nn.Module):
@@ -49,11 +65,11 @@ class FeatureTokenizer(nn.Module):
     Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, 1 + n_numeric + n_categorical, d_token).
     """
 
-    def __init__(self, n_numeric: int, cardinalities: tuple[int, ...], d_token: int) -> None:
+    def __init__(self, n_numeric: int, cardinalities: tuple[int, ...], d_token: int, *, bias: bool = True) -> None:
         super().__init__()
         self.cls = uniform_rows(d_token)
-        self.numeric = NumericTokenizer(n_numeric, d_token) if n_numeric else None
-        self.categorical = CategoricalTokenizer(cardinalities, d_token) if cardinalities else None
+        self.numeric = NumericTokenizer(n_numeric, d_token, bias=bias) if n_numeric else None
+        self.categorical = CategoricalTokenizer(cardinalities, d_token, bias=bias) if cardinalities else None
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         tokens = [self.cls.expand(len(numeric), 1, -1)]
@@ -62,3 +78,13 @@ class FeatureTokenizer(nn.Module):
         if self.categorical is not None:
             tokens.append(self.categorical(categorical))
         return torch.cat(tokens, dim=1)
+
+    def projected(self, numeric: Tensor, categorical: Tensor, layer: nn.Linear) -> Tensor:
+        """`layer(self(numeric, categorical))`, (rows, n_tokens, d_out), with the products done before rows come in."""
+        weight, bias = layer.weight, layer.bias
+        parts = [nn.functional.linear(self.cls, weight, bias).expand(len(numeric), 1, -1)]
+        if self.numeric is not None:
+            parts.append(self.numeric.projected(numeric, weight, bias))
+        if self.categorical is not None:
+            parts.append(self.categorical.projected(categorical, weight, bias))
+        return torch.cat(parts, dim=1)

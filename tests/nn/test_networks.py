@@ -20,6 +20,7 @@ from torch import nn
 
 from tabapp.features.arrays import Table
 from tabapp.models import registry
+from tabapp.models.contract import Shape
 from tabapp.nn.objective import Objective
 from tabapp.nn.plugin import DeepPlugin, SavedModel, Sizes
 from tabapp.nn.trainer import TrainingParams, train_network
@@ -116,6 +117,31 @@ def test_ft_transformer_default_is_table_15() -> None:
     assert n_parameters(FTTransformerNetwork(Sizes(n_numeric=8, cardinalities=(), d_out=1), params)) == 894_913
     with_255 = msgspec.structs.replace(params, ffn_factor=1.333333333333333)
     assert n_parameters(FTTransformerNetwork(Sizes(n_numeric=100, cardinalities=(), d_out=1), with_255)) == 928_507
+
+
+def test_ft_transformer_projects_the_tokens_of_many_features(tmp_path: Path) -> None:
+    plugin = registry.get("ft_transformer")
+    assert plugin.supports("binary", Shape(10_000, 2_000, 0, 2)) is None
+    params = plugin.defaults("binary", Shape(10_000, 2_000, 0, 2), "cuda:0")
+    # Supplement E.2 has 128 tokens for the 2,000 features of Epsilon; the count is by hand.
+    network = FTTransformerNetwork(Sizes(n_numeric=2_000, cardinalities=(), d_out=1), params)
+    assert network.blocks[0].attention.key_compression.out_features == 128
+    assert n_parameters(network) == 3_196_609
+    assert plugin.defaults("binary", Shape(10_000, 300, 0, 2), "cuda:0").projection == 0
+    table, spec, _ = make_table("binary", n_rows=30)
+    saved = SavedModel(
+        sizes=SIZES, objective=Objective.fit(table, make_context("binary", spec, 2, tmp_path)), params={}, facts={}
+    )
+    projected = FTTransformerNetwork(SIZES, FTTransformerParams(projection=0.5))
+    assert FTTransformerModel(projected, saved, torch.device("cpu")).attention(table) is None
+
+
+def test_ft_transformer_without_biases_forgets_a_feature_that_is_zero() -> None:
+    torch.manual_seed(0)
+    network = FTTransformerNetwork(SIZES, FTTransformerParams(token_bias=False))
+    x, codes = torch.zeros(3, 4), torch.ones(3, 2, dtype=torch.int64)
+    assert (network.tokenizer(x, codes)[:, 1:5] == 0).all()
+    assert n_parameters(FTTransformerNetwork(SIZES, FTTransformerParams())) - n_parameters(network) == 6 * 192
 
 
 def test_mlp_and_resnet_parameter_counts() -> None:

@@ -45,6 +45,9 @@ def ft_transformer_pairs(ours: FTTransformerNetwork, theirs: nn.Module) -> Pairs
         for w, b, layer in zip(weights, biases, (attention.W_q, attention.W_k, attention.W_v), strict=True):
             pairs += [(w, layer.weight), (b, layer.bias)]
         pairs += linear_pairs(mine.attention.output, attention.W_out)
+        if mine.attention.key_compression is not None:
+            pairs.append((mine.attention.key_compression.weight, attention.key_compression.weight))
+            pairs.append((mine.attention.value_compression.weight, attention.value_compression.weight))
         assert (mine.attention_normalization is None) == ("attention_normalization" not in other)
         if mine.attention_normalization is not None:
             pairs += norm_pairs(mine.attention_normalization, other["attention_normalization"])
@@ -56,12 +59,17 @@ def ft_transformer_pairs(ours: FTTransformerNetwork, theirs: nn.Module) -> Pairs
     return pairs + norm_pairs(ours.normalization, output.normalization) + linear_pairs(ours.head, output.linear)
 
 
-def make_ft_transformer(n_layers: int, n_numeric: int, cardinalities: tuple[int, ...]):
+def make_ft_transformer(n_layers: int, n_numeric: int, cardinalities: tuple[int, ...], projection: float = 0.0):
     torch.manual_seed(0)
     without_dropout = {"attention_dropout": 0.0, "ffn_dropout": 0.0}
-    params = msgspec.structs.replace(FTTransformerParams.scaled(n_layers), **without_dropout)
+    params = msgspec.structs.replace(FTTransformerParams.scaled(n_layers), projection=projection, **without_dropout)
     ours = FTTransformerNetwork(Sizes(n_numeric=n_numeric, cardinalities=cardinalities, d_out=3), params)
     kwargs = rtdl.FTTransformer.get_default_kwargs(n_layers) | without_dropout
+    if projection:
+        kwargs |= {
+            "linformer_kv_compression_ratio": projection,
+            "linformer_kv_compression_sharing": "headwise",
+        }
     theirs = rtdl.FTTransformer(n_cont_features=n_numeric, cat_cardinalities=list(cardinalities), d_out=3, **kwargs)
     with torch.no_grad():
         for p in ours.parameters():
@@ -74,10 +82,13 @@ def batch(n_numeric: int, cardinalities: tuple[int, ...]) -> tuple[Tensor, Tenso
     return torch.randn(16, n_numeric), torch.stack(codes, 1) if codes else torch.zeros(16, 0, dtype=torch.int64)
 
 
+@pytest.mark.parametrize("projection", [0.0, 0.3])
 @pytest.mark.parametrize("n_layers", [1, 2, 3])
 @pytest.mark.parametrize(("n_numeric", "cardinalities"), [(4, CARDINALITIES), (6, ()), (0, CARDINALITIES), (80, ())])
-def test_ft_transformer_output_and_gradients(n_layers: int, n_numeric: int, cardinalities: tuple[int, ...]) -> None:
-    ours, theirs = make_ft_transformer(n_layers, n_numeric, cardinalities)
+def test_ft_transformer_output_and_gradients(
+    n_layers: int, n_numeric: int, cardinalities: tuple[int, ...], projection: float
+) -> None:
+    ours, theirs = make_ft_transformer(n_layers, n_numeric, cardinalities, projection)
     pairs = ft_transformer_pairs(ours, theirs)
     assert sum(p.numel() for p, _ in pairs) == sum(p.numel() for p in ours.parameters())
     assert len(pairs) == len(list(theirs.parameters()))
@@ -85,7 +96,9 @@ def test_ft_transformer_output_and_gradients(n_layers: int, n_numeric: int, card
     x, codes = batch(n_numeric, cardinalities)
     inputs = (x if n_numeric else None, codes if cardinalities else None)
     with torch.no_grad():
-        torch.testing.assert_close(ours.eval()(x, codes), theirs.eval()(*inputs), atol=1e-6, rtol=0)
+        # Projections sum over all tokens once more.
+        allowed = 3e-6 if projection else 1e-6
+        torch.testing.assert_close(ours.eval()(x, codes), theirs.eval()(*inputs), atol=allowed, rtol=0)
     ours.train()(x, codes).square().sum().backward()
     theirs.train()(*inputs).square().sum().backward()
     theirs_by_name = dict(theirs.named_parameters())

@@ -1,0 +1,124 @@
+"""One training step of our FT-Transformer beside the authors' package's: same weights, same batch, same machine.
+
+python -m benchmarks.ft_transformer_speed [--features 8] [--rows 256] [--steps 12] [--rounds 7] [--device cpu] [--out FILE.json]
+
+Both are the paper's default configuration, eager, float32, with AdamW: forward, loss, backward, step. The two take turns, so
+that what else the machine does falls on both; the ratio is taken within each round. Beside them ours in bfloat16, as the
+training loop runs it where the device is fast at that. --device cuda measures seconds and rows per second there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.machine import machine, report
+from tabapp.models import registry
+from tabapp.models.contract import Shape
+from tabapp.nn.plugin import DeepPlugin, Sizes
+from tabapp.nn.precision import autocast
+
+
+def stepper(
+    network: nn.Module, call: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, *, bfloat16: bool
+) -> Callable[[], None]:
+    """A function that takes one training step."""
+    network.to(x.device).train()
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, weight_decay=1e-5, fused=True)
+
+    def step() -> None:
+        with autocast(x.device, bfloat16):
+            output = call(x)
+        loss = nn.functional.mse_loss(output.float()[:, 0], y)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def seconds_of(step: Callable[[], None], n_steps: int, device: torch.device) -> float:
+    """Mean time of a step: CPU seconds of all threads on a CPU, where others may be at work; else seconds."""
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    clock = time.perf_counter if device.type == "cuda" else time.process_time
+    started = clock()
+    for _ in range(n_steps):
+        step()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return (clock() - started) / n_steps
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--features", type=int, default=8)
+    parser.add_argument("--rows", type=int, default=256)
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    import rtdl_revisiting_models as rtdl
+
+    device = torch.device(options.device)
+    if device.type == "cpu":
+        torch.set_num_threads(1)
+    torch.manual_seed(0)
+    plugin = registry.get("ft_transformer")
+    assert isinstance(plugin, DeepPlugin)
+    params = plugin.defaults("regression", Shape(100_000, 8, 0, 1), "cuda:0")
+    ours = plugin.build(Sizes(n_numeric=options.features, cardinalities=(), d_out=1), params)
+    theirs = rtdl.FTTransformer(
+        n_cont_features=options.features,
+        cat_cardinalities=[],
+        d_out=1,
+        **rtdl.FTTransformer.get_default_kwargs(),
+    )
+    x = torch.randn(options.rows, options.features, device=device)
+    y = torch.randn(options.rows, device=device)
+    codes = torch.zeros(options.rows, 0, dtype=torch.int64, device=device)
+    steps = {
+        "package, float32": stepper(theirs, lambda x: theirs(x, None), x, y, bfloat16=False),
+        "ours, float32": stepper(ours, lambda x: ours(x, codes), x, y, bfloat16=False),
+    }
+    fast = plugin.build(Sizes(n_numeric=options.features, cardinalities=(), d_out=1), params)
+    steps["ours, bfloat16"] = stepper(fast, lambda x: fast(x, codes), x, y, bfloat16=True)
+    for step in steps.values():
+        seconds_of(step, 2, device)
+    rounds: list[dict[str, float]] = []
+    for _ in range(options.rounds):
+        rounds.append({name: seconds_of(step, options.steps, device) for name, step in steps.items()})
+    base = "package, float32"
+    rows = []
+    for name in steps:
+        times = [r[name] for r in rounds]
+        ratios = [r[name] / r[base] for r in rounds]
+        rows.append(
+            [
+                name,
+                f"{1e3 * statistics.median(times):.1f} ms",
+                f"{statistics.median(ratios):.2f}",
+                f"{min(ratios):.2f} … {max(ratios):.2f}",
+                f"{options.rows / statistics.median(times):,.0f}",
+            ]
+        )
+    facts = machine("torch", "rtdl_revisiting_models") | {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu, one thread",
+        "batch": options.rows,
+        "features": options.features,
+        "rounds": f"{options.rounds} of {options.steps} steps",
+    }
+    report(
+        facts, ["training step", "median", "ratio", "range of ratios", "rows/s"], rows, rounds, options.out, (1, 2, 4)
+    )
+
+
+if __name__ == "__main__":
+    main()
