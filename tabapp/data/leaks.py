@@ -27,6 +27,7 @@ _FAR_AHEAD = 0.15
 _RARE = 3
 _OFTEN_ONE_VALUE = 0.5
 _MAX_PARTS = 300
+_LEAKS_BEHIND = 2
 
 _ACTION = "kept; if it is known only after the fact, leave it out with --ignore {}"
 
@@ -150,6 +151,7 @@ def leak_warnings(
         found |= _parts_of_sum(looked_at, features, answer, target, found)
     found |= _afterwards(scores, target, found)
     found |= _named_like(looked_at, target, found)
+    found |= _behind_target(columns, target, found)
     return [
         DataWarning(check="leak", column=name, message=message, action=_ACTION.format(name))
         for name, message in found.items()
@@ -212,6 +214,19 @@ def _afterwards(scores: Mapping[str, tuple[float, str]], target: str, known: Map
     return {
         name: f"It tells far more than any other ({scores[name][1]}), and its name says that it may be known only afterwards."
     }
+
+
+def _behind_target(columns: Sequence[Column], target: str, known: Mapping[str, str]) -> dict[str, str]:
+    """The rest of a few columns behind the target most of which give it away: tables are often filled in from left to right."""
+    place = next(i for i, column in enumerate(columns) if column.name == target)
+    behind = [column.name for column in columns[place + 1 :] if column.role == "feature"]
+    leaks = sum(name in known for name in behind)
+    if leaks < _LEAKS_BEHIND or leaks <= len(behind) / 2 or len(behind) > len(columns) / 3:
+        return {}
+    message = (
+        f"It stands behind the target {target!r}, where most columns give it away, so it may be known only afterwards."
+    )
+    return {name: message for name in behind if name not in known}
 
 
 def _named_like(columns: Sequence[Column], target: str, known: Mapping[str, str]) -> dict[str, str]:

@@ -55,6 +55,20 @@ def test_numbers_dates_and_texts_that_know_the_answer() -> None:
     assert "--ignore number" in leaks["number"].action
 
 
+def test_what_stands_behind_the_target_among_leaks_goes_with_them() -> None:
+    before = {f"x{i}": RANDOM.normal(size=N).round(3) for i in range(6)}
+    after = {
+        "first": CLASSES * 10 + np.round(NOISE, 3),
+        "second": CLASSES * 7 + np.round(NOISE, 2),
+        "last": NOISE.round(2),
+    }
+    leaks = found("leak", **before, y=CLASSES, **after)
+    assert set(leaks) == {"first", "second", "last"}
+    assert "behind the target" in leaks["last"].message
+    assert set(found("leak", y=CLASSES, **after, **before)) == {"first", "second"}
+    assert set(found("leak", **before, y=CLASSES, first=after["first"], last=NOISE.round(2))) == {"first"}
+
+
 def test_many_classes_and_numbers() -> None:
     classes = RANDOM.integers(0, 5, N)
     assert set(found("leak", code=[f"k{c}" for c in classes], x=NOISE, y=[f"class {c}" for c in classes])) == {"code"}
