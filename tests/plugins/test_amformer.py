@@ -9,16 +9,8 @@ import numpy as np
 import optuna
 import pytest
 import torch
-from tabapp_plugins.amformer import (
-    MANY_PROMPTS,
-    AMFormer,
-    AMFormerModel,
-    AMFormerNetwork,
-    AMFormerParams,
-    AMFormerTraining,
-    prompt_counts,
-    prompts_for,
-)
+from tabapp_plugins.amformer import AMFormer, AMFormerModel, AMFormerTraining
+from tabapp_plugins.amformer_network import MANY_PROMPTS, AMFormerNetwork, AMFormerParams, prompt_counts, prompts_for
 from torch import Tensor, nn
 
 from tabapp.features.arrays import MISSING, UNSEEN, Table
@@ -183,8 +175,11 @@ def test_gradient_reaches_every_parameter(layout: dict[str, object]) -> None:
 def test_rows_do_not_see_each_other(layout: dict[str, object]) -> None:
     network, (x, codes) = network_of(**layout).eval(), rows_of(40)
     x[0] *= 1000
+    together = network(x, codes)
+    network.rows_together = 16
+    torch.testing.assert_close(network(x, codes), together, atol=1e-5, rtol=0)
     alone = torch.cat([network(x[i : i + 1], codes[i : i + 1]) for i in range(40)])
-    torch.testing.assert_close(network(x, codes), alone, atol=1e-5, rtol=0)
+    torch.testing.assert_close(together, alone, atol=1e-5, rtol=0)
 
 
 @torch.no_grad()
@@ -334,6 +329,10 @@ def test_attention_of_self_attention_is_its_own() -> None:
     block.fusion.weight[:, 0] = 1.0
     cls = block.additive.cls_probabilities(tokens).mean(1)
     torch.testing.assert_close(block.attention(tokens), cls)
+    frequencies = network.selection(x, codes)
+    network.attention_rows = 2
+    torch.testing.assert_close(network.selection(x, codes), frequencies)
+    torch.testing.assert_close(frequencies.sum(1), torch.full((7,), 3.0))
     shares = network.feature_attention(x, codes)
     deeper = network.layers[1].arithmetic.attention(network.layers[0](tokens))
     both = block.attention(tokens)[:, 1:] + deeper[:, 1:]
