@@ -50,9 +50,9 @@ def sized(size: Size, n_attributes: int, **changes: Any) -> NPTParams:
             n_heads=4,
             learning_rate=1e-2,
             flat=0.5,
-            n_steps=1000,
+            n_steps=600,
             batch_rows=1024,
-            n_evaluations=25,
+            n_evaluations=20,
             context_rows=1024,
         )
     return msgspec.structs.replace(params, **changes)

@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("tabapp.cli.running:run", "Open DATA in the terminal, or run it headless with --auto."),
     "predict": ("tabapp.cli.predicting:predict", "Predict rows with a bundle."),
     "evaluate": ("tabapp.cli.predicting:evaluate", "Score a bundle on labelled rows."),
+    "impute": ("tabapp.cli.imputing:impute", "Fill the missing cells of a table."),
     "inspect": ("tabapp.cli.predicting:inspect", "Show what is in a bundle, without loading any model."),
     "runs": ("tabapp.cli.runs:runs", "List the runs."),
     "attach": ("tabapp.cli.running:attach", "Watch a run that is at work, or look at one that is over."),

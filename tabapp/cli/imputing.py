@@ -1,0 +1,123 @@
+"""The command that fills the missing cells of a table: `impute`. What it needs is imported inside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tabapp.cli.options import Whole, check_file, read_budget, split_kinds
+from tabapp.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+OUTPUT_FORMATS = (".csv", ".parquet")
+
+
+@click.command()
+@click.argument("data")
+@click.option(
+    "-o", "--output", required=True, metavar="FILE", help="A .csv or .parquet file, replaced when it is there."
+)
+@click.option(
+    "--model",
+    "bundle",
+    type=click.Path(path_type=Path),
+    metavar="BUNDLE",
+    help="Fill with the model of a bundle that can (npt), instead of training one on DATA.",
+)
+@click.option("--budget", callback=read_budget, default="2m", show_default=True, metavar="TIME", help="Time to train.")
+@click.option(
+    "--seed",
+    type=Whole(0, 2**31 - 1),
+    default=0,
+    metavar="N",
+    help="Seed of every random choice (default 0).",
+)
+@click.option(
+    "--kind", "kinds", callback=split_kinds, multiple=True, metavar="COL=KIND,…", help="Say what a column is."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing on stderr but errors.")
+@click.option("--delimiter", metavar="TEXT", help="Column separator.")
+@click.option("--encoding", metavar="NAME", help="Text encoding.")
+@click.option("--decimal", metavar="CHAR", help="Decimal separator.")
+def impute(
+    data: str,
+    output: str,
+    bundle: Path | None,
+    budget: float,
+    seed: int,
+    kinds: dict[str, str],
+    quiet: bool,
+    delimiter: str | None,
+    encoding: str | None,
+    decimal: str | None,
+) -> int:
+    """Fill the missing cells of DATA: numbers, categories and yes/no columns.
+
+    A Non-Parametric Transformer learns from all rows to predict entries from the other entries of their row and from other rows,
+    as no column were the target, and says what is most likely in the missing cells. Cells that are there stay as they are, and so
+    do dates, texts, identifiers and constant columns.
+    """
+    target = Path(output)
+    _check_output(target)
+    if data == "-":
+        raise UsageError("impute reads its table more than once, which stdin does not allow; name a file.")
+    check_file(data)
+    from tabapp.bundle.impute import impute as fill
+    from tabapp.bundle.impute import imputers_of_bundle, schema_without_target, train_imputer
+    from tabapp.data.read import ReadOptions, read_table
+
+    reading = read_table(Path(data), ReadOptions(delimiter=delimiter, encoding=encoding, decimal=decimal))
+    try:
+        if bundle is not None:
+            schema, imputers = imputers_of_bundle(bundle)
+        else:
+            schema = schema_without_target(reading.frame, kinds)
+            imputers = [train_imputer(reading.frame, schema, seconds=budget, seed=seed)]
+        done = fill(reading.frame, schema, imputers, as_numbers=target.suffix.lower() == ".parquet")
+    except DataError as error:
+        raise DataError(f"{data}: {error}") from None
+    _write(done.frame, target)
+    if not quiet:
+        notes = [*(warning.message for warning in reading.warnings), *done.notes]
+        if done.left:
+            left = ", ".join(f"{name!r} ({count:,})" for name, count in done.left.items())
+            notes.append(f"Still missing, in columns that are not filled: {left}")
+        for note in notes:
+            click.echo(f"tabapp: {note.rstrip('.')}.", err=True)
+        filled = ", ".join(f"{name!r} ({count:,})" for name, count in done.filled.items()) or "none was missing"
+        click.echo(f"tabapp: {sum(done.filled.values()):,} cells filled in {target}: {filled}.", err=True)
+    return 0
+
+
+def _check_output(target: Path) -> None:
+    """Refuse an output that cannot be written before any work is done.
+
+    Raises:
+        UsageError: its format is not known, or its folder does not exist.
+    """
+    if target.suffix.lower() not in OUTPUT_FORMATS:
+        raise UsageError(f"Tables are written as {' or '.join(OUTPUT_FORMATS)}, which {target} is not; rename it.")
+    if target.is_dir():
+        raise UsageError(f"{target} is a directory; name a file inside it with -o.")
+    if not target.parent.is_dir():
+        raise UsageError(f"There is no folder {target.parent} to write {target.name} into; make it first.")
+
+
+def _write(frame: pl.DataFrame, target: Path) -> None:
+    from io import BytesIO
+
+    from tabapp import files
+
+    content = BytesIO()
+    if target.suffix.lower() == ".parquet":
+        frame.write_parquet(content)
+    else:
+        frame.write_csv(content)
+    try:
+        files.write_bytes(target, content.getvalue())
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written ({error.strerror}); choose another place with -o.") from None

@@ -1,0 +1,181 @@
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from tabapp.bundle.format import MetricValue
+from tabapp.bundle.impute import Imputer, impute, schema_without_target
+from tabapp.bundle.write import write_bundle
+from tabapp.cli import imputing
+from tabapp.data.infer import infer_schema
+from tabapp.data.typed import typed_frame
+from tabapp.errors import DataError, UsageError
+from tabapp.features.arrays import FIRST_LEVEL, FeatureRecipe
+from tabapp.features.prepare import FeaturePreparer
+from tabapp.models import registry
+from tabapp.models.contract import FittedModel
+from tests.bundle.making import fit_candidate, make_contents, register_linear, text_table
+
+COLUMNS = ("size", "weight", "color", "smokes", "rooms")
+FILLED = ("weight", "color", "smokes", "rooms")
+
+
+def holed_table(n_rows=160, seed=0):
+    """Text with holes, in several spellings, and which cells are holes."""
+    generator = np.random.default_rng(seed)
+    size = generator.normal(10, 2, n_rows)
+    cells = {
+        "size": [f"{value:.3f}" for value in size],
+        "weight": [f"{3 * value + generator.normal():.2f}" for value in size],
+        "color": ["red" if value > 10 else "green" for value in size],
+        "smokes": [("yes", "no")[i] for i in generator.integers(0, 2, n_rows)],
+        "rooms": [str(i) for i in generator.integers(1, 30, n_rows)],
+        "joined": [f"2024-{1 + day // 28:02d}-{1 + day % 28:02d}" for day in generator.integers(0, 336, n_rows)],
+    }
+    holes = {}
+    for name in (*FILLED, "joined"):
+        holes[name] = generator.random(n_rows) < 0.1
+        cells[name] = ["NA" if gone else cell for gone, cell in zip(holes[name], cells[name], strict=True)]
+    return pl.DataFrame(cells), holes
+
+
+def call(*arguments):
+    result = CliRunner().invoke(imputing.impute, [str(argument) for argument in arguments], standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result
+
+
+def read(path):
+    return pl.read_csv(path, infer_schema=False)
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "holes.csv"
+    holed_table()[0].write_csv(path)
+    return path
+
+
+class Known(FittedModel):
+    """Says what it is told to."""
+
+    def __init__(self, scaled, code):
+        self.scaled, self.code = scaled, code
+
+    def predict(self, table):
+        raise NotImplementedError
+
+    def save(self, folder):
+        raise NotImplementedError
+
+    def impute(self, table):
+        numeric = np.where(np.isnan(table.numeric), np.float32(self.scaled), table.numeric)
+        return replace(
+            table, numeric=numeric, categorical=np.where(table.categorical == 1, self.code, table.categorical)
+        )
+
+
+def test_what_models_say_becomes_units_and_levels_again():
+    frame, holes = holed_table()
+    schema = schema_without_target(frame, {})
+    typed = frame.select(pl.col("weight").cast(pl.Float64, strict=False))["weight"].drop_nulls()
+
+    preparer = FeaturePreparer.fit(
+        typed_frame(frame, schema), schema, FeatureRecipe(numeric="standard", missing="keep"), seed=0
+    )
+    imputers = [Imputer(preparer, Known(scaled, FIRST_LEVEL)) for scaled in (0.5, 1.5)]
+    done = impute(frame, schema, imputers)
+    expected = typed.mean() + 1.0 * typed.std(ddof=0)
+    gone = holes["weight"]
+    np.testing.assert_allclose(done.frame["weight"].filter(gone).cast(pl.Float64), expected, rtol=1e-4)
+    most_frequent = schema.column("color").levels[0]
+    assert set(done.frame["color"].filter(holes["color"])) == {most_frequent}
+    # Whole numbers stay whole.
+    assert all(cell.isdigit() for cell in done.frame["rooms"])
+    for name in COLUMNS:
+        present = ~holes.get(name, np.zeros(frame.height, dtype=bool))
+        assert done.frame[name].filter(present).equals(frame[name].filter(present))
+    assert done.filled == {name: int(holes[name].sum()) for name in FILLED}
+    assert done.left == {"joined": int(holes["joined"].sum())}
+    numbers = impute(frame, schema, imputers, as_numbers=True).frame
+    assert [numbers[name].dtype for name in ("size", "weight", "color")] == [pl.Float64, pl.Float64, pl.String]
+    assert numbers["weight"].null_count() == 0
+
+
+def test_fills_a_table_by_learning_from_it(data, tmp_path):
+    frame, holes = holed_table()
+    outputs = [tmp_path / "one.csv", tmp_path / "two.parquet"]
+    said = call(data, "-o", outputs[0], "--budget", "3s", "--seed", "1")
+    assert f"{sum(int(holes[name].sum()) for name in FILLED)} cells filled" in said.stderr
+    assert "'joined'" in said.stderr
+    filled = read(outputs[0])
+    assert filled.columns == frame.columns
+    for name in COLUMNS:
+        present = ~holes.get(name, np.zeros(frame.height, dtype=bool))
+        assert filled[name].filter(present).equals(frame[name].filter(present))
+        assert filled[name].null_count() == 0
+        assert "NA" not in filled[name].to_list()
+    assert set(filled["color"]) == {"red", "green"}
+    call(data, "-o", outputs[1], "--budget", "1s", "-q")
+    assert pl.read_parquet(outputs[1])["weight"].dtype == pl.Float64
+
+
+def test_a_table_without_holes_comes_back_as_it_is(tmp_path):
+    frame = holed_table()[0].filter(pl.all_horizontal(pl.all() != "NA"))
+    path = tmp_path / "whole.csv"
+    frame.write_csv(path)
+    said = call(path, "-o", tmp_path / "out.csv", "--budget", "1s")
+    assert "0 cells filled" in said.stderr
+    assert read(tmp_path / "out.csv").equals(frame)
+
+
+def test_fills_with_the_model_of_a_bundle(tmp_path, monkeypatch):
+    register_linear(monkeypatch)
+    frame, plugin = text_table("regression"), registry.get("npt")
+    schema = infer_schema(frame, target="outcome")
+    params = plugin.params_type(d_embedding=8, n_layers=2, n_heads=2, n_steps=30, n_evaluations=2, learning_rate=1e-2)
+    candidate = fit_candidate(tmp_path / "npt", plugin, params, frame, schema, 0.5, tmp_path / "npt_features")
+    contents = make_contents(tmp_path, "regression")
+    metrics = [MetricValue(name="rmse", score=1.0, low=0.5, high=2.0)]
+    contents = replace(contents, candidates=[*contents.candidates, candidate], metrics=metrics)
+    bundle, data = tmp_path / "model.tabapp", tmp_path / "new.csv"
+    manifest = write_bundle(bundle, contents)
+    assert manifest.training_rows_in == ("npt",)
+    new = text_table("regression", n_rows=30, seed=3)
+    new.write_csv(data)
+    said = call(data, "-o", tmp_path / "out.csv", "--model", bundle)
+    filled = read(tmp_path / "out.csv")
+    gone = new["size"].is_null()
+    assert gone.any()
+    assert f"{gone.sum()} cells filled" in said.stderr
+    assert filled["size"].null_count() == 0
+    assert filled.filter(~gone).equals(new.filter(~gone))
+
+    without = tmp_path / "without.tabapp"
+    write_bundle(without, make_contents(tmp_path / "other", "regression"))
+    with pytest.raises(UsageError, match="holds no model that imputes, only test_linear"):
+        call(data, "-o", tmp_path / "out.csv", "--model", without)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (("{data}", "-o", "out.txt"), UsageError, "csv or .parquet"),
+        (("{data}", "-o", "nowhere/out.csv"), UsageError, "no folder"),
+        (("-", "-o", "{out}"), UsageError, "name a file"),
+        (("missing.csv", "-o", "{out}"), DataError, "no file"),
+        (("{small}", "-o", "{out}"), DataError, "at least 50 rows"),
+        (("{data}", "-o", "{out}", "--budget", "soon"), UsageError, "not a duration"),
+    ],
+)
+def test_refuses_in_a_sentence(arguments, error, words, data, tmp_path):
+    small = tmp_path / "small.csv"
+    holed_table(40)[0].write_csv(small)
+    named = [argument.format(data=data, out=tmp_path / "out.csv", small=small) for argument in arguments]
+    with pytest.raises(error, match=words) as caught:
+        call(*named)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out.csv").exists()
