@@ -126,7 +126,7 @@ class PeriodicEmbedding(nn.Module):
 
 class PBLDEmbedding(nn.Module):
     """A linear layer of cos(2π w_j x_j + b_j), and x_j itself beside it: periodic, with bias, linear and dense
-    (Holzmüller et al. 2024, Better by Default, section 3.2).
+    (Holzmüller et al. 2024, Better by Default).
 
     w_j is drawn from N(0, frequency_scale²) and b_j from U(-π, π).
 

@@ -16,8 +16,8 @@ from tabapp.nn.trainer import inputs
 
 MOST_ROWS = {"cpu": 20_000, "cuda": 1_000_000}
 """Training rows at most, since every step compares each row of the batch with all of them."""
-SEARCH_CELLS = 2**25
-"""Distances held at once, in a search or a prediction: 128 MB."""
+SEARCH_CELLS = {"cpu": 2**23, "cuda": 2**28}
+"""Distances held at once in a search or a prediction: 32 MB on a CPU, 1 GB on a GPU."""
 ENCODED_ROWS = 65_536
 NEIGHBOUR_ROWS = 1024
 
@@ -92,6 +92,11 @@ class Candidates(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
+def queries_at_once(keys: Tensor) -> int:
+    """How many queries may be compared with all keys at once."""
+    return max(1, SEARCH_CELLS[keys.device.type] // max(1, len(keys)))
+
+
 def squared_distances(queries: Tensor, keys: Tensor) -> Tensor:
     """(n_queries, n_keys) squared Euclidean distances in float32 whatever autocast says, by one matrix product.
 
@@ -118,7 +123,7 @@ def nearest(queries: Tensor, keys: Tensor, n_nearest: int, *, own: Tensor | None
         own: (n_queries,) index of the query itself among the keys, which is left out.
     """
     found = [torch.zeros(0, n_nearest, dtype=torch.int64, device=keys.device)]
-    chunk = max(1, SEARCH_CELLS // len(keys))
+    chunk = queries_at_once(keys)
     with torch.autocast(queries.device.type, enabled=False):
         queries, keys = centred(queries, keys)
         norms = keys.square().sum(1)

@@ -1,0 +1,201 @@
+"""The search among training rows, and what holds for every network that does it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from tabapp_plugins.modern_nca import ModernNCAParams
+from tabapp_plugins.tabr import TabRParams
+
+from tabapp.features.arrays import Table
+from tabapp.models import registry
+from tabapp.models.contract import Shape
+from tabapp.nn.objective import Objective
+from tabapp.nn.plugin import DeepPlugin, Sizes
+from tabapp.nn.retrieval import SEARCH_CELLS, Candidates, RetrievalNetwork, nearest, squared_distances, too_many_rows
+from tabapp.nn.trainer import TrainingParams
+from tests.plugins.tables import make_context, make_table
+
+PARAMS: dict[str, TrainingParams] = {
+    "modern_nca": ModernNCAParams(width=32, n_blocks=1, block_width=32, n_frequencies=8, d_embedding=8, dropout=0.0),
+    "tabr": TabRParams(
+        width=32,
+        n_neighbours=16,
+        dropout=0.0,
+        context_dropout=0.0,
+        n_encoder_blocks=1,
+        n_frequencies=8,
+        learning_rate=2e-3,
+    ),
+}
+NAMES = list(PARAMS)
+
+
+def plugin_of(name: str) -> DeepPlugin:
+    plugin = registry.get(name)
+    assert isinstance(plugin, DeepPlugin)
+    return plugin
+
+
+def network_with_rows(name: str, n_rows: int = 60, n_classes: int = 2) -> RetrievalNetwork:
+    """A fresh network whose candidates are random rows."""
+    torch.manual_seed(0)
+    sizes = Sizes(n_numeric=4, cardinalities=(5, 3), d_out=n_classes if n_classes > 2 else 1, n_classes=n_classes)
+    network = plugin_of(name).build(sizes, PARAMS[name])
+    assert isinstance(network, RetrievalNetwork)
+    codes = torch.stack([torch.arange(n_rows) % 5, torch.arange(n_rows) % 3], 1)
+    target = torch.randn(n_rows) if n_classes == 1 else torch.randint(0, n_classes, (n_rows,))
+    network.candidates.put(torch.randn(n_rows, 4), codes, target, None)
+    return network
+
+
+def test_distances_are_those_of_float64_even_far_from_the_origin() -> None:
+    torch.manual_seed(0)
+    keys = 100 + torch.randn(300, 20)
+    queries = torch.cat([keys[:5] + 1e-3, 100 + torch.randn(5, 20)])
+    exact = torch.cdist(queries.double(), keys.double()).square()
+    torch.testing.assert_close(squared_distances(queries, keys).double(), exact, atol=2e-5, rtol=1e-5)
+
+
+def test_search_finds_the_nearest_without_the_row_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    keys = torch.randn(100, 8)
+    own = torch.randperm(100)[:30]
+    exact = torch.cdist(keys[own], keys).scatter(1, own[:, None], torch.inf)
+    expected = exact.argsort(1)[:, :7].sort(1).values
+    assert torch.equal(nearest(keys[own], keys, 7, own=own).sort(1).values, expected)
+    monkeypatch.setitem(SEARCH_CELLS, "cpu", 400)
+    assert torch.equal(nearest(keys[own], keys, 7, own=own).sort(1).values, expected)
+
+
+def test_says_when_there_are_too_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert too_many_rows(Shape(20_000, 3, 0, 1)) is None
+    reason = too_many_rows(Shape(20_001, 3, 0, 1))
+    assert reason is not None
+    assert "20,000 without a GPU" in reason
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert too_many_rows(Shape(1_000_000, 3, 0, 1)) is None
+    assert too_many_rows(Shape(1_000_001, 3, 0, 1)) is not None
+
+
+def test_candidates_are_saved_whatever_their_number() -> None:
+    stored, loaded = Candidates(2, 1), Candidates(2, 1)
+    stored.put(torch.randn(5, 2), torch.ones(5, 1, dtype=torch.int64), torch.randn(5), None)
+    loaded.load_state_dict(stored.state_dict())
+    assert len(loaded) == 5
+    for name, tensor in stored.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], tensor)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_keys_follow_the_weights(name: str) -> None:
+    network = network_with_rows(name).eval()
+    before = network.candidates.keys(network).clone()
+    assert network.candidates.keys(network) is network.candidates.keys(network)
+    other = network_with_rows(name)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    network.load_state_dict(other.state_dict())
+    torch.testing.assert_close(network.candidates.keys(network), other.eval().candidates.keys(other))
+    assert not torch.allclose(network.candidates.keys(network), before)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_row_in_training_does_not_see_its_own_target(name: str) -> None:
+    network = network_with_rows(name, n_classes=1).train()
+    stored, rows = network.candidates, torch.arange(10)
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm1d):
+            module.momentum = 0.0
+
+    def outputs() -> torch.Tensor:
+        torch.manual_seed(1)
+        return network.training_output(rows, stored.numeric[rows], stored.categorical[rows].long()).detach()
+
+    before = outputs()
+    stored.target[3] += 100.0
+    changed = (outputs() - before).abs().flatten() > 1e-6
+    assert not changed[3]
+    assert changed.any()
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_gradient_reaches_every_parameter(name: str, n_classes: int) -> None:
+    network = network_with_rows(name, n_classes=n_classes).train()
+    stored, rows = network.candidates, torch.randperm(60)[:32]
+    network.training_output(rows, stored.numeric[rows], stored.categorical[rows].long()).square().sum().backward()
+    for parameter_name, parameter in network.named_parameters():
+        assert parameter.grad is not None, parameter_name
+        # What is added to all keys changes no distance, and so nothing at all in ModernNCA.
+        shifts = ("blocks.1.bias", "blocks.0.4.bias") if name == "modern_nca" else ("to_key.bias",)
+        assert (parameter.grad != 0).any() or parameter_name in shifts, parameter_name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_do_not_see_each_other(name: str) -> None:
+    network = network_with_rows(name).eval()
+    x, codes = torch.randn(20, 4), torch.randint(0, 3, (20, 2))
+    with torch.no_grad():
+        alone = torch.cat([network(x[i : i + 1], codes[i : i + 1]) for i in range(20)])
+        torch.testing.assert_close(network(x, codes), alone, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_overfits_64_random_rows(name: str, tmp_path: Path) -> None:
+    """Without seeing itself in training, a row has to be told apart by its features and the other rows."""
+    plugin = plugin_of(name)
+    table, spec, _ = make_table("binary", n_rows=64)
+    labels = np.random.default_rng(0).integers(0, 2, 64)
+    context = make_context("binary", spec, 2, tmp_path)
+    objective = Objective.fit(Table(table.numeric, table.categorical, labels), context)
+    network = network_with_rows(name)
+    x, codes, target = torch.tensor(table.numeric), torch.tensor(table.categorical).long(), torch.tensor(labels).float()
+    params = msgspec.structs.replace(PARAMS[name], weight_decay=0.0)
+    method = plugin.method(network.train(), params, objective, context)
+    method.start(x, codes, target, None)
+    optimizer, loss = method.optimizer(), torch.tensor(torch.inf)
+    for _ in range(500):
+        loss = method.loss(torch.arange(64), x, codes, target, None)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if loss < 1e-3:
+            break
+    assert loss < 1e-3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_the_rows_it_predicts_from(name: str, tmp_path: Path) -> None:
+    plugin = plugin_of(name)
+    table, spec, _ = make_table("regression", n_rows=80)
+    params = msgspec.structs.replace(PARAMS[name], max_epochs=2)
+    model = plugin.fit(table, table, params, make_context("regression", spec, 1, tmp_path))
+    found = model.row_neighbours(table, 5)
+    assert found is not None
+    assert found.index.shape == found.weight.shape == (80, 5)
+    assert found.index.dtype == np.int64
+    assert found.weight.dtype == np.float32
+    assert (np.diff(found.weight, axis=1) <= 0).all()
+    assert (found.index[:, 0] == np.arange(80)).all()
+    assert 0 < found.weight.sum(1).max() <= 1 + 1e-5
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_training_rows_travel_with_the_model(name: str, tmp_path: Path) -> None:
+    plugin = plugin_of(name)
+    assert "training_rows" in plugin.tags
+    table, spec, n_classes = make_table("multiclass", n_rows=90)
+    params = msgspec.structs.replace(PARAMS[name], max_epochs=2, average_decay=0.9)
+    model = plugin.fit(table, table, params, make_context("multiclass", spec, n_classes, tmp_path))
+    (tmp_path / "model").mkdir()
+    model.save(tmp_path / "model")
+    loaded = plugin.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
+    np.testing.assert_array_equal(loaded.network.candidates.numeric.numpy(), table.numeric)

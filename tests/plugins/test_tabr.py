@@ -1,0 +1,102 @@
+"""TabR: the published size, its formula spelled out, and no target that finds its way to itself."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from tabapp_plugins.tabr import TabR, TabRNetwork, TabRParams
+
+from tabapp.nn.plugin import Sizes
+
+NUMERIC = Sizes(n_numeric=8, cardinalities=(), d_out=1)
+
+
+def codes_of(n_rows: int) -> torch.Tensor:
+    return torch.zeros(n_rows, 0, dtype=torch.int64)
+
+
+def network_of(n_rows: int, sizes: Sizes = NUMERIC, **params: object) -> TabRNetwork:
+    """A small network without dropout, and random rows to choose from."""
+    torch.manual_seed(0)
+    settings = {"width": 12, "n_neighbours": 7, "dropout": 0.0, "context_dropout": 0.0} | params
+    network = TabRNetwork(sizes, TabRParams(**settings))
+    target = torch.randn(n_rows) if sizes.n_classes == 1 else torch.randint(0, sizes.n_classes, (n_rows,))
+    network.candidates.put(torch.randn(n_rows, 8), codes_of(n_rows), target, None)
+    return network
+
+
+def test_parameter_count_of_the_published_default() -> None:
+    network = TabRNetwork(NUMERIC, TabRParams())
+    assert sum(p.numel() for p in network.parameters()) == 637_856
+
+
+def by_the_formula(network: TabRNetwork, x: torch.Tensor, leave_out: torch.Tensor | None) -> torch.Tensor:
+    """Equations 3 to 5 of the paper, one row at a time."""
+    stored, outputs = network.candidates, []
+    keys = network.key(stored.numeric, stored.categorical)
+    for i, row in enumerate(x):
+        representation, key = network.encode(row[None], codes_of(1))
+        distance = (key - keys).square().sum(1)
+        if leave_out is not None:
+            distance[leave_out[i]] = torch.inf
+        nearest = distance.argsort()[: network.n_neighbours]
+        share = F.softmax(-distance[nearest], dim=0)
+        if network.label.is_number:
+            label = stored.target[nearest, None] * network.label.weight + network.label.bias
+        else:
+            label = network.label.weight[stored.target[nearest].long()]
+        value = label + network.difference_out(F.relu(network.difference_in(key - keys[nearest])))
+        outputs.append(network.head(network.predictor(representation + (share[:, None] * value).sum(0))))
+    return torch.cat(outputs)
+
+
+def test_equals_the_formula() -> None:
+    for n_classes, d_out in ((1, 1), (2, 1), (4, 4)):
+        sizes = Sizes(n_numeric=8, cardinalities=(), d_out=d_out, n_classes=n_classes)
+        network = network_of(60, sizes, n_encoder_blocks=1)
+        x, rows = torch.randn(5, 8), torch.randperm(60)[:20]
+        torch.testing.assert_close(network.eval()(x, codes_of(5)), by_the_formula(network, x, None))
+        batch = network.candidates.numeric[rows]
+        expected = by_the_formula(network, batch, rows)
+        torch.testing.assert_close(network.train().training_output(rows, batch, codes_of(20)), expected)
+
+
+def test_gradient_is_the_same_with_all_candidates_encoded_or_the_neighbours_alone() -> None:
+    # 7 neighbours of 20 rows are more than 60 candidates, of 5 rows fewer.
+    network = network_of(60)
+    rows, gradients = torch.arange(20), []
+    for parts in (rows.split(20), rows.split(5)):
+        network.zero_grad()
+        for part in parts:
+            network.training_output(part, network.candidates.numeric[part], codes_of(len(part))).sum().backward()
+        gradients.append([p.grad.clone() for p in network.parameters()])
+    for all_encoded, neighbours in zip(*gradients, strict=True):
+        torch.testing.assert_close(all_encoded, neighbours, atol=1e-4, rtol=1e-4)
+
+
+def test_its_own_target_helps_no_training_row() -> None:
+    network = network_of(100, n_neighbours=1).train()
+    rows = torch.arange(100)
+    before = network.training_output(rows, network.candidates.numeric, codes_of(100)).detach()
+    for i in range(0, 100, 10):
+        kept = network.candidates.target[i].clone()
+        network.candidates.target[i] = 1000.0
+        changed = network.training_output(rows[i : i + 1], network.candidates.numeric[i : i + 1], codes_of(1))
+        torch.testing.assert_close(changed[0], before[i], atol=1e-4, rtol=1e-4)
+        network.candidates.target[i] = kept
+
+
+def test_fewer_rows_than_neighbours() -> None:
+    network = network_of(5)
+    rows = torch.arange(5)
+    assert network.training_output(rows, network.candidates.numeric, codes_of(5)).isfinite().all()
+    assert network.eval()(torch.randn(3, 8), codes_of(3)).isfinite().all()
+
+
+def test_decays_no_bias_norm_embedding_or_label() -> None:
+    sizes = Sizes(n_numeric=8, cardinalities=(60,), d_out=1)
+    network = TabRNetwork(sizes, TabRParams(width=12, n_frequencies=4, n_encoder_blocks=2))
+    decayed = {name for name, _ in network.named_parameters()} - TabR().undecayed(network)
+    assert decayed
+    assert all(name.endswith("weight") and "numeric" not in name and "categorical" not in name for name in decayed)
+    assert not any("norm" in name or name.startswith(("label", "head.0")) for name in decayed)
