@@ -19,7 +19,9 @@ MOST_POINTS = 64
 MOST_CLASSES = 20
 OTHER = "other"
 N_BINS = 10
-N_DENSITY, N_RESIDUAL_BINS = 32, 40
+N_DENSITY = 32
+LEAST_RESIDUAL_BINS, MOST_RESIDUAL_BINS = 8, 40
+"""Between them twice the cube root of the rows (Rice's rule)."""
 FAR = (0.005, 0.995)
 """Quantiles beyond which values count in the outermost bins, so that a few outliers do not squeeze the rest into one."""
 Z95 = 1.959964
@@ -178,7 +180,8 @@ def residuals(truth: Array, prediction: Array) -> Residuals:
     """The distribution of truth minus prediction, in all and over predictions."""
     residual = truth - prediction
     low, high = (float(value) for value in np.quantile(residual, FAR))
-    counts = np.bincount(_bins(residual, low, high, N_RESIDUAL_BINS), minlength=N_RESIDUAL_BINS)
+    n_bins = int(np.clip(2 * np.cbrt(len(residual)), LEAST_RESIDUAL_BINS, MOST_RESIDUAL_BINS))
+    counts = np.bincount(_bins(residual, low, high, n_bins), minlength=n_bins)
     quantiles = np.quantile(residual, (0.05, 0.25, 0.5, 0.75, 0.95))
     order = np.argsort(prediction, kind="stable")
     bands: list[tuple[float, float, float, float, int]] = []

@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
 LEAST_ROWS, LEAST_SHARE = 30, 0.01
-N_RANGES, MOST_LEVELS = 5, 20
+N_RANGES, MOST_LEVELS, MOST_VALUES = 5, 20, 8
 MOST_SHOWN = 12
 LEVEL = 0.95
 LEAST_VARIANCE = 0.1
@@ -64,11 +64,15 @@ def least_rows(n_rows: int) -> int:
 
 
 def slices_of(column: Column, values: pl.Series) -> list[tuple[str, Mask]]:
-    """The slices of a column, named by what their rows have in common: fifths of a range, frequent levels, missing."""
+    """The slices of a column, named by what their rows have in common: fifths of a range (or each
+    of a few numbers), frequent levels, missing."""
     missing = values.is_null().to_numpy()
     found: list[tuple[str, Mask]] = []
     if column.kind in ("numeric", "datetime"):
         numbers = values.to_physical().cast(pl.Float64).to_numpy()
+        different = np.unique(numbers[~missing])
+        if column.kind == "numeric" and len(different) <= MOST_VALUES:
+            return [*((f"= {value:g}", numbers == value) for value in different), ("missing", missing)]
         edges = (
             np.unique(np.quantile(numbers[~missing], np.linspace(0, 1, N_RANGES + 1)[1:-1], method="nearest"))
             if (~missing).any()

@@ -85,6 +85,11 @@ def test_ranges_cover_every_row_once():
     assert found[0][0] == "≤ 1"
 
 
+def test_a_few_numbers_are_slices_of_their_own():
+    found = slices_of(column("n", "numeric"), pl.Series("n", [0.0] * 5 + [1.0, 2.5, None]))
+    assert [(name, int(rows.sum())) for name, rows in found] == [("= 0", 5), ("= 1", 1), ("= 2.5", 1), ("missing", 1)]
+
+
 def test_dates_are_named_as_dates():
     days = pl.Series("day", [datetime(2024, 1, 1) + timedelta(days=n) for n in range(100)])
     names = [name for name, _ in slices_of(column("day", "datetime"), days)]

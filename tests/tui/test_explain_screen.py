@@ -17,7 +17,7 @@ def explained(*more):
 async def test_the_effect_follows_the_cursor(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, explained(), size=size, attach=True, engine_runs=False) as driver:
         await driver.press("5", *(["c"] if size == NARROW else []))
-        await driver.sees("Effect of Sex", "probability of “1”", "female", "0.738", "314")
+        await driver.sees("Effect of Sex", "mean for “1”", "female", "0.738", "314")
         driver.app.screen.query_one("#explanation").move_to_key("Age")
         await driver.sees("Effect of Age", "0.72", "63", "█")
         driver.app.screen.query_one("#explanation").move_to_key("Name")
@@ -37,6 +37,8 @@ async def test_the_effect_of_a_regression_has_no_class(tmp_path, monkeypatch):
     events = explained(evaluations.effects(("",)))
     async with drive(tmp_path, monkeypatch, events, attach=True, engine_runs=False) as driver:
         await driver.press("5")
+        await driver.sees("mean prediction", "female")
+        driver.app.screen.query_one("#explanation").move_to_key("Age")
         await driver.sees("mean · faint: inner 80 % of rows")
 
 

@@ -98,7 +98,7 @@ async def test_arrows_go_through_the_pictures_of_a_regression(tmp_path, monkeypa
         await driver.press("down", "3", *(["c"] if size == NARROW else []), "right")
         await driver.sees("Predicted and true", "predicted →", "46.6", "█", "░")
         await driver.press("right")
-        await driver.sees("Residuals", "true minus predicted", "median 0.02", "half within -1.5 … 1.4", "┃")
+        await driver.sees("Residuals", "true minus predicted", "median 0.02", "half -1.5 … 1.4", "┃")
         await driver.press("right")
         await driver.sees("Residuals by prediction", "picture 4 of 4", "-5.5", "5.5")
 

@@ -49,6 +49,13 @@ async def test_a_model_is_stopped_and_let_go_on(tmp_path, monkeypatch, view):
         assert driver.commands()[-1] == {"command": "resume_model", "model": "catboost"}
 
 
+async def test_the_list_of_models_says_who_was_stopped(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await tell(driver, held="stopped", activity="", status="skipped", score=None, reason="stopped by you")
+        await go(driver, "models")
+        await driver.sees("■ stopped", "■ stopped by you")
+
+
 @pytest.mark.parametrize(("view", "key"), [("run", "P"), ("tuning", "p"), ("models", "p")])
 async def test_a_model_is_paused_and_let_go_on(tmp_path, monkeypatch, view, key):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:

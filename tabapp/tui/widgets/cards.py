@@ -74,6 +74,8 @@ class Models(Table):
             "running": "…",
             "pruned": "⊘ pruned",
         }
+        if row.held:
+            words[row.status] = "■ stopped" if row.held == "stopped" else "‖ paused"
         style = {"failed": "$error", "pruned": "$warning"}.get(row.status, MUTED)
         score = (
             Content.styled(f"◔ {format_score(row.score)}", MUTED)

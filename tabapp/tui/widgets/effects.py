@@ -61,17 +61,16 @@ class Effects(Panel[EffectFacts]):
 
 def _legend(effect: ev.Effect, width: int) -> list[Content]:
     curves = effect.curves
+    spread = "" if effect.labels else " · faint: inner 80 % of rows"
     if not curves[0].label:
-        return [Content.styled("mean · faint: inner 80 % of rows", MUTED)]
+        return [Content.styled(f"mean{spread}" if spread else "mean prediction", MUTED)]
     if len(curves) == 1:
-        return [
-            Content.assemble(("probability of “", MUTED), curves[0].label, ("” · faint: inner 80 % of rows", MUTED))
-        ]
+        return [Content.assemble(("mean for “", MUTED), curves[0].label, (f"”{spread}", MUTED))]
     parts = [
         Content.assemble((f"{glyph} ", style), curve.label, "  ")
         for glyph, style, curve in zip(GLYPHS, STYLES, curves, strict=False)
     ]
-    return [Content.assemble(("probability of ", MUTED), *parts).truncate(width, ellipsis=True)]
+    return [Content.assemble(("mean for ", MUTED), *parts).truncate(width, ellipsis=True)]
 
 
 def _line(effect: ev.Effect, width: int, height: int) -> list[Content]:
@@ -149,7 +148,7 @@ class WeakSlices(Table):
         wrong = any(row.share_wrong is not None for row in ready.rows)
         columns = [
             Column("", width=1),
-            Column("where", flexible=True, least=14),
+            Column("where", flexible=True, least=24),
             Column("rows", "right"),
             Column("error", "right"),
             *([Column("wrong", "right")] if wrong else []),

@@ -315,7 +315,7 @@ def residuals(shown: ev.EvaluationReady, width: int, height: int, style: str) ->
         *drawn,
         Content.styled(charts.box(quantiles, low, high, width), style),
         Content.styled(ends(brief(low), "true minus predicted", brief(high), width), MUTED),
-        Content.assemble(("median ", MUTED), middle, ("  half within ", MUTED), f"{b} … {c}"),
+        Content.assemble(("median ", MUTED), middle, ("  half ", MUTED), f"{b} … {c}"),
         Content.assemble(("90 % within ", MUTED), f"{a} … {d}", (f"  of {_rows(shown)}", MUTED)),
     ]
 
