@@ -125,7 +125,12 @@ class Pages:
         n_slices = len(begins)
         for turn in range(n_slices + 1):
             begin = begins[(first + direction * turn) % n_slices]
-            found = self._slice(begin).select(pl.any_horizontal(contains).fill_null(False)).to_series().arg_true()
+            found = (
+                self._slice(begin, SLICE_ROWS)
+                .select(pl.any_horizontal(contains).fill_null(False))
+                .to_series()
+                .arg_true()
+            )
             places = found.to_numpy() + begin
             if turn == 0:
                 places = places[places >= start] if direction > 0 else places[places <= start]
@@ -138,7 +143,7 @@ class Pages:
             yield
         return None
 
-    def _slice(self, begin: int, count: int = SLICE_ROWS) -> pl.DataFrame:
+    def _slice(self, begin: int, count: int) -> pl.DataFrame:
         return (
             self._frame[begin : begin + count] if self._view is None else self._frame[self._view[begin : begin + count]]
         )

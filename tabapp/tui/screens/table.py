@@ -73,7 +73,9 @@ class WholeTable(RunView):
         n_rows = rows.whole_height if rows.whole_height is not None else rows.height
         title = f"{self._file} · {count(n_rows, 'row')} × {count(len(rows.layout.names), 'column')}"
         words = [rows.busy or f"row {rows.row + 1:,} of {rows.height:,}" if rows.height else rows.busy or "no rows"]
-        if rows.problem:
+        if rows.trouble:
+            words = [rows.trouble]
+        elif rows.problem:
             words.append(rows.problem)
         elif rows.filter:
             words.append(f"filter {rows.filter}")

@@ -99,7 +99,7 @@ class Grid(ScrollView, can_focus=True):
         """Say which rows and columns are on the screen, so that they are fetched."""
         first, last = self._columns_seen()
         top = self.scroll_offset.y
-        self.rows.look_at(top, max(top, top + self.size.height - 2), first, last)
+        self.rows.look_at(top, max(top, top + self._window.height - 2), first, last)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
@@ -120,9 +120,14 @@ class Grid(ScrollView, can_focus=True):
     # -- drawing ----------------------------------------------------------------------------------------------------
 
     @property
+    def _window(self) -> Size:
+        """The cells beside the scrollbars."""
+        return self.scrollable_content_region.size
+
+    @property
     def _room(self) -> int:
         """Cells beside the row numbers."""
-        return max(1, self.size.width - self._gutter - GAP)
+        return max(1, self._window.width - self._gutter - GAP)
 
     def _columns_seen(self) -> tuple[int, int]:
         """The first and the last column that are at least in part on the screen."""
@@ -141,7 +146,7 @@ class Grid(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         row = y - 1 + self.scroll_offset.y
-        width = self.size.width
+        width = self._window.width
         if y and row >= self.rows.height:
             text = ""
             if y == 1 and not self.rows.busy:
@@ -204,7 +209,7 @@ class Grid(ScrollView, can_focus=True):
 
     def _bring_into_view(self) -> None:
         rows = self.rows
-        page = max(1, self.size.height - 1)
+        page = max(1, self._window.height - 1)
         left, top = self.scroll_offset
         y = min(top, rows.row) if rows.row < top + page else rows.row - page + 1
         x = left
@@ -219,7 +224,7 @@ class Grid(ScrollView, can_focus=True):
 
     @property
     def _page(self) -> int:
-        return max(1, self.size.height - 2)
+        return max(1, self._window.height - 2)
 
     def action_move(self, rows: int, columns: int) -> None:
         self.move_to(self.rows.row + rows, self.rows.column + columns)

@@ -1,0 +1,69 @@
+"""A file to predict, held against training: every difference is named once, and only what predicting refuses is refused."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from tabapp.data.infer import infer_schema
+from tabapp.data.match import match_columns
+from tabapp.data.typed import check_columns
+from tabapp.errors import DataError
+from tests.data.test_infer import NUMBERS, N, cycle, frame
+
+TABLE = frame(
+    x=[str(x) for x in NUMBERS],
+    day=[f"2024-{1 + i % 12:02}-{1 + i % 28:02}" for i in range(N)],
+    city=cycle("Oslo", "Rome", "Bonn"),
+    y=cycle("low", "high", "high", "low", "low"),
+)
+SCHEMA = infer_schema(TABLE, target="y")
+
+
+def found(table: pl.DataFrame) -> dict[str, tuple[str, bool]]:
+    return {match.column: (match.finding, match.refused) for match in match_columns(table, SCHEMA)}
+
+
+def changed(**columns: list[str | None]) -> pl.DataFrame:
+    return TABLE.drop("y").with_columns(
+        **{name: pl.Series(values, dtype=pl.String) for name, values in columns.items()}
+    )
+
+
+def test_the_training_file_itself_differs_in_nothing():
+    assert found(TABLE.drop("y")) == {}
+    assert found(TABLE) == {"y": ("target", False)}
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        (TABLE.drop("x", "y"), {"x": ("missing", True)}),
+        (changed(more=["1"] * N), {"more": ("extra", False)}),
+        (changed(x=["old"] * N), {"x": ("changed", True)}),
+        (changed(x=["old", *map(str, NUMBERS[1:])]), {"x": ("cells", False)}),
+        (changed(day=["soon"] * N), {"day": ("changed", True)}),
+        (changed(city=cycle("Oslo", "Paris")), {"city": ("unseen", False)}),
+        (changed(city=[None] * N), {"city": ("cells", False)}),
+    ],
+)
+def test_each_difference_is_named(table, expected):
+    assert found(table) == expected
+    try:
+        check_columns(table, SCHEMA, False)
+        refused = False
+    except DataError:
+        refused = True
+    assert refused == any(value for _, value in expected.values())
+
+
+def test_the_words_say_how_much():
+    match = match_columns(changed(city=cycle("Oslo", "Paris", "Nice")), SCHEMA)[0]
+    assert "2 values that training did not know" in match.message
+    assert "'Paris'" in match.message
+    match = match_columns(changed(x=["old", *map(str, NUMBERS[1:])]), SCHEMA)[0]
+    assert f"1 of {N:,} values are no numbers: 'old'; they are taken as missing" in match.message
+
+
+def test_an_empty_file_has_nothing_to_hold_against():
+    assert found(TABLE.drop("y").head(0)) == {}
