@@ -28,6 +28,7 @@ _DATE_PARTS: dict[str, Callable[[pl.Series], pl.Series]] = {
     "minute": lambda dates: dates.dt.minute(),
     "second": lambda dates: dates.dt.second(),
 }
+_STYLE = {"digit": r"\d", "capital": r"\p{Lu}", "mark": r"[^\w\s]"}
 _PERIODS: dict[str, float] = {"month": 12, "weekday": 7, "day of year": 365.25, "hour": 24, "minute": 60}
 
 
@@ -108,7 +109,10 @@ class DatetimeStep(msgspec.Struct, frozen=True, tag="datetime", forbid_unknown_f
 
 
 class TextStep(msgspec.Struct, frozen=True, tag="text", forbid_unknown_fields=True):
-    """Free text as its length in characters and in words; its meaning is in a `TextMap` beside this step.
+    """Free text as its length and its style; its meaning is in a `TextMap` beside this step.
+
+    The style is what the map does not see, which folds case and counts n-grams: the shares of digits, of capitals and of marks
+    (neither letter, digit nor white space), and the characters in a word.
 
     Attributes:
         dimensions: how many numbers the `TextMap` gives, 0 where there is none.
@@ -121,13 +125,18 @@ class TextStep(msgspec.Struct, frozen=True, tag="text", forbid_unknown_fields=Tr
         return [
             f"{self.column} characters",
             f"{self.column} words",
+            *(f"{self.column} {name} share" for name in _STYLE),
+            f"{self.column} word length",
             *(f"{self.column} topic {i}" for i in range(1, self.dimensions + 1)),
         ]
 
     def numbers(self, values: pl.Series) -> Float64:
-        """(rows, 2) float64, NaN where missing."""
-        lengths = (values.str.len_chars(), values.str.count_matches(r"\S+"))
-        return np.column_stack([length.cast(pl.Float64).to_numpy() for length in lengths])
+        """(rows, 6) float64, NaN where missing."""
+        characters, words = values.str.len_chars().cast(pl.Float64), values.str.count_matches(r"\S+").cast(pl.Float64)
+        made = [characters, words]
+        made += [values.str.count_matches(pattern) / characters.clip(1) for pattern in _STYLE.values()]
+        made.append(characters / words.clip(1))
+        return np.column_stack([number.to_numpy() for number in made])
 
 
 class CategoricalStep(msgspec.Struct, frozen=True, tag="categorical", forbid_unknown_fields=True):

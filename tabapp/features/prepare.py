@@ -28,6 +28,7 @@ from tabapp.files import write_bytes, write_json
 Float64 = npt.NDArray[np.float64]
 Scaling = QuantileMap | ScaleMap
 
+_VERSION = 2
 _JSON, _ARRAYS = "features.json", "features.safetensors"
 _MANY_LEVELS = 50
 _MAX_LEVELS_RAW = 10_000
@@ -60,7 +61,7 @@ class PreparerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         spec: what the columns of the tables are.
     """
 
-    version: int = 1
+    version: int = _VERSION
     recipe: FeatureRecipe
     steps: tuple[Step, ...]
     encoded: tuple[EncodedColumn, ...] = ()
@@ -250,7 +251,7 @@ class FeaturePreparer:
         try:
             state = msgspec.json.decode((folder / _JSON).read_bytes(), type=PreparerState)
             arrays = load_arrays((folder / _ARRAYS).read_bytes())
-            if state.version != 1:
+            if state.version != _VERSION:
                 raise BundleError(f"{folder}: the features have format {state.version}, which this version cannot read")
             texts = {
                 step.column: TextMap(arrays[f"text.{i}.idf"], arrays[f"text.{i}.components"])

@@ -16,7 +16,7 @@ from tabapp.data.schema import Schema
 from tabapp.data.typed import typed_frame
 from tabapp.errors import BundleError
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureRecipe, Table
-from tabapp.features.columns import DatetimeStep
+from tabapp.features.columns import DatetimeStep, TextStep
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.features.quantile import QuantileMap
 
@@ -164,6 +164,18 @@ def test_dates_come_round_for_models_that_see_distance() -> None:
     assert np.isnan(numbers[3]).all()
     assert "when hour sine" in fitted(QUANTILE).spec.numeric
     assert not any("sine" in name for name in fitted(RAW).spec.numeric)
+
+
+def test_texts_show_their_style() -> None:
+    step = TextStep("t", 0)
+    numbers = step.numbers(pl.Series("t", ["WIN 500 now!", "see you", None, ""]))
+    assert step.names() == [
+        "t characters", "t words", "t digit share", "t capital share", "t mark share", "t word length",
+    ]  # fmt: skip
+    np.testing.assert_allclose(numbers[0], [12, 3, 3 / 12, 3 / 12, 1 / 12, 4])
+    np.testing.assert_allclose(numbers[1], [7, 2, 0, 0, 0, 3.5])
+    assert np.isnan(numbers[2]).all()
+    assert numbers[3].tolist() == [0.0] * 6
 
 
 def test_similar_texts_lie_near_each_other() -> None:
@@ -315,7 +327,7 @@ def test_a_state_that_is_harmed_is_refused(tmp_path: Path, harm: str) -> None:
     elif harm == "arrays":
         arrays.write_bytes(arrays.read_bytes()[:100])
     else:
-        content |= {"surprise": 1} if harm == "unknown key" else {"version": 2}
+        content |= {"surprise": 1} if harm == "unknown key" else {"version": 99}
         state.write_text(json.dumps(content))
     with pytest.raises(BundleError):
         FeaturePreparer.load(tmp_path)
