@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -52,6 +52,7 @@ class Candidates(nn.Module):
         self.target: Tensor
         self.weight: Tensor
         self._keys: Tensor | None = None
+        self.register_load_state_dict_pre_hook(lambda _, state, prefix, *__: self._resize(state, prefix))
 
     def __len__(self) -> int:
         return len(self.target)
@@ -82,14 +83,13 @@ class Candidates(nn.Module):
             self.forget()
         return super().train(mode)
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """Rows are as many as were saved, whatever their number here."""
+    def _resize(self, state_dict: dict[str, Tensor], prefix: str) -> None:
+        """Before loading: rows are as many as were saved, whatever their number here."""
         for name, buffer in list(self._buffers.items()):
             saved = state_dict.get(prefix + name)
             if buffer is not None and saved is not None and saved.shape != buffer.shape:
                 setattr(self, name, torch.empty_like(saved, dtype=buffer.dtype, device=buffer.device))
         self.forget()
-        super()._load_from_state_dict(state_dict, prefix, *args)
 
 
 def queries_at_once(keys: Tensor) -> int:
