@@ -176,7 +176,7 @@ class Board:
         row = replace(
             row,
             trials=sum(candidate.status != "active" for candidate in candidates),
-            held="stopped" if record.stopped else "paused" if record.paused else "",
+            held="stopped" if record.stopped else "paused" if record.paused and not over else "",
             share=record.share,
             left_out=name in self.left_out,
         )

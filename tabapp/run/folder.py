@@ -146,7 +146,11 @@ class RunFolder:
             os.close(descriptor)
 
     def send(self, command: str, **arguments: Any) -> None:
-        """Ask something of the engine: start, plan, pause, resume, stop_model, finish or abort. Any view may."""
+        """Ask something of the engine. Any view may.
+
+        start, plan, pause, resume, extend (seconds), finish, abort; and of a model: stop_model, pause_model, resume_model,
+        share_model (share), ensemble (include).
+        """
         line = msgspec.json.encode({"command": command, **arguments}) + b"\n"
         descriptor = os.open(self.commands, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:

@@ -235,6 +235,10 @@ def test_a_run_waits_for_a_paused_model_and_then_goes_on(engine_with: Callable[.
 
     play(engine, script, monkeypatch)
     assert len(waited) >= 20
+    record, board = engine.conductor.scheduler.models["lightgbm"], engine.conductor.board
+    record.paused = True
+    held = {over: [row.held for row in board.rows({}, over=over) if row.model == "lightgbm"] for over in (False, True)}
+    assert held == {False: ["paused"], True: [""]}, "when nothing more will run, nothing is paused"
     assert len(trials_of(engine, "lightgbm")) == 2
 
 
