@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("tabapp.cli.runs:export", "Copy the bundle of a run to a file."),
     "models": ("tabapp.cli.catalogue:models", "List the models, and whether each can run here."),
     "profile": ("tabapp.cli.catalogue:profile", "Show what each column is taken for, and why."),
+    "config": ("tabapp.cli.config:config", "Show the configuration, where it lies, or whether it can be followed."),
     "info": ("tabapp.cli.catalogue:info", "Show versions and places, for bug reports."),
     "completion": ("tabapp.cli.catalogue:completion", "Print the completion script of a shell."),
 }

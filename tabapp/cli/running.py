@@ -10,10 +10,12 @@ from typing import Any
 
 import click
 
+from tabapp.cli.config import run_defaults
 from tabapp.cli.options import SectionedCommand, Whole, check_file, read_budget, run_options
 from tabapp.errors import UsageError
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import EventReader, RunBusy, RunFolder, create_run, default_runs_dir, find_run
+from tabapp.run.settings import Settings, load_settings
 from tabapp.run.state import seconds_used
 
 STDIN_FILE = "stdin.csv"
@@ -49,7 +51,16 @@ def screen_is_possible() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
-@click.command(cls=SectionedCommand, name="run")
+class RunCommand(SectionedCommand):
+    """A command whose options have the defaults that the user's configuration gives them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not {"-h", "--help"} & set(args):
+            ctx.default_map = run_defaults(load_settings(), self)
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=RunCommand, name="run")
 @click.argument("data")
 @run_options
 def run(
@@ -77,21 +88,37 @@ def run(
         from tabapp.headless.narration import say
 
         say("No terminal to draw on, so this runs headless as with --auto.")
+    settings = _screen_settings() if screen else None
     place = (runs_dir or default_runs_dir()).absolute()
     config = RunConfig(data=STDIN_FILE if data == "-" else str(Path(data).resolve()), start=not screen, **options)
     folder = create_run(config, place)
     if data == "-":
         _spool_stdin(folder, config)
     if screen:
-        return _screen(folder, place, start_engine=True)
+        return _screen(folder, place, start_engine=True, settings=settings)
     return _headless(folder, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose, start=True)
 
 
-def _screen(folder: RunFolder, runs_dir: Path, *, start_engine: bool) -> int:
+def _screen_settings() -> Settings:
+    """The configuration, held against what a screen has, before there is a run or a screen.
+
+    Raises:
+        UsageError: it cannot be followed.
+    """
+    from tabapp.tui.keys import check_keys
+    from tabapp.tui.theme import check_theme
+
+    settings = load_settings()
+    check_keys(settings)
+    check_theme(settings)
+    return settings
+
+
+def _screen(folder: RunFolder, runs_dir: Path, *, start_engine: bool, settings: Settings | None = None) -> int:
     from tabapp.headless.summary import print_summary
     from tabapp.tui.app import run_app
 
-    shown = run_app(folder, runs_dir=runs_dir, start_engine=start_engine)
+    shown = run_app(folder, runs_dir=runs_dir, start_engine=start_engine, settings=settings or _screen_settings())
     for run in shown:
         if run.start_engine and run.exit_code == 0 and not run.folder.plan.exists():
             # Looked at and left: a run that never started would only clutter the list.

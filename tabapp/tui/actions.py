@@ -30,6 +30,10 @@ TABS: tuple[tuple[str, View, str], ...] = (
 )
 
 
+REMAPPED: dict[str, str] = {}
+"""The user's own keys by action id, in place of those below; set once, before the first screen is shown."""
+
+
 @dataclass(frozen=True)
 class Action:
     """Something a user can do.
@@ -56,8 +60,8 @@ class Action:
 
     @property
     def shown_key(self) -> str:
-        """The first key as people write it."""
-        first = self.keys.split(",")[0]
+        """The first key as people write it, with the user's own keys in place."""
+        first = REMAPPED.get(self.id, self.keys).split(",")[0]
         names = {"question_mark": "?", "slash": "/", "plus": "+", "left": "←/→", "right": "←/→", "escape": "esc"}
         return names.get(first, first)
 

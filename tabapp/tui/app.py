@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,11 +16,14 @@ from textual.command import Provider
 
 from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder, default_runs_dir
+from tabapp.run.settings import Settings
 from tabapp.tui.actions import TABS, View, bindings_for, phase_of
+from tabapp.tui.copying import copy_on_and_tell
 from tabapp.tui.crash import report_crash
 from tabapp.tui.engine import EngineHandle
 from tabapp.tui.exporting import ask_for_export
 from tabapp.tui.following import Following
+from tabapp.tui.keys import use_keys
 from tabapp.tui.leaving import Leaving
 from tabapp.tui.news import News
 from tabapp.tui.planning import Planning
@@ -29,7 +31,7 @@ from tabapp.tui.screens.base import RunView
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.modals import Reading
 from tabapp.tui.texts import Snapshot
-from tabapp.tui.theme import THEME
+from tabapp.tui.theme import use_theme
 from tabapp.tui.views import VIEWS
 
 POLL_SECONDS = 0.1
@@ -64,11 +66,18 @@ class TabappApp(App[None], inherit_bindings=False):
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (16, "-low"), (30, "-tall")]  # noqa: RUF012
 
-    def __init__(self, folder: RunFolder, *, runs_dir: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        *,
+        runs_dir: Path,
+        settings: Settings | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         super().__init__(css_path=str(package_files("tabapp_assets") / "tabapp.tcss"))
-        self.register_theme(THEME)
-        if "TEXTUAL_THEME" not in os.environ:
-            self.theme = THEME.name
+        self.settings = settings or Settings()
+        use_theme(self, self.settings)
+        use_keys(self, self.settings)
         self.folder = folder
         self.runs_dir = runs_dir
         self.chosen_model: str | None = None
@@ -117,9 +126,9 @@ class TabappApp(App[None], inherit_bindings=False):
         return 1 if self.trouble is not None else 0
 
     def copy(self, text: str) -> None:
-        """Copy to the terminal's clipboard, and say so."""
+        """Copy to where the user can paste from, and say where that is."""
         self.copy_to_clipboard(text)
-        self.notify(text, title="Copied to the terminal's clipboard", markup=False)
+        self.run_worker(copy_on_and_tell(self, text), name="copy")
 
     def open_run(self, folder: RunFolder, *, start_engine: bool) -> None:
         """Leave for another run, or for this one with a new engine. What this run's engine does, it goes on doing."""
@@ -271,11 +280,12 @@ class Shown:
     exit_code: int
 
 
-def run_app(folder: RunFolder, *, runs_dir: Path, start_engine: bool) -> list[Shown]:
+def run_app(folder: RunFolder, *, runs_dir: Path, start_engine: bool, settings: Settings | None = None) -> list[Shown]:
     """Show a run, and those that the user opens from it, until the user leaves; returns them all, the last shown last.
 
     Args:
         runs_dir: where the run was created, for the commands that the screen suggests.
+        settings: the user's configuration.
         start_engine: start the engine of a new run; False watches a run whose engine is elsewhere, or that has ended.
 
     Raises:
@@ -283,7 +293,7 @@ def run_app(folder: RunFolder, *, runs_dir: Path, start_engine: bool) -> list[Sh
     """
     shown: list[Shown] = []
     while True:
-        app = (TabappApp if start_engine else AttachedApp)(folder, runs_dir=runs_dir)
+        app = (TabappApp if start_engine else AttachedApp)(folder, runs_dir=runs_dir, settings=settings)
         app.run()
         shown.append(Shown(folder, start_engine, app.return_code or app.exit_code))
         if app.opened is None:

@@ -38,6 +38,8 @@ class News:
                 text = Content.assemble(("✗ ", "bold $error"), event.message)
                 self._app.push_screen(Reading("The run has failed", text))
             case ev.RunFinished():
+                if self._app.settings.bell:
+                    self._app.bell()
                 self._app.notify(
                     event.message or f"The run is {event.status}.",
                     title="The run has ended",

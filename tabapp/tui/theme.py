@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from textual.theme import Theme
+import os
+from typing import TYPE_CHECKING, Any
+
+from textual.theme import BUILTIN_THEMES, Theme
+
+from tabapp.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+    from tabapp.run.settings import Settings
 
 THEME = Theme(
     name="tabapp",
@@ -27,3 +37,29 @@ THEME = Theme(
         "scrollbar-corner-color": "#11151c",
     },
 )
+
+
+def check_theme(settings: Settings) -> str:
+    """The theme that the configuration names, else tabapp's own.
+
+    Raises:
+        UsageError: there is no such theme.
+    """
+    name = settings.theme or THEME.name
+    known = {*BUILTIN_THEMES, THEME.name}
+    if name not in known:
+        hint = did_you_mean(name, known) or f"; there are {', '.join(sorted(known))}."
+        raise UsageError(f"There is no theme {name!r}{hint}")
+    return name
+
+
+def use_theme(app: App[Any], settings: Settings) -> None:
+    """Show the configuration's theme; without one `$TEXTUAL_THEME`, which Textual reads itself, goes before ours.
+
+    Raises:
+        UsageError: there is no such theme.
+    """
+    app.register_theme(THEME)
+    name = check_theme(settings)
+    if settings.theme or "TEXTUAL_THEME" not in os.environ:
+        app.theme = name

@@ -1,0 +1,88 @@
+"""What a user has set once for all runs: one TOML file in the platform's configuration folder.
+
+theme = "textual-light"      a theme by name; "ansi-dark" and "ansi-light" use the terminal's own colours
+bell = true                  ring when a run ends
+[keys]                       keys by action id, such as "run.pause" = "f5"
+[run]                        options of a run by their long names, such as budget = "2m"
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tabapp.errors import UsageError, did_you_mean
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The configuration file; every field may be left out.
+
+    Attributes:
+        theme: name of a theme, or None for tabapp's own.
+        bell: whether the terminal's bell rings when a run ends.
+        keys: keys by action id, comma-separated as Textual names them.
+        run: defaults for the options of a run, by their long names without dashes in front.
+    """
+
+    theme: str | None = None
+    bell: bool = False
+    keys: dict[str, str] = {}
+    run: dict[str, Any] = {}
+
+
+def settings_file() -> Path:
+    """Where the configuration is looked for: `$TABAPP_CONFIG`, or `config.toml` in the platform's folder."""
+    chosen = os.environ.get("TABAPP_CONFIG")
+    if chosen:
+        return Path(chosen)
+    from platformdirs import user_config_path
+
+    return user_config_path("tabapp") / "config.toml"
+
+
+def load_settings() -> Settings:
+    """Read the configuration; a file that is not there sets nothing. `$TABAPP_THEME` goes before its theme.
+
+    Raises:
+        UsageError: the file cannot be read or understood; names the line, or the key and the nearest right one.
+    """
+    file = settings_file()
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        text = ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"The configuration {file} cannot be read: {error}.") from None
+    try:
+        settings = msgspec.convert(tomllib.loads(text), type=Settings)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"The configuration {file} is not TOML: {error}.") from None
+    except msgspec.ValidationError as error:
+        raise UsageError(f"The configuration {file} cannot be followed: {_sentence(str(error), text)}") from None
+    theme = os.environ.get("TABAPP_THEME")
+    return msgspec.structs.replace(settings, theme=theme) if theme else settings
+
+
+def line_of(text: str, key: str) -> int | None:
+    """The line of a configuration that sets a key, counted from 1."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.split("=", 1)[0].strip().strip("\"'") == key or line.strip().strip("[]") == key:
+            return number
+    return None
+
+
+def _sentence(message: str, text: str) -> str:
+    """What msgspec found wrong, with the line and the nearest right name."""
+    quoted = message.split("`")
+    if "unknown field" in message and len(quoted) > 1:
+        key = quoted[1]
+        line = line_of(text, key)
+        hint = (
+            did_you_mean(key, Settings.__struct_fields__) or f"; the keys are {', '.join(Settings.__struct_fields__)}."
+        )
+        return f"line {line} sets {key!r}, which is no key{hint}"
+    return f"{message.replace('`', '')}."

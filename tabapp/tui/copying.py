@@ -1,0 +1,72 @@
+"""Copying out of a terminal: the system's clipboard, the terminal's by OSC 52, and a file that is always there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tabapp import files
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+TOOL_SECONDS = 2.0
+
+
+def clipboard_command() -> list[str] | None:
+    """The program that fills the system's clipboard; None where there is none, or where it would be another machine's."""
+    if os.environ.get("SSH_CONNECTION"):
+        return None
+    if sys.platform == "darwin":
+        wanted = [["pbcopy"]]
+    else:
+        wanted = [["wl-copy"]] if os.environ.get("WAYLAND_DISPLAY") else []
+        if os.environ.get("DISPLAY"):
+            wanted += [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "--input"]]
+        wanted.append(["clip.exe"])
+    return next((command for command in wanted if shutil.which(command[0])), None)
+
+
+def copies_file() -> Path:
+    """Where the text that was copied last is kept."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("tabapp") / "copied.txt"
+
+
+async def _to_system(command: list[str], text: str) -> bool:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        await asyncio.wait_for(process.communicate(text.encode()), TOOL_SECONDS)
+    except (OSError, TimeoutError):
+        return False
+    return process.returncode == 0
+
+
+async def copy_on_and_tell(app: App[Any], text: str) -> None:
+    """Take a text that was sent to the terminal's clipboard on to the system's, else to a file, and say which have it.
+
+    A terminal never says whether it took what OSC 52 sent, hence the file.
+    """
+    command = clipboard_command()
+    places = ["the terminal's clipboard"]
+    if command is not None and await _to_system(command, text):
+        places = ["the clipboard"]
+    else:
+        file = copies_file()
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            files.write_bytes(file, text.encode())
+            places.append(str(file))
+        except OSError:
+            pass
+    app.notify(text, title=f"Copied to {' and '.join(places)}", markup=False)

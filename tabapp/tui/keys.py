@@ -1,0 +1,52 @@
+"""Keys of a user's own: the configuration's `[keys]`, held against the actions that there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tabapp.errors import UsageError, did_you_mean
+from tabapp.run.settings import Settings, settings_file
+from tabapp.tui.actions import ACTIONS, REMAPPED
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+
+def check_keys(settings: Settings) -> dict[str, str]:
+    """Keys by action id, as Textual's keymap takes them.
+
+    Raises:
+        UsageError: names the first id that is no action's and the nearest right one, or two actions of one screen that
+            would have the same key.
+    """
+    known = {action.id for action in ACTIONS}
+    for name in settings.keys:
+        if name not in known:
+            hint = did_you_mean(name, known) or "; docs/terminal.md lists the actions."
+            raise UsageError(
+                f"The configuration {settings_file()} cannot be followed: there is no action {name!r}{hint}"
+            )
+    taken: dict[tuple[str, str, str], str] = {}
+    for action in ACTIONS:
+        keys = settings.keys.get(action.id, action.keys)
+        for key in (part.strip() for part in keys.split(",")):
+            for phase in action.phases:
+                other = taken.setdefault((action.scope, phase, key), action.id)
+                if other != action.id and (action.id in settings.keys or other in settings.keys):
+                    raise UsageError(
+                        f"The configuration {settings_file()} cannot be followed: {key!r} would be the key of both "
+                        f"{other!r} and {action.id!r}."
+                    )
+    return dict(settings.keys)
+
+
+def use_keys(app: App[Any], settings: Settings) -> None:
+    """Put the configuration's keys in place of the usual ones, in the bindings and wherever keys are shown.
+
+    Raises:
+        UsageError: as `check_keys`.
+    """
+    keys = check_keys(settings)
+    REMAPPED.clear()
+    REMAPPED.update(keys)
+    app.set_keymap(keys)

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tabapp.errors import UsageError
+from tabapp.run.settings import Settings, load_settings, settings_file
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "config.toml"
+    monkeypatch.setenv("TABAPP_CONFIG", str(path))
+    monkeypatch.delenv("TABAPP_THEME", raising=False)
+    return path
+
+
+def test_no_file_sets_nothing(file: Path) -> None:
+    assert settings_file() == file
+    assert load_settings() == Settings()
+
+
+def test_the_platform_decides_where_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TABAPP_CONFIG", raising=False)
+    assert settings_file().parts[-2:] == ("tabapp", "config.toml")
+
+
+def test_all_fields(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text('theme = "nord"\nbell = true\n[keys]\n"run.pause" = "f5"\n[run]\nbudget = "2m"\nfolds = 3\n')
+    assert load_settings() == Settings(
+        theme="nord", bell=True, keys={"run.pause": "f5"}, run={"budget": "2m", "folds": 3}
+    )
+    monkeypatch.setenv("TABAPP_THEME", "dracula")
+    assert load_settings().theme == "dracula"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("# mine\nthme = 'x'\n", "line 2 sets 'thme', which is no key; did you mean 'theme'?"),
+        ("[colours]\nred = 1\n", "line 1 sets 'colours', which is no key; the keys are theme, bell, keys, run."),
+        ("bell = 'loud'\n", "Expected bool, got str - at $.bell."),
+        ("bell = \n", "is not TOML: Invalid value (at line 1, column 8)."),
+    ],
+)
+def test_one_sentence_says_what_is_wrong(file: Path, text: str, sentence: str) -> None:
+    file.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        load_settings()
+    assert str(caught.value).endswith(sentence)
+    assert str(file) in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read(file: Path) -> None:
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_settings()
