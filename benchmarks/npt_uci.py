@@ -113,7 +113,7 @@ def changes(pairs: list[str], params_type: Any) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", default="concrete,boston,yacht")
-    parser.add_argument("--splits", default="5", help="how many, or numbers such as 3,7")
+    parser.add_argument("--splits", default="5", help="how many, or numbers such as 3,7 or 3,")
     parser.add_argument("--size", choices=["mini", "small", "base"], default="mini")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)
@@ -128,8 +128,8 @@ def main() -> int:
         print("The tables and splits are not here; name their folder with --data or TABAPP_DATA.", file=sys.stderr)
         return 0
     plugin = NPT() if options.model == "npt" else registry.get(options.model)
-    numbers = [int(n) for n in options.splits.split(",")]
-    numbers = list(range(numbers[0])) if len(numbers) == 1 else numbers
+    numbers = [int(n) for n in options.splits.split(",") if n]
+    numbers = numbers if "," in options.splits else list(range(numbers[0]))
     rows: list[list[str]] = []
     results: list[dict[str, Any]] = []
     for name in options.tables.split(","):

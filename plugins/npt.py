@@ -120,7 +120,7 @@ class NPT(Plugin):
         h, rows, pairs = d * e, min(shape.n_rows, params.batch_rows), params.n_layers // 2
         weights = pairs * 13 * (h * h + e * e)
         flops = 6 * rows * pairs * 13 * (h * h + d * e * e) + 12 * rows * pairs * (rows * h + d * d * e)
-        speed, launch = (3e13, 1e-2) if device.startswith("cuda") else (1e11, 5e-3)
+        speed, launch = (3e13, 2e-2) if device.startswith("cuda") else (1e11, 1e-2)
         seconds = 1 + params.n_steps * (1 + 1 / params.n_evaluations) * (flops / speed + launch)
         scores = rows * rows * params.n_heads * pairs * 12
         n_bytes = 400_000_000 + 7 * 4 * weights + rows * h * pairs * 120 + scores
@@ -182,10 +182,9 @@ class _Evaluation:
     ) -> None:
         self._model = lambda: NPTModel(network, saved, seen, source, torch.arange(len(source))[None], device)
         self._saved, self._valid, self._context = saved, valid, context
-        self._network, self._truth = network, asked
+        self._truth = asked
         generator = torch.Generator().manual_seed(context.seed)
-        self._shown, self._chosen = corrupt(asked, network.cpu(), saved.params, generator)
-        network.to(device)
+        self._shown, self._chosen = corrupt(asked, saved.attributes, saved.params, generator)
 
     def __call__(self) -> tuple[float, float]:
         model = self._model()
@@ -211,6 +210,8 @@ def _plan(train: Table, params: NPTParams, context: FitContext) -> SavedNPT:
     if objective is not None and not regression:
         n_levels.append(objective.n_classes)
     names = (*spec.numeric, *spec.categorical)
+    if strangers := [name for name in params.also_predict if name not in names]:
+        raise ValueError(f"also_predict names {strangers[0]!r}, which is no feature of this table")
     saved = SavedNPT(
         objective=objective,
         attributes=Attributes(n_numeric=len(spec.numeric) + regression, n_levels=tuple(n_levels)),

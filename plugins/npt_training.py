@@ -14,7 +14,7 @@ from tabapp.models.contract import FitContext, Params
 from tabapp.nn.optimizers import Lamb, Lookahead, clamp_gradients, cosine_down, flat_then_anneal
 from tabapp.nn.precision import autocast, has_fast_bfloat16
 
-from .npt_network import Entries, NPTNetwork, Predicted
+from .npt_network import Attributes, Entries, NPTNetwork, Predicted
 
 RANDOMISED = 0.1
 """Share of the chosen entries that get a random content instead of being hidden (appendix C.4.3)."""
@@ -100,7 +100,7 @@ def stratified_order(strata: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def corrupt(
-    entries: Entries, network: NPTNetwork, params: NPTParams, generator: torch.Generator
+    entries: Entries, attributes: Attributes, params: NPTParams, generator: torch.Generator
 ) -> tuple[Entries, Tensor]:
     """Choose entries to predict, and hide nine tenths of them; the rest get a random content and no mask bit.
 
@@ -109,7 +109,7 @@ def corrupt(
     Returns:
         What the network is shown, and the (rows, n_attributes) bool that says where a loss is taken.
     """
-    attributes, device = network.attributes, entries.hidden.device
+    device = entries.hidden.device
     chance = torch.full((len(attributes),), params.feature_masking, device=device)
     chance[list(attributes.targets)] = params.target_masking
     chosen = (torch.rand(entries.hidden.shape, generator=generator, device=device) < chance) & ~entries.hidden
@@ -190,7 +190,7 @@ def train_npt(
         if params.batch_rows >= len(strata):
             batch = slice(None)
         truth = rows.entries.take(batch)
-        shown, chosen = corrupt(truth, network, params, generator)
+        shown, chosen = corrupt(truth, network.attributes, params, generator)
         network.train()
         with autocast(device, low_precision):
             predicted = network(shown)

@@ -265,3 +265,8 @@ def test_sizes_of_the_paper() -> None:
         assert mini.n_layers == 4
         assert mini.d_embedding * (n_features + 1) <= 500
         assert mini.d_embedding % mini.n_heads == 0
+
+
+def test_refuses_a_target_that_is_no_feature(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'z', which is no feature"):
+        fit(made(60), made(20, 1), tmp_path, also_predict=("z",))

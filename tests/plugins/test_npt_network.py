@@ -133,7 +133,7 @@ def test_types_are_embedded_only_where_there_are_two() -> None:
 def test_masking_is_ninety_to_ten_and_leaves_hidden_entries_alone() -> None:
     entries = make_entries(20_000)
     params = NPTParams(feature_masking=0.2, target_masking=0.5)
-    shown, chosen = corrupt(entries, make_network(), params, torch.Generator().manual_seed(5))
+    shown, chosen = corrupt(entries, ATTRIBUTES, params, torch.Generator().manual_seed(5))
     assert not (chosen & entries.hidden).any()
     rate = [float(chosen[:, j].sum() / (~entries.hidden[:, j]).sum()) for j in range(5)]
     assert rate == pytest.approx([0.2, 0.2, 0.5, 0.2, 0.2], abs=0.02)
@@ -150,7 +150,7 @@ def test_masking_is_ninety_to_ten_and_leaves_hidden_entries_alone() -> None:
 
 def test_a_target_that_is_always_predicted_is_always_hidden() -> None:
     entries, generator = make_entries(500, hidden=0.0), torch.Generator().manual_seed(5)
-    shown, chosen = corrupt(entries, make_network(), NPTParams(target_masking=1.0), generator)
+    shown, chosen = corrupt(entries, ATTRIBUTES, NPTParams(target_masking=1.0), generator)
     assert chosen[:, 2].all()
     assert shown.hidden[:, 2].all()
 
