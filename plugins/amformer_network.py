@@ -192,7 +192,7 @@ class AMFormerNetwork(nn.Module):
         self.head = nn.Linear(d, sizes.d_out)
         self.rows_together = max(1, EVALUATION_BYTES // bytes_per_row(n_features, params))
         first = layer_sizes(n_features, params)[0]
-        self.attention_rows = max(1, EVALUATION_BYTES // (16 * params.n_heads * first.n_queries * first.n_tokens))
+        self.selection_rows = max(1, EVALUATION_BYTES // (16 * params.n_heads * first.n_queries * first.n_tokens))
 
     def tokens(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         """(rows, n_tokens, d_token): [CLS] if there is one, then numeric, then categorical features."""
@@ -219,28 +219,13 @@ class AMFormerNetwork(nn.Module):
             tokens = mix_tokens(self.pool, tokens)
         return self.head(torch.relu(self.normalization(tokens[:, 0])))
 
-    def feature_attention(self, numeric: Tensor, categorical: Tensor) -> Tensor:
-        """(rows, n_features): `ArithmeticBlock.attention` of AMF-F without [CLS], mean over the layers whose tokens are still
-        the features'.
-        """
-        tokens = self.tokens(numeric, categorical)
-        total = torch.zeros(tokens.shape[:2], device=tokens.device)
-        for layer in self.layers:
-            assert isinstance(layer, Layer)
-            if tokens.shape[1] != total.shape[1]:
-                break
-            total += layer.arithmetic.attention(tokens)
-            tokens = layer(tokens)
-        shares = total[:, 1:]
-        return shares / shares.sum(dim=1, keepdim=True)
-
     def selection(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         """(n_prompts, n_tokens): how often the first layer's multiplicative prompts select each token, mean over rows and
         heads.
         """
         layer = self.layers[0]
         assert isinstance(layer, Layer)
-        parts = zip(numeric.split(self.attention_rows), categorical.split(self.attention_rows), strict=True)
+        parts = zip(numeric.split(self.selection_rows), categorical.split(self.selection_rows), strict=True)
         selected = [
             (layer.arithmetic.multiplicative.probabilities(self.tokens(x, codes)) > 0).float().mean(1).sum(0)
             for x, codes in parts

@@ -169,28 +169,9 @@ class ArithmeticBlock(nn.Module):
         self.fusion = nn.Linear(n_sums + n_products, n_out, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        candidates = torch.cat([self.additive(self._normalized(tokens)), self.multiplicative(tokens)], dim=1)
+        seen = tokens if self.normalization is None else self.normalization(tokens)
+        candidates = torch.cat([self.additive(seen), self.multiplicative(tokens)], dim=1)
         return mix_tokens(self.fusion, candidates)
-
-    def attention(self, tokens: Tensor) -> Tensor:
-        """(rows, n_tokens): how much the output rests on each token.
-
-        The mean over outputs and candidates of what a candidate's heads pay to each token, each candidate counted by
-        its absolute weight in the fusion. Rows sum to 1.
-        """
-        seen = self._normalized(tokens)
-        if isinstance(self.additive, SelfAttention):
-            query, key, _ = self.additive.query_key_value(seen).chunk(3, dim=2)
-            query, key = (x.unflatten(2, (self.additive.n_heads, -1)).transpose(1, 2) for x in (query, key))
-            sums = torch.softmax(query @ key.transpose(2, 3) * key.shape[3] ** -0.5, dim=3)
-        else:
-            sums = self.additive.probabilities(seen)
-        probabilities = torch.cat([sums.mean(1), self.multiplicative.probabilities(tokens).mean(1)], dim=1)
-        share = self.fusion.weight.abs().sum(0)
-        return (share / share.sum()) @ probabilities
-
-    def _normalized(self, tokens: Tensor) -> Tensor:
-        return tokens if self.normalization is None else self.normalization(tokens)
 
 
 def mix_tokens(linear: nn.Linear, tokens: Tensor) -> Tensor:

@@ -9,14 +9,14 @@ import numpy as np
 import optuna
 import pytest
 import torch
-from tabapp_plugins.amformer import AMFormer, AMFormerModel, AMFormerTraining
+from tabapp_plugins.amformer import AMFormer, AMFormerTraining
 from tabapp_plugins.amformer_network import MANY_PROMPTS, AMFormerNetwork, AMFormerParams, prompt_counts, prompts_for
 from torch import Tensor, nn
 
 from tabapp.features.arrays import MISSING, UNSEEN, Table
 from tabapp.models.contract import Shape
 from tabapp.nn import arithmetic
-from tabapp.nn.arithmetic import ArithmeticBlock, HardAttention, ProductAttention
+from tabapp.nn.arithmetic import HardAttention, ProductAttention
 from tabapp.nn.attention import SelfAttention
 from tabapp.nn.objective import Objective
 from tabapp.nn.plugin import Sizes
@@ -280,17 +280,9 @@ def test_learns_a_product_saves_and_loads_bit_equal(backbone: str, tmp_path: Pat
     params = small(backbone=backbone, d_token=32, learning_rate=5e-3, warmup_steps=20, max_epochs=10)
     plugin = AMFormer()
     model = plugin.fit(train, valid, params, make_context("regression", spec, 1, tmp_path))
-    assert isinstance(model, AMFormerModel)
     error = np.sqrt(np.square(model.predict(test) - test.target).mean())
     assert error < 0.35 * test.target.std()
-    attention = model.attention(test)
-    if backbone == "autoint":
-        assert attention is None
-    else:
-        assert attention.shape == (150, 6)
-        assert attention.dtype == np.float32
-        np.testing.assert_allclose(attention.sum(1), 1, atol=1e-5)
-        assert set(attention.mean(0).argsort()[-2:]) == {0, 2}
+    assert model.attention(test) is None
     selection = model.summary()["prompt_selection"]
     assert len(selection) == 7 if backbone == "ft_transformer" else 6
     assert all(set(prompt) <= {*spec.numeric, *spec.categorical} for prompt in selection)
@@ -310,33 +302,13 @@ def test_learns_a_product_saves_and_loads_bit_equal(backbone: str, tmp_path: Pat
 
 
 @torch.no_grad()
-def test_attention_counts_candidates_by_their_weight() -> None:
-    network, (x, codes) = network_of(backbone="autoint", prompts="both").eval(), rows_of(5)
-    tokens, block = network.tokens(x, codes), network.layers[0].arithmetic
-    assert isinstance(block, ArithmeticBlock)
-    # Only the second prompt of the multiplicative stream is used, so the block rests on what that one selects.
-    block.fusion.weight.zero_()
-    block.fusion.weight[:, 6 + 1] = -2.0
-    expected = block.multiplicative.probabilities(tokens).mean(1)[:, 1]
-    torch.testing.assert_close(block.attention(tokens), expected)
-
-
-@torch.no_grad()
-def test_attention_of_self_attention_is_its_own() -> None:
+def test_selection_is_a_frequency_over_rows_and_heads() -> None:
     network, (x, codes) = network_of().eval(), rows_of(5)
-    tokens, block = network.tokens(x, codes), network.layers[0].arithmetic
-    block.fusion.weight.zero_()
-    block.fusion.weight[:, 0] = 1.0
-    cls = block.additive.cls_probabilities(tokens).mean(1)
-    torch.testing.assert_close(block.attention(tokens), cls)
     frequencies = network.selection(x, codes)
-    network.attention_rows = 2
-    torch.testing.assert_close(network.selection(x, codes), frequencies)
+    assert frequencies.shape == (7, 7)
     torch.testing.assert_close(frequencies.sum(1), torch.full((7,), 3.0))
-    shares = network.feature_attention(x, codes)
-    deeper = network.layers[1].arithmetic.attention(network.layers[0](tokens))
-    both = block.attention(tokens)[:, 1:] + deeper[:, 1:]
-    torch.testing.assert_close(shares, both / both.sum(1, keepdim=True))
+    network.selection_rows = 2
+    torch.testing.assert_close(network.selection(x, codes), frequencies)
 
 
 def test_optuna_draws_what_can_be_built() -> None:
