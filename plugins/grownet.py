@@ -311,6 +311,7 @@ class GrowNet(DeepPlugin):
         return self.model_type(network, saved, device)
 
     def defaults(self, task: Task, shape: Shape, device: str) -> GrowNetParams:
+        """The authors' scripts."""
         return GrowNetParams()
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> GrowNetParams:
