@@ -140,7 +140,8 @@ def compare_with_test(frame: pl.DataFrame, test: pl.DataFrame, schema: Schema) -
     rows = rows_to_look_at(min(frame.height, test.height), frame.width) if test.height else 0
     if rows < MINIMUM_ROWS:
         return []
-    known = [column.name for column in schema.features if column.name in test.columns]
+    present = set(test.columns)
+    known = [column.name for column in schema.features if column.name in present]
     sides = [typed_frame(side.gather_every(max(1, side.height // rows)).head(rows), schema) for side in (frame, test)]
     training, other = ({name: side[name] for name in known} for side in sides)
     return drift_warnings(schema.columns, training, other)

@@ -67,10 +67,11 @@ def typed_frame(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
         frame: every column as String, as `read_table` gives it.
     """
     columns: list[pl.Series] = []
+    present = set(frame.columns)
     for column in schema.columns:
         if column.role == "ignore":
             continue
-        if column.name in frame.columns:
+        if column.name in present:
             as_label = column.role == "target" and schema.task != "regression"
             columns.append(typed_column(frame[column.name], column, as_label=as_label))
         elif column.role != "target":
@@ -92,10 +93,11 @@ def check_columns(frame: pl.DataFrame, schema: Schema, fill_missing: bool) -> li
     Raises:
         DataError: feature columns are absent or hold something else than in training; every such column is named.
     """
-    absent = [column.name for column in schema.features if column.name not in frame.columns]
+    there = set(frame.columns)
+    absent = [column.name for column in schema.features if column.name not in there]
     mistyped: list[str] = []
     for column in schema.features:
-        if column.name in frame.columns and column.kind in ("numeric", "datetime"):
+        if column.name in there and column.kind in ("numeric", "datetime"):
             present, parsed = _parsed(frame[column.name], column)
             if present and (present - parsed) > _MISTYPED * present:
                 mistyped.append(

@@ -27,7 +27,7 @@ from tabapp.data.schema import Schema
 from tabapp.data.split import early_stopping_rows
 from tabapp.engine.jobs import Done, Failed, FitJob, FitResult, Progress, encode
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
-from tabapp.features.prepare import FeaturePreparer
+from tabapp.features.prepare import FeaturePreparer, recipe_for
 from tabapp.models import registry
 from tabapp.models.contract import FitContext, FitStopped
 from tabapp.run.folder import RunFolder
@@ -129,7 +129,8 @@ def run_fit(job: FitJob, report: Callable[[int, float], None]) -> FitResult:
     """
     folder = RunFolder(Path(job.run))
     data = RunData(folder)
-    table, spec = prepared_table(folder, data, job.recipe, job.fold, job.seed)
+    recipe = recipe_for(job.recipe, data.schema)
+    table, spec = prepared_table(folder, data, recipe, job.fold, job.seed)
     training, held_out = data.training(job.fold), data.held_out(job.fold)
     stopping = early_stopping_rows(data.target, job.task, training, job.seed, groups=data.groups, time=data.time)
     plugin = registry.get(job.model)
@@ -170,7 +171,7 @@ def run_fit(job: FitJob, report: Callable[[int, float], None]) -> FitResult:
         seconds=seconds,
         predict_seconds=predict_seconds,
         n_rows=len(held_out),
-        recipe=job.recipe,
+        recipe=recipe,
         summary=model.summary(),
     )
     with files.new_folder(folder.fits / job.fit) as temporary:

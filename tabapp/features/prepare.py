@@ -270,6 +270,12 @@ class FeaturePreparer:
         return cls(state, texts, scaling, encodings)
 
 
+def recipe_for(recipe: FeatureRecipe, schema: Schema) -> FeatureRecipe:
+    """The recipe without what a table has no use for, so that models share their features where they can."""
+    many = any(column.kind == "categorical" and column.unique > _MANY_LEVELS for column in schema.features)
+    return recipe if many else msgspec.structs.replace(recipe, target_encoding=False)
+
+
 def _fit_scaling(numbers: Float64, recipe: FeatureRecipe, seed: int) -> Scaling | None:
     match recipe.numeric:
         case "raw":

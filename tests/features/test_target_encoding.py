@@ -14,7 +14,7 @@ from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Schema
 from tabapp.data.typed import encode_target, typed_frame
 from tabapp.features.arrays import FeatureRecipe, Table
-from tabapp.features.prepare import FeaturePreparer
+from tabapp.features.prepare import FeaturePreparer, recipe_for
 
 N = 1200
 ENCODED = FeatureRecipe(target_encoding=True)
@@ -144,3 +144,10 @@ def test_categories_of_few_levels_and_recipes_without_it_are_as_before() -> None
     few = typed.with_columns(shop=typed["shop"].str.slice(0, 2))
     preparer, _ = FeaturePreparer.fit_transform(few, schema, ENCODED, 0, target)
     assert not any("share" in name for name in preparer.spec.numeric)
+
+
+def test_tables_without_such_a_category_share_the_plain_recipe() -> None:
+    _, schema, _ = made("binary", informative=True)
+    assert recipe_for(ENCODED, schema) == ENCODED
+    source = pl.DataFrame({"x": [f"{i * 0.37 % 1:.3f}" for i in range(90)], "y": ["a", "b", "b"] * 30})
+    assert recipe_for(ENCODED, infer_schema(source, target="y")) == FeatureRecipe()
