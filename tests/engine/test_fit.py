@@ -1,0 +1,62 @@
+"""The features of a run's folds: training rows out of fold, held-out rows by all of those, and no target that is not theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tabapp.engine.fit import RunData, features_folder, prepared_table
+from tabapp.engine.plan import make_plan
+from tabapp.engine.prepare import infer, read_data
+from tabapp.engine.rows import lay_down
+from tabapp.features.arrays import FeatureRecipe
+from tabapp.run.config import RunConfig
+from tabapp.run.folder import RunFolder, create_run
+
+ENCODED = FeatureRecipe(target_encoding=True)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    generator = np.random.default_rng(0)
+    shop, answer = generator.integers(0, 90, 400), generator.integers(0, 2, 400)
+    rows = [f"s{s},{x:.3f},{y}" for s, x, y in zip(shop, generator.normal(size=400), answer, strict=True)]
+    (tmp_path / "shops.csv").write_text("\n".join(["shop,x,y", *rows]) + "\n")
+    config = RunConfig(data=str(tmp_path / "shops.csv"), target="y", folds=4)
+    folder = create_run(config, tmp_path / "runs")
+    reading = read_data(config)
+    schema = infer(reading, config)
+    lay_down(folder, config, reading, schema, make_plan(config, schema))
+    return folder
+
+
+def test_shuffling_the_target_of_held_out_rows_changes_nothing_that_is_fitted(folder: RunFolder) -> None:
+    data = RunData(folder)
+    shown, spec = prepared_table(folder, data, ENCODED, 0, seed=0)
+    assert "shop share of 1" in spec.numeric
+    place = features_folder(folder, ENCODED, 0)
+    files = {path.name: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    numeric = np.array(shown.numeric)
+    place.rename(place.with_name("before"))
+    held_out = data.held_out(0)
+    data.target = data.target.copy()
+    data.target[held_out] = 1 - data.target[held_out]
+    again, _ = prepared_table(folder, data, ENCODED, 0, seed=0)
+    assert {path.name: path.read_bytes() for path in place.rglob("*") if path.is_file()} == files
+    np.testing.assert_array_equal(again.numeric, numeric)
+
+
+def test_training_rows_are_encoded_out_of_fold_and_held_out_rows_by_all_of_them(folder: RunFolder) -> None:
+    data = RunData(folder)
+    table, spec = prepared_table(folder, data, ENCODED, 1, seed=0)
+    plain, plain_spec = prepared_table(folder, data, FeatureRecipe(), 1, seed=0)
+    assert spec.numeric == (*plain_spec.numeric, "shop share of 1")
+    np.testing.assert_array_equal(table.numeric[:, :-1], plain.numeric)
+    np.testing.assert_array_equal(table.categorical, plain.categorical)
+    shop, shown = data.frame["shop"].to_numpy(), table.numeric[:, -1]
+    held_out, training = data.held_out(1), data.training(1)
+    common = next(name for name in np.unique(shop[held_out]) if (shop[training] == name).sum() >= 5)
+    assert len(np.unique(shown[held_out][shop[held_out] == common])) == 1
+    assert len(np.unique(shown[training][shop[training] == common])) > 1
