@@ -3,8 +3,8 @@
 python -m benchmarks.first_page [--rows N] [--repeats N] [--out FILE.json]
 
 Writes a CSV of 10 columns and opens it with `tabapp FILE` in a pseudo-terminal of 120 × 36. Measured are the first paint, the first
-page of rows on the Data screen after it, the whole table on its screen (key p, once the engine has read the file), its last row after
-key G for the first time (the reader process then reads the file) and again (G after g), and the memory of the reader process.
+page of rows on the Data screen after it, the whole table on its screen (key p, once the engine has read the file), its last row
+after key G for the first time (the reader process then reads the file) and again (G after g), and the memory of the reader process.
 Leaves with 1 when the median of the first page is over its bound.
 """
 

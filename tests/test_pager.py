@@ -62,7 +62,7 @@ def test_a_table_is_looked_through(ask):
     assert ask("head", count=2) == {"names": ["n", "word"], "cells": [["0", "even"], ["1", "odd"]], "about": None}
     opened = ask("open")
     assert (opened["names"], opened["rows"], opened["height"], opened["note"]) == (["n", "word"], N, N, "")
-    assert ask(**{"what": "page", "start": N - 2, "count": 9, "first_column": 1, "columns": 1}) == {
+    assert ask(what="page", start=N - 2, count=9, first_column=1, columns=1) == {
         "numbers": [N - 2, N - 1],
         "cells": [["even"], ["odd"]],
     }

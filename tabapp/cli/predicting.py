@@ -92,7 +92,7 @@ def predict(
         )
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
-    frame = loaded.predictor.to_frame(prediction)
+    frame = predictions = loaded.predictor.to_frame(prediction)
     notes = [*(warning.message for warning in reading.warnings), *prediction.notes]
     if keep:
         frame = _beside(reading.frame, frame, notes)
@@ -102,8 +102,9 @@ def predict(
         import polars as pl
 
         # As text: JSON has no number for what is none.
-        rows = frame.head(PREVIEW_ROWS).cast(pl.String).rows()
-        tell("predicted", output=str(target), rows=frame.height, notes=notes, columns=frame.columns, preview=rows)
+        rows = predictions.head(PREVIEW_ROWS).cast(pl.String).rows()
+        columns = predictions.columns
+        tell("predicted", output=str(target), rows=frame.height, notes=notes, columns=columns, preview=rows)
     elif not quiet:
         for note in notes:
             click.echo(f"tabapp: {note.rstrip('.')}.", err=True)

@@ -43,7 +43,7 @@ class Checked:
 class Predicted:
     """What was written, and its first rows as text."""
 
-    output: Path
+    output: str
     rows: int
     columns: tuple[str, ...]
     preview: tuple[tuple[str | None, ...], ...]

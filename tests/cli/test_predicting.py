@@ -237,3 +237,31 @@ def test_module_imports_nothing_heavy():
     program = "import sys, tabapp.cli.predicting; print([m for m in ('numpy', 'polars', 'torch', 'rich') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_file_can_be_checked_alone(bundles, data, tmp_path):
+    assert call(predicting.predict, bundles["binary"], data["binary"], "--check").return_value == 0
+    pl.read_csv(data["binary"], infer_schema=False).drop("size").write_csv(tmp_path / "less.csv")
+    refused = call(predicting.predict, bundles["binary"], tmp_path / "less.csv", "--check", "--json")
+    told = json.loads(refused.stdout)
+    assert (refused.return_value, told["event"], told["refused"], told["rows"]) == (3, "checked", True, 30)
+    assert [f["column"] for f in told["findings"] if f["refused"]] == ["size"]
+    filled = call(predicting.predict, bundles["binary"], tmp_path / "less.csv", "--check", "--missing-columns", "fill")
+    assert filled.return_value == 0
+    assert "'size' is not in the file" in filled.stdout
+
+
+def test_progress_and_first_predictions_are_told_as_json(bundles, data, tmp_path):
+    result = call(
+        predicting.predict, bundles["regression"], data["regression"], "-o", tmp_path / "o.csv", "--json", "--keep"
+    )
+    told = [json.loads(line) for line in result.stdout.splitlines()]
+    shares = [line["share"] for line in told if line["event"] == "progress"]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    assert (told[-1]["event"], told[-1]["rows"]) == ("predicted", 30)
+    assert told[-1]["columns"] == ["prediction", "low", "high"]
+    written = pl.read_csv(tmp_path / "o.csv")
+    assert [float(row[0]) for row in told[-1]["preview"]] == pytest.approx(written["prediction"].to_list())
+    with pytest.raises(UsageError, match="-o"):
+        call(predicting.predict, bundles["regression"], data["regression"], "--json")

@@ -44,6 +44,11 @@ def short_path(path: Path) -> str:
     return str(path)
 
 
+def keep_end(text: str, width: int) -> str:
+    """A path cut at its front, where it says least."""
+    return text if len(text) <= width else "…" + text[len(text) - max(1, width) + 1 :]
+
+
 def entries(typed: str) -> list[tuple[str, bool, int]]:
     """What a path that is being typed may become: the text, whether it is a folder, and its size in bytes. Folders come last."""
     folder, _, begun = typed.rpartition("/")
@@ -108,8 +113,15 @@ class FileChoice(Dialog):
         ]
         found = [(text, "folder" if is_folder else file_size(size)) for text, is_folder, size in entries(typed)]
         options = dict([*found, *recent]) if typed else dict([*recent, *found])
-        self.query_one(Table).show(
-            [Row(text, (Content(one_line(text)), Content.styled(note, MUTED))) for text, note in options.items()]
+        table = self.query_one(Table)
+        room = max(20, table.size.width - 26)
+        # What is typed of the folder stands in the line above.
+        shown = {text: text.removeprefix(f"{typed.rpartition('/')[0]}/") for text, _ in found}
+        table.show(
+            [
+                Row(text, (Content(one_line(keep_end(shown.get(text, text), room))), Content.styled(note, MUTED)))
+                for text, note in options.items()
+            ]
         )
 
     @on(Input.Changed)

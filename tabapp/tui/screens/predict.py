@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import ClassVar
 
 from textual import events, on
@@ -18,7 +19,7 @@ from tabapp.run.state import RunState
 from tabapp.tui.actions import View, bindings_for, phase_of
 from tabapp.tui.predicting import OUTPUT_SUFFIXES, Checked, Predicted, Predicting
 from tabapp.tui.screens.base import RunView
-from tabapp.tui.screens.files import FileChoice, short_path
+from tabapp.tui.screens.files import FileChoice, keep_end, short_path
 from tabapp.tui.screens.modals import Ask, Decision, Option, Reading
 from tabapp.tui.texts import MUTED, Snapshot, count, spinner
 from tabapp.tui.widgets.grid import EMPTY, one_line
@@ -62,29 +63,26 @@ class Job(Panel[Facts]):
 
     def draw(self, facts: Facts, width: int, height: int) -> Sequence[Content]:
         if facts.lacking:
-            return [
-                Content(""),
-                Content.styled(facts.lacking[:width], "$warning"),
-                Content(facts.lacking[width:].lstrip()),
-            ]
+            return [Content(""), *(Content.styled(line, "$warning") for line in wrap(facts.lacking, width))]
         rows = f" · {count(facts.rows, 'row')}" if facts.rows is not None else ""
         columns = "the columns of the file, then the predictions" if facts.keep else "the predictions alone"
         missing = "taken as missing" if facts.fill else "refused"
         return [
-            _line("o", "File", facts.file or "choose the file to predict", rows),
-            _line("w", "Write to", facts.output or "—"),
+            _line("o", "File", keep_end(facts.file, width - 19 - len(rows)) or "choose the file to predict", rows),
+            _line("w", "Write to", keep_end(facts.output, width - 19) or "—"),
             _line("i", "Written", columns),
             _line("m", "Missing columns", missing),
-            self._progress(facts),
+            *self._progress(facts, width),
         ]
 
-    def _progress(self, facts: Facts) -> Content:
+    def _progress(self, facts: Facts, width: int) -> list[Content]:
         if not facts.stage:
-            return Content.styled(*facts.verdict)
+            text, style = facts.verdict
+            return [Content.styled(line, style) for line in wrap(text, width)]
         done = round((facts.share or 0.0) * BAR_CELLS)
         bar = [("━" * done, "$primary"), ("━" * (BAR_CELLS - done), "$surface-lighten-3")]
         share = f" {facts.share:4.0%}" if facts.share is not None else ""
-        return Content.assemble((f"{spinner(facts.frame)} ", "$primary"), *bar, (share, "bold"), f"  {facts.stage}")
+        return [Content.assemble((f"{spinner(facts.frame)} ", "$primary"), *bar, (share, "bold"), f"  {facts.stage}")]
 
     async def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
@@ -179,7 +177,10 @@ class PredictView(RunView):
         if job.trouble:
             return f"✗ {one_line(job.trouble)}", "$error"
         if job.predicted is not None:
-            return f"✓ {count(job.predicted.rows, 'prediction')} written to {job.predicted.output}", "$success"
+            return (
+                f"✓ {count(job.predicted.rows, 'prediction')} written to {short_path(Path(job.predicted.output))}",
+                "$success",
+            )
         if job.checked is None:
             return "", ""
         if job.checked.refused and not job.fill:
@@ -285,7 +286,7 @@ class PredictView(RunView):
         await self._job.predict(self._bundle)
         predicted = self._job.predicted
         if predicted is not None:
-            self.notify(str(predicted.output), title=f"{count(predicted.rows, 'prediction')} written", markup=False)
+            self.notify(predicted.output, title=f"{count(predicted.rows, 'prediction')} written", markup=False)
 
     def action_output(self) -> None:
         if self._is_ready():

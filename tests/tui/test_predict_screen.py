@@ -1,0 +1,212 @@
+"""The Predict screen over a real bundle: the real command checks and predicts."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import polars as pl
+import pytest
+
+from tabapp.bundle.write import write_bundle
+from tabapp.tui.predicting import Predicting, default_output
+from tabapp.tui.screens.files import FileChoice, entries
+from tabapp.tui.screens.modals import Decision, Reading
+from tabapp.tui.screens.predict import PredictView
+from tests.bundle.making import make_contents, register_linear, text_table
+from tests.tui import recordings
+from tests.tui.driver import NARROW, WIDE, drive
+
+SECONDS = 60.0
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    """A bundle of a model that is only known here, so that checking works and predicting is refused in a sentence."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        register_linear(monkeypatch)
+        folder = tmp_path_factory.mktemp("bundle")
+        write_bundle(folder / "model.tabapp", make_contents(folder, "binary"))
+        return folder / "model.tabapp"
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "new_rows.csv"
+    text_table("binary", n_rows=30, seed=7).write_csv(path)
+    return path
+
+
+def finished(bundle):
+    events = recordings.finished()
+    return [*events[:-1], msgspec.structs.replace(events[-1], bundle=str(bundle))]
+
+
+async def choose(driver, file) -> PredictView:
+    await driver.press("6")
+    await driver.until(lambda: isinstance(driver.app.screen, PredictView))
+    screen = driver.app.screen
+    await driver.press("o")
+    await driver.until(lambda: isinstance(driver.app.screen, FileChoice))
+    await driver.press(*str(file), "enter")
+    await driver.until(lambda: driver.app.screen is screen and not screen._job.at_work, SECONDS)
+    return screen
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        (recordings.opening(), ["There is no bundle yet", "ctrl+r on screen 2"]),
+        (recordings.running(), ["There is no bundle yet", "f on screen 1"]),
+        (recordings.finished(), ["This run has no bundle", "Screen 7"]),
+    ],
+)
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_without_a_bundle_it_says_what_to_do(tmp_path, monkeypatch, events, words, size):
+    async with drive(tmp_path, monkeypatch, events, size=size) as driver:
+        await driver.press("6")
+        await driver.until(lambda: all(word in " ".join(driver.text().split()) for word in words))
+        await driver.press("o", "ctrl+r", "w")
+        assert isinstance(driver.app.screen, PredictView), "nothing is asked that cannot be done"
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_a_file_is_held_against_training(tmp_path, monkeypatch, bundle, file, size):
+    table = pl.read_csv(file, infer_schema=False).drop("size").with_columns(more=pl.lit("1"))
+    table.write_csv(file)
+    async with drive(tmp_path, monkeypatch, finished(bundle), size=size) as driver:
+        screen = await choose(driver, file)
+        await driver.sees("✗ missing", "is not in the file", "– extra", "is not known from training", "30 rows")
+        await driver.sees("m predicts without them", "new_rows-predictions.csv")
+        await driver.press("ctrl+r")
+        assert not screen._job.at_work, "what is refused is not begun"
+        await driver.press("m")
+        await driver.sees("taken as missing", "ctrl+r does it")
+        await driver.press("enter")
+        await driver.until(lambda: isinstance(driver.app.screen, FileChoice | Reading))
+
+
+async def test_a_file_without_differences_can_be_predicted(tmp_path, monkeypatch, bundle, file):
+    async with drive(tmp_path, monkeypatch, finished(bundle)) as driver:
+        screen = await choose(driver, file)
+        await driver.sees("The file can be predicted; ctrl+r does it")
+        await driver.press("i", "y")
+        await driver.sees("the columns of the file, then the predictions")
+        words = driver.app.clipboard.split()
+        assert words[:2] == ["tabapp", "predict"]
+        assert words[-1] == "--keep"
+        assert screen._job.output == file.with_name("new_rows-predictions.csv")
+
+
+async def test_what_goes_wrong_is_one_sentence(tmp_path, monkeypatch, bundle, file):
+    async with drive(tmp_path, monkeypatch, finished(bundle)) as driver:
+        screen = await choose(driver, file)
+        await driver.press("ctrl+r")
+        await driver.until(lambda: screen._job.trouble, SECONDS)
+        # The model of this bundle is registered in this process only, so the command refuses it.
+        await driver.sees("needs a model that is not usable here")
+        assert not screen._job.output.exists()
+        file.write_text("")
+        await driver.press("o", *str(file), "enter")
+        await driver.until(lambda: screen._job.trouble.endswith("is empty") or "empty" in screen._job.trouble, SECONDS)
+
+
+async def test_predictions_are_shown_and_a_file_is_not_replaced_unasked(tmp_path, monkeypatch, bundle, file):
+    async with drive(tmp_path, monkeypatch, finished(bundle)) as driver:
+        screen = await choose(driver, file)
+        job = screen._job
+        job.output.write_text("mine")
+        began = []
+
+        async def predict(path):
+            began.append(path)
+            for content in (
+                {"event": "stage", "stage": "predicting"},
+                {"event": "progress", "share": 0.5},
+                {
+                    "event": "predicted", "output": str(job.output), "rows": 30, "notes": [],
+                    "columns": ["prediction", "probability_no"], "preview": [["no", "0.7123456789"], ["yes", None]],
+                },
+            ):  # fmt: skip
+                job._take(content)
+            job.stage = ""
+            screen.redraw()
+
+        monkeypatch.setattr(job, "predict", predict)
+        await driver.press("ctrl+r")
+        await driver.until(lambda: isinstance(driver.app.screen, Decision))
+        await driver.press("escape")
+        assert began == []
+        await driver.pilot.click("#predict-start")
+        await driver.until(lambda: isinstance(driver.app.screen, Decision))
+        await driver.press("y")
+        await driver.sees("✓ 30 predictions written to", "Predictions · 2 of 30 rows", "0.712346", "probability_no")
+        assert began == [bundle]
+
+
+async def test_the_output_must_be_somewhere_else(tmp_path, monkeypatch, bundle, file):
+    async with drive(tmp_path, monkeypatch, finished(bundle)) as driver:
+        screen = await choose(driver, file)
+        # A click on the line asks as its key does.
+        await driver.pilot.click("#predict-file", offset=(10, 2))
+        await driver.sees("Write the predictions to")
+        line = driver.app.screen.query_one("#typed")
+        line.value = str(file)
+        await driver.press("enter")
+        await driver.sees("is the file that is predicted")
+        line.value = str(tmp_path / "out.xlsx")
+        await driver.press("enter")
+        await driver.sees("no .csv or .parquet file")
+        line.value = str(tmp_path / "out.parquet")
+        await driver.press("enter")
+        await driver.until(lambda: screen._job.output == tmp_path / "out.parquet")
+
+
+async def test_work_can_be_stopped_and_ends_with_the_app(tmp_path, monkeypatch, bundle, file):
+    async with drive(tmp_path, monkeypatch, finished(bundle)) as driver:
+        screen = await choose(driver, file)
+        job = screen._job
+        driver.app.run_worker(job.predict(bundle))
+        await driver.until(lambda: job._process is not None)
+        process = job._process
+        await driver.press("x")
+        await driver.sees("Stopped; nothing was written")
+        await asyncio.wait_for(process.wait(), SECONDS)
+        driver.app.run_worker(job.predict(bundle))
+        await driver.until(lambda: job._process is not None and job._process is not process)
+        process = job._process
+    assert process.returncode is not None
+
+
+async def test_paths_complete(tmp_path, monkeypatch, bundle, file):
+    (tmp_path / "new_folder").mkdir()
+    (tmp_path / "new_folder" / "inner.parquet").write_bytes(b"PAR1")
+    (tmp_path / "newest.png").write_bytes(b"")
+    found = entries(f"{tmp_path}/NEW")
+    assert [text for text, _, _ in found] == [f"{tmp_path}/new_rows.csv", f"{tmp_path}/new_folder/"]
+    assert entries(f"{tmp_path}/nowhere/x") == []
+    async with drive(tmp_path, monkeypatch, finished(bundle)) as driver:
+        await driver.press("6", "o")
+        await driver.press(*f"{tmp_path}/new_f", "tab")
+        await driver.sees("inner.parquet")
+        await driver.press(*"zzz", "enter")
+        await driver.sees("There is no file")
+
+
+def test_the_default_output_lies_beside_the_file(tmp_path):
+    assert default_output(tmp_path / "new.csv.gz") == tmp_path / "new-predictions.csv"
+    assert default_output(tmp_path / "new.parquet") == tmp_path / "new-predictions.parquet"
+
+
+async def test_a_real_prediction_tells_its_progress(tmp_path, bundle, file):
+    """The lines of the command, without the screen: a bundle that cannot be loaded ends in its sentence."""
+    told = []
+    job = Predicting(lambda: told.append(job.stage))
+    job.choose(file)
+    await job.check(bundle)
+    assert job.checked is not None
+    assert (job.checked.rows, job.checked.refused, job.at_work) == (30, False, False)
+    assert told[0] == "looking at the file"
+    await job.predict(tmp_path / "none.tabapp")
+    assert job.predicted is None
+    assert "none.tabapp" in job.trouble
