@@ -37,9 +37,10 @@ def config_of(events: Sequence[ev.Event]) -> RunConfig:
     return RunConfig(data=read.file, budget=plan.budget, start=False)
 
 
-def make_run(runs_dir: Path, name: str) -> RunFolder:
-    """A run folder with nothing in it yet, for a recording to be played into."""
-    return create_run(config_of(events_of(name)), runs_dir)
+def make_run(runs_dir: Path, name: str, data: str | None = None) -> RunFolder:
+    """A run folder with nothing in it yet, for a recording to be played into; `data` is the path of its table, if there is one."""
+    config = config_of(events_of(name))
+    return create_run(msgspec.structs.replace(config, data=data) if data else config, runs_dir)
 
 
 class ReplayWorker:
@@ -96,6 +97,8 @@ class ReplayWorker:
             return
         if isinstance(event, ev.LeaderboardChanged):
             event = msgspec.structs.replace(event, rows=self._steered(event.rows))
+        if isinstance(event, ev.RunFinished) and self._folder.bundle.exists():
+            event = msgspec.structs.replace(event, bundle=str(self._folder.bundle))
         self._write(event)
 
     def _steered(self, rows: tuple[ev.LeaderboardRow, ...]) -> tuple[ev.LeaderboardRow, ...]:

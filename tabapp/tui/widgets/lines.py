@@ -151,16 +151,15 @@ class KeyBar(ClickableLine):
         last = [action for action in shown if action.id in ("app.help", "app.quit")]
         parts = [(_key(action.shown_key, action.label), action.action) for action in shown if action not in last]
         ending = [(_key(action.shown_key, action.label), action.action) for action in last]
-        room = self.size.width - 1 - sum(content.cell_length for content, _ in ending)
+        # The palette is always there: it is the way by mouse to what has no room here.
+        room = self.size.width - 1 - palette.cell_length - sum(content.cell_length for content, _ in ending)
         kept: list[tuple[Content, str | None]] = [(Content(" "), None)]
         for content, action in parts:
             if content.cell_length > room:
                 break
             room -= content.cell_length
             kept.append((content, action))
-        kept += ending
-        if room >= palette.cell_length:
-            kept += [(Content(" " * (room - palette.cell_length)), None), (palette, "app.command_palette")]
+        kept += [*ending, (Content(" " * room), None), (palette, "app.command_palette")]
         self.set_parts(kept)
 
 

@@ -259,6 +259,9 @@ class Table(ScrollView, can_focus=True):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "up_by_letter":
             return self._letter_k
+        if action == "select":
+            # Where there is nothing to choose, Enter is the screen's.
+            return bool(self._rows)
         if action == "scroll_sideways":
             return self._wide
         return super().check_action(action, parameters)
