@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
@@ -122,18 +123,25 @@ def _plain_numbers(texts: pl.Series) -> PlainNumbers | None:
     ordered = np.sort(numbers.drop_nulls().to_numpy())
     if len(ordered) <= _MANY or not abs(ordered[0]) <= EXACT_INTEGER >= abs(ordered[-1]):
         return None
-    n_unique = 1 + int(np.count_nonzero(np.diff(ordered)))
+    n_unique = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
     if n_unique <= _MANY:
         return None
-    if bool((ordered == np.floor(ordered)).all()):
+    if _whole(ordered[:_FIRST_LOOK]) and _whole(ordered):
         earliest, latest = _COMPACT_DATES
         if n_unique >= _MOSTLY_DIFFERENT * len(ordered) or earliest <= ordered[len(ordered) // 2] <= latest:
             return None
     zeros = texts.str.starts_with("0") | texts.str.starts_with("-0") | texts.str.starts_with("+0")
     if texts.filter(zeros).str.contains(LEADING_ZERO).any():
         return None
-    low, high, histogram = spread(ordered)
+    low, high = float(ordered[0]), float(ordered[-1])
+    # The numbers are in order, so that the ends of the bins of `spread` can be searched for.
+    ends = [bisect_left(ordered, k, key=lambda x: (x - low) / (high - low) * 10) for k in range(1, 10)]
+    histogram = tuple(int(n) for n in np.diff([0, *ends, len(ordered)]))
     return PlainNumbers(n_unique, low, high, histogram)
+
+
+def _whole(numbers: Float64) -> bool:
+    return bool((numbers == np.floor(numbers)).all())
 
 
 def spread(numbers: Float64, weights: npt.NDArray[np.integer] | None = None) -> tuple[float, float, tuple[int, ...]]:
