@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from tabapp.features.arrays import Table
 from tabapp.models.contract import Shape
 from tabapp.nn.entmax import entmax15, entmoid15
+from tabapp.nn.objective import Objective
 from tabapp.nn.plugin import Sizes
+from tabapp.nn.trainer import train_network
 from tests.plugins.tables import make_context, make_table
 
 EIGHT = Sizes(n_numeric=8, cardinalities=(), d_out=1)
@@ -114,6 +116,28 @@ def test_rows_in_portions_are_predicted_as_all_at_once() -> None:
     network.rows_at_once = 7
     torch.testing.assert_close(network(x, no_codes(50)), whole, atol=1e-6, rtol=1e-5)
     assert network(x[:0], no_codes(0)).shape == (0, 1)
+
+
+def test_overfits_64_random_rows(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    table, spec, _ = make_table("binary", n_rows=64)
+    table = Table(table.numeric, table.categorical, np.random.default_rng(0).integers(0, 2, 64))
+    context = make_context("binary", spec, 2, tmp_path, metric="log_loss")
+    params = NODEParams(
+        n_trees=64,
+        extra_channels=0,
+        learning_rate=6e-2,
+        average_decay=0.0,
+        batch_size=64,
+        max_epochs=700,
+        patience=None,
+        unseen_rate=0.0,
+    )
+    network = NODE().build(Sizes(n_numeric=4, cardinalities=(5, 3), d_out=1), params)
+    NODE().initialise(network, table)
+    objective = Objective.fit(table, context)
+    method = NODE().method(network, params, objective, context)
+    assert train_network(network, table, table, params, objective, context, method).best_loss < 1e-3
 
 
 def test_selectors_say_which_feature_decides(tmp_path: Path) -> None:
