@@ -125,8 +125,9 @@ def test_overfits_64_random_rows(tmp_path: Path) -> None:
     context = make_context("binary", spec, 2, tmp_path, metric="log_loss")
     params = NODEParams(
         n_trees=64,
+        depth=8,
         extra_channels=0,
-        learning_rate=6e-2,
+        learning_rate=0.1,
         average_decay=0.0,
         batch_size=64,
         max_epochs=700,
