@@ -117,6 +117,20 @@ GOAL, SEARCH, SCORING, COLUMNS, READING, MACHINE, OUTPUT = (
     "Output",
 )
 
+DEFAULT_PORT = 8000
+
+WEB_OPTIONS = (
+    _option(OUTPUT, "--web", is_flag=True, help="The screen in a browser, for this machine alone; prints its address."),
+    _option(
+        OUTPUT,
+        "--port",
+        type=Whole(0, 65535),
+        default=DEFAULT_PORT,
+        metavar="N",
+        help=f"Port of --web (default {DEFAULT_PORT}; 0 takes any that is free).",
+    ),
+)
+
 RUN_OPTIONS = (
     _option(GOAL, "--auto", is_flag=True, help="No screen: run, print the leaderboard, write the bundle."),
     _option(GOAL, "--target", metavar="COL", help="Column to predict."),
@@ -189,6 +203,7 @@ RUN_OPTIONS = (
     _option(OUTPUT, "--out", type=click.Path(), metavar="FILE", help="Where to put the bundle besides the run folder."),
     _option(OUTPUT, "--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where runs are kept."),
     _option(OUTPUT, "--name", metavar="TEXT", help="A name for the run."),
+    *WEB_OPTIONS,
     _option(OUTPUT, "--plain", is_flag=True, help="Plain lines, no live view."),
     _option(OUTPUT, "--json", "as_json", is_flag=True, help="One event a line on stdout (with --auto)."),
     _option(OUTPUT, "-q", "--quiet", is_flag=True, help="No narration on stderr."),
@@ -198,6 +213,12 @@ RUN_OPTIONS = (
 
 def run_options(function: Any) -> Any:
     for option in reversed(RUN_OPTIONS):
+        function = option(function)
+    return function
+
+
+def web_options(function: Any) -> Any:
+    for option in reversed(WEB_OPTIONS):
         function = option(function)
     return function
 

@@ -6,12 +6,13 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import click
 
 from tabapp.cli.config import run_defaults
-from tabapp.cli.options import SectionedCommand, Whole, check_file, read_budget, run_options
+from tabapp.cli.options import SectionedCommand, Whole, check_file, read_budget, run_options, web_options
 from tabapp.errors import UsageError
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import EventReader, RunBusy, RunFolder, create_run, default_runs_dir, find_run
@@ -71,9 +72,12 @@ def run(
     as_json: bool,
     quiet: bool,
     verbose: bool,
+    web: bool,
+    port: int,
     **options: Any,
 ) -> int:
-    """Open DATA in the terminal, or run it without a screen."""
+    """Open DATA in the terminal or a browser, or run it without a screen."""
+    _check_view(web, auto=auto, plain=plain, as_json=as_json)
     if data == "-" and sys.stdin.isatty():
         raise UsageError("- reads the table from stdin, but stdin is a terminal; pipe a file into it.")
     if data != "-":
@@ -83,17 +87,21 @@ def run(
         options["test"] = str(Path(options["test"]).resolve())
     if options["out"]:
         options["out"] = str(_checked_out(Path(options["out"])).resolve())
-    screen = not auto and not as_json and not plain and screen_is_possible()
-    if not auto and not screen and not as_json and not plain:
+    headless = auto or as_json or plain
+    screen = web or (not headless and screen_is_possible())
+    if not screen and not headless:
         from tabapp.headless.narration import say
 
         say("No terminal to draw on, so this runs headless as with --auto.")
     settings = _screen_settings() if screen else None
+    listening = _listen(port) if web else None
     place = (runs_dir or default_runs_dir()).absolute()
     config = RunConfig(data=STDIN_FILE if data == "-" else str(Path(data).resolve()), start=not screen, **options)
     folder = create_run(config, place)
     if data == "-":
         _spool_stdin(folder, config)
+    if listening is not None:
+        return _in_browser(folder, place, listening, start_engine=True)
     if screen:
         return _screen(folder, place, start_engine=True, settings=settings)
     return _headless(folder, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose, start=True)
@@ -129,6 +137,46 @@ def _screen(folder: RunFolder, runs_dir: Path, *, start_engine: bool, settings: 
     return last.exit_code
 
 
+def _check_view(web: bool, *, auto: bool, plain: bool, as_json: bool) -> None:
+    """Refuse two views at once.
+
+    Raises:
+        UsageError: a screen in the browser is asked for, and one without a screen too.
+    """
+    for name, asked in (("--auto", auto), ("--plain", plain), ("--json", as_json)):
+        if web and asked:
+            raise UsageError(f"--web shows the run in a browser and {name} shows it without a screen; leave one out.")
+
+
+def _listen(port: int) -> socket:
+    """Take the port before there is a run.
+
+    Raises:
+        UsageError: the package for it is missing, or the port cannot be used.
+    """
+    try:
+        from tabapp.cli.web import free_port
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("aiohttp", "textual_serve"):
+            raise
+        raise UsageError("--web needs the package textual-serve; `pip install 'tabapp[web]'` brings it.") from None
+    return free_port(port)
+
+
+def _in_browser(folder: RunFolder, runs_dir: Path, listening: socket, *, start_engine: bool) -> int:
+    from tabapp.cli.web import serve_run
+    from tabapp.headless.summary import print_summary
+
+    serve_run(folder, runs_dir.absolute(), listening, start_engine=start_engine)
+    if start_engine and not folder.plan.exists() and not folder.is_running():
+        # Looked at and left, as on a screen in the terminal.
+        shutil.rmtree(folder.path, ignore_errors=True)
+        return 0
+    print_summary(folder)
+    finished = folder.state().finished
+    return finished.exit_code if finished is not None else 0
+
+
 def _headless(folder: RunFolder, *, plain: bool, as_json: bool, quiet: bool, verbose: bool, start: bool) -> int:
     from tabapp.headless.follow import follow
 
@@ -153,12 +201,24 @@ def _view_options(function: Any) -> Any:
 @click.argument("run_id", metavar="RUN")
 @click.option("--auto", is_flag=True, help="No screen.")
 @_view_options
+@web_options
 def attach(
-    run_id: str, auto: bool, runs_dir: Path | None, plain: bool, as_json: bool, quiet: bool, verbose: bool
+    run_id: str,
+    auto: bool,
+    runs_dir: Path | None,
+    plain: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+    web: bool,
+    port: int,
 ) -> int:
     """Watch a run that is at work, or look at one that is over. RUN is an id, a part of one, a name, or last."""
     place = runs_dir or default_runs_dir()
     folder = find_run(run_id, place)
+    if web:
+        _check_view(web, auto=auto, plain=plain, as_json=as_json)
+        return _in_browser(folder, place, _listen(port), start_engine=False)
     if not (auto or plain or as_json) and screen_is_possible():
         return _screen(folder, place, start_engine=False)
     return _headless(folder, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose, start=False)

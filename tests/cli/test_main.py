@@ -23,7 +23,7 @@ from tests.cli.tables import write_tables
 from tests.run.recording import write_run
 
 USAGE, DATA = 2, 3
-VIEW_ONLY = {"auto", "runs_dir", "plain", "as_json", "quiet", "verbose"}
+VIEW_ONLY = {"auto", "runs_dir", "plain", "as_json", "quiet", "verbose", "web", "port"}
 
 
 @pytest.fixture

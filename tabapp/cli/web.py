@@ -1,0 +1,185 @@
+"""A run in the browser: a server for this machine alone, each of whose pages is a screen attached to the same run."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import secrets
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+import click
+from aiohttp import web
+from textual_serve.server import Server
+
+from tabapp.errors import UsageError
+from tabapp.headless.narration import say
+from tabapp.run.client import describe_death, start_detached_engine
+from tabapp.run.folder import RunFolder, find_run
+
+HOST = "127.0.0.1"
+SCREEN_SECONDS = 3.0
+SHUTDOWN_SECONDS = 0.5
+TAKE_UP_SECONDS = 10.0
+ABORT_SECONDS = 5.0
+
+# The script, the style and the font come with textual-serve, whose own page would ask another host for the font.
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>{title} · tabapp</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="static/css/xterm.css">
+<style>
+@font-face {{ font-family: "Roboto Mono"; src: url("static/fonts/RobotoMono-VariableFont_wght.ttf"); }}
+html, body {{ margin: 0; height: 100%; background: #101418; color: #e6e6e6; font-family: "Roboto Mono", monospace; }}
+body {{ overflow: hidden; }}
+#terminal {{ width: 100vw; height: 100vh; }}
+.xterm .xterm-viewport {{ background: #101418 !important; overflow: hidden; }}
+#left {{ display: none; position: fixed; inset: 0; z-index: 10; background: #101418ee; place-content: center; }}
+body.-closed #left {{ display: grid; }}
+button {{ font: inherit; padding: 0.6em 1.2em; }}
+</style>
+<script src="static/js/textual.js"></script>
+</head>
+<body>
+<div id="left"><p>This page has left the run.</p><button onclick="location.reload()">Open it again</button></div>
+<div id="terminal" class="textual-terminal" data-session-websocket-url="{socket}" data-font-size="{font_size}"></div>
+</body>
+</html>
+"""
+
+
+def free_port(port: int) -> socket.socket:
+    """Take a port of this machine, which no other machine can reach; 0 takes any that is free.
+
+    Raises:
+        UsageError: another program has it, or this user may not have it.
+    """
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+        listening.listen()
+    except OSError as error:
+        listening.close()
+        raise UsageError(
+            f"The port {port} cannot be used: {error.strerror}; choose another with --port, or --port 0 for any that is free."
+        ) from None
+    return listening
+
+
+class RunServer(Server):
+    """Serves screens on a run, and on the others of its place that a page asks for by `?run=ID`.
+
+    A screen reads any file that its user may read, so other users of the machine, and other pages in the same browser, must not
+    open one: every address begins with a key that only the one who started the server knows.
+    """
+
+    def __init__(self, folder: RunFolder, runs_dir: Path) -> None:
+        super().__init__(command="", host=HOST, title=Path(folder.config().data).name)
+        self._folder = folder
+        self._runs_dir = runs_dir
+        self._screens: set[asyncio.Task[Any]] = set()
+        self.key = secrets.token_urlsafe(12)
+
+    def serve_on(self, listening: socket.socket) -> None:
+        """Serve until Ctrl+C or SIGTERM; the screens of open pages end with it."""
+        app = web.Application()
+        app.router.add_get(f"/{self.key}/", self.handle_page)
+        app.router.add_get(f"/{self.key}/ws/{{run}}", self.handle_websocket)
+        app.router.add_static(f"/{self.key}/static", self.statics_path)
+        app.on_shutdown.append(self._close_screens)
+        web.run_app(app, sock=listening, print=None, shutdown_timeout=SHUTDOWN_SECONDS, access_log=None)
+
+    def _asked(self, run: str) -> RunFolder:
+        return self._folder if run == self._folder.run else find_run(run, self._runs_dir)
+
+    async def handle_page(self, request: web.Request) -> web.Response:
+        """The page of a run."""
+        try:
+            folder = self._asked(request.query.get("run", self._folder.run))
+        except UsageError as error:
+            raise web.HTTPNotFound(text=str(error)) from None
+        size = request.query.get("fontsize", "")
+        page = PAGE.format(
+            title=html.escape(Path(folder.config().data).name),
+            socket=html.escape(f"ws://{request.host}/{self.key}/ws/{folder.run}"),
+            font_size=size if size.isdecimal() else "16",
+        )
+        return web.Response(text=page, content_type="text/html")
+
+    async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
+        """A screen of its own for a page that has opened."""
+        folder = self._asked(request.match_info["run"])
+        words = [sys.executable, "-m", "tabapp.cli.page", str(folder.path), str(self._runs_dir)]
+        server = copy(self)
+        # The page's process is then the server's own child, and sees when the server is gone.
+        server.command = f"exec {shlex.join(words)}"
+        task = asyncio.current_task()
+        assert task is not None
+        self._screens.add(task)
+        try:
+            return await Server.handle_websocket(server, request)
+        finally:
+            self._screens.discard(task)
+
+    async def _close_screens(self, app: web.Application) -> None:
+        """Ask the screens to end, and give them time for it."""
+        for task in self._screens:
+            task.cancel()
+        if self._screens:
+            await asyncio.wait(set(self._screens), timeout=SCREEN_SECONDS)
+
+
+def serve_run(folder: RunFolder, runs_dir: Path, listening: socket.socket, *, start_engine: bool) -> None:
+    """Serve a run until Ctrl+C; the address is told on stdout. A run that nobody started ends with the server, no other does.
+
+    Args:
+        runs_dir: where the other runs are that a page may open.
+        listening: from `free_port`.
+        start_engine: start the engine of a new or resumed run; False shows a run whose engine is elsewhere, or that has ended.
+    """
+    server = RunServer(folder, runs_dir)
+    engine = start_detached_engine(folder) if start_engine else None
+    try:
+        # The server has its own way with Ctrl+C; this is for one that comes before it listens.
+        with suppress(KeyboardInterrupt):
+            if engine is not None:
+                _wait_until_taken_up(folder, engine)
+            click.echo(f"http://{HOST}:{listening.getsockname()[1]}/{server.key}/")
+            say(
+                "Open this address in a browser, in as many tabs as you like. Ctrl+C closes them; a run that was started goes on."
+            )
+            server.serve_on(listening)
+    finally:
+        if engine is not None and not folder.plan.exists():
+            _end_unstarted(folder, engine)
+
+
+def _end_unstarted(folder: RunFolder, engine: subprocess.Popen[bytes]) -> None:
+    folder.send("abort")
+    try:
+        engine.wait(ABORT_SECONDS)
+    except subprocess.TimeoutExpired:
+        engine.kill()
+        engine.wait()
+
+
+def _wait_until_taken_up(folder: RunFolder, engine: subprocess.Popen[bytes]) -> None:
+    """Wait until the engine holds the run, without which a page would take it for gone."""
+    until = time.monotonic() + TAKE_UP_SECONDS
+    while not folder.is_running() and time.monotonic() < until:
+        code = engine.poll()
+        if code is not None:
+            say(describe_death(code, folder))
+            return
+        time.sleep(0.05)

@@ -1,0 +1,168 @@
+"""A run in the browser, seen from the server: whom it lets in, which run a page gets, and that no page outlives it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tabapp.cli import running
+from tabapp.cli.main import run_command_line
+from tabapp.run.folder import list_runs
+from tests.cli.tables import write_tables
+from tests.run.recording import write_run
+
+pytest.importorskip("textual_serve", reason="the extra `web` is not installed")
+aiohttp = pytest.importorskip("aiohttp")
+
+USAGE = 2
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with tables and runs, whose processes are killed at the end, whatever has happened."""
+    write_tables(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TABAPP_RUNS_DIR", str(tmp_path / "runs"))
+    yield tmp_path
+    for process in processes_about(tmp_path):
+        with suppress(psutil.Error):
+            process.kill()
+
+
+def processes_about(folder: Path, word: str = "") -> list[psutil.Process]:
+    """The processes whose command line names a folder and a word."""
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            line = " ".join(process.cmdline())
+            if str(folder) in line and word in line:
+                found.append(process)
+    return found
+
+
+def gone(folder: Path, word: str, seconds: float) -> bool:
+    """Whether no such process is left after some time at most."""
+    until = time.monotonic() + seconds
+    while processes_about(folder, word):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def serve(*arguments: str) -> tuple[subprocess.Popen[str], str]:
+    """A server in a process group of its own, and the address that it told."""
+    words = [sys.executable, "-m", "tabapp", *arguments, "--web", "--port", "0"]
+    server = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert server.stdout is not None
+    address = server.stdout.readline().strip()
+    assert address.startswith("http://127.0.0.1:"), server.communicate()
+    return server, address
+
+
+def one_sentence(text: str) -> str:
+    (line,) = text.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("option", ["--auto", "--plain", "--json"])
+def test_two_views_at_once_are_refused(place: Path, monkeypatch, capsys, option: str) -> None:
+    monkeypatch.setattr(running, "create_run", lambda *_: pytest.fail("a run was made"))
+    assert run_command_line(["shop.csv", "--web", option]) == USAGE
+    assert f"{option} shows it without a screen; leave one out" in one_sentence(capsys.readouterr().err)
+
+
+def test_a_port_in_use_is_told_before_there_is_a_run(place: Path, capsys) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert run_command_line(["shop.csv", "--web", "--port", str(port)]) == USAGE
+    assert f"port {port} cannot be used: Address already in use; choose another" in one_sentence(
+        capsys.readouterr().err
+    )
+    assert list_runs(place / "runs") == []
+
+
+def test_without_the_package_the_command_that_brings_it_is_told(place: Path, monkeypatch, capsys) -> None:
+    monkeypatch.delitem(sys.modules, "tabapp.cli.web", raising=False)
+    monkeypatch.setitem(sys.modules, "textual_serve.server", None)
+    monkeypatch.setitem(sys.modules, "textual_serve", None)
+    assert run_command_line(["shop.csv", "--web"]) == USAGE
+    assert "`pip install 'tabapp[web]'`" in one_sentence(capsys.readouterr().err)
+    assert list_runs(place / "runs") == []
+
+
+async def test_only_the_told_address_lets_in_and_every_run_has_a_page(place: Path) -> None:
+    first, second = (write_run(place / "runs", f"20260102-030405-shop-{tail}") for tail in ("a1b2", "c3d4"))
+    server, address = serve("attach", first.run)
+    root = address.rsplit("/", 2)[0]
+    async with aiohttp.ClientSession() as session:
+
+        async def ask(url: str) -> tuple[int, str]:
+            async with session.get(url) as answer:
+                return answer.status, await answer.text()
+
+        status, page = await ask(address)
+        assert status == 200
+        assert f"/ws/{first.run}" in page
+        assert "https://" not in page
+        assert f"/ws/{second.run}" in (await ask(f"{address}?run={second.run}"))[1]
+        status, told = await ask(f"{address}?run=none")
+        assert (status, "There is no run 'none'" in told) == (404, True)
+        assert (await ask(f"{address}static/js/textual.js"))[0] == 200
+        for outside in ("/", "/ws/last", "/wrong-key/", f"/wrong-key/ws/{first.run}", "/static/js/textual.js"):
+            assert (await ask(f"{root}{outside}"))[0] == 404
+    with socket.socket() as stranger:
+        host, port = socket.gethostbyname(socket.gethostname()), int(root.rsplit(":", 1)[1])
+        if not host.startswith("127."):
+            assert stranger.connect_ex((host, port)) != 0
+    server.send_signal(signal.SIGINT)
+    server.communicate(timeout=20)
+    assert server.returncode == 0
+    assert first.path.exists()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+async def test_no_page_outlives_the_server(place: Path, how: signal.Signals) -> None:
+    folder = write_run(place / "runs")
+    server, address = serve("attach", folder.run)
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"{address}ws/{folder.run}?width=100&height=30") as page,
+        session.ws_connect(f"{address}ws/{folder.run}?width=80&height=24") as other,
+    ):
+        for socket_of_page in (page, other):
+            drawn = b""
+            while b"Leaderboard" not in drawn:
+                drawn += (await socket_of_page.receive(timeout=30)).data
+        assert len(processes_about(place, "tabapp.cli.page")) == 2
+        await other.close()
+        until = time.monotonic() + 10
+        while len(processes_about(place, "tabapp.cli.page")) > 1 and time.monotonic() < until:
+            await asyncio.sleep(0.1)
+        assert len(processes_about(place, "tabapp.cli.page")) == 1
+        server.send_signal(how)
+        while not (await page.receive(timeout=30)).type.name.startswith("CLOS"):
+            pass
+        await asyncio.to_thread(server.communicate, timeout=20)
+    assert gone(place, "tabapp.cli.page", 5)
+
+
+def test_a_run_that_was_only_looked_at_leaves_nothing(place: Path) -> None:
+    server, _ = serve("shop.csv")
+    (folder,) = list_runs(place / "runs")
+    os.killpg(server.pid, signal.SIGINT)
+    told, narrated = server.communicate(timeout=30)
+    assert (server.returncode, told) == (0, ""), narrated
+    assert not folder.path.exists()
+    assert gone(place, "tabapp.worker", 5)

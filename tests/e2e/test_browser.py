@@ -1,0 +1,86 @@
+"""The program in a real browser: Chromium without a window presses the keys and reads the pages. Skipped where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tabapp.run.folder import list_runs
+from tests.tables import write_wine
+
+pytest.importorskip("textual_serve", reason="the extra `web` is not installed")
+from tests.e2e.browser import CONTROL, PROGRAM, Browser
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(PROGRAM is None, reason="Chromium is not installed")]
+
+
+def processes_about(folder: Path) -> list[psutil.Process]:
+    """Every process whose command line names a folder."""
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if str(folder) in " ".join(process.cmdline()):
+                found.append(process)
+    return found
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """A folder whose processes are killed at the end, whatever has happened."""
+    yield tmp_path
+    for process in processes_about(tmp_path):
+        with suppress(psutil.Error):
+            process.kill()
+
+
+def leaderboard(screen: str) -> str:
+    """The names and scores on the leaderboard, without what moves all the time."""
+    rows = [line.split("│")[1] for line in screen.splitlines() if line.count("│") > 1]
+    return "\n".join(" ".join(row.split()[:6]) for row in rows if "0." in row)
+
+
+async def test_a_run_started_by_keys_in_one_tab_is_the_run_of_every_tab(place: Path) -> None:
+    data, runs = write_wine(place / "wine.csv"), place / "runs"
+    words = [sys.executable, "-m", "tabapp", str(data), "--web", "--port", "0", "--runs-dir", str(runs)]
+    words += ["--models", "linear,lightgbm", "--trials", "2"]
+    server = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert server.stdout is not None
+    address = (await asyncio.to_thread(server.stdout.readline)).strip()
+    assert address.startswith("http://127.0.0.1:")
+    async with Browser(place) as browser, await browser.tab() as first, await browser.tab() as second:
+        await first.open(address)
+        await second.open(address)
+        await first.wait("Plan")
+        await second.wait("cultivar")
+        await first.key("r", modifiers=CONTROL)
+        early = await first.wait("Leaderboard")
+        later = await first.wait("2 models · best 0.")
+        assert leaderboard(early) != leaderboard(later)
+        assert "Linear model" in leaderboard(later)
+        assert "LightGBM" in leaderboard(later)
+        await second.key("1")
+        assert "Linear model" in await second.wait("2 models · best 0.")
+        (run,) = list_runs(runs)
+        until = time.monotonic() + 120
+        while run.state().finished is None and time.monotonic() < until:
+            await asyncio.sleep(0.2)
+        best = run.state().best
+        assert best is not None
+        assert best.score is not None
+        for tab in (first, second):
+            assert f"best {best.score:.4f}" in await tab.wait("100%")
+            assert {url.split("/")[2] for url in tab.asked} == {address.split("/")[2]}, "a page asks another host"
+        server.send_signal(signal.SIGINT)
+        told, narrated = await asyncio.to_thread(server.communicate, timeout=30)
+    assert server.returncode == 0, narrated
+    assert f"tabapp predict {run.bundle}" in told
+    assert not [process for process in processes_about(runs) if "tabapp.cli.page" in process.cmdline()]
