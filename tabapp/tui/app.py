@@ -18,7 +18,7 @@ from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder, default_runs_dir
 from tabapp.run.settings import Settings
 from tabapp.tui.actions import TABS, View, bindings_for, phase_of
-from tabapp.tui.copying import copy_on_and_tell
+from tabapp.tui.copying import copy
 from tabapp.tui.crash import report_crash
 from tabapp.tui.engine import EngineHandle
 from tabapp.tui.exporting import ask_for_export
@@ -127,8 +127,7 @@ class TabappApp(App[None], inherit_bindings=False):
 
     def copy(self, text: str) -> None:
         """Copy to where the user can paste from, and say where that is."""
-        self.copy_to_clipboard(text)
-        self.run_worker(copy_on_and_tell(self, text), name="copy")
+        copy(self, text)
 
     def open_run(self, folder: RunFolder, *, start_engine: bool) -> None:
         """Leave for another run, or for this one with a new engine. What this run's engine does, it goes on doing."""
@@ -194,8 +193,8 @@ class TabappApp(App[None], inherit_bindings=False):
         try:
             self.engine.start()
         except OSError as error:
-            trouble = self._following.trouble = f"The engine could not be started: {error.strerror or error}."
-            self._news.tell_trouble(trouble)
+            self._following.trouble = f"The engine could not be started: {error.strerror or error}."
+            self._news.tell_trouble(self._following.trouble)
 
     async def _check_engine(self) -> None:
         following = self._following

@@ -52,6 +52,12 @@ async def _to_system(command: list[str], text: str) -> bool:
     return process.returncode == 0
 
 
+def copy(app: App[Any], text: str) -> None:
+    """Send a text to the terminal's clipboard at once, and on to where it can surely be found."""
+    app.copy_to_clipboard(text)
+    app.run_worker(copy_on_and_tell(app, text), name="copy")
+
+
 async def copy_on_and_tell(app: App[Any], text: str) -> None:
     """Take a text that was sent to the terminal's clipboard on to the system's, else to a file, and say which have it.
 
