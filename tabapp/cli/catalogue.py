@@ -1,4 +1,4 @@
-"""The commands that tell what is there: `models`, `profile`, `info`, `completion`."""
+"""The commands that tell what is there: `models`, `profile`, `info`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabapp import __version__
+from tabapp.cli.completing import columns, several, tables
+from tabapp.cli.completing import models as known_models
 from tabapp.cli.options import check_file, split_kinds, split_names
 from tabapp.errors import DataError, UsageError
 
@@ -23,7 +25,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--check", metavar="NAME", help="Run the checks that every plugin must pass on one of them.")
+@click.option(
+    "--check",
+    metavar="NAME",
+    shell_complete=known_models,
+    help="Run the checks that every plugin must pass on one of them.",
+)
 @click.option("--json", "as_json", is_flag=True, help="A JSON list on stdout.")
 def models(check: str | None, as_json: bool) -> int:
     """List the models, and whether each can run here; or check one."""
@@ -77,14 +84,16 @@ MOST_COLUMNS = 40
 
 
 @click.command()
-@click.argument("data")
-@click.option("--target", metavar="COL", help="Column to predict.")
+@click.argument("data", shell_complete=tables)
+@click.option("--target", metavar="COL", shell_complete=columns, help="Column to predict.")
 @click.option("--task", default="auto", help="auto, binary, multiclass or regression.")
 @click.option("--positive", metavar="CLASS", help="Positive class of a binary target.")
-@click.option("--group", metavar="COL", help="Rows of one group stay together.")
-@click.option("--time", metavar="COL", help="Later rows are scored.")
-@click.option("--weight", metavar="COL", help="Row weights.")
-@click.option("--ignore", callback=split_names, metavar="COL,…", help="Columns to leave out.")
+@click.option("--group", metavar="COL", shell_complete=columns, help="Rows of one group stay together.")
+@click.option("--time", metavar="COL", shell_complete=columns, help="Later rows are scored.")
+@click.option("--weight", metavar="COL", shell_complete=columns, help="Row weights.")
+@click.option(
+    "--ignore", callback=split_names, metavar="COL,…", shell_complete=several(columns), help="Columns to leave out."
+)
 @click.option(
     "--kind", "kinds", callback=split_kinds, multiple=True, metavar="COL=KIND,…", help="Say what a column is."
 )
@@ -92,7 +101,7 @@ MOST_COLUMNS = 40
 @click.option("--decimal", metavar="CHAR", help="Decimal mark, . or ,.")
 @click.option("--delimiter", metavar="TEXT", help="Column separator.")
 @click.option("--encoding", metavar="NAME", help="Text encoding.")
-@click.option("--test", metavar="FILE", help="A second file, to be compared with the first.")
+@click.option("--test", metavar="FILE", shell_complete=tables, help="A second file, to be compared with the first.")
 @click.option("--all", "every", is_flag=True, help="List every column of a wide table.")
 @click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
 def profile(
@@ -306,15 +315,15 @@ def info(as_json: bool) -> int:
     return 0
 
 
-@click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> int:
-    """Print the completion script of a shell, to be evaluated in its start-up file."""
-    from click.shell_completion import get_completion_class
+def model_names() -> list[str]:
+    """The names of the installed models; none is imported."""
+    from tabapp.models import registry
 
-    from tabapp.cli.main import group
+    return registry.names()
 
-    found = get_completion_class(shell)
-    if found is not None:
-        click.echo(found(group, {}, "tabapp", "_TABAPP_COMPLETE").source())
-    return 0
+
+def metric_names(task: str | None = None) -> list[str]:
+    """The names of the metrics, of one task or, with None or "auto", of all."""
+    from tabapp.metrics import METRICS
+
+    return [name for name, metric in METRICS.items() if task in (None, "auto", *metric.tasks)]

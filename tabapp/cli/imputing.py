@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tabapp.cli.completing import tables
 from tabapp.cli.options import Whole, check_file, read_budget, split_kinds
 from tabapp.errors import DataError, UsageError
 
@@ -17,7 +18,7 @@ OUTPUT_FORMATS = (".csv", ".parquet")
 
 
 @click.command()
-@click.argument("data")
+@click.argument("data", shell_complete=tables)
 @click.option(
     "-o", "--output", required=True, metavar="FILE", help="A .csv or .parquet file, replaced when it is there."
 )

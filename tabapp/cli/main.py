@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from tabapp import __version__
 from tabapp.errors import TabappError, UsageError, did_you_mean
 
 DEFAULT = "run"
+COMPLETION = "_TABAPP_COMPLETE"
+"""Set by the shells' completion scripts when they ask what can be typed."""
+
 BROKEN_PIPE_EXIT_CODE = 141
 """What a shell says of any program whose reader has gone."""
 
@@ -32,7 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "profile": ("tabapp.cli.catalogue:profile", "Show what each column is taken for, and why."),
     "config": ("tabapp.cli.config:config", "Show the configuration, where it lies, or whether it can be followed."),
     "info": ("tabapp.cli.catalogue:info", "Show versions and places, for bug reports."),
-    "completion": ("tabapp.cli.catalogue:completion", "Print the completion script of a shell."),
+    "completion": ("tabapp.cli.completing:completion", "Print the completion script of a shell."),
 }
 """Each command's place and its line in the help, which is therefore shown without importing any of them."""
 
@@ -74,9 +78,21 @@ class DefaultGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in COMMANDS and args[0] not in ("--help", "-h", "--version"):
-            _check_command(args[0])
+            if not ctx.resilient_parsing:
+                _check_command(args[0])
             args = [DEFAULT, *args]
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[Any]]:
+        """What the first word may be: a table, a command, or an option of either."""
+        found = super().shell_complete(ctx, incomplete)
+        default = self.get_command(ctx, DEFAULT)
+        if default is None:
+            return found
+        below = click.Context(default, ctx, resilient_parsing=True)
+        parameters = default.params if not incomplete.startswith("-") else []
+        tables = [item for p in parameters if p.name == "data" for item in p.shell_complete(below, incomplete)]
+        return [*tables, *found, *default.shell_complete(below, incomplete)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         default = self.get_command(ctx, DEFAULT)
@@ -135,6 +151,8 @@ def _usage_sentence(error: click.UsageError) -> str:
 
 def run_command_line(arguments: list[str]) -> int:
     """Run a command and return its exit code; every failure is one sentence on stderr."""
+    if COMPLETION in os.environ:
+        import_module("tabapp.cli.completing")
     try:
         result: Any = group.main(arguments, prog_name="tabapp", standalone_mode=False)
         return result if isinstance(result, int) else 0
@@ -154,6 +172,8 @@ def run_command_line(arguments: list[str]) -> int:
         _say("The memory of this machine is not enough for that.")
         return 1
     except (BrokenPipeError, SystemExit):
+        if COMPLETION in os.environ:
+            return 0
         # The reader of our output has gone, as `| head` does; click makes SystemExit of it. Python would complain once more
         # when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

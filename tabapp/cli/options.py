@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from tabapp.cli.completing import columns, metrics, models, several, tables
 from tabapp.errors import DataError, UsageError, did_you_mean
 from tabapp.run.config import parse_budget, parse_bytes
 
@@ -133,7 +134,7 @@ WEB_OPTIONS = (
 
 RUN_OPTIONS = (
     _option(GOAL, "--auto", is_flag=True, help="No screen: run, print the leaderboard, write the bundle."),
-    _option(GOAL, "--target", metavar="COL", help="Column to predict."),
+    _option(GOAL, "--target", metavar="COL", shell_complete=columns, help="Column to predict."),
     _option(
         GOAL,
         "--task",
@@ -141,7 +142,9 @@ RUN_OPTIONS = (
         default="auto",
         help="Kind of task.",
     ),
-    _option(GOAL, "--metric", metavar="NAME", help="roc_auc, log_loss, accuracy, rmse, mae, r2, …"),
+    _option(
+        GOAL, "--metric", metavar="NAME", shell_complete=metrics, help="roc_auc, log_loss, accuracy, rmse, mae, r2, …"
+    ),
     _option(GOAL, "--positive", metavar="CLASS", help="The positive class of a binary target."),
     _option(
         SEARCH, "--budget", callback=read_budget, metavar="TIME", help="Hard limit such as 90s, 10m, 2h (default 10m)."
@@ -154,8 +157,22 @@ RUN_OPTIONS = (
         default="balanced",
         help="Defaults only, tuned, or tuned without shortcuts.",
     ),
-    _option(SEARCH, "--models", callback=split_names, metavar="A,B", help="Only these models (see `tabapp models`)."),
-    _option(SEARCH, "--exclude", callback=split_names, metavar="A,B", help="All but these models."),
+    _option(
+        SEARCH,
+        "--models",
+        callback=split_names,
+        metavar="A,B",
+        shell_complete=several(models),
+        help="Only these models (see `tabapp models`).",
+    ),
+    _option(
+        SEARCH,
+        "--exclude",
+        callback=split_names,
+        metavar="A,B",
+        shell_complete=several(models),
+        help="All but these models.",
+    ),
     _option(
         SEARCH,
         "--seed",
@@ -168,13 +185,31 @@ RUN_OPTIONS = (
         SCORING, "--validation", type=Choice(["auto", "holdout", "cv"]), default="auto", help="How scores are made."
     ),
     _option(SCORING, "--folds", type=Whole(2, 50), metavar="K", help="Folds of cross-validation (default 5)."),
-    _option(SCORING, "--group", metavar="COL", help="Rows of a group never stand on both sides of a split."),
-    _option(SCORING, "--time", metavar="COL", help="Score on the latest rows by this column."),
-    _option(SCORING, "--weight", metavar="COL", help="Weight of each row."),
     _option(
-        SCORING, "--test", type=click.Path(), metavar="FILE", help="Labelled rows to score the bundle on at the end."
+        SCORING,
+        "--group",
+        metavar="COL",
+        shell_complete=columns,
+        help="Rows of a group never stand on both sides of a split.",
     ),
-    _option(COLUMNS, "--ignore", callback=split_names, metavar="COL,…", help="Columns to leave out."),
+    _option(SCORING, "--time", metavar="COL", shell_complete=columns, help="Score on the latest rows by this column."),
+    _option(SCORING, "--weight", metavar="COL", shell_complete=columns, help="Weight of each row."),
+    _option(
+        SCORING,
+        "--test",
+        type=click.Path(),
+        metavar="FILE",
+        shell_complete=tables,
+        help="Labelled rows to score the bundle on at the end.",
+    ),
+    _option(
+        COLUMNS,
+        "--ignore",
+        callback=split_names,
+        metavar="COL,…",
+        shell_complete=several(columns),
+        help="Columns to leave out.",
+    ),
     _option(
         COLUMNS,
         "--kind",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tabapp.cli.completing import bundles, tables
 from tabapp.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ def _data_options(function: Any) -> Any:
 
 
 @click.command()
-@click.argument("bundle", type=click.Path(path_type=Path))
-@click.argument("data")
+@click.argument("bundle", type=click.Path(path_type=Path), shell_complete=bundles)
+@click.argument("data", shell_complete=tables)
 @click.option(
     "-o",
     "--output",
@@ -226,8 +227,8 @@ def _write(frame: pl.DataFrame, target: Path | None) -> None:
 
 
 @click.command()
-@click.argument("bundle", type=click.Path(path_type=Path))
-@click.argument("data")
+@click.argument("bundle", type=click.Path(path_type=Path), shell_complete=bundles)
+@click.argument("data", shell_complete=tables)
 @click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
 @_data_options
 def evaluate(
@@ -323,7 +324,7 @@ def _evaluation_json(bundle: Path, data: str, manifest: Manifest, found: Evaluat
 
 
 @click.command()
-@click.argument("bundle", type=click.Path(path_type=Path))
+@click.argument("bundle", type=click.Path(path_type=Path), shell_complete=bundles)
 @click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
 def inspect(bundle: Path, as_json: bool) -> int:
     """Show what is in BUNDLE and verify every checksum; no model is loaded."""

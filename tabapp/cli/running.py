@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from tabapp.cli.completing import run_ids, tables
 from tabapp.cli.config import run_defaults
 from tabapp.cli.options import SectionedCommand, Whole, check_file, read_budget, run_options, web_options
 from tabapp.errors import UsageError
@@ -56,13 +57,13 @@ class RunCommand(SectionedCommand):
     """A command whose options have the defaults that the user's configuration gives them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not {"-h", "--help"} & set(args):
+        if not ctx.resilient_parsing and not {"-h", "--help"} & set(args):
             ctx.default_map = run_defaults(load_settings(), self)
         return super().parse_args(ctx, args)
 
 
 @click.command(cls=RunCommand, name="run")
-@click.argument("data")
+@click.argument("data", shell_complete=tables)
 @run_options
 def run(
     data: str,
@@ -198,7 +199,7 @@ def _view_options(function: Any) -> Any:
 
 
 @click.command()
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=run_ids)
 @click.option("--auto", is_flag=True, help="No screen.")
 @_view_options
 @web_options
@@ -214,10 +215,10 @@ def attach(
     port: int,
 ) -> int:
     """Watch a run that is at work, or look at one that is over. RUN is an id, a part of one, a name, or last."""
+    _check_view(web, auto=auto, plain=plain, as_json=as_json)
     place = runs_dir or default_runs_dir()
     folder = find_run(run_id, place)
     if web:
-        _check_view(web, auto=auto, plain=plain, as_json=as_json)
         return _in_browser(folder, place, _listen(port), start_engine=False)
     if not (auto or plain or as_json) and screen_is_possible():
         return _screen(folder, place, start_engine=False)
@@ -225,11 +226,12 @@ def attach(
 
 
 @click.command()
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=run_ids)
 @click.option("--auto", is_flag=True, help="No screen.")
 @click.option("--budget", callback=read_budget, metavar="TIME", help="More time, on top of what was used.")
 @click.option("--trials", type=Whole(1), metavar="N", help="A new bound on trials a model.")
 @_view_options
+@web_options
 def resume(
     run_id: str,
     auto: bool,
@@ -240,10 +242,13 @@ def resume(
     as_json: bool,
     quiet: bool,
     verbose: bool,
+    web: bool,
+    port: int,
 ) -> int:
     """Go on with a run that was stopped or killed: complete fits are kept, and nothing is done twice."""
     import msgspec
 
+    _check_view(web, auto=auto, plain=plain, as_json=as_json)
     place = runs_dir or default_runs_dir()
     folder = find_run(run_id, place)
     state = folder.state()
@@ -259,7 +264,10 @@ def resume(
         config = msgspec.structs.replace(config, budget=spent + budget)
     if trials is not None:
         config = msgspec.structs.replace(config, trials=trials)
+    listening = _listen(port) if web else None
     folder.save_config(msgspec.structs.replace(config, start=True))
+    if listening is not None:
+        return _in_browser(folder, place, listening, start_engine=True)
     if not (auto or plain or as_json) and screen_is_possible():
         return _screen(folder, place, start_engine=True)
     return _headless(folder, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose, start=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from tabapp.cli.completing import run_ids
 from tabapp.errors import UsageError
 from tabapp.run.folder import RunFolder, default_runs_dir, find_run, list_runs
 
@@ -74,7 +75,7 @@ def runs(as_json: bool, runs_dir: Path | None) -> int:
 
 
 @click.command()
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=run_ids)
 @click.option(
     "-o", "--out", required=True, type=click.Path(path_type=Path), metavar="FILE.tabapp", help="Where to put it."
 )
