@@ -63,7 +63,18 @@ def gone(folder: Path, word: str, seconds: float) -> bool:
 
 def serve(*arguments: str) -> tuple[subprocess.Popen[str], str]:
     """A server in a process group of its own, and the address that it told."""
-    words = [sys.executable, "-m", "tabapp", *arguments, "--web", "--port", "0"]
+    # Told to the server by name, the place for runs marks it as one to be killed at the end.
+    words = [
+        sys.executable,
+        "-m",
+        "tabapp",
+        *arguments,
+        "--web",
+        "--port",
+        "0",
+        "--runs-dir",
+        os.environ["TABAPP_RUNS_DIR"],
+    ]
     server = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     assert server.stdout is not None
     address = server.stdout.readline().strip()
