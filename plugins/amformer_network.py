@@ -76,8 +76,8 @@ def prompt_counts(n_tokens: int, params: AMFormerParams) -> tuple[int, ...]:
 def prompts_for(n_features: int, params: AMFormerParams) -> Prompts:
     """Which streams have prompts.
 
-    NOTE[DIFF]: the paper has them in both. On its synthetic data the additive stream does better with self-attention, whose
-    queries depend on the row; above a few hundred features its quadratic cost decides.
+    NOTE[DIFF]: the paper has them in both, at any size. Up to a few hundred features, self-attention costs no more, and the
+    sums keep queries that depend on the row, as in the layout that the authors' code ships for such tables.
     """
     return params.prompts or ("multiplicative" if n_features <= MANY_FEATURES else "both")
 
