@@ -16,6 +16,9 @@ BAR_WIDTH = 20
 
 LEADERBOARD_HEADER = ["#", "model", "score", "95 % interval", "folds", "trials", "fit", "ms/1k", "weight", "status"]
 LEADERBOARD_RIGHT = (0, 2, 4, 5, 6, 7, 8)
+LEADERBOARD_OPTIONAL = (7, 5, 8, 4, 6, 3)
+IMPORTANCES_OPTIONAL = (1, 3)
+"""The columns that a narrow terminal does without, the first to leave first."""
 
 
 def leaderboard_cells(row: LeaderboardRow, folds: int) -> list[str]:
@@ -50,7 +53,7 @@ def print_leaderboard(state: RunState) -> None:
         return
     title = f"Leaderboard · {plan.target} · {plan.metric_title} · {plan.validation}"
     rows = [leaderboard_cells(row, plan.folds) for row in state.leaderboard]
-    print_table(LEADERBOARD_HEADER, rows, LEADERBOARD_RIGHT, title)
+    print_table(LEADERBOARD_HEADER, rows, LEADERBOARD_RIGHT, title, LEADERBOARD_OPTIONAL)
 
 
 def importance_cells(row: ImportanceRow, largest: float) -> list[str]:
@@ -76,7 +79,8 @@ def print_importances(state: RunState) -> None:
     if found.attention_model:
         title += f" · attention of {title_of(state, found.attention_model)}"
     click.echo()
-    print_table(["feature", "", f"worse {state.plan.metric_title}", "95 % interval", "attention"], rows, (2, 4), title)
+    header = ["feature", "", f"worse {state.plan.metric_title}", "95 % interval", "attention"]
+    print_table(header, rows, (2, 4), title, IMPORTANCES_OPTIONAL)
     if len(found.rows) > MOST_IMPORTANCES:
         click.echo(f"… and {len(found.rows) - MOST_IMPORTANCES} more in the bundle")
     if found.agreement is not None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tabapp.headless.summary import print_result, print_summary
-from tabapp.headless.tables import plain_table
+from tabapp.headless.tables import fitting, plain_table
 from tabapp.run import events as ev
 from tabapp.run.folder import EventLog, RunFolder
 from tabapp.run.state import RunState, replay
@@ -106,3 +106,12 @@ def test_leaving_before_anything_began_says_nothing(tmp_path, capsys):
     print_summary(written(tmp_path, recorded("r")[:4]))
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "")
+
+
+def test_columns_leave_where_a_terminal_has_no_room():
+    header = ["#", "model", "interval", "status"]
+    rows = [["1", "a model", "0.1 … 0.9", "✓"], ["–", "another model", "—", "✗ failed: " + "for a long reason " * 9]]
+    assert fitting(header, rows, (2, 1), 200) == [0, 1, 2, 3]
+    assert fitting(header, rows, (2, 1), 50) == [0, 1, 3]
+    assert fitting(header, rows, (2, 1), 30) == [0, 3]
+    assert fitting(header, rows, (), 10) == [0, 1, 2, 3], "what is not optional stays"
