@@ -2,64 +2,26 @@
 
 from __future__ import annotations
 
-import shlex
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tabapp.run.folder import list_runs
+from tabapp.run import events as ev
+from tabapp.run.folder import EventReader, RunFolder, list_runs
+from tests.e2e.terminal import Terminal
 from tests.tables import write_wine
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
 
-class Terminal:
-    """A tmux session of its own, in which one command runs."""
-
-    def __init__(self, folder: Path, width: int, height: int) -> None:
-        self._server = f"tabapp-{uuid.uuid4().hex[:8]}"
-        self._folder = folder
-        self._size = (width, height)
-
-    def tmux(self, *words: str) -> str:
-        done = subprocess.run(["tmux", "-L", self._server, *words], capture_output=True, text=True, timeout=20)
-        return done.stdout
-
-    def run(self, *arguments: str) -> None:
-        """Start tabapp; what it leaves behind is followed by its exit code."""
-        command = shlex.join([sys.executable, "-m", "tabapp", *arguments])
-        shell = f"env TERM=xterm-256color COLORTERM=truecolor {command}; echo EXIT=$?; sleep 60"
-        width, height = map(str, self._size)
-        words = ["-f", "/dev/null", "new-session", "-d", "-x", width, "-y", height, "-c", str(self._folder), shell]
-        self.tmux(*words)
-
-    def screen(self) -> str:
-        return self.tmux("capture-pane", "-p")
-
-    def wait(self, text: str, seconds: float = 60) -> str:
-        """Wait until a text is on the screen; returns the screen."""
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            screen = self.screen()
-            if text in screen:
-                return screen
-            time.sleep(0.1)
-        raise AssertionError(f"{text!r} did not appear:\n{self.screen()}")
-
-    def keys(self, *names: str) -> None:
-        self.tmux("send-keys", *names)
-
-    def close(self) -> None:
-        self.tmux("kill-server")
-
-
-@pytest.fixture(params=[(120, 36), (80, 24)], ids=["120x36", "80x24"])
+@pytest.fixture(params=[(120, 36), pytest.param((80, 24), marks=pytest.mark.slow)], ids=["120x36", "80x24"])
 def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Terminal]:
     terminal = Terminal(tmp_path, *request.param)
     yield terminal
@@ -69,13 +31,13 @@ def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Termina
 def test_from_a_table_to_an_exported_bundle_with_keys_only(terminal: Terminal, tmp_path: Path) -> None:
     data = write_wine(tmp_path / "wine.csv")
     runs = tmp_path / "runs"
-    terminal.run(str(data), "--budget", "12s", "--models", "lightgbm,mlp", "--runs-dir", str(runs))
+    terminal.run(str(data), "--budget", "60s", "--trials", "2", "--models", "lightgbm,linear", "--runs-dir", str(runs))
     terminal.wait("wine.csv")
     terminal.wait("cultivar")
     terminal.wait("log loss")
     terminal.keys("C-r")
     terminal.wait("LightGBM")
-    until = time.monotonic() + 60
+    until = time.monotonic() + 90
     while list_runs(runs)[0].state().finished is None and time.monotonic() < until:
         time.sleep(0.2)
     terminal.keys("5")
@@ -88,7 +50,7 @@ def test_from_a_table_to_an_exported_bundle_with_keys_only(terminal: Terminal, t
         time.sleep(0.1)
     assert (tmp_path / "wine.tabapp").exists()
     terminal.keys("q")
-    terminal.wait("EXIT=0", 20)
+    terminal.wait("EXIT=0", seconds=20)
     words = [sys.executable, "-m", "tabapp", "predict", "wine.tabapp", "wine.csv", "-o", "out.csv"]
     assert subprocess.run(words, cwd=tmp_path, timeout=60).returncode == 0
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 179
@@ -99,5 +61,76 @@ def test_looking_and_leaving_is_no_failure_and_leaves_no_run(terminal: Terminal,
     terminal.run(str(data), "--runs-dir", str(tmp_path / "runs"))
     terminal.wait("log loss")
     terminal.keys("q")
-    terminal.wait("EXIT=0", 20)
+    terminal.wait("EXIT=0", seconds=20)
     assert list_runs(tmp_path / "runs") == []
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Iterator[Terminal]:
+    terminal = Terminal(tmp_path)
+    yield terminal
+    terminal.close()
+
+
+def the_run(runs: Path) -> RunFolder:
+    return list_runs(runs)[0]
+
+
+def fits_of(folder: RunFolder) -> int:
+    return len(folder.state().fits)
+
+
+def test_a_run_goes_on_in_the_background_and_is_come_back_to(wide: Terminal, tmp_path: Path) -> None:
+    data, runs = write_wine(tmp_path / "wine.csv"), tmp_path / "runs"
+    wide.run(str(data), "--budget", "120s", "--models", "lightgbm,linear", "--runs-dir", str(runs))
+    wide.wait("ctrl+r starts")
+    wide.keys("C-r")
+    wide.wait("Leaderboard", "Linear")
+    wide.keys("q")
+    wide.wait("Run in progress", "Keep running in the background")
+    wide.keys("k")
+    screen = wide.wait("EXIT=0", seconds=20)
+    folder = the_run(runs)
+    assert "goes on in the background" in screen
+    assert folder.is_running()
+    wide.close()
+    again = Terminal(tmp_path, 80, 24)
+    try:
+        again.run("attach", "last", "--runs-dir", str(runs))
+        again.wait("Leaderboard", "left")
+        again.until(lambda: fits_of(folder) > 2, "a few fits")
+        again.keys("q")
+        again.wait("Finish now")
+        again.keys("f")
+        screen = again.wait("EXIT=0", seconds=60)
+        assert "Bundle: " in screen.replace("\n", "")
+    finally:
+        again.close()
+    assert folder.state().finished is not None
+    assert folder.bundle.is_file()
+
+
+def test_an_engine_that_is_killed_is_told_and_the_run_resumed_to_its_end(wide: Terminal, tmp_path: Path) -> None:
+    data, runs = write_wine(tmp_path / "wine.csv"), tmp_path / "runs"
+    options = ["--trials", "2", "--budget", "120s", "--models", "lightgbm,linear"]
+    wide.run(str(data), *options, "--runs-dir", str(runs))
+    wide.wait("ctrl+r starts")
+    wide.keys("C-r")
+    wide.wait("Leaderboard")
+    folder = the_run(runs)
+    wide.until(lambda: fits_of(folder) >= 2, "two fits")
+    started = [event for event in EventReader(folder.events).read_new() if isinstance(event, ev.RunStarted)]
+    os.kill(started[-1].pid, signal.SIGKILL)
+    wide.wait("The engine has stopped", "SIGKILL", "Nothing that was complete is lost")
+    fits = fits_of(folder)
+    wide.keys("Enter")
+    wide.wait("✗ the engine has stopped")
+    wide.keys("7")
+    wide.wait("■ stopped")
+    wide.keys("r")
+    wide.until(lambda: folder.state().finished is not None, "the end of the run", 90)
+    assert fits_of(folder) > fits
+    wide.wait("✓ done")
+    wide.keys("q")
+    wide.wait("EXIT=0", seconds=20)
+    assert folder.bundle.is_file()

@@ -48,6 +48,7 @@ class ReplayWorker:
 
     Attributes:
         state: of the run, as played so far.
+        halted: nothing is played until this is False again; commands are obeyed all the same.
     """
 
     def __init__(self, folder: RunFolder, events: Sequence[ev.AnyEvent]) -> None:
@@ -57,9 +58,20 @@ class ReplayWorker:
         self._stopped: set[str] = set()
         self._time = events[0].t
         self._rows: dict[str, dict[str, Any]] = {}
+        self.halted = False
         self.state = RunState()
 
     # -- playing ----------------------------------------------------------------------------------------------------
+
+    @property
+    def next_event(self) -> ev.AnyEvent | None:
+        """What is played next."""
+        return self._waiting[0] if self._waiting else None
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether the run waits for its start, is paused, or was halted by its player."""
+        return self.halted or self.state.paused or self._waits_for_start()
 
     @property
     def is_over(self) -> bool:
@@ -69,7 +81,7 @@ class ReplayWorker:
     def play(self, number: int = 1) -> None:
         """Play so many events; none while the run waits for its start, is paused, or is over."""
         for _ in range(number):
-            if not self._waiting or self.state.paused or self._waits_for_start():
+            if not self._waiting or self.stands_still:
                 return
             self._next()
 
@@ -85,7 +97,7 @@ class ReplayWorker:
             self._next()
 
     def _waits_for_start(self) -> bool:
-        event = self._waiting[0]
+        event = self.next_event
         return self.state.stage == "ready" and isinstance(event, ev.StageChanged) and event.stage == "fitting"
 
     def _next(self) -> None:
@@ -124,7 +136,7 @@ class ReplayWorker:
         match command["command"]:
             case "plan" if stage == "ready":
                 self._plan(command["options"])
-            case "start" if self._waiting and self._waits_for_start():
+            case "start" if self._waits_for_start():
                 self._next()
             case "pause" | "resume" if stage == "fitting":
                 paused = command["command"] == "pause"
@@ -202,21 +214,26 @@ def main() -> int:
     parser.add_argument("run", type=Path)
     parser.add_argument("recording")
     parser.add_argument("--speed", type=float, default=20.0, help="how much faster than it was")
+    parser.add_argument("--until", metavar="EVENT", help="stand still after the first event of this kind")
     arguments = parser.parse_args()
     folder = RunFolder(arguments.run)
     events = events_of(arguments.recording)
     with folder.lock():
         worker = ReplayWorker(folder, events)
-        for earlier, event in zip([events[0], *events], events, strict=False):
-            until = time.monotonic() + (event.t - earlier.t) / arguments.speed
-            while time.monotonic() < until or worker.state.paused or worker.state.stage == "ready":
-                worker.obey()
-                if worker.is_over:
-                    return 0
-                if worker.state.stage == "ready" and worker.state.fitting_since is None:
-                    until = 0.0
-                time.sleep(POLL_SECONDS)
-            worker.play()
+        due = time.monotonic()
+        while not worker.is_over:
+            worker.obey()
+            next_event = worker.next_event
+            if next_event is None or worker.stands_still:
+                due = time.monotonic()
+            elif time.monotonic() >= due:
+                worker.play()
+                if arguments.until == next_event.__struct_config__.tag:
+                    arguments.until = ""
+                    worker.halted = True
+                elif worker.next_event is not None:
+                    due += max(0.0, worker.next_event.t - next_event.t) / arguments.speed
+            time.sleep(POLL_SECONDS if time.monotonic() < due or worker.stands_still else 0)
     return 0
 
 

@@ -1,0 +1,167 @@
+"""The screen in terminals of every kind, on replayed runs; what each shows is kept in captures/ as text, without its numbers."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tabapp.run.folder import RunFolder
+from tests.e2e.terminal import TABAPP, Terminal, check_capture
+from tests.recordings import events_of
+from tests.recordings.replay import ReplayWorker, make_run
+from tests.tables import write_wine
+
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+REPOSITORY = Path(__file__).parent.parent.parent
+HUE = re.compile(r"\x1b\[[\d;]*[34]8;2;(\d+);(\d+);(\d+)")
+
+
+@pytest.fixture
+def open_terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
+    """Opens terminals, which are closed in the end."""
+    opened: list[Terminal] = []
+
+    def open_one(width: int = 120, height: int = 36) -> Terminal:
+        opened.append(Terminal(tmp_path, width, height))
+        return opened[-1]
+
+    yield open_one
+    for terminal in opened:
+        terminal.close()
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> RunFolder:
+    """A recorded run that is over."""
+    folder = make_run(tmp_path / "runs", "cancer")
+    ReplayWorker(folder, events_of("cancer")).play_all()
+    return folder
+
+
+@pytest.fixture
+def at_work(tmp_path: Path) -> Iterator[RunFolder]:
+    """A recorded run that stands in the middle of its fits, held by a worker that obeys commands."""
+    folder = make_run(tmp_path / "runs", "cancer")
+    words = [sys.executable, "-m", "tests.recordings.replay", str(folder.path), "cancer", "--until", "trial.finished"]
+    worker = subprocess.Popen(words, cwd=REPOSITORY)
+    for reached, command in ((lambda: folder.state().stage == "ready", "start"), (lambda: folder.state().trials, "")):
+        until = time.monotonic() + 20
+        while not reached():
+            assert time.monotonic() < until
+            assert worker.poll() is None
+            time.sleep(0.05)
+        if command:
+            folder.send(command)
+    yield folder
+    worker.kill()
+    worker.wait()
+
+
+def attach(folder: RunFolder) -> str:
+    return f"{TABAPP} attach last --runs-dir {shlex.quote(str(folder.path.parent))}"
+
+
+def test_a_terminal_that_changes_its_size(open_terminal, at_work, tmp_path):
+    terminal = open_terminal()
+    terminal.start(attach(at_work), TEXTUAL_ANIMATIONS="none")
+    terminal.wait("Leaderboard", "Resources", "MLP")
+    for width, height, words in (
+        (80, 24, ["Leaderboard", "MLP", "q Quit"]),
+        (60, 16, ["Leaderboard", "MLP", "q Quit"]),
+        (40, 10, ["cancer.csv", "%"]),
+        (120, 36, ["Leaderboard", "Resources"]),
+    ):
+        terminal.resize(width, height)
+        screen = terminal.wait(*words, seconds=20)
+        lines = screen.splitlines()
+        assert len(lines) <= height
+        assert all(len(line) <= width for line in lines)
+        check_capture(f"resized-{width}x{height}", terminal.still(), tmp_path)
+
+
+def test_ctrl_c_asks_and_discards(open_terminal, at_work):
+    terminal = open_terminal()
+    terminal.start(attach(at_work))
+    terminal.wait("Leaderboard", "Linear model")
+    terminal.keys("C-c")
+    terminal.wait("Run in progress", "Keep running in the background", "Stay here")
+    terminal.keys("Escape")
+    terminal.until(lambda: "Run in progress" not in terminal.screen(), "the dialog goes")
+    terminal.keys("C-c")
+    terminal.wait("Discard and quit")
+    terminal.keys("d")
+    terminal.wait("EXIT=130", seconds=20)
+    assert at_work.state().finished.status == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "height", "environment", "words"),
+    [
+        ("truecolor-120x36", 120, 36, {}, ["Leaderboard", "Ensemble", "Events"]),
+        ("no-color", 120, 36, {"NO_COLOR": "1"}, ["Leaderboard", "Ensemble", "Events"]),
+        ("term-linux", 80, 24, {"TERM": "linux", "COLORTERM": ""}, ["Leaderboard", "Ensemble", "q Quit"]),
+        ("small-60x16", 60, 16, {}, ["Leaderboard", "Ensemble", "q Quit"]),
+        ("tiny-40x10", 40, 10, {}, ["cancer.csv", "Ensemble"]),
+    ],
+)
+def test_terminals_of_every_kind(open_terminal, finished, tmp_path, name, width, height, environment, words):
+    terminal = open_terminal(width, height)
+    terminal.start(attach(finished), **environment)
+    terminal.wait(*words)
+    check_capture(name, terminal.still(), tmp_path)
+    coloured = terminal.screen(colours=True)
+    if "NO_COLOR" in environment:
+        assert all(len(set(hue)) == 1 for hue in HUE.findall(coloured)), "greys only"
+        assert not re.search(r"\x1b\[[\d;]*\b(3|9)[1-6]m", coloured)
+    elif environment.get("TERM") == "linux":
+        assert not re.search(r"[34]8;[25];", coloured), "sixteen colours only"
+    else:
+        assert any(len(set(hue)) > 1 for hue in HUE.findall(coloured)), "the check for greys can fail"
+    terminal.keys("q")
+    screen = terminal.wait("EXIT=0", seconds=20)
+    assert "Traceback" not in screen
+
+
+def test_stdout_in_a_pipe_leaves_the_screen_to_stderr(open_terminal, finished):
+    terminal = open_terminal()
+    terminal.start(f"{attach(finished)} | cat > summary.txt; cat summary.txt")
+    terminal.wait("Leaderboard", "Ensemble")
+    terminal.keys("q")
+    screen = terminal.wait("EXIT=0", seconds=20)
+    assert "Ensemble of 3: ROC AUC" in screen
+    assert "\x1b" not in (finished.path.parent.parent / "summary.txt").read_text()
+
+
+def test_a_terminal_that_can_draw_nothing_gets_plain_lines(open_terminal, finished, tmp_path):
+    terminal = open_terminal(100, 50)
+    terminal.start(attach(finished), TERM="dumb")
+    terminal.wait("EXIT=0")
+    check_capture("dumb-attach", terminal.still(), tmp_path)
+
+
+def test_without_keys_or_a_screen_a_run_is_made_headless(open_terminal, tmp_path):
+    """`tabapp data.csv < /dev/null`, and on a dumb terminal, side by side; each says that there is no screen, and ends."""
+    data = write_wine(tmp_path / "wine.csv")
+    options = "--models linear --trials 1 --validation holdout --budget 60s"
+    terminals = {
+        "no-stdin": (open_terminal(100, 60), f"{TABAPP} {data} {options} --runs-dir a < /dev/null", {}),
+        "dumb": (open_terminal(100, 60), f"{TABAPP} {data} {options} --runs-dir b", {"TERM": "dumb"}),
+    }
+    for terminal, command, environment in terminals.values():
+        terminal.start(command, **environment)
+    for name, (terminal, _, _) in terminals.items():
+        screen = terminal.wait("EXIT=0", seconds=90)
+        assert "No terminal to draw on" in screen
+        assert "Use it  tabapp predict" in screen
+        if name == "dumb":
+            assert "\x1b" not in terminal.screen(colours=True)
+        # The order of what matters little is not the same on every machine.
+        check_capture(f"headless-{name}", terminal.still().partition("Importances")[0], tmp_path)
