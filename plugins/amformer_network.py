@@ -9,12 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from tabapp.nn.arithmetic import MANY_TOKENS, ArithmeticBlock, HardAttention, ProductAttention, mix_tokens
-from tabapp.nn.attention import SelfAttention
+from tabapp.nn.attention import FeedForward, SelfAttention
 from tabapp.nn.plugin import Sizes
 from tabapp.nn.tokenizers import CategoricalTokenizer, NumericTokenizer, uniform_rows
 from tabapp.nn.trainer import TrainingParams
-
-from .ft_transformer import FeedForward
 
 MANY_FEATURES = 300
 """Above so many features, prompts take the place of self-attention too, and their number falls from layer to layer."""

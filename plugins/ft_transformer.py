@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, Float32, Params, Shape, Task, Trial
-from tabapp.nn.attention import ReGLU, SelfAttention
+from tabapp.nn.attention import FeedForward, SelfAttention
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, training_cost
 from tabapp.nn.tokenizers import FeatureTokenizer
@@ -65,20 +65,6 @@ class FTTransformerParams(TrainingParams, frozen=True, kw_only=True):
 def projection_for(shape: Shape) -> float:
     """Projected tokens per token: 0 up to `MANY_FEATURES`, above it what leaves 128, as the paper has for 2,000 features."""
     return PROJECTED_TOKENS / (shape.n_features + 1) if shape.n_features > MANY_FEATURES else 0.0
-
-
-class FeedForward(nn.Module):
-    """Linear(Dropout(ReGLU(Linear(x)))). Shape: (..., d_token) to itself."""
-
-    def __init__(self, d_token: int, d_hidden: int, dropout: float) -> None:
-        super().__init__()
-        self.first = nn.Linear(d_token, 2 * d_hidden)
-        self.activation = ReGLU()
-        self.dropout = Dropout(dropout)
-        self.second = nn.Linear(d_hidden, d_token)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.second(self.dropout(self.activation(self.first(x))))
 
 
 class Block(nn.Module):

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tabapp.nn.dropout import dropout, kept_values
+from tabapp.nn.dropout import Dropout, dropout, kept_values
 
 MANY_TOKENS = 64
 
@@ -213,3 +213,17 @@ class ReGLU(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         gated: Any = GatedReLU.apply(x)
         return gated
+
+
+class FeedForward(nn.Module):
+    """Linear(Dropout(ReGLU(Linear(x)))), the second branch of a Transformer block. Shape: (..., d_token) to itself."""
+
+    def __init__(self, d_token: int, d_hidden: int, dropout_rate: float) -> None:
+        super().__init__()
+        self.first = nn.Linear(d_token, 2 * d_hidden)
+        self.activation = ReGLU()
+        self.dropout = Dropout(dropout_rate)
+        self.second = nn.Linear(d_hidden, d_token)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.dropout(self.activation(self.first(x))))

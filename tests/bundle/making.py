@@ -14,7 +14,7 @@ from tabapp.bundle.write import BundleContents, CandidateSource, FoldSource
 from tabapp.data.infer import infer_schema
 from tabapp.data.typed import encode_target, typed_frame
 from tabapp.features.arrays import FeatureRecipe
-from tabapp.features.prepare import FeaturePreparer
+from tabapp.features.prepare import FeaturePreparer, recipe_for
 from tabapp.models import registry
 from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Plugin
 
@@ -116,7 +116,8 @@ def fit_candidate(folder, plugin, params, frame, schema, weight, features):
         place = features / f"{plugin.features().numeric}-{fold}"
         if not place.exists():
             place.mkdir(parents=True)
-            FeaturePreparer.fit(typed.filter(training), schema, plugin.features(), seed=0).save(place)
+            recipe = recipe_for(plugin.features(), schema)
+            FeaturePreparer.fit(typed.filter(training), schema, recipe, seed=0).save(place)
         preparer = FeaturePreparer.load(place)
         table = preparer.transform(typed)
         table = type(table)(table.numeric, table.categorical, target)

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 import torch
+from tabapp_plugins.amformer_network import AMFormerParams
 from tabapp_plugins.autoint import AutoIntParams
 from tabapp_plugins.dcn_v2 import DCNV2Params
 from tabapp_plugins.ft_transformer import FTTransformerModel, FTTransformerNetwork, FTTransformerParams
@@ -39,6 +40,9 @@ UNDROPPED: dict[str, TrainingParams] = {
     "snn": SNNParams(widths=(64, 64), dropout=0.0, learning_rate=3e-3),
     "dcn_v2": DCNV2Params(width=48, hidden_dropout=0.0, cross_dropout=0.0, learning_rate=3e-3),
     "autoint": AutoIntParams(n_layers=2, d_token=48, attention_dropout=0.0, learning_rate=3e-3),
+    "amformer": AMFormerParams(
+        n_layers=2, d_token=48, attention_dropout=0.0, ffn_dropout=0.0, learning_rate=2e-3, warmup_steps=20
+    ),
     "tab_transformer": TabTransformerParams(n_layers=2, attention_dropout=0.0, ffn_dropout=0.0, learning_rate=1e-3),
 }
 NETWORKS = list(UNDROPPED)

@@ -22,7 +22,7 @@ SMALL: dict[str, dict[str, object]] = {
     "autoint": {"d_token": 32, "learning_rate": 3e-3, "average_decay": 0.0},
     "amformer": {"d_token": 32, "learning_rate": 3e-3, "warmup_steps": 10, "average_decay": 0.0},
     "node": {"n_trees": 32, "depth": 3, "learning_rate": 3e-2, "average_decay": 0.0},
-    "tabnet": {"average_decay": 0.0},
+    "tabnet": {"average_decay": 0.0, "max_epochs": 20},
     "grownet": {"n_learners": 3, "width": 16},
     "dcap": {"d_embedding": 8, "widths": (64,), "learning_rate": 3e-3, "average_decay": 0.0},
     "realmlp": {"widths": (64, 64), "batch_size": 64},
