@@ -131,6 +131,10 @@ class ReplayWorker:
             self._answer(command)
         return commands
 
+    def steer(self, command: str, **arguments: Any) -> None:
+        """Answer a command that nobody has sent."""
+        self._answer({"command": command, **arguments})
+
     def _answer(self, command: dict[str, Any]) -> None:
         stage = self.state.stage
         match command["command"]:

@@ -1,0 +1,193 @@
+"""How every screen looks, at both sizes, on recorded runs. `pytest --snapshot-update tests/tui/test_snapshots.py` keeps a new look;
+look at it before: the pictures are in __snapshots__/."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from tabapp.run import events as ev
+from tabapp.run.folder import RunFolder
+from tabapp.tui.app import AttachedApp
+from tabapp.tui.screens.predict import PredictView
+from tabapp.tui.screens.table import WholeTable
+from tests.recordings import NAMES, events_of
+from tests.recordings.replay import ReplayWorker, config_of
+from tests.tables import write_breast_cancer, write_mixed, write_wine
+
+WIDE, NARROW = (120, 36), (80, 24)
+TABLES = {"cancer": write_breast_cancer, "prices": write_mixed, "wine": write_wine}
+MOST_PICTURES = 40
+MOST_BYTES = 2_000_000
+
+Play = Callable[[ReplayWorker], None]
+
+
+def before(worker: ReplayWorker) -> None:
+    """Planned, and waiting for the start."""
+    worker.play_to(ev.PlanMade)
+    worker.play()
+
+
+def during(worker: ReplayWorker) -> None:
+    """In the middle of the fits, with a score for some models and some running."""
+    worker.play_to(ev.TrialFinished, 3)
+
+
+def paused(worker: ReplayWorker) -> None:
+    during(worker)
+    worker.steer("pause")
+
+
+def after(worker: ReplayWorker) -> None:
+    worker.play_all()
+
+
+class Still(AttachedApp):
+    """The app on a run whose engine is taken for alive, with nothing that moves by itself."""
+
+    async def _check_engine(self) -> None:
+        pass
+
+
+@pytest.fixture
+def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Still]]:
+    """Makes the app on a recorded run, the same on every machine and at every hour."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    monkeypatch.setenv("TABAPP_RUNS_DIR", "runs")
+    monkeypatch.chdir(tmp_path)
+
+    def folder_of(name: str) -> RunFolder:
+        folder = RunFolder(Path("runs") / f"20260921-120000-{name}-a3f9")
+        folder.path.mkdir(parents=True)
+        data = TABLES[name](Path(f"{name}.csv"))
+        folder.save_config(msgspec.structs.replace(config_of(events_of(name)), data=str(data)))
+        return folder
+
+    def make(name: str, play: Play) -> Still:
+        for other in NAMES:
+            if other != name and name == "wine":
+                ReplayWorker(folder_of(other), events_of(other)).play_all()
+        folder = folder_of(name)
+        worker = ReplayWorker(folder, events_of(name))
+        if play is after:
+            folder.bundle.write_bytes(b"a bundle")
+        play(worker)
+        app = Still(folder, runs_dir=Path("runs"), clock=lambda: worker.state.time)
+        app.animation_level = "none"
+        app.expected_seq = worker.state.seq
+        return app
+
+    yield make
+    monkeypatch.undo()
+    time.tzset()
+
+
+async def settled(pilot: Pilot[None]) -> None:
+    """Wait until the app has read all events and what it does in the background is done."""
+    app = pilot.app
+    assert isinstance(app, Still)
+    for _ in range(300):
+        await pilot.pause(0.02)
+        if app.snapshot().state.seq == app.expected_seq:
+            break
+    app.draw_changes()
+    await pilot.pause(0.1)
+
+
+def going(*keys: str, move: str = "", rest: float = 0.0) -> Callable[[Pilot[None]], object]:
+    """Press keys once the app has read its run; `move` puts the cursor of the main table on a row after the first key."""
+
+    async def run(pilot: Pilot[None]) -> None:
+        await settled(pilot)
+        for index, key in enumerate(keys):
+            await pilot.press(key)
+            await pilot.pause(0.05)
+            if index == 0 and move:
+                pilot.app.screen.query_one(pilot.app.screen.MAIN).move_to_key(move)
+                await pilot.pause(0.05)
+        if isinstance(pilot.app.screen, WholeTable):
+            for _ in range(400):
+                await pilot.pause(0.02)
+                if (
+                    "…" not in pilot.app.screen.query_one("#table").render_line(3).text
+                    and not pilot.app.screen._rows.busy
+                ):
+                    break
+        if isinstance(pilot.app.screen, PredictView):
+            pilot.app.screen.redraw()
+        await settled(pilot)
+        await pilot.pause(rest)
+        for field in pilot.app.screen.query(Input):
+            field.cursor_blink = False
+            field._cursor_visible = True
+        await pilot.pause(0.05)
+
+    return run
+
+
+SCREENS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
+    "data": ("wine", before, going("2", "j", "j")),
+    "table": ("wine", before, going("2", "p", "j", "l", "l")),
+    "run": ("cancer", during, going("1", "j")),
+    "models": ("cancer", after, going("3", move="lightgbm")),
+    "tuning": ("prices", after, going("4", "j")),
+    "explain": ("cancer", after, going("5", "j")),
+    "predict": ("cancer", after, going("6")),
+    "runs": ("wine", after, going("7", rest=0.3)),
+    "log": ("prices", after, going("8")),
+    "compare": ("prices", after, going("3", "space", "j", "space", move="linear")),
+}
+STATES: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
+    "run-paused": ("prices", paused, going("1")),
+    "confusion": ("wine", after, going("3", "right", move="mlp")),
+    "residuals": ("prices", after, going("3", "right", "right", move="linear")),
+}
+DIALOGS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
+    "failed-model": ("cancer", after, going("1", "enter", move="mlp")),
+    "help": ("cancer", during, going("1", "question_mark")),
+    "palette": ("cancer", during, going("1", "ctrl+p", rest=0.3)),
+    "export": ("wine", after, going("1", "e")),
+    "quit": ("cancer", during, going("1", "q")),
+    "more-budget": ("cancer", during, going("1", "plus", move="lightgbm")),
+    "target": ("wine", before, going("2", "t")),
+    "file": ("wine", after, going("6", "o")),
+}
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["120x36", "80x24"])
+@pytest.mark.parametrize("name", SCREENS)
+def test_screen(snap_compare, show, name, size):
+    recording, play, do = SCREENS[name]
+    assert snap_compare(show(recording, play), terminal_size=size, run_before=do)
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_state(snap_compare, show, name):
+    recording, play, do = STATES[name]
+    assert snap_compare(show(recording, play), terminal_size=WIDE, run_before=do)
+
+
+@pytest.mark.parametrize("name", DIALOGS)
+def test_dialog(snap_compare, show, name):
+    recording, play, do = DIALOGS[name]
+    assert snap_compare(show(recording, play), terminal_size=NARROW, run_before=do)
+
+
+def test_one_line_below_the_smallest_size(snap_compare, show):
+    assert snap_compare(show("cancer", during), terminal_size=(50, 12), run_before=going())
+
+
+def test_the_pictures_are_few_and_small(request):
+    if request.config.getoption("update_snapshots"):
+        pytest.skip("they are written when the session ends")
+    pictures = list((Path(__file__).parent / "__snapshots__" / "test_snapshots").glob("*.svg"))
+    assert len(pictures) == 2 * len(SCREENS) + len(STATES) + len(DIALOGS) + 1 <= MOST_PICTURES
+    assert sum(picture.stat().st_size for picture in pictures) < MOST_BYTES
