@@ -14,6 +14,14 @@ from tabapp.tui.texts import is_partial
 EVENTS_A_TURN = 400
 
 
+def is_new_best(row: ev.LeaderboardRow, plan: ev.PlanMade | None, last: float | None) -> bool:
+    """Whether the first row of a leaderboard is better than the last best; a score of some folds is not comparable."""
+    if row.score is None or plan is None or is_partial(row, plan.folds):
+        return False
+    sign = 1 if plan.greater_is_better else -1
+    return last is None or sign * row.score > sign * last
+
+
 @dataclass
 class Following:
     """Folds the events of a run as they come.
@@ -44,11 +52,9 @@ class Following:
         return events
 
     def _note_best(self) -> None:
-        best, plan = self.state.best, self.state.plan
-        if best is None or best.score is None or plan is None or is_partial(best, plan.folds):
-            return
-        sign = 1 if plan.greater_is_better else -1
-        if not self.history or sign * best.score > sign * self.history[-1][1]:
+        best = self.state.best
+        last = self.history[-1][1] if self.history else None
+        if best is not None and best.score is not None and is_new_best(best, self.state.plan, last):
             self.history.append((self.state.time, best.score))
 
     def history_until_now(self) -> tuple[tuple[float, float], ...]:

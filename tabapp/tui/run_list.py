@@ -9,6 +9,7 @@ from pathlib import Path
 from tabapp.errors import TabappError
 from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder
+from tabapp.tui.following import is_new_best
 from tabapp.tui.query import Value
 
 SKIPPED = (b'{"ev":"fit.progress"', b'{"ev":"resources"', b'{"ev":"fit.started"', b'{"ev":"fit.finished"')
@@ -100,9 +101,13 @@ def read_run(folder: RunFolder) -> RunFacts:
                 plan = event
             case ev.LeaderboardChanged():
                 rows = event.rows
-                score = _best(rows)
-                if score is not None and score not in history[-1:]:
-                    history.append(score)
+                best = next((row for row in rows if row.score is not None), None)
+                if (
+                    best is not None
+                    and best.score is not None
+                    and is_new_best(best, plan, history[-1] if history else None)
+                ):
+                    history.append(best.score)
             case ev.RunFinished():
                 finished = event
                 rows = event.leaderboard or rows
@@ -127,10 +132,6 @@ def read_run(folder: RunFolder) -> RunFacts:
         seconds=finished.seconds if finished is not None else max(0.0, last - (started or last)),
         reason=finished.message if finished is not None else "",
     )
-
-
-def _best(rows: tuple[ev.LeaderboardRow, ...]) -> float | None:
-    return next((row.score for row in rows if row.score is not None), None)
 
 
 def _is_running(folder: RunFolder) -> bool:

@@ -12,6 +12,8 @@ from tabapp.tui.run_list import read_run
 from tabapp.tui.screens.modals import Decision
 from tabapp.tui.screens.run import RunningView
 from tabapp.tui.widgets.runs import Runs
+from tests.recordings import NAMES, events_of
+from tests.recordings.replay import ReplayWorker, make_run
 from tests.tui import recordings
 from tests.tui.driver import NARROW, WIDE, drive
 
@@ -198,3 +200,15 @@ async def test_a_run_that_comes_later_is_found(tmp_path, monkeypatch):
         await driver.press("f5")
         await driver.until(lambda: len(runs_of(driver).rows) == 2)
         await driver.sees("late.csv")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_bests_of_a_recorded_run_only_get_better(tmp_path, name):
+    folder = make_run(tmp_path, name)
+    ReplayWorker(folder, events_of(name)).play_all()
+    facts = read_run(folder)
+    bests = facts.history if facts.greater_is_better else tuple(-best for best in facts.history)
+    assert len(bests) > 1
+    assert list(bests) == sorted(set(bests))
+    last = facts.best if facts.greater_is_better else -facts.best
+    assert bests[-1] >= last, "an ensemble that is selected anew may be a little worse"
