@@ -22,7 +22,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(INSTALL) --quiet -e '.[test,dev]'
+	$(INSTALL) --quiet -e '.[test,dev,web]'
 	@touch $@
 
 install: $(VENV)/.installed ## Install tabapp into .venv.
