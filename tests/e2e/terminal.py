@@ -7,8 +7,8 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,13 +22,15 @@ class Terminal:
     """A tmux session of its own, in which one command runs."""
 
     def __init__(self, folder: Path, width: int = 120, height: int = 36) -> None:
-        self._server = f"tabapp-{uuid.uuid4().hex[:8]}"
+        # A short path of its own: a socket's name has room for a hundred characters.
+        self._place = tempfile.TemporaryDirectory(prefix="tabapp-tmux-")
+        self._socket = str(Path(self._place.name) / "socket")
         self._folder = folder
         self._size = (width, height)
 
     def tmux(self, *words: str) -> str:
         """Ask something of the server."""
-        done = subprocess.run(["tmux", "-L", self._server, *words], capture_output=True, text=True, timeout=20)
+        done = subprocess.run(["tmux", "-S", self._socket, *words], capture_output=True, text=True, timeout=20)
         return done.stdout
 
     def start(self, command: str, **environment: str) -> None:
@@ -83,6 +85,7 @@ class Terminal:
     def close(self) -> None:
         """End the server and what runs in it."""
         self.tmux("kill-server")
+        self._place.cleanup()
 
 
 def normalised(screen: str, *places: Path) -> str:
