@@ -19,7 +19,7 @@ from tabapp.run.config import (
     parse_bytes,
 )
 
-VIEW_ONLY = {"auto", "runs_dir", "plain", "as_json", "quiet", "verbose"}
+VIEW_ONLY = {"auto", "runs_dir", "plain", "as_json", "quiet", "verbose", "web", "port"}
 
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
 # A list is written with commas and read back without the blanks around its parts.
