@@ -92,11 +92,20 @@ class RunServer(Server):
         self.key = secrets.token_urlsafe(12)
 
     def serve_on(self, listening: socket.socket) -> None:
-        """Serve until Ctrl+C or SIGTERM; the screens of open pages end with it."""
+        """Tell the address and serve until Ctrl+C or SIGTERM; the screens of open pages end with it."""
+
+        async def tell_address(app: web.Application) -> None:
+            # Only now: signals are heard from here on, and who reads the address may send one at once.
+            click.echo(f"http://{HOST}:{listening.getsockname()[1]}/{self.key}/")
+            say(
+                "Open this address in a browser, in as many tabs as you like. Ctrl+C closes them; a run that was started goes on."
+            )
+
         app = web.Application()
         app.router.add_get(f"/{self.key}/", self.handle_page)
         app.router.add_get(f"/{self.key}/ws/{{run}}", self.handle_websocket)
         app.router.add_static(f"/{self.key}/static", self.statics_path)
+        app.on_startup.append(tell_address)
         app.on_shutdown.append(self._close_screens)
         web.run_app(app, sock=listening, print=None, shutdown_timeout=SHUTDOWN_SECONDS, access_log=None)
 
@@ -155,10 +164,6 @@ def serve_run(folder: RunFolder, runs_dir: Path, listening: socket.socket, *, st
         with suppress(KeyboardInterrupt):
             if engine is not None:
                 _wait_until_taken_up(folder, engine)
-            click.echo(f"http://{HOST}:{listening.getsockname()[1]}/{server.key}/")
-            say(
-                "Open this address in a browser, in as many tabs as you like. Ctrl+C closes them; a run that was started goes on."
-            )
             server.serve_on(listening)
     finally:
         if engine is not None and not folder.plan.exists():
