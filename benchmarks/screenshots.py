@@ -106,6 +106,7 @@ def main() -> int:
             name = f"{size[0]}x{size[1]}"
             scenes = (
                 ("data", state.fitting_since, ["2", "down", "down"]),
+                ("table", None, ["2", "p", "down", "l"]),
                 ("run", half, ["1", "down"]),
                 ("models", None, ["1", "down", "3"]),
                 ("compare", None, ["1", "down", "3", "space", "down", "space"]),

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import textual.app
+import textual.pilot
 from textual import events
 from textual.command import CommandList, CommandPalette
 from textual.widget import Widget
@@ -61,7 +63,7 @@ class Replayed(Driver):
         """Answer commands as long as the test goes on."""
         while True:
             self.worker.obey()
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.03)
 
     async def back(self) -> None:
         """Close what stands on the screen."""
@@ -82,9 +84,10 @@ class Replayed(Driver):
             if isinstance(self.app.screen, WholeTable):
                 await self.press("escape")
             digit, view, _ = next(tab for tab in TABS if tab[1] == (scope if scope != "everywhere" else "models"))
-            await self.press(digit)
-            await self.until(lambda: view == getattr(self.app.screen, "VIEW", None))
-        await self.pilot.pause()
+            if getattr(self.app.screen, "VIEW", None) != view:
+                await self.press(digit)
+                await self.until(lambda: view == getattr(self.app.screen, "VIEW", None))
+                await self.pilot.pause()
         screen = self.app.screen
         screen.query_one(screen.MAIN, Widget).focus()
         if scope in ("run", "models"):
@@ -106,6 +109,7 @@ class Replayed(Driver):
 
     async def click(self, action: Action) -> None:
         """Do an action by mouse: its tab, its place in the footer, or the palette, which a click opens."""
+        await self.until(lambda: any(bar._spots for bar in self.app.screen.query(KeyBar)))
         for line in (Tabs, KeyBar):
             if await self.click_part(line, action.action):
                 return
@@ -113,25 +117,28 @@ class Replayed(Driver):
         await self.until(lambda: isinstance(self.app.screen, CommandPalette))
         commands = self.app.screen.query_one(CommandList)
         await self.until(lambda: commands.option_count > 20)
-        await self.pilot.pause(0.1)
-        for _ in range(80):
+        await self.pilot.pause()
+        for _ in range(40):
             for y, strip in enumerate(self.app.screen._compositor.render_strips()):
                 if f"{action.name}  (" in strip.text and commands.region.contains(30, y):
                     await self.pilot.click(offset=(strip.text.index(action.name) + 1, y))
                     return
-            await self.pilot._post_mouse_events([events.MouseScrollDown] * 2, commands, offset=(2, 2))
-            await self.pilot.pause(0.02)
+            await self.pilot._post_mouse_events([events.MouseScrollDown] * 6, commands, offset=(2, 2))
+            await self.pilot.pause()
         raise AssertionError(f"the palette has no {action.name}:\n{self.text()}")
 
 
 @asynccontextmanager
 async def replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str, size=SIZE) -> AsyncIterator[Replayed]:
     """The app on a replayed run that waits for its start, goes on, or has ended."""
-    monkeypatch.setattr(app_module, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(app_module, "FLUSH_SECONDS", 0.05)
+    monkeypatch.setattr(app_module, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(app_module, "FLUSH_SECONDS", 0.25)
     monkeypatch.setattr(engine, "start_detached_engine", lambda folder: FakeProcess())
     monkeypatch.setattr(RunFolder, "is_running", lambda self: self.state().finished is None)
     monkeypatch.setattr(runs, "READ_AGAIN_SECONDS", 3600.0)
+    # What an action does is waited for here; Textual would wait, too, for a processor that is idle, beside a worker that never is.
+    for module in (textual.pilot, textual.app):
+        monkeypatch.setattr(module, "wait_for_idle", lambda *_: asyncio.sleep(0.005))
     data = write_wine(tmp_path / "wine.csv")
     folder = make_run(tmp_path / "runs", RECORDING, str(data))
     worker = ReplayWorker(folder, events_of(RECORDING))
@@ -359,7 +366,7 @@ CASES: dict[str, Case] = {
     "predict.start": Case(
         lambda driver: lambda: driver.app.screen._job.stage == "starting", "after", before=file_is_chosen, after=keys("x")
     ),
-    "predict.output": Case(dialog(Ask, "Write the predictions to", "wine-predictions.csv"), "after", before=file_is_chosen),
+    "predict.output": Case(dialog(Ask, "Write the predictions to", ".parquet file"), "after", before=file_is_chosen),
     "predict.keep": Case(changes(lambda screen: screen._job.keep), "after"),
     "predict.fill": Case(changes(lambda screen: screen._job.fill), "after"),
     "predict.stop": Case(lambda driver: lambda: not driver.app.screen._job.at_work, "after", before=is_at_work),
@@ -456,6 +463,13 @@ async def test_actions_that_end_something(tmp_path, monkeypatch, name, way):
                 await driver.sees("Leaderboard")
 
 
+async def choose_first(driver: Replayed, title: str) -> None:
+    """Click the first option of a dialog twice, once it is laid out."""
+    await driver.sees(title, "Stay here")
+    await driver.pilot.pause(0.1)
+    await driver.pilot.click("#options", offset=(6, 0), times=2)
+
+
 async def test_a_whole_run_by_mouse_alone(tmp_path, monkeypatch):
     """From the plan to the pause, a stopped model, the finish and the export, without a key."""
     async with replayed(tmp_path, monkeypatch, "before") as driver:
@@ -473,13 +487,11 @@ async def test_a_whole_run_by_mouse_alone(tmp_path, monkeypatch):
         await driver.pilot.click(Leaderboard, offset=(8, place + 2))
         assert board.key == MODEL
         assert await driver.click_part(KeyBar, "stop_model")
-        await driver.until(lambda: isinstance(driver.app.screen, Decision))
-        await driver.pilot.click("#options", offset=(6, 0), times=2)
+        await choose_first(driver, "Stop LightGBM?")
         await driver.sees("stopped by you")
         assert await driver.click_part(KeyBar, "finish")
-        await driver.until(lambda: isinstance(driver.app.screen, Decision))
         driver.folder.bundle.write_bytes(b"a bundle")
-        await driver.pilot.click("#options", offset=(6, 0), times=2)
+        await choose_first(driver, "Finish now?")
         await driver.until(lambda: driver.app.snapshot().state.finished is not None)
         await driver.sees("✓ done")
         assert await driver.click_part(KeyBar, "app.export")
