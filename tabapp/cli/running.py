@@ -14,23 +14,12 @@ import click
 from tabapp.cli.completing import run_ids, tables
 from tabapp.cli.config import run_defaults
 from tabapp.cli.options import SectionedCommand, Whole, check_file, read_budget, run_options, web_options
+from tabapp.cli.piping import STDIN_FILE, keep_stdin, open_keyboard, take_keys_from
 from tabapp.errors import UsageError
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import EventReader, RunBusy, RunFolder, create_run, default_runs_dir, find_run
 from tabapp.run.settings import Settings, load_settings
 from tabapp.run.state import seconds_used
-
-STDIN_FILE = "stdin.csv"
-
-
-def _spool_stdin(folder: RunFolder, config: RunConfig) -> None:
-    """Keep what comes through stdin in the run folder, where the engine, and a resumed one, finds it."""
-    import msgspec
-
-    file = folder.path / STDIN_FILE
-    with file.open("wb") as spool:
-        shutil.copyfileobj(sys.stdin.buffer, spool)
-    folder.save_config(msgspec.structs.replace(config, data=str(file)))
 
 
 def _checked_out(out: Path) -> Path:
@@ -48,9 +37,13 @@ def _checked_out(out: Path) -> Path:
     return out
 
 
+def _picture_is_possible() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+
+
 def screen_is_possible() -> bool:
     """Whether a full-screen program makes sense here: a terminal for keys, one for the picture, and not a dumb one."""
-    return sys.stdin.isatty() and sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+    return sys.stdin.isatty() and _picture_is_possible()
 
 
 class RunCommand(SectionedCommand):
@@ -89,7 +82,10 @@ def run(
     if options["out"]:
         options["out"] = str(_checked_out(Path(options["out"])).resolve())
     headless = auto or as_json or plain
-    screen = web or (not headless and screen_is_possible())
+    keyboard: int | None = None
+    if data == "-" and not web and not headless and sys.stdout.isatty() and _picture_is_possible():
+        keyboard = open_keyboard()
+    screen = web or keyboard is not None or (not headless and screen_is_possible())
     if not screen and not headless:
         from tabapp.headless.narration import say
 
@@ -100,7 +96,9 @@ def run(
     config = RunConfig(data=STDIN_FILE if data == "-" else str(Path(data).resolve()), start=not screen, **options)
     folder = create_run(config, place)
     if data == "-":
-        _spool_stdin(folder, config)
+        keep_stdin(folder, config)
+    if keyboard is not None:
+        take_keys_from(keyboard)
     if listening is not None:
         return _in_browser(folder, place, listening, start_engine=True)
     if screen:
@@ -125,9 +123,9 @@ def _screen_settings() -> Settings:
 
 def _screen(folder: RunFolder, runs_dir: Path, *, start_engine: bool, settings: Settings | None = None) -> int:
     from tabapp.headless.summary import print_summary
-    from tabapp.tui.app import run_app
+    from tabapp.tui.showing import show_runs
 
-    shown = run_app(folder, runs_dir=runs_dir, start_engine=start_engine, settings=settings or _screen_settings())
+    shown = show_runs(folder, runs_dir=runs_dir, start_engine=start_engine, settings=settings or _screen_settings())
     for run in shown:
         if run.start_engine and run.exit_code == 0 and not run.folder.plan.exists():
             # Looked at and left: a run that never started would only clutter the list.

@@ -85,7 +85,7 @@ class TabappApp(App[None], inherit_bindings=False):
         self.opened: Opened | None = None
         """Another run that the user wants to see; this app is left for it."""
         self.config = folder.config()
-        self.planning = Planning(self.config)
+        self.planning = Planning(folder)
         self._following = Following(folder)
         self._clock = clock
         self.engine = EngineHandle(folder)
@@ -153,7 +153,8 @@ class TabappApp(App[None], inherit_bindings=False):
 
     def change_plan(self, options: dict[str, Any]) -> None:
         """Ask the engine for another plan."""
-        self.send("plan", options=self.planning.ask(options))
+        self.planning.ask(options)
+        self.send("plan", options=options)
 
     def finish(self) -> None:
         """Stop fitting and save the best so far."""
@@ -223,6 +224,7 @@ class TabappApp(App[None], inherit_bindings=False):
 
     def draw_changes(self) -> None:
         """Draw what is new on the present screen."""
+        self._leaving.ask_anew()
         stack = self.screen_stack
         if stack and isinstance(stack[0], RunView):
             stack[0].redraw()
@@ -268,33 +270,3 @@ class AttachedApp(TabappApp):
 
     DEFAULT_MODE: ClassVar[str] = "run"
     STARTS_ENGINE: ClassVar[bool] = False
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A run that was shown, whether its engine was started for it, and what the command should end with after it."""
-
-    folder: RunFolder
-    start_engine: bool
-    exit_code: int
-
-
-def run_app(folder: RunFolder, *, runs_dir: Path, start_engine: bool, settings: Settings | None = None) -> list[Shown]:
-    """Show a run, and those that the user opens from it, until the user leaves; returns them all, the last shown last.
-
-    Args:
-        runs_dir: where the run was created, for the commands that the screen suggests.
-        settings: the user's configuration.
-        start_engine: start the engine of a new run; False watches a run whose engine is elsewhere, or that has ended.
-
-    Raises:
-        TabappError: the run folder cannot be read.
-    """
-    shown: list[Shown] = []
-    while True:
-        app = (TabappApp if start_engine else AttachedApp)(folder, runs_dir=runs_dir, settings=settings)
-        app.run()
-        shown.append(Shown(folder, start_engine, app.return_code or app.exit_code))
-        if app.opened is None:
-            return shown
-        folder, start_engine = app.opened.folder, app.opened.start_engine

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tabapp.run.state import format_score
 from tabapp.tui.actions import phase_of
 from tabapp.tui.screens.modals import Decision, Option
-from tabapp.tui.texts import clock_time, progress_of
+from tabapp.tui.texts import clock_time, progress_of, short_path
 
 if TYPE_CHECKING:
     from tabapp.tui.app import TabappApp
@@ -29,6 +29,7 @@ class Leaving:
         self._app = app
         self._runs_dir = runs_dir
         self._leave_by: float | None = None
+        self._dialog: Decision | None = None
         self.discarded = False
 
     def request(self) -> None:
@@ -44,24 +45,39 @@ class Leaving:
             app.exit()
 
     def _ask(self) -> None:
+        self._dialog = Decision(*self._question())
+        self._app.push_screen(self._dialog, self._decided)
+
+    def ask_anew(self) -> None:
+        """Bring an open question up to what has happened since it was asked."""
+        if self._dialog is not None and self._dialog.is_mounted:
+            self._dialog.ask(*self._question())
+
+    def _question(self) -> tuple[str, str, list[Option]]:
+        """A title, the figures of the run, and what can be done."""
         snapshot = self._app.snapshot()
         state, progress = snapshot.state, progress_of(snapshot.state, snapshot.now)
-        facts = [f"{progress.share:.0%}"] if progress is not None and progress.share is not None else []
+        going_on = phase_of(state) == "during" and self._app.trouble is None
+        facts = [f"{progress.share:.0%}"] if going_on and progress is not None and progress.share is not None else []
         facts += [f"best {format_score(state.best.score)}"] if state.best is not None else []
-        if progress is not None and progress.left is not None:
+        if going_on and progress is not None and progress.left is not None:
             facts.append(f"~{clock_time(progress.left)} left")
         if self._runs_dir is not None:
-            facts.append(f"kept in {self._runs_dir}")
+            facts.append(f"kept in {short_path(self._runs_dir)}")
         # The id without its date is enough to find the run by, and short enough to remember.
         attach = f"tabapp attach {self._app.folder.run.split('-', 2)[-1]}"
+        if not going_on:
+            title = "The run has ended" if state.finished is not None else "The engine has stopped"
+            return title, " · ".join(facts), [Option("keep", "Leave", attach, "q")]
         options = [
             Option("keep", "Keep running in the background", attach, "k"),
             Option("finish", "Finish now", "stop, save the best as the bundle", "f"),
             Option("discard", "Discard and quit", "stop without a bundle", "d"),
         ]
-        self._app.push_screen(Decision("Run in progress", " · ".join(facts), options), self._decided)
+        return "Run in progress", " · ".join(facts), options
 
     def _decided(self, answer: str | None) -> None:
+        self._dialog = None
         match answer:
             case "keep":
                 self._app.exit()

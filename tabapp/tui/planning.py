@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
+from tabapp.errors import UsageError
 from tabapp.run import events as ev
-from tabapp.run.config import RunConfig
+from tabapp.run.folder import RunFolder
 
 
 class Planning:
-    """Remembers what was asked, so that each request carries all changes, and takes back what is refused.
+    """Knows the configuration that the last plan was made of, and what was asked since.
 
-    Attributes:
-        asked: changed fields of the configuration, answered or not.
+    Any number of views may change one plan, so a view sends what it changes and nothing else, and a list that it adds to is the
+    one that the engine used last, whoever asked for it.
     """
 
-    def __init__(self, config: RunConfig) -> None:
-        self._config = config
-        self._accepted: dict[str, Any] = {}
-        self._unanswered = 0
-        self.asked: dict[str, Any] = {}
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._config = folder.config()
+        self._unanswered: list[dict[str, Any]] = []
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """Fields of the configuration that the engine has yet to answer for."""
+        return {name: value for options in self._unanswered for name, value in options.items()}
 
     @property
     def waits(self) -> bool:
         """Whether the engine has yet to answer."""
-        return self._unanswered > 0
+        return bool(self._unanswered)
 
     @property
     def ignored(self) -> list[str]:
@@ -36,18 +42,15 @@ class Planning:
         """The kinds that the user has set, by column."""
         return dict(self.asked.get("kinds", self._config.kinds))
 
-    def ask(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Add changes; returns all of them, to be sent."""
-        self.asked = {**self.asked, **options}
-        self._unanswered += 1
-        return self.asked
+    def ask(self, options: dict[str, Any]) -> None:
+        """Take note of changes that are sent to the engine."""
+        self._unanswered.append(options)
 
     def hear(self, event: ev.AnyEvent) -> None:
-        """Take note of an answer."""
-        if isinstance(event, ev.PlanMade):
-            self._unanswered = max(0, self._unanswered - 1)
-            if not self.waits:
-                self._accepted = self.asked
-        elif isinstance(event, ev.PlanRefused):
-            self._unanswered = max(0, self._unanswered - 1)
-            self.asked = self._accepted
+        """Take note of an answer; the engine answers in the order in which it was asked."""
+        if not isinstance(event, ev.PlanMade | ev.PlanRefused):
+            return
+        del self._unanswered[:1]
+        # Saved before the plan is told. A run whose folder goes away keeps what is known.
+        with suppress(UsageError):
+            self._config = self._folder.config()

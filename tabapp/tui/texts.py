@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
+from pathlib import Path
 
 from textual.content import Content
 
@@ -171,6 +173,30 @@ def share_text(share: float) -> str:
     """A share of the time as rows tell it: ×2, ×½."""
     fractions = {0.5: "½", 0.25: "¼", 0.125: "⅛"}
     return f"×{fractions.get(share) or format(share, 'g')}"
+
+
+def short_path(path: Path) -> str:
+    """A path as people write it: below the working folder or the home folder where it is there."""
+    for base, mark in ((Path.cwd(), ""), (Path.home(), "~/")):
+        if path.is_absolute() and path.is_relative_to(base) and path != base:
+            return mark + str(path.relative_to(base))
+    return str(path)
+
+
+def keep_end(text: str, width: int) -> str:
+    """A path cut at its front, where it says least."""
+    return text if len(text) <= width else "…" + text[len(text) - max(1, width) + 1 :]
+
+
+def short_command(command: str) -> str:
+    """A command with its paths as people write them, for reading: it means the same in the present working folder."""
+    return " ".join(_short_word(word) for word in shlex.split(command))
+
+
+def _short_word(word: str) -> str:
+    short = short_path(Path(word)) if word.startswith("/") else word
+    # A shell knows the tilde only where it is not quoted.
+    return f"~/{shlex.quote(short[2:])}" if short.startswith("~/") else shlex.quote(short)
 
 
 def one_line_status(snapshot: Snapshot) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tabapp.run.folder import RunFolder
-from tests.e2e.terminal import TABAPP, Terminal, check_capture
+from tests.e2e.terminal import PYTHON, TABAPP, Terminal, check_capture
 from tests.recordings import events_of
 from tests.recordings.replay import ReplayWorker, make_run
 from tests.tables import write_wine
@@ -148,12 +148,14 @@ def test_a_terminal_that_can_draw_nothing_gets_plain_lines(open_terminal, finish
 
 
 def test_without_keys_or_a_screen_a_run_is_made_headless(open_terminal, tmp_path):
-    """`tabapp data.csv < /dev/null`, and on a dumb terminal, side by side; each says that there is no screen, and ends."""
+    """`tabapp data.csv < /dev/null`, on a dumb terminal, and through a pipe where no terminal gives keys, side by side; each
+    says that there is no screen, and ends."""
     data = write_wine(tmp_path / "wine.csv")
     options = "--models linear --trials 1 --validation holdout --budget 60s"
     terminals = {
         "no-stdin": (open_terminal(100, 60), f"{TABAPP} {data} {options} --runs-dir a < /dev/null", {}),
         "dumb": (open_terminal(100, 60), f"{TABAPP} {data} {options} --runs-dir b", {"TERM": "dumb"}),
+        "piped": (open_terminal(100, 60), f"cat {data} | setsid -w {TABAPP} - {options} --runs-dir c", {}),
     }
     for terminal, command, environment in terminals.values():
         terminal.start(command, **environment)
@@ -165,3 +167,41 @@ def test_without_keys_or_a_screen_a_run_is_made_headless(open_terminal, tmp_path
             assert "\x1b" not in terminal.screen(colours=True)
         # The order of what matters little is not the same on every machine.
         check_capture(f"headless-{name}", terminal.still().partition("Importances")[0], tmp_path)
+
+
+def test_a_table_through_a_pipe_leaves_the_keys_to_the_terminal(open_terminal, tmp_path):
+    data = write_wine(tmp_path / "wine.csv")
+    options = "--models linear --trials 1 --validation holdout --budget 60s --runs-dir runs"
+    terminal = open_terminal()
+    terminal.start(f"cat {data} | {TABAPP} - {options}; stty -a")
+    terminal.wait("stdin.csv", "178 rows", "cultivar", "ctrl+r starts")
+    terminal.keys("t")
+    terminal.wait("Target: the column to predict")
+    terminal.keys("Escape")
+    terminal.until(lambda: "Target: the column" not in terminal.screen(), "the dialog goes")
+    terminal.keys("C-r")
+    terminal.wait("Ensemble", "✓ done in", seconds=90)
+    terminal.keys("q")
+    screen = terminal.wait("EXIT=0", seconds=20)
+    assert "Ensemble (best single)" in screen
+    assert " echo " in screen
+    assert " icanon " in screen
+
+
+def test_a_crash_with_a_table_through_a_pipe_leaves_a_clean_terminal(open_terminal, tmp_path):
+    """The fault is put in from outside: an action of the Data screen that divides by zero."""
+    data = write_wine(tmp_path / "wine.csv")
+    faulty = (
+        "import sys; from tabapp.cli.main import run_command_line; from tabapp.tui.screens.data import DataView; "
+        "DataView.action_pick_target = lambda self: 1 / 0; sys.exit(run_command_line(sys.argv[1:]))"
+    )
+    terminal = open_terminal()
+    words = f"{PYTHON} -c {shlex.quote(faulty)} - --runs-dir runs"
+    terminal.start(f"cat {data} | {words} || echo CODE=$?; stty -a; ls")
+    terminal.wait("stdin.csv", "ctrl+r starts")
+    terminal.keys("t")
+    screen = terminal.wait("CODE=1", "EXIT=0", seconds=20)
+    assert "Traceback" not in screen
+    assert "1 / 0" not in screen
+    assert " echo " in screen
+    assert " icanon " in screen

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tabapp.run import events as ev
-from tabapp.tui.app import AttachedApp, Shown, run_app
+from tabapp.tui.app import AttachedApp
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.explain import ExplainView
 from tabapp.tui.screens.log import LogView
@@ -14,6 +15,7 @@ from tabapp.tui.screens.models import ModelsView
 from tabapp.tui.screens.run import RunningView
 from tabapp.tui.screens.runs import RunsView
 from tabapp.tui.screens.tuning import TuningView
+from tabapp.tui.showing import Shown, show_runs
 from tests.tui import recordings
 from tests.tui.driver import NARROW, WIDE, drive
 
@@ -172,6 +174,26 @@ async def test_the_dialog_can_be_walked_with_arrows(tmp_path, monkeypatch):
         assert [command["command"] for command in driver.commands()] == ["finish"]
 
 
+async def test_the_question_is_up_to_date_while_it_is_open(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await driver.press("q")
+        await driver.sees("Run in progress", "best 0.8829", "Discard and quit")
+        best = driver.app.snapshot().state.leaderboard[0]
+        rows = (msgspec.structs.replace(best, score=0.9111), *driver.app.snapshot().state.leaderboard[1:])
+        await driver.write(ev.LeaderboardChanged(rows=rows))
+        await driver.sees("best 0.9111", "Discard and quit")
+        await driver.write(recordings.finished()[-1])
+        await driver.sees("The run has ended", "Leave", "Stay here")
+        assert "left" not in driver.text().partition("The run has ended")[2].partition("Stay here")[0]
+        assert "Discard and quit" not in driver.text()
+        await driver.press("d")
+        assert isinstance(driver.app.screen, Decision), "what is over cannot be discarded"
+        await driver.press("enter")
+        await driver.until(lambda: not driver.app.is_running)
+        assert driver.commands() == []
+    assert driver.app.exit_code == 0
+
+
 async def test_quitting_before_the_start_ends_the_engine(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
         await driver.press("q")
@@ -205,7 +227,7 @@ async def test_a_crash_leaves_a_report_without_local_variables(tmp_path, monkeyp
     assert "a value of the user's data" not in report.replace('secret_cell = "a value of the user\'s data"', "")
 
 
-def test_run_app_returns_the_exit_code(tmp_path, monkeypatch):
+def test_showing_runs_returns_the_exit_code(tmp_path, monkeypatch):
     folder = recordings.make_run(tmp_path)
     recordings.Recorder(folder).write(*recordings.finished())
 
@@ -213,7 +235,7 @@ def test_run_app_returns_the_exit_code(tmp_path, monkeypatch):
         assert isinstance(app, AttachedApp)
 
     monkeypatch.setattr(AttachedApp, "run", run)
-    assert run_app(folder, runs_dir=tmp_path, start_engine=False) == [Shown(folder, False, 0)]
+    assert show_runs(folder, runs_dir=tmp_path, start_engine=False) == [Shown(folder, False, 0)]
 
 
 async def test_each_new_best_is_told_once(tmp_path, monkeypatch):

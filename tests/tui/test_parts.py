@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ from textual.content import Content
 
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
+from tabapp.run.folder import create_run
 from tabapp.run.state import FeedLine, RunState, replay
 from tabapp.tui import texts
 from tabapp.tui.actions import ACTIONS, actions_for, bindings_for, phase_of
@@ -191,16 +193,57 @@ def test_the_gain_of_the_last_minute():
 # Plans
 
 
-def test_a_refused_change_is_taken_back_and_the_others_stay():
-    planning = Planning(RunConfig(data="x.csv", ignore=("a",)))
-    assert planning.ignored == ["a"]
-    assert planning.ask({"quality": "best"}) == {"quality": "best"}
-    assert planning.waits
+def test_two_views_change_one_plan(tmp_path):
+    """As from two tabs of a browser; the engine takes each change into its configuration, saves that, and tells the plan."""
+    folder = create_run(RunConfig(data="x.csv", ignore=("a",)), tmp_path)
+    views = Planning(folder), Planning(folder)
+
+    def change(view: Planning, **options) -> None:
+        view.ask(options)
+        assert view.waits
+        folder.save_config(msgspec.convert({**msgspec.to_builtins(folder.config()), **options}, RunConfig))
+        for other in views:
+            other.hear(recordings.plan())
+            assert not other.waits
+
+    one, other = views
+    change(one, quality="best", ignore=[*one.ignored, "b"])
+    change(other, target="y", ignore=[*other.ignored, "c"])
+    change(one, kinds={**one.kinds, "d": "text"}, ignore=[name for name in one.ignored if name != "a"])
+    assert folder.config() == RunConfig(
+        data="x.csv", quality="best", target="y", ignore=("b", "c"), kinds={"d": "text"}
+    )
+    assert other.ignored == one.ignored == ["b", "c"]
+    assert other.kinds == {"d": "text"}
+
+
+def test_changes_in_quick_succession_build_on_each_other_and_a_refused_one_is_forgotten(tmp_path):
+    planning = Planning(create_run(RunConfig(data="x.csv"), tmp_path))
+    planning.ask({"ignore": ["a"]})
+    planning.ask({"ignore": [*planning.ignored, "b"], "quality": "best"})
+    assert planning.ignored == ["a", "b"]
     planning.hear(recordings.plan())
-    assert planning.ask({"target": "b", "ignore": []}) == {"quality": "best", "target": "b", "ignore": []}
+    assert planning.asked == {"ignore": ["a", "b"], "quality": "best"}
     planning.hear(ev.PlanRefused(message="no"))
-    assert planning.asked == {"quality": "best"}
-    assert not planning.waits
+    assert (planning.asked, planning.ignored, planning.waits) == ({}, [], False)
+
+
+def test_paths_are_shown_as_people_write_them_and_a_shell_reads_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path.parent))
+    words = [
+        "tabapp",
+        "--auto",
+        str(tmp_path / "my data.csv"),
+        "--out",
+        str(tmp_path.parent / "a b.tabapp"),
+        "--test",
+        "/x/y",
+    ]
+    shown = texts.short_command(shlex.join(words))
+    assert shown == "tabapp --auto 'my data.csv' --out ~/'a b.tabapp' --test /x/y"
+    read = subprocess.run(["sh", "-c", f'printf "%s\\n" {shown}'], check=True, capture_output=True, text=True).stdout
+    assert read.splitlines()[4] == str(tmp_path.parent / "a b.tabapp")
 
 
 # Agreement

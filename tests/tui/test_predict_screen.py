@@ -98,6 +98,27 @@ async def test_a_file_without_differences_can_be_predicted(tmp_path, monkeypatch
         assert screen._job.output == file.with_name("new_rows-predictions.csv")
 
 
+async def test_a_start_while_the_file_is_looked_at_comes_after_it(tmp_path, monkeypatch, bundle, file):
+    async with drive(tmp_path, monkeypatch, finished(bundle)) as driver:
+        await driver.press("6", "o")
+        await driver.press(*str(file), "enter")
+        screen = driver.app.screen
+        job, began = screen._job, []
+        monkeypatch.setattr(job, "predict", lambda path: asyncio.sleep(0, began.append(path)))
+        assert job.checked is None
+        await driver.press("ctrl+r", "ctrl+r")
+        await driver.sees("looking at the file, then it is predicted")
+        await driver.until(lambda: began, SECONDS)
+        assert job.checked is not None
+        assert began == [bundle]
+        # Stopped before the file is known, nothing begins; the same key then looks and predicts.
+        await driver.press("o", *str(file), "enter", "ctrl+r", "x")
+        await driver.sees("Stopped; nothing was written")
+        assert began == [bundle]
+        await driver.press("ctrl+r")
+        await driver.until(lambda: len(began) == 2, SECONDS)
+
+
 async def test_what_goes_wrong_is_one_sentence(tmp_path, monkeypatch, bundle, file):
     async with drive(tmp_path, monkeypatch, finished(bundle)) as driver:
         screen = await choose(driver, file)

@@ -7,10 +7,11 @@ import pytest
 
 from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder
-from tabapp.tui.app import AttachedApp, Opened, TabappApp, run_app
+from tabapp.tui.app import AttachedApp, Opened, TabappApp
 from tabapp.tui.run_list import read_run
 from tabapp.tui.screens.modals import Decision
 from tabapp.tui.screens.run import RunningView
+from tabapp.tui.showing import show_runs
 from tabapp.tui.widgets.runs import Runs
 from tests.recordings import NAMES, events_of
 from tests.recordings.replay import ReplayWorker, make_run
@@ -120,7 +121,7 @@ def test_the_app_is_run_again_for_a_run_that_was_opened(tmp_path, monkeypatch):
             app.opened = Opened(stopped, start_engine=True)
 
     monkeypatch.setattr(TabappApp, "run", run)
-    ended = run_app(done, runs_dir=tmp_path, start_engine=False)
+    ended = show_runs(done, runs_dir=tmp_path, start_engine=False)
     assert [run.folder for run in ended] == [done, stopped]
     assert ended[-1].exit_code == 0
     assert shown == [(done.run, AttachedApp.STARTS_ENGINE), (stopped.run, True)]

@@ -226,8 +226,7 @@ class DataView(RunView):
     def action_copy_command(self) -> None:
         plan = self.snapshot.state.plan
         if plan is not None:
-            self.tabapp.copy_to_clipboard(plan.command)
-            self.notify(plan.command, title="Copied to the terminal's clipboard")
+            self.tabapp.copy(plan.command)
 
     def set_filter(self, text: str) -> None:
         self.query_one(Columns).filter = text

@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from tabapp.tui.screens.modals import Dialog
-from tabapp.tui.texts import MUTED, file_size
+from tabapp.tui.texts import MUTED, file_size, keep_end, short_path
 from tabapp.tui.widgets.grid import one_line
 from tabapp.tui.widgets.table import Column, Row, Table
 
@@ -34,19 +34,6 @@ TABLE_SUFFIXES = (
     ".ipc",
 )
 MOST_ENTRIES = 300
-
-
-def short_path(path: Path) -> str:
-    """A path as people write it: below the working folder or the home folder where it is there."""
-    for base, mark in ((Path.cwd(), ""), (Path.home(), "~/")):
-        if path.is_absolute() and path.is_relative_to(base) and path != base:
-            return mark + str(path.relative_to(base))
-    return str(path)
-
-
-def keep_end(text: str, width: int) -> str:
-    """A path cut at its front, where it says least."""
-    return text if len(text) <= width else "…" + text[len(text) - max(1, width) + 1 :]
 
 
 def entries(typed: str) -> list[tuple[str, bool, int]]:

@@ -156,13 +156,17 @@ class Ask(Dialog):
             self.query_one("#problem", Static).update(Content.styled(str(error), "$error"))
 
 
+def _with_staying(options: Sequence[Option]) -> list[Option]:
+    return [*options, Option("", "Stay here", key="esc")]
+
+
 class Decision(Dialog):
     """Decide by a key, or with arrows and Enter. Escape is always "stay"."""
 
     def __init__(self, title: str, message: str, options: Sequence[Option]) -> None:
         super().__init__(title)
         self._message = message
-        self._options = [*options, Option("", "Stay here", key="esc")]
+        self._options = _with_staying(options)
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog", classes="decision"):
@@ -171,6 +175,18 @@ class Decision(Dialog):
             yield Table(columns, header=False, letter_k=False, id="options")
 
     def on_mount(self) -> None:
+        self._fill()
+
+    def ask(self, title: str, message: str, options: Sequence[Option]) -> None:
+        """Ask something else, as what the question is about has changed."""
+        asked = (title, message, _with_staying(options))
+        if asked != (self._title, self._message, self._options):
+            self._title, self._message, self._options = asked
+            self.query_one("#message", Static).update(Content(message))
+            self._fill()
+
+    def _fill(self) -> None:
+        set_titles(self.query_one("#dialog"), self._title)
         table = self.query_one(Table)
         table.styles.height = len(self._options)
         table.show(

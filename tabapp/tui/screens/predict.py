@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from textwrap import wrap
 from typing import ClassVar
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Button
@@ -19,16 +16,16 @@ from tabapp.run.state import RunState
 from tabapp.tui.actions import View, bindings_for, phase_of
 from tabapp.tui.predicting import OUTPUT_SUFFIXES, Checked, Predicted, Predicting
 from tabapp.tui.screens.base import RunView
-from tabapp.tui.screens.files import FileChoice, keep_end, short_path
+from tabapp.tui.screens.files import FileChoice
 from tabapp.tui.screens.modals import Ask, Decision, Option, Reading
-from tabapp.tui.texts import MUTED, Snapshot, count, spinner
+from tabapp.tui.texts import MUTED, Snapshot, count, short_path
 from tabapp.tui.widgets.grid import EMPTY, one_line
-from tabapp.tui.widgets.panel import Panel, set_titles
+from tabapp.tui.widgets.job import Facts, Job
+from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.table import Column, Row, Table
 
 RECENT_RUNS = 20
 MOST_RECENT = 12
-BAR_CELLS = 20
 DIGITS = 6
 MARKS = {
     "missing": ("✗ missing", "bold $error"),
@@ -38,63 +35,6 @@ MARKS = {
     "extra": ("– extra", MUTED),
     "target": ("◎ target", "$accent"),
 }
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What the upper panel shows; `lacking` is a sentence on why there is no bundle."""
-
-    lacking: str
-    file: str
-    output: str
-    keep: bool
-    fill: bool
-    rows: int | None
-    stage: str
-    share: float | None
-    verdict: tuple[str, str]
-    frame: int | None = None
-
-
-class Job(Panel[Facts]):
-    """The file, where predictions go, and how far they are. A click on a line does what its key does."""
-
-    LINES = ("choose", "output", "keep", "fill")
-
-    def draw(self, facts: Facts, width: int, height: int) -> Sequence[Content]:
-        if facts.lacking:
-            return [Content(""), *(Content.styled(line, "$warning") for line in wrap(facts.lacking, width))]
-        rows = f" · {count(facts.rows, 'row')}" if facts.rows is not None else ""
-        columns = "the columns of the file, then the predictions" if facts.keep else "the predictions alone"
-        missing = "taken as missing" if facts.fill else "refused"
-        return [
-            _line("o", "File", keep_end(facts.file, width - 19 - len(rows)) or "choose the file to predict", rows),
-            _line("w", "Write to", keep_end(facts.output, width - 19) or "—"),
-            _line("i", "Written", columns),
-            _line("m", "Missing columns", missing),
-            *self._progress(facts, width),
-        ]
-
-    def _progress(self, facts: Facts, width: int) -> list[Content]:
-        if not facts.stage:
-            text, style = facts.verdict
-            return [Content.styled(line, style) for line in wrap(text, width)]
-        done = round((facts.share or 0.0) * BAR_CELLS)
-        bar = [("━" * done, "$primary"), ("━" * (BAR_CELLS - done), "$surface-lighten-3")]
-        share = f" {facts.share:4.0%}" if facts.share is not None else ""
-        return [Content.assemble((f"{spinner(facts.frame)} ", "$primary"), *bar, (share, "bold"), f"  {facts.stage}")]
-
-    async def on_click(self, event: events.Click) -> None:
-        offset = event.get_content_offset(self)
-        if offset is not None and offset.y < len(self.LINES):
-            event.stop()
-            await self.run_action(f"screen.{self.LINES[offset.y]}")
-
-
-def _line(key: str, name: str, value: str, note: str = "") -> Content:
-    return Content.assemble(
-        (f"{key}  ", "bold $primary"), (f"{name:<16}", MUTED), (one_line(value), "$foreground"), (note, MUTED)
-    )
 
 
 def lacking_bundle(state: RunState, trouble: str | None, bundle: Path) -> str:
@@ -125,6 +65,8 @@ class PredictView(RunView):
         self._job = Predicting(self.redraw)
         self._shown: tuple[Checked | None, Predicted | None] | None = None
         self._replaced: Path | None = None
+        self._wanted = False
+        """Whether the predictions begin as soon as the file has been looked at."""
 
     def compose_body(self) -> ComposeResult:
         yield Job("Predict", id="predict-file")
@@ -158,7 +100,7 @@ class PredictView(RunView):
             keep=job.keep,
             fill=job.fill,
             rows=job.checked.rows if job.checked is not None else None,
-            stage=job.stage,
+            stage=f"{job.stage}, then it is predicted" if self._wanted and job.at_work else job.stage,
             share=job.share,
             verdict=self._verdict(),
             frame=int(snapshot.now * 4) if job.at_work and self.tabapp.animation_level != "none" else None,
@@ -254,17 +196,28 @@ class PredictView(RunView):
     def _chosen(self, file: str | None) -> None:
         if file is not None:
             self._job.choose(Path(file))
-            self.run_worker(self._job.check(self._bundle), exit_on_error=False)
+            self._wanted = False
+            self.run_worker(self._check(), exit_on_error=False)
+
+    async def _check(self) -> None:
+        await self._job.check(self._bundle)
+        if self._wanted and not self._job.at_work:
+            self._wanted = False
+            if self._job.checked is not None:
+                self.action_start()
 
     @on(Button.Pressed, "#predict-start")
     def action_start(self) -> None:
         job = self._job
         if not self._is_ready():
             return
-        if job.at_work:
+        if job.at_work and job.checked is not None:
             self.notify("It is at work; x stops it.", severity="warning")
         elif job.checked is None:
-            self.run_worker(job.check(self._bundle), exit_on_error=False)
+            self._wanted = True
+            if not job.at_work:
+                self.run_worker(self._check(), exit_on_error=False)
+            self.redraw()
         elif job.checked.refused and not job.fill:
             self.notify("Columns are missing or changed; m predicts without them.", severity="warning")
         elif job.output is not None and job.output.exists() and job.output != self._replaced:
@@ -319,6 +272,7 @@ class PredictView(RunView):
     def action_stop(self) -> None:
         if self._job.at_work:
             self._job.stop()
+            self._wanted = False
             self._job.trouble = "Stopped; nothing was written."
             self.redraw()
 

@@ -9,7 +9,7 @@ from textual.content import Content
 
 from tabapp.run import events as ev
 from tabapp.run.config import format_duration
-from tabapp.tui.texts import MUTED, count
+from tabapp.tui.texts import MUTED, count, short_command
 from tabapp.tui.widgets.panel import Panel, set_titles
 
 LABEL_WIDTH = 11
@@ -63,7 +63,9 @@ class Plan(Panel[PlanFacts]):
             ("Seed", Content(str(plan.seed)), ""),
         ]
         lines = [_field(name, value, key if facts.open else "", width) for name, value, key in fields]
-        command = textwrap.wrap(plan.command, max(10, width - 2), subsequent_indent="  ", break_on_hyphens=False)
+        command = textwrap.wrap(
+            short_command(plan.command), max(10, width - 2), subsequent_indent="  ", break_on_hyphens=False
+        )
         spare = height - len(lines)
         if spare >= len(command) + 2:
             lines += [Content(""), Content.styled("Equivalent command · y copies it", MUTED)]

@@ -1,0 +1,42 @@
+"""Shows runs one after another: one may be opened from the screen of another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tabapp.run.folder import RunFolder
+from tabapp.run.settings import Settings
+from tabapp.tui.app import AttachedApp, TabappApp
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A run that was shown, whether its engine was started for it, and what the command should end with after it."""
+
+    folder: RunFolder
+    start_engine: bool
+    exit_code: int
+
+
+def show_runs(
+    folder: RunFolder, *, runs_dir: Path, start_engine: bool, settings: Settings | None = None
+) -> list[Shown]:
+    """Show a run, and those that the user opens from it, until the user leaves; returns them all, the last shown last.
+
+    Args:
+        runs_dir: where the run was created, for the commands that the screen suggests.
+        settings: the user's configuration.
+        start_engine: start the engine of a new run; False watches a run whose engine is elsewhere, or that has ended.
+
+    Raises:
+        TabappError: the run folder cannot be read.
+    """
+    shown: list[Shown] = []
+    while True:
+        app = (TabappApp if start_engine else AttachedApp)(folder, runs_dir=runs_dir, settings=settings)
+        app.run()
+        shown.append(Shown(folder, start_engine, app.return_code or app.exit_code))
+        if app.opened is None:
+            return shown
+        folder, start_engine = app.opened.folder, app.opened.start_engine

@@ -1,0 +1,73 @@
+"""What is predicted, where predictions go, and how far they are: the upper panel of the Predict screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+
+from textual import events
+from textual.content import Content
+
+from tabapp.tui.texts import MUTED, count, keep_end, spinner
+from tabapp.tui.widgets.grid import one_line
+from tabapp.tui.widgets.panel import Panel
+
+BAR_CELLS = 20
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the upper panel shows; `lacking` is a sentence on why there is no bundle."""
+
+    lacking: str
+    file: str
+    output: str
+    keep: bool
+    fill: bool
+    rows: int | None
+    stage: str
+    share: float | None
+    verdict: tuple[str, str]
+    frame: int | None = None
+
+
+class Job(Panel[Facts]):
+    """The file, where predictions go, and how far they are. A click on a line does what its key does."""
+
+    LINES = ("choose", "output", "keep", "fill")
+
+    def draw(self, facts: Facts, width: int, height: int) -> Sequence[Content]:
+        if facts.lacking:
+            return [Content(""), *(Content.styled(line, "$warning") for line in wrap(facts.lacking, width))]
+        rows = f" · {count(facts.rows, 'row')}" if facts.rows is not None else ""
+        columns = "the columns of the file, then the predictions" if facts.keep else "the predictions alone"
+        missing = "taken as missing" if facts.fill else "refused"
+        return [
+            _line("o", "File", keep_end(facts.file, width - 19 - len(rows)) or "choose the file to predict", rows),
+            _line("w", "Write to", keep_end(facts.output, width - 19) or "—"),
+            _line("i", "Written", columns),
+            _line("m", "Missing columns", missing),
+            *self._progress(facts, width),
+        ]
+
+    def _progress(self, facts: Facts, width: int) -> list[Content]:
+        if not facts.stage:
+            text, style = facts.verdict
+            return [Content.styled(line, style) for line in wrap(text, width)]
+        done = round((facts.share or 0.0) * BAR_CELLS)
+        bar = [("━" * done, "$primary"), ("━" * (BAR_CELLS - done), "$surface-lighten-3")]
+        share = f" {facts.share:4.0%}" if facts.share is not None else ""
+        return [Content.assemble((f"{spinner(facts.frame)} ", "$primary"), *bar, (share, "bold"), f"  {facts.stage}")]
+
+    async def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        if offset is not None and offset.y < len(self.LINES):
+            event.stop()
+            await self.run_action(f"screen.{self.LINES[offset.y]}")
+
+
+def _line(key: str, name: str, value: str, note: str = "") -> Content:
+    return Content.assemble(
+        (f"{key}  ", "bold $primary"), (f"{name:<16}", MUTED), (one_line(value), "$foreground"), (note, MUTED)
+    )
