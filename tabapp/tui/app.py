@@ -243,7 +243,7 @@ class TabappApp(App[None], inherit_bindings=False):
         if isinstance(self.screen, RunView):
             view, state = self.screen, self._following.state
             focused = view.focused.id if view.focused is not None else None
-            self.push_screen(Reading("Help", help_content(view.VIEW, focused, state)))
+            self.push_screen(Reading("Help", help_content(view.VIEW, focused, state), at_end="the keys"))
 
     def action_change_theme(self) -> None:
         """Choose other colours."""

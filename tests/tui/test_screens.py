@@ -319,9 +319,10 @@ async def test_help_tells_of_the_screen_and_its_keys(tmp_path, monkeypatch, scre
     async with drive(tmp_path, monkeypatch, recordings.finished(), size=size, attach=True, engine_runs=False) as driver:
         await driver.press(screen, "question_mark")
         await wait_for(driver, Reading)
-        await driver.sees("Help", *texts)
+        await driver.sees("Help", *texts, "lines more · G the keys · esc closes")
         await driver.press("G")
         await driver.sees("ctrl+p", "Find any action by name")
+        assert "more · G" not in driver.text()
         await driver.press("question_mark")
         await driver.sees("q Quit")
 

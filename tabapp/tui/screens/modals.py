@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from tabapp.errors import TabappError
-from tabapp.tui.texts import MUTED
+from tabapp.tui.texts import MUTED, count
 from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.table import Column, Row, Table
 
@@ -215,7 +215,7 @@ class Decision(Dialog):
 
 
 class Reading(Dialog):
-    """A text to scroll through. Any of Escape, Enter, q and ? closes it."""
+    """A text to scroll through, which says while there is more of it. Any of Escape, Enter, q and ? closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,enter,question_mark,f1", "dismiss", show=False),
@@ -225,18 +225,29 @@ class Reading(Dialog):
         Binding("G", "scroll('end')", show=False),
     ]
 
-    def __init__(self, title: str, text: Content) -> None:
+    def __init__(self, title: str, text: Content, *, at_end: str = "") -> None:
         super().__init__(title)
         self._text = text
+        self._at_end = at_end
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="dialog", classes="reading"):
             yield Static(self._text)
 
     def on_mount(self) -> None:
-        box = self.query_one("#dialog")
-        set_titles(box, subtitle="esc closes")
+        box = self.query_one(VerticalScroll)
         box.focus()
+        self.watch(box, "scroll_y", self._tell_more)
+        self.watch(box, "virtual_size", self._tell_more)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._tell_more)
+
+    def _tell_more(self) -> None:
+        box = self.query_one(VerticalScroll)
+        below = round(box.max_scroll_y - box.scroll_y)
+        end = f" · G {self._at_end}" if self._at_end else ""
+        set_titles(box, subtitle=f"▼ j {count(below, 'line')} more{end} · esc closes" if below > 0 else "esc closes")
 
     def action_scroll(self, where: str) -> None:
         box = self.query_one(VerticalScroll)
