@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from tabapp.nn.arithmetic import MANY_TOKENS, ArithmeticBlock, HardAttention, ProductAttention, mix_tokens
 from tabapp.nn.attention import FeedForward, SelfAttention
+from tabapp.nn.linear import Linear
 from tabapp.nn.plugin import Sizes
 from tabapp.nn.tokenizers import CategoricalTokenizer, NumericTokenizer, uniform_rows
 from tabapp.nn.trainer import TrainingParams
@@ -150,7 +151,7 @@ class Layer(nn.Module):
         multiplicative = ProductAttention(hard(None if prompts == "none" else n_prompts))
         normalization = None if is_first else nn.LayerNorm(d)
         self.arithmetic = ArithmeticBlock(additive, n_sums, multiplicative, n_products, n_out, normalization)
-        self.down = None if n_sums == n_tokens else nn.Linear(n_tokens, n_out, bias=False)
+        self.down = None if n_sums == n_tokens else Linear(n_tokens, n_out, bias=False)
         self.ffn_normalization = nn.LayerNorm(d)
         self.ffn = FeedForward(d, int(d * params.ffn_factor), params.ffn_dropout)
         self.n_out = n_out
@@ -185,9 +186,9 @@ class AMFormerNetwork(nn.Module):
                 Layer(params, prompts, n_tokens=n_tokens, n_prompts=n_prompts, n_out=n_out, is_first=i == 0)
             )
             n_tokens = n_kept
-        self.pool = None if reads_cls else nn.Linear(n_tokens, 1, bias=False)
+        self.pool = None if reads_cls else Linear(n_tokens, 1, bias=False)
         self.normalization = nn.LayerNorm(d)
-        self.head = nn.Linear(d, sizes.d_out)
+        self.head = Linear(d, sizes.d_out)
         self.rows_together = max(1, EVALUATION_BYTES // bytes_per_row(n_features, params))
         first = layer_sizes(n_features, params)[0]
         self.selection_rows = max(1, EVALUATION_BYTES // (16 * params.n_heads * first.n_queries * first.n_tokens))

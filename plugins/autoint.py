@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.attention import attend
 from tabapp.nn.dropout import Dropout
+from tabapp.nn.linear import Linear
 from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
 from tabapp.nn.tokenizers import uniform_rows
 from tabapp.nn.trainer import TrainingParams
@@ -65,9 +66,9 @@ class InteractingLayer(nn.Module):
     def __init__(self, params: AutoIntParams) -> None:
         super().__init__()
         d = params.d_token
-        self.query_key_value = nn.Linear(d, 3 * d)
+        self.query_key_value = Linear(d, 3 * d)
         nn.init.zeros_(self.query_key_value.bias)
-        self.residual = nn.Linear(d, d, bias=False)
+        self.residual = Linear(d, d, bias=False)
         self.residual_dropout = Dropout(params.residual_dropout)
         self.normalization = nn.LayerNorm(d)
         self.attention_dropout = params.attention_dropout
@@ -91,7 +92,7 @@ class AutoIntNetwork(nn.Module):
         self.tokenizer = UnbiasedTokenizer(sizes.n_numeric, sizes.cardinalities, params.d_token)
         self.layers = nn.Sequential(*[InteractingLayer(params) for _ in range(params.n_layers)])
         n_tokens = sizes.n_numeric + len(sizes.cardinalities)
-        self.head = nn.Linear(n_tokens * params.d_token, sizes.d_out)
+        self.head = Linear(n_tokens * params.d_token, sizes.d_out)
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         return self.head(self.layers(self.tokenizer(numeric, categorical)).flatten(1))

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.attention import ShortSoftmax
 from tabapp.nn.dropout import Dropout, dropout
+from tabapp.nn.linear import Linear
 from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
 from tabapp.nn.trainer import TrainingParams, batch_size_for
 
@@ -85,8 +86,8 @@ class CrossAttention(nn.Module):
     def __init__(self, n_features: int, params: DCAPParams) -> None:
         super().__init__()
         d = params.d_embedding
-        self.query_key = nn.Linear(d, 2 * d, bias=False)
-        self.output = nn.Linear(d, d)
+        self.query_key = Linear(d, 2 * d, bias=False)
+        self.output = Linear(d, d)
         self.n_heads = params.n_heads
         self.dropout = params.attention_dropout
         hidden = torch.ones(n_features, n_features, dtype=torch.bool).tril(-1)
@@ -159,11 +160,11 @@ class DCAPNetwork(nn.Module):
         self.rows_at_once = max(1, VALUES_AT_ONCE // (n * n * params.d_embedding))
         d_in = (n * params.d_embedding + params.n_layers * n * (n - 1) // 2, *params.widths)
         blocks = [
-            nn.Sequential(nn.Linear(a, b), nn.BatchNorm1d(b), nn.ReLU(), Dropout(params.dropout))
+            nn.Sequential(Linear(a, b), nn.BatchNorm1d(b), nn.ReLU(), Dropout(params.dropout))
             for a, b in zip(d_in, params.widths, strict=False)
         ]
         self.blocks = nn.Sequential(*blocks)
-        self.head = nn.Linear(d_in[-1], sizes.d_out)
+        self.head = Linear(d_in[-1], sizes.d_out)
 
     def products(self, embedded: Tensor) -> list[Tensor]:
         """(rows, pairs) of each layer, from (rows, n_features, d_embedding) embeddings."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import FlatInput
+from tabapp.nn.linear import Linear
 from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
 from tabapp.nn.trainer import TrainingParams
 
@@ -43,7 +44,7 @@ class CrossLayer(nn.Module):
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
-        self.linear = nn.Linear(width, width)
+        self.linear = Linear(width, width)
         self.dropout = Dropout(dropout)
 
     def forward(self, first: Tensor, x: Tensor) -> Tensor:
@@ -61,7 +62,7 @@ class DCNV2Network(nn.Module):
         width = params.width
         self.is_parallel = params.variant == "parallel"
         self.input = FlatInput(sizes.n_numeric, sizes.cardinalities)
-        self.projection = nn.Linear(self.input.d_out, width)
+        self.projection = Linear(self.input.d_out, width)
         self.crosses = nn.ModuleList([CrossLayer(width, params.cross_dropout) for _ in range(params.n_cross_layers)])
         if params.n_cross_layers > MANY_CROSS_LAYERS:
             # L layers are a polynomial of degree L + 1, which torch's own start lets grow beyond all bounds.
@@ -70,11 +71,11 @@ class DCNV2Network(nn.Module):
                 nn.init.normal_(cross.linear.weight, std=1e-2 * width**-0.5)
         self.hidden = nn.Sequential(
             *[
-                nn.Sequential(nn.Linear(width, width), nn.ReLU(), Dropout(params.hidden_dropout))
+                nn.Sequential(Linear(width, width), nn.ReLU(), Dropout(params.hidden_dropout))
                 for _ in range(params.n_hidden_layers)
             ]
         )
-        self.head = nn.Linear(2 * width if self.is_parallel else width, sizes.d_out)
+        self.head = Linear(2 * width if self.is_parallel else width, sizes.d_out)
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         first = x = self.projection(self.input(numeric, categorical))

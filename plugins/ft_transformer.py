@@ -11,6 +11,7 @@ from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, Float32, Params, Shape, Task, Trial
 from tabapp.nn.attention import FeedForward, SelfAttention
 from tabapp.nn.dropout import Dropout
+from tabapp.nn.linear import Linear
 from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, training_cost
 from tabapp.nn.tokenizers import FeatureTokenizer
 from tabapp.nn.trainer import TrainingParams, inputs
@@ -114,7 +115,7 @@ class FTTransformerNetwork(nn.Module):
         self.blocks = nn.ModuleList([Block(params, n_tokens, is_first=i == 0) for i in range(params.n_layers)])
         self.has_attention = not params.projection
         self.normalization = nn.LayerNorm(params.d_token)
-        self.head = nn.Linear(params.d_token, sizes.d_out)
+        self.head = Linear(params.d_token, sizes.d_out)
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         tokens = self.tokenizer(numeric, categorical)

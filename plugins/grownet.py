@@ -15,6 +15,7 @@ from tabapp.features.arrays import UNSEEN, Table
 from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Shape, Task, Trial
 from tabapp.nn.checkpoint import Progress, load_checkpoint, save_checkpoint
 from tabapp.nn.embeddings import FlatInput
+from tabapp.nn.linear import Linear
 from tabapp.nn.objective import Objective, target_of
 from tabapp.nn.plugin import DeepPlugin, SavedModel, Sizes, training_cost
 from tabapp.nn.stopping import criterion
@@ -71,10 +72,10 @@ class WeakLearner(nn.Module):
         super().__init__()
         d_in = d_in if is_first else d_in + width
         self.input_norm = None if is_first else nn.BatchNorm1d(d_in)
-        self.first = nn.Linear(d_in, width)
+        self.first = Linear(d_in, width)
         self.norm = nn.BatchNorm1d(width)
-        self.second = nn.Linear(width, width)
-        self.head = nn.Linear(width, d_out)
+        self.second = Linear(width, width)
+        self.head = Linear(width, d_out)
 
     def forward(self, x: Tensor, lower: Tensor | None) -> tuple[Tensor, Tensor]:
         if self.input_norm is not None:

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import FlatInput
+from tabapp.nn.linear import Linear
 from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
 from tabapp.nn.trainer import TrainingParams
 
@@ -36,11 +37,9 @@ class MLPNetwork(nn.Module):
         super().__init__()
         self.input = FlatInput(sizes.n_numeric, sizes.cardinalities)
         d_in = (self.input.d_out, *widths)
-        blocks = [
-            nn.Sequential(nn.Linear(a, b), nn.ReLU(), Dropout(dropout)) for a, b in zip(d_in, widths, strict=False)
-        ]
+        blocks = [nn.Sequential(Linear(a, b), nn.ReLU(), Dropout(dropout)) for a, b in zip(d_in, widths, strict=False)]
         self.blocks = nn.Sequential(*blocks)
-        self.head = nn.Linear(d_in[-1], sizes.d_out)
+        self.head = Linear(d_in[-1], sizes.d_out)
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         return self.head(self.blocks(self.input(numeric, categorical)))

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import OneHotOrEmbedding
+from tabapp.nn.linear import Linear
 from tabapp.nn.numeric import PeriodicEmbedding
 from tabapp.nn.objective import Objective
 from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
@@ -85,14 +86,14 @@ class ModernNCANetwork(RetrievalNetwork):
         )
         self.categorical = OneHotOrEmbedding(sizes.cardinalities, most_one_hot=MOST_ONE_HOT)
         d_in = sizes.n_numeric * (params.d_embedding if embedded else 1) + self.categorical.d_out
-        self.projection = nn.Linear(d_in, params.width)
+        self.projection = Linear(d_in, params.width)
         blocks = [
             nn.Sequential(
                 nn.BatchNorm1d(params.width),
-                nn.Linear(params.width, params.block_width),
+                Linear(params.width, params.block_width),
                 nn.ReLU(),
                 Dropout(params.dropout),
-                nn.Linear(params.block_width, params.width),
+                Linear(params.block_width, params.width),
             )
             for _ in range(params.n_blocks)
         ]

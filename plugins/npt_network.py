@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from tabapp.nn.attention import MANY_TOKENS, ShortSoftmax
 from tabapp.nn.dropout import Dropout, dropout
+from tabapp.nn.linear import Linear, linear
 from tabapp.nn.tokenizers import uniform_rows
 
 N_TYPES = 2
@@ -134,7 +135,7 @@ class OutputEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
         self.numeric = uniform_rows(attributes.n_numeric, d_embedding)
         self.bias = nn.Parameter(torch.zeros(attributes.n_numeric))
-        self.heads = nn.ModuleList([nn.Linear(d_embedding, n) for n in attributes.n_levels])
+        self.heads = nn.ModuleList([Linear(d_embedding, n) for n in attributes.n_levels])
 
     def forward(self, tokens: Tensor) -> Predicted:
         tokens = self.dropout(tokens)
@@ -169,12 +170,12 @@ class SelfAttentionBlock(nn.Module):
     def __init__(self, width: int, n_heads: int, dropout: float, *, normalize_keys: bool) -> None:
         super().__init__()
         self.attention_normalization = nn.LayerNorm(width, eps=1e-12)
-        self.query_key_value = nn.Linear(width, 3 * width)
-        self.mix = nn.Linear(width, width)
-        self.residual = nn.Linear(width, width)
+        self.query_key_value = Linear(width, 3 * width)
+        self.mix = Linear(width, width)
+        self.residual = Linear(width, width)
         self.ffn_normalization = nn.LayerNorm(width, eps=1e-12)
         self.ffn = nn.Sequential(
-            nn.Linear(width, 4 * width), nn.GELU(), Dropout(dropout), nn.Linear(4 * width, width), Dropout(dropout)
+            Linear(width, 4 * width), nn.GELU(), Dropout(dropout), Linear(4 * width, width), Dropout(dropout)
         )
         self.dropout = Dropout(dropout)
         self.n_heads, self.rate, self.normalize_keys = n_heads, dropout, normalize_keys
@@ -187,8 +188,8 @@ class SelfAttentionBlock(nn.Module):
             query, key, value = self.query_key_value(normal).split(width, dim=2)
         else:
             weight, bias = self.query_key_value.weight, self.query_key_value.bias
-            query = F.linear(normal, weight[:width], bias[:width])
-            key, value = F.linear(x, weight[width:], bias[width:]).split(width, dim=2)
+            query = linear(normal, weight[:width], bias[:width])
+            key, value = linear(x, weight[width:], bias[width:]).split(width, dim=2)
         query, key, value = (t.unflatten(2, (self.n_heads, -1)).transpose(1, 2) for t in (query, key, value))
         return query * width**-0.5, key, value
 

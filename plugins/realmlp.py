@@ -16,6 +16,7 @@ from tabapp import metrics
 from tabapp.features.arrays import FIRST_LEVEL, FeatureRecipe, Table
 from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Shape, Task, Trial
 from tabapp.nn.dropout import dropout
+from tabapp.nn.linear import linear
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.numeric import OPEN, PBLDEmbedding, PeriodicEmbedding
 from tabapp.nn.objective import Objective
@@ -172,7 +173,7 @@ class NTKLinear(nn.Module):
         self.bias.copy_(-(values.gather(0, rows) * share / share.sum(0)).sum(0))
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.addmm(self.bias, x, self.weight, alpha=self.weight.shape[0] ** -0.5)
+        return linear(x, self.weight.t() * self.weight.shape[0] ** -0.5, self.bias)
 
 
 class ParametricActivation(nn.Module):

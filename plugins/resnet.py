@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import FlatInput
+from tabapp.nn.linear import Linear
 from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
 from tabapp.nn.trainer import TrainingParams
 
@@ -41,9 +42,9 @@ class ResNetBlock(nn.Module):
         super().__init__()
         hidden = int(params.width * params.hidden_factor)
         self.normalization = nn.BatchNorm1d(params.width)
-        self.first = nn.Linear(params.width, hidden)
+        self.first = Linear(params.width, hidden)
         self.hidden_dropout = Dropout(params.hidden_dropout)
-        self.second = nn.Linear(hidden, params.width)
+        self.second = Linear(hidden, params.width)
         self.residual_dropout = Dropout(params.residual_dropout)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -60,10 +61,10 @@ class ResNetNetwork(nn.Module):
     def __init__(self, sizes: Sizes, params: ResNetParams) -> None:
         super().__init__()
         self.input = FlatInput(sizes.n_numeric, sizes.cardinalities)
-        self.projection = nn.Linear(self.input.d_out, params.width)
+        self.projection = Linear(self.input.d_out, params.width)
         self.blocks = nn.Sequential(*[ResNetBlock(params) for _ in range(params.n_layers)])
         self.normalization = nn.BatchNorm1d(params.width)
-        self.head = nn.Linear(params.width, sizes.d_out)
+        self.head = Linear(params.width, sizes.d_out)
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         x = self.blocks(self.projection(self.input(numeric, categorical)))

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.embeddings import FlatInput
+from tabapp.nn.linear import Linear
 from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
 from tabapp.nn.trainer import TrainingParams
 
@@ -27,7 +28,7 @@ class SNNParams(TrainingParams, frozen=True, kw_only=True):
 
 def unit_variance_linear(d_in: int, d_out: int) -> nn.Linear:
     """A linear layer with weights from N(0, 1 / d_in) and no bias yet, which keeps the variance of its input."""
-    layer = nn.Linear(d_in, d_out)
+    layer = Linear(d_in, d_out)
     nn.init.kaiming_normal_(layer.weight, mode="fan_in", nonlinearity="linear")
     nn.init.zeros_(layer.bias)
     return layer

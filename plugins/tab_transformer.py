@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.attention import SelfAttention
 from tabapp.nn.dropout import Dropout
+from tabapp.nn.linear import Linear
 from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
 from tabapp.nn.tokenizers import uniform_rows
 from tabapp.nn.trainer import TrainingParams
@@ -73,7 +74,7 @@ class Layer(nn.Module):
         d = params.d_token
         self.attention = SelfAttention(d, params.n_heads, params.attention_dropout)
         self.attention_normalization = nn.LayerNorm(d)
-        self.ffn = nn.Sequential(nn.Linear(d, 4 * d), nn.GELU(), nn.Linear(4 * d, d))
+        self.ffn = nn.Sequential(Linear(d, 4 * d), nn.GELU(), Linear(4 * d, d))
         self.ffn_normalization = nn.LayerNorm(d)
         self.dropout = Dropout(params.ffn_dropout)
 
@@ -104,7 +105,7 @@ class TabTransformerNetwork(nn.Module):
         d_in = len(sizes.cardinalities) * params.d_token + n_numeric
         first, second = (min(WIDEST_HIDDEN, d_in * factor) for factor in (params.first_factor, params.second_factor))
         self.head = nn.Sequential(
-            nn.Linear(d_in, first), nn.ReLU(), nn.Linear(first, second), nn.ReLU(), nn.Linear(second, sizes.d_out)
+            Linear(d_in, first), nn.ReLU(), Linear(first, second), nn.ReLU(), Linear(second, sizes.d_out)
         )
 
     def encoded(self, categorical: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import OneHotOrEmbedding
+from tabapp.nn.linear import Linear, linear
 from tabapp.nn.numeric import PiecewiseLinearEmbedding
 from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
 from tabapp.nn.trainer import TrainingParams
@@ -72,13 +73,13 @@ class EnsembleLinear(nn.Module):
     def __init__(self, n_members: int, d_in: int, d_out: int) -> None:
         super().__init__()
         self.input_scale = MemberScale(n_members, d_in)
-        shared = nn.Linear(d_in, d_out)
+        shared = Linear(d_in, d_out)
         self.weight = shared.weight
         self.output_scale = MemberScale(n_members, d_out)
         self.bias = nn.Parameter(shared.bias.detach().repeat(n_members, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        x = nn.functional.linear(self.input_scale(x), self.weight)
+        x = linear(self.input_scale(x), self.weight)
         return torch.addcmul(self.bias.unsqueeze(1).to(x.dtype), x, self.output_scale.weight.unsqueeze(1).to(x.dtype))
 
 
@@ -98,7 +99,7 @@ class TabMNetwork(nn.Module):
         d_in = (sum(widths), *[width] * params.n_blocks)
         if params.variant == "mini":
             self.scale = MemberScale(k, d_in[0])
-            layers: list[nn.Module] = [nn.Linear(a, width) for a in d_in[:-1]]
+            layers: list[nn.Module] = [Linear(a, width) for a in d_in[:-1]]
             first_scale = self.scale
         else:
             self.scale = nn.Identity()

@@ -14,6 +14,7 @@ from tabapp.models.contract import Cost, FitContext, Float32, Params, Shape, Tas
 from tabapp.nn.embeddings import FlatInput, embedding_width
 from tabapp.nn.entmax import sparsemax
 from tabapp.nn.ghost_norm import GhostBatchNorm
+from tabapp.nn.linear import Linear
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
 from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, training_cost
@@ -53,7 +54,7 @@ def scaled_linear(d_in: int, d_out: int, *, gated: bool = False) -> nn.Linear:
     """A linear layer without bias, its weights from N(0, 1/√d_in), or N(0, 2/√d_in) before a gate (the variances of
     dreamquark's pytorch-tabnet).
     """
-    layer = nn.Linear(d_in, d_out, bias=False)
+    layer = Linear(d_in, d_out, bias=False)
     nn.init.normal_(layer.weight, std=sqrt((2 if gated else 1) / sqrt(d_in)))
     return layer
 

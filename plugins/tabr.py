@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import OneHotOrEmbedding
+from tabapp.nn.linear import Linear
 from tabapp.nn.numeric import PeriodicEmbedding
 from tabapp.nn.objective import Objective
 from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
@@ -62,10 +63,10 @@ class TabRBlock(nn.Module):
         width = params.width
         self.layers = nn.Sequential(
             nn.LayerNorm(width) if normalised else nn.Identity(),
-            nn.Linear(width, 2 * width),
+            Linear(width, 2 * width),
             nn.ReLU(),
             Dropout(params.dropout),
-            nn.Linear(2 * width, width),
+            Linear(2 * width, width),
             Dropout(params.residual_dropout),
         )
 
@@ -119,17 +120,17 @@ class TabRNetwork(RetrievalNetwork):
         self.categorical = OneHotOrEmbedding(sizes.cardinalities, most_one_hot=MOST_ONE_HOT)
         d_in = sizes.n_numeric * (params.d_embedding if embedded else 1) + self.categorical.d_out
         width = params.width
-        self.projection = nn.Linear(d_in, width)
+        self.projection = Linear(d_in, width)
         self.encoder = nn.Sequential(*[TabRBlock(params, normalised=i > 0) for i in range(params.n_encoder_blocks)])
         self.key_norm = nn.LayerNorm(width) if params.n_encoder_blocks else nn.Identity()
-        self.to_key = nn.Linear(width, width)
+        self.to_key = Linear(width, width)
         self.label = LabelEncoder(sizes.n_classes, width)
-        self.difference_in = nn.Linear(width, 2 * width)
+        self.difference_in = Linear(width, 2 * width)
         self.difference_dropout = Dropout(params.dropout)
-        self.difference_out = nn.Linear(2 * width, width, bias=False)
+        self.difference_out = Linear(2 * width, width, bias=False)
         self.context_dropout = Dropout(params.context_dropout)
         self.predictor = nn.Sequential(*[TabRBlock(params, normalised=True) for _ in range(params.n_predictor_blocks)])
-        self.head = nn.Sequential(nn.LayerNorm(width), nn.ReLU(), nn.Linear(width, sizes.d_out))
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.ReLU(), Linear(width, sizes.d_out))
         self.candidates = Candidates(sizes.n_numeric, len(sizes.cardinalities))
         self.n_neighbours, self.d_out = params.n_neighbours, sizes.d_out
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from tabapp.nn.attention import SelfAttention, ShortSoftmax
 from tabapp.nn.dropout import dropout
+from tabapp.nn.linear import Linear
 
 MANY_TOKENS = 128
 """Above so many tokens, only the selected keys and values are multiplied, in training too."""
@@ -51,9 +52,9 @@ class HardAttention(nn.Module):
     def __init__(self, d_token: int, n_heads: int, *, n_prompts: int | None, top_k: int, dropout: float) -> None:
         super().__init__()
         self.prompts = None if n_prompts is None else nn.Parameter(torch.randn(n_prompts, d_token) * d_token**-0.5)
-        self.query = nn.Linear(d_token, d_token, bias=False) if n_prompts is None else None
-        self.key = nn.Linear(d_token, d_token, bias=False)
-        self.value = nn.Linear(d_token, d_token, bias=False)
+        self.query = Linear(d_token, d_token, bias=False) if n_prompts is None else None
+        self.key = Linear(d_token, d_token, bias=False)
+        self.value = Linear(d_token, d_token, bias=False)
         self.n_heads = n_heads
         self.top_k = top_k
         self.dropout = dropout
@@ -166,7 +167,7 @@ class ArithmeticBlock(nn.Module):
         self.normalization = normalization
         self.additive = additive
         self.multiplicative = multiplicative
-        self.fusion = nn.Linear(n_sums + n_products, n_out, bias=False)
+        self.fusion = Linear(n_sums + n_products, n_out, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
         seen = tokens if self.normalization is None else self.normalization(tokens)

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tabapp.nn.dropout import Dropout, dropout, kept_values
+from tabapp.nn.linear import Linear, linear
 
 MANY_TOKENS = 64
 
@@ -113,12 +114,12 @@ class SelfAttention(nn.Module):
 
     def __init__(self, d_token: int, n_heads: int, dropout: float, *, projected: tuple[int, int] | None = None) -> None:
         super().__init__()
-        self.query_key_value = nn.Linear(d_token, 3 * d_token)
-        self.output = nn.Linear(d_token, d_token)
+        self.query_key_value = Linear(d_token, 3 * d_token)
+        self.output = Linear(d_token, d_token)
         nn.init.zeros_(self.query_key_value.bias)
         nn.init.zeros_(self.output.bias)
-        self.key_compression = nn.Linear(*projected, bias=False) if projected else None
-        self.value_compression = nn.Linear(*projected, bias=False) if projected else None
+        self.key_compression = Linear(*projected, bias=False) if projected else None
+        self.value_compression = Linear(*projected, bias=False) if projected else None
         self.n_heads = n_heads
         self.dropout = dropout
 
@@ -178,7 +179,7 @@ class SelfAttention(nn.Module):
         """Queries (0), keys (1), values (2) in [first, last), each (rows, n_heads, n_tokens, d_head)."""
         d_token = tokens.shape[2]
         rows = slice(first * d_token, last * d_token)
-        projected = F.linear(tokens, self.query_key_value.weight[rows], self.query_key_value.bias[rows])
+        projected = linear(tokens, self.query_key_value.weight[rows], self.query_key_value.bias[rows])
         return self._heads(projected, last - first)
 
     def _heads(self, projected: Tensor, n_parts: int) -> tuple[Tensor, ...]:
@@ -220,10 +221,10 @@ class FeedForward(nn.Module):
 
     def __init__(self, d_token: int, d_hidden: int, dropout_rate: float) -> None:
         super().__init__()
-        self.first = nn.Linear(d_token, 2 * d_hidden)
+        self.first = Linear(d_token, 2 * d_hidden)
         self.activation = ReGLU()
         self.dropout = Dropout(dropout_rate)
-        self.second = nn.Linear(d_hidden, d_token)
+        self.second = Linear(d_hidden, d_token)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.second(self.dropout(self.activation(self.first(x))))

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tabapp.nn.linear import Linear
 from tabapp.nn.tokenizers import NumericTokenizer
 
 LEAST_BIN_WIDTH = 1e-4
@@ -115,7 +116,7 @@ class PeriodicEmbedding(nn.Module):
         limit = 3 * frequency_scale
         nn.init.trunc_normal_(self.frequency, 0.0, frequency_scale, -limit, limit)
         d_in = 2 * n_frequencies
-        self.linear = nn.Linear(d_in, d_embedding) if lite else FeatureLinear(n_features, d_in, d_embedding)
+        self.linear = Linear(d_in, d_embedding) if lite else FeatureLinear(n_features, d_in, d_embedding)
         self.activated = activated
 
     def forward(self, x: Tensor) -> Tensor:

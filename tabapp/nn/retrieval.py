@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from tabapp.features.arrays import Table
 from tabapp.models.contract import RowNeighbours, Shape
+from tabapp.nn.linear import linear
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.plugin import DeepModel
 from tabapp.nn.trainer import inputs
@@ -105,7 +106,7 @@ def squared_distances(queries: Tensor, keys: Tensor) -> Tensor:
     """
     with torch.autocast(queries.device.type, enabled=False):
         queries, keys = centred(queries, keys)
-        products = torch.addmm(keys.square().sum(1), queries, keys.T, alpha=-2)
+        products = linear(-2 * queries, keys, keys.square().sum(1))
         return (products + queries.square().sum(1, keepdim=True)).clamp_min(0)
 
 
@@ -129,7 +130,7 @@ def nearest(queries: Tensor, keys: Tensor, n_nearest: int, *, own: Tensor | None
         norms = keys.square().sum(1)
         for start in range(0, len(queries), chunk):
             # What a query's own norm adds is the same for all keys.
-            distance = torch.addmm(norms, queries[start : start + chunk], keys.T, alpha=-2)
+            distance = linear(-2 * queries[start : start + chunk], keys, norms)
             if own is not None:
                 distance.scatter_(1, own[start : start + chunk, None], torch.inf)
             found.append(distance.topk(n_nearest, dim=1, largest=False, sorted=False).indices)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from tabapp.nn.linear import linear
+
 
 def uniform_rows(*shape: int) -> nn.Parameter:
     """A parameter drawn from U(-1/√d, 1/√d), d being its last dimension."""
@@ -53,7 +55,7 @@ class CategoricalTokenizer(nn.Module):
     def projected(self, codes: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         """`linear(self(codes), weight, bias)`, for the price of all levels where they are fewer than the codes."""
         if len(self.weight) > codes.numel():
-            return nn.functional.linear(self(codes), weight, bias)
+            return linear(self(codes), weight, bias)
         levels = nn.functional.linear(self.weight, weight)
         offset = bias if self.bias is None else nn.functional.linear(self.bias, weight, bias)
         return nn.functional.embedding(codes + self.offsets, levels) + offset
