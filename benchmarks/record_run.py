@@ -84,6 +84,20 @@ SCENES = {
         {"budget": 300.0, "trials": 4, "models": ("lightgbm", "linear", "mlp")},
         deeds=(Deed(12, "kill"),),
     ),
+    # Two classes, many trials of few models on one part of the rows; the user gives more time, a larger share, a pause, and
+    # keeps a model out of the ensemble.
+    "tuned": Scene(
+        write_breast_cancer,
+        {"budget": 120.0, "trials": 14, "models": ("lightgbm", "linear"), "validation": "holdout"},
+        deeds=(
+            Deed(3, "extend", {"seconds": 60}),
+            Deed(5, "share_model", {"model": "linear", "share": 2.0}),
+            Deed(7, "pause_model", {"model": "lightgbm"}),
+            Deed(10, "resume_model", {"model": "lightgbm"}),
+            Deed(12, "ensemble", {"model": "linear", "include": False}),
+            Deed(16, "ensemble", {"model": "linear", "include": True}),
+        ),
+    ),
 }
 
 

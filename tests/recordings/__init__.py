@@ -8,7 +8,7 @@ from tabapp.run import events as ev
 
 FOLDER = Path(__file__).parent
 START = 1_790_000_000.0
-NAMES = ("cancer", "prices", "wine")
+NAMES = ("cancer", "prices", "wine", "tuned")
 
 
 def lines_of(name: str) -> list[bytes]:

@@ -67,7 +67,27 @@ def test_the_recordings_hold_what_goes_wrong_in_real_life():
     assert any(isinstance(event, ev.StageChanged) and event.paused for event in events_of("prices"))
     assert [event.resumed for event in events_of("wine") if isinstance(event, ev.RunStarted)] == [False, True]
     # Every kind of event is in some recording, so that one that is new is recorded too.
-    assert set().union(*kinds.values()) | {ev.Log, ev.ParametersRanked} >= set(ev.AnyEvent.__args__)
+    assert set().union(*kinds.values()) == set(ev.AnyEvent.__args__)
+
+
+def test_what_decides_and_what_was_told_in_a_recorded_run():
+    """The ranking that a model had last stands, its shares add up, and each sentence of the engine is a line of the feed."""
+    events = events_of("tuned")
+    state = replay(events)
+    ranked = [event for event in events if isinstance(event, ev.ParametersRanked)]
+    assert {event.model for event in ranked} == set(state.parameter_importances) == {"lightgbm", "linear"}
+    for model, ranking in state.parameter_importances.items():
+        told = [event for event in ranked if event.model == model]
+        assert ranking == told[-1]
+        assert [event.n_trials for event in told] == sorted(event.n_trials for event in told)
+        assert told[0].n_trials >= 10
+        complete = [trial for trial in state.trials if trial.model == model and not trial.pruned]
+        assert ranking.n_trials <= len(complete)
+        assert sum(row.importance for row in ranking.rows) == pytest.approx(1, abs=1e-3)
+        assert {row.name for row in ranking.rows} <= {name for trial in complete for name in trial.params}
+    said = [event.message for event in events if isinstance(event, ev.Log)]
+    assert len(said) == 6
+    assert [line.text for line in state.feed if line.text in said] == said
 
 
 def check(state: RunState, earlier: RunState, event: ev.AnyEvent) -> None:

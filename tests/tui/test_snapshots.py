@@ -22,7 +22,7 @@ from tests.recordings.replay import ReplayWorker, config_of
 from tests.tables import write_breast_cancer, write_mixed, write_wine
 
 WIDE, NARROW = (120, 36), (80, 24)
-TABLES = {"cancer": write_breast_cancer, "prices": write_mixed, "wine": write_wine}
+TABLES = {"cancer": write_breast_cancer, "prices": write_mixed, "wine": write_wine, "tuned": write_breast_cancer}
 MOST_PICTURES = 40
 MOST_BYTES = 2_000_000
 
@@ -149,6 +149,7 @@ STATES: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
     "run-paused": ("prices", paused, going("1")),
     "confusion": ("wine", after, going("3", "right", move="mlp")),
     "residuals": ("prices", after, going("3", "right", "right", move="linear")),
+    "decides": ("tuned", after, going("4", move="lightgbm#0")),
 }
 DIALOGS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
     "failed-model": ("cancer", after, going("1", "enter", move="mlp")),

@@ -81,7 +81,7 @@ class FileChoice(Dialog):
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog", classes="choice files"):
             yield Input(placeholder="type a path · tab completes · ↑ ↓ choose", id="typed", compact=True)
-            columns = [Column("name", flexible=True), Column("note")]
+            columns = [Column("name", flexible=True), Column("note", "right")]
             yield Table(columns, header=False, id="options", empty="There is no such file or folder.")
             yield Static("", id="problem")
 

@@ -24,7 +24,7 @@ COLUMNS = (
     Column("Target", priority=3),
     Column("Metric", priority=4),
     Column("Best", "right", width=8),
-    Column("bests", width=HISTORY_WIDTH, priority=5),
+    Column("Bests", width=HISTORY_WIDTH, priority=5),
     Column("Took", "right", width=7, priority=1),
     Column("Started", width=12, priority=6),
 )
