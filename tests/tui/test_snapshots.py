@@ -138,7 +138,7 @@ SCREENS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
     "table": ("wine", before, going("2", "p", "j", "l", "l")),
     "run": ("cancer", during, going("1", "j")),
     "models": ("cancer", after, going("3", move="lightgbm")),
-    "tuning": ("prices", after, going("4", "j")),
+    "tuning": ("tuned", after, going("4", move="lightgbm#0")),
     "explain": ("cancer", after, going("5", "j")),
     "predict": ("cancer", after, going("6")),
     "runs": ("wine", after, going("7", rest=0.3)),
@@ -149,7 +149,6 @@ STATES: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
     "run-paused": ("prices", paused, going("1")),
     "confusion": ("wine", after, going("3", "right", move="mlp")),
     "residuals": ("prices", after, going("3", "right", "right", move="linear")),
-    "decides": ("tuned", after, going("4", move="lightgbm#0")),
 }
 DIALOGS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
     "failed-model": ("cancer", after, going("1", "enter", move="mlp")),
