@@ -1,6 +1,6 @@
 """Every network's defaults on California housing, beside the figures that their authors released.
 
-python -m benchmarks.deep_models [--models a,b] [--seeds 3] [--settings paper|cpu] [--device cpu] [--minutes M]
+python -m benchmarks.deep_models [--models a,b] [--seeds 3] [--trials N] [--settings paper|cpu] [--device cpu] [--minutes M]
                                  [--ensembles] [--data FOLDER] [--out FILE.json]
 
 The table is scikit-learn's (20,640 rows), split once into 64 % to learn from, 16 % to stop early by and 20 % to score; only
@@ -8,6 +8,8 @@ the seed of the training differs between repeats. The authors' own split of the 
 agree do so up to what another split changes (about ±0.01). --settings paper trains what `defaults` gives for a GPU, which
 are the papers' settings, wherever it runs; --settings cpu trains what a CPU gets. Each result is added to --out as soon as it
 is there, and a result that is there is not computed again: --seeds 0 prints what is there. --minutes bounds one fit.
+
+Most of the released figures are of tuned models. --trials tunes too, by the early-stopping rows, in the plugin's own search space.
 
 --ensembles is the protocol of Gorishniy et al. 2021 (section 4.3): 15 seeds, cut into three groups of five whose predictions are
 averaged; mean and standard deviation are over the three.
@@ -27,6 +29,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import optuna
 
 from benchmarks.machine import machine, report
 from tabapp import metrics
@@ -128,6 +131,7 @@ def train(
         "settings": settings,
         "device": device,
         "rmse": metrics.score("rmse", target[scored], prediction),
+        "valid_rmse": metrics.score("rmse", target[stopping], model.predict(tables[1])),
         "seconds": took,
         "bounded": bool(seconds and took > 0.98 * seconds),
         **{key: value for key, value in model.summary().items() if isinstance(value, int | float | str)},
@@ -149,22 +153,54 @@ def trained(
     file: Path,
     out: Path | None,
     changed: dict[str, Any] | None = None,
+    n_trials: int = 0,
 ) -> dict[str, Any]:
-    """What `train` returns first, from the results in `out` where it is among them; added to them where it is not."""
+    """What `train` returns first, from the results in `out` where it is among them; added to them where it is not.
+
+    Args:
+        changed: parameters to be other than the settings say.
+        n_trials: what `changed` was found by.
+    """
     key = {"model": name, "seed": seed, "settings": settings, "device": device}
     for result in known(out):
         if key.items() <= result.items() and result.get("changed", {}) == (changed or {}):
             return result
     result, _ = train(name, seed, settings, device, seconds, file, changed)
-    result |= {"changed": changed} if changed else {}
+    result |= {"changed": changed, "trials": n_trials} if changed else {}
     print(f"{name} {changed or ''} seed {seed}: RMSE {result['rmse']:.4f} in {result['seconds']:.0f} s", flush=True)
+    add(result, out)
+    return result
+
+
+def add(result: dict[str, Any], out: Path | None) -> None:
+    """Write a result into the file of results; what another process has added to it stays."""
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-        # Read again: another process may have added to it since.
         out.write_text(
             json.dumps({"machine": machine("torch", "numpy"), "results": [*known(out), result]}, indent=1) + "\n"
         )
-    return result
+
+
+def tuned(name: str, n_trials: int, device: str, seconds: float | None, file: Path, out: Path | None) -> dict[str, Any]:
+    """The parameters of the trial that is best on the early-stopping rows, of a search of the plugin's space on a GPU."""
+    for result in known(out):
+        if result["model"] == name and result.get("trials") == n_trials:
+            return result["changed"]
+    plugin = registry.get(name)
+    shape = Shape(13_209, 8, 0, 1)
+    found: list[tuple[float, dict[str, Any]]] = []
+
+    def objective(trial: optuna.Trial) -> float:
+        changed = msgspec.to_builtins(plugin.search_space(trial, "regression", shape, "cuda:0"))
+        changed = {key: tuple(value) if isinstance(value, list) else value for key, value in changed.items()}
+        result, _ = train(name, 0, "paper", device, seconds, file, changed)
+        print(f"{name} trial {trial.number}: {result['valid_rmse']:.4f} in {result['seconds']:.0f} s", flush=True)
+        found.append((result["valid_rmse"], changed))
+        return result["valid_rmse"]
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.create_study(sampler=optuna.samplers.TPESampler(seed=0)).optimize(objective, n_trials)
+    return min(found, key=lambda pair: pair[0])[1]
 
 
 def ensembles(names: list[str], settings: str, device: str, seconds: float | None, file: Path) -> None:
@@ -203,6 +239,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default="")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--trials", type=int, default=0, help="tune first, as most of the released figures were")
     parser.add_argument("--settings", choices=["paper", "cpu"], default="paper")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--minutes", type=float)
@@ -217,23 +254,27 @@ def main() -> None:
     if options.ensembles:
         ensembles(names, options.settings, options.device, seconds, options.data / FILE)
         return
-    results = [
-        trained(name, seed, options.settings, options.device, seconds, options.data / FILE, options.out)
-        for seed in range(options.seeds)
-        for name in names
-    ]
-    if not options.models:
-        wanted = {"settings": options.settings, "device": options.device}
-        results = [r for r in known(options.out) or results if wanted.items() <= r.items() and not r.get("changed")]
+    file, out, device = options.data / FILE, options.out, options.device
+    results: list[dict[str, Any]] = []
+    for name in names:
+        asked = options.trials and options.seeds
+        changed = tuned(name, options.trials, device, seconds, file, out) if asked else None
+        for seed in range(options.seeds):
+            results.append(trained(name, seed, options.settings, device, seconds, file, out, changed, options.trials))
+    if not options.seeds:
+        wanted = {"settings": options.settings, "device": device}
+        results = [
+            r for r in known(out) if wanted.items() <= r.items() and bool(r.get("trials")) == bool(r.get("changed"))
+        ]
     rows: list[list[str]] = []
-    for name in sorted({result["model"] for result in results}):
-        mine = [r for r in results if r["model"] == name]
+    for name, n_trials in sorted({(r["model"], r.get("trials", 0)) for r in results}):
+        mine = [r for r in results if r["model"] == name and r.get("trials", 0) == n_trials]
         values = [r["rmse"] for r in mine]
         spread = f"± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
         released = RELEASED.get(name)
         rows.append(
             [
-                name,
+                f"{name}, {n_trials} trials" if n_trials else name,
                 f"{statistics.fmean(values):.4f}",
                 spread,
                 str(len(values)),
