@@ -112,6 +112,7 @@ class TabappApp(App[None], inherit_bindings=False):
             file=Path(self.config.data).name,
             frame=int(now / FLUSH_SECONDS) if moves else None,
             trouble=self.trouble,
+            asked_to_start=self._starting,
             history=self._following.history_until_now(),
         )
 
@@ -150,6 +151,7 @@ class TabappApp(App[None], inherit_bindings=False):
         if not self._starting:
             self._starting = True
             self.send("start")
+            self.draw_changes()
 
     def change_plan(self, options: dict[str, Any]) -> None:
         """Ask the engine for another plan."""

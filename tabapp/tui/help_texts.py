@@ -55,7 +55,8 @@ PANELS: dict[str, tuple[str, str]] = {
         "Each model at its best trial so far, best first; the number after # is the trial, and trial 0 is the "
         "model's defaults. The score is out of fold: each row of the table is predicted by a model that was "
         "not fitted on it. ± is half the width of the 95 % bootstrap interval of the score: models within it "
-        "of each other are not clearly different. Fit is the training time of all folds. The ensemble's "
+        "of each other are not clearly different. ◔ is a score of some folds only, which stands below complete ones. "
+        "Fit is the training time of all folds. The ensemble's "
         "weights are chosen without the rows it is scored on. A model that fails is a row too: enter says "
         "why.",
     ),
@@ -190,4 +191,19 @@ PANELS: dict[str, tuple[str, str]] = {
         "How to read this",
         "What was measured on which rows, and how far both methods agree.",
     ),
+}
+
+METRICS: dict[str, str] = {
+    "roc_auc": "how well rows of the class are ranked above others; 0.5 is a coin",
+    "log_loss": "how far probabilities are from the truth; sure and wrong costs most",
+    "accuracy": "share of rows that are right; misleads where a class is rare",
+    "balanced_accuracy": "mean over the classes of the share that is found",
+    "f1": "balance of what is found and what is a false alarm",
+    "average_precision": "precision over all thresholds; for a rare class",
+    "brier": "squared distance of probabilities from the truth",
+    "rmse": "typical error in units of the target; large ones weigh more",
+    "mae": "mean error in units of the target",
+    "r2": "share of the variance that is explained; 1 is perfect",
+    "mape": "mean error in percent of the true value",
+    "median_absolute_error": "half of the errors are smaller; blind to the largest",
 }

@@ -45,7 +45,7 @@ class Leaving:
             app.exit()
 
     def _ask(self) -> None:
-        self._dialog = Decision(*self._question())
+        self._dialog = Decision(*self._question(), stay="Stay here")
         self._app.push_screen(self._dialog, self._decided)
 
     def ask_anew(self) -> None:

@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 TOAST_EVERY_SECONDS = 8.0
 
 
+def _ending(event: ev.RunFinished) -> str:
+    """What came of a run, and what to do with it."""
+    if event.message:
+        return event.message
+    best = next((row for row in event.leaderboard if row.rank == 1), None)
+    found = f"★ {model_name(best)}  {format_score(best.score)}. " if best is not None else ""
+    return found + ("e exports the bundle, 6 predicts a file with it." if event.bundle else "There is no bundle.")
+
+
 class News:
     """Toasts and dialogs for what has just happened; a new best at most every few seconds."""
 
@@ -41,7 +50,7 @@ class News:
                 if self._app.settings.bell:
                     self._app.bell()
                 self._app.notify(
-                    event.message or f"The run is {event.status}.",
+                    _ending(event),
                     title="The run has ended",
                     severity="information" if event.status == "ok" else "warning",
                     timeout=8,

@@ -34,6 +34,7 @@ class Snapshot:
         now: seconds since the epoch.
         frame: of the spinner; None when nothing should move.
         trouble: a sentence about an engine that is gone; None while all is well.
+        asked_to_start: the user has started the run, and the engine has yet to begin.
         history: (time, score) of each new best, oldest first.
     """
 
@@ -42,6 +43,7 @@ class Snapshot:
     file: str
     frame: int | None = None
     trouble: str | None = None
+    asked_to_start: bool = False
     history: tuple[tuple[float, float], ...] = ()
 
 
@@ -105,8 +107,12 @@ def score_margin(row: ev.LeaderboardRow) -> str:
     """Half the width of a score's 95 % interval, with as many digits as the score."""
     if row.low is None or row.high is None or row.score is None:
         return "—"
-    decimals = len(format_score(row.score).partition(".")[2])
-    return f"±{(row.high - row.low) / 2:.{decimals}f}"
+    return f"±{(row.high - row.low) / 2:.{decimals(row.score)}f}"
+
+
+def decimals(score: float) -> int:
+    """How many digits a score is written with after its point."""
+    return len(format_score(score).partition(".")[2])
 
 
 def spinner(frame: int | None) -> str:

@@ -176,9 +176,12 @@ class ReplayWorker:
             self._write(ev.PlanRefused(message=f"There is no column {target!r} in {self.state.data}."))
             return
         fields = {name: options[name] for name in ("target", "metric", "budget", "quality", "seed") if name in options}
-        ignored = options.get("ignore", ())
+        config = self._folder.config()
+        changed = msgspec.convert({**msgspec.to_builtins(config), **options}, RunConfig)
+        self._folder.save_config(changed)
         columns = tuple(
-            msgspec.structs.replace(column, role=role_of(column, target, ignored)) for column in schema.columns
+            msgspec.structs.replace(column, role=role_of(column, target, config.ignore, changed.ignore))
+            for column in schema.columns
         )
         self._write(msgspec.structs.replace(schema, seq=0, t=0.0, columns=columns))
         self._write(msgspec.structs.replace(plan, seq=0, t=0.0, **fields))
@@ -204,13 +207,13 @@ class ReplayWorker:
         )  # fmt: skip
 
 
-def role_of(column: ev.ColumnView, target: str, ignored: Sequence[str]) -> str:
-    """What a column is for once another target, or other columns to leave out, were asked for."""
+def role_of(column: ev.ColumnView, target: str, before: Sequence[str], ignored: Sequence[str]) -> str:
+    """What a column is for once another target, or other columns to leave out than before, were asked for."""
     if column.name == target:
         return "target"
     if column.name in ignored:
         return "ignore"
-    return "feature" if column.role == "target" else column.role
+    return "feature" if column.role == "target" or column.name in before else column.role
 
 
 def main() -> int:

@@ -32,6 +32,7 @@ async def test_ctrl_r_starts_the_run_and_shows_it_once_it_has_begun(tmp_path, mo
         assert isinstance(driver.app.screen, DataView)
         await driver.press("ctrl+r")
         assert driver.commands() == [{"command": "start"}]
+        await driver.sees("starting the run…")
         await driver.press("ctrl+r")
         assert driver.commands() == [{"command": "start"}], "a second press must not send it again"
         assert isinstance(driver.app.screen, DataView)
@@ -94,6 +95,15 @@ async def test_a_small_terminal_shows_one_line(tmp_path, monkeypatch, size):
         assert [line for line in driver.text().splitlines() if line.strip()] == [driver.text().splitlines()[0]]
         await driver.pilot.resize_terminal(*NARROW)
         await driver.sees("Leaderboard", "CatBoost")
+
+
+async def test_the_end_is_told_with_what_to_do_next(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.running()) as driver:
+        await driver.write(msgspec.structs.replace(recordings.finished()[-1], message="", bundle="b.tabapp"))
+        await driver.until(lambda: any("The run has ended" in toast for toast in driver.toasts()))
+        told = next(toast for toast in driver.toasts() if "The run has ended" in toast)
+        assert "★ Ensemble  0.8829" in told
+        assert "e exports the bundle" in told
 
 
 async def test_attaching_to_a_finished_run_shows_its_result(tmp_path, monkeypatch):

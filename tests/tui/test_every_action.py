@@ -465,7 +465,7 @@ async def test_actions_that_end_something(tmp_path, monkeypatch, name, way):
 
 async def choose_first(driver: Replayed, title: str) -> None:
     """Click the first option of a dialog twice, once it is laid out."""
-    await driver.sees(title, "Stay here")
+    await driver.sees(title, "Leave it as it is")
     await driver.pilot.pause(0.1)
     await driver.pilot.click("#options", offset=(6, 0), times=2)
 

@@ -13,6 +13,7 @@ from textual.widgets import Button, Static
 from tabapp.run import events as ev
 from tabapp.run.config import parse_budget
 from tabapp.tui.actions import View, bindings_for, phase_of
+from tabapp.tui.help_texts import METRICS
 from tabapp.tui.pager import Pager
 from tabapp.tui.rows import TableRows
 from tabapp.tui.screens.base import RunView
@@ -149,7 +150,7 @@ class DataView(RunView):
         if self._changeable() and plan is not None:
             dialog = Choice(
                 "Metric: what models are compared by",
-                [Option(name, name) for name in plan.metrics],
+                [Option(name, name, METRICS.get(name, "")) for name in plan.metrics],
                 current=plan.metric,
             )
             self.tabapp.push_screen(dialog, lambda name: self._change(metric=name) if name else None)

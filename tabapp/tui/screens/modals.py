@@ -156,17 +156,14 @@ class Ask(Dialog):
             self.query_one("#problem", Static).update(Content.styled(str(error), "$error"))
 
 
-def _with_staying(options: Sequence[Option]) -> list[Option]:
-    return [*options, Option("", "Stay here", key="esc")]
-
-
 class Decision(Dialog):
-    """Decide by a key, or with arrows and Enter. Escape is always "stay"."""
+    """Decide by a key, or with arrows and Enter. Escape changes nothing, which is said as `stay`."""
 
-    def __init__(self, title: str, message: str, options: Sequence[Option]) -> None:
+    def __init__(self, title: str, message: str, options: Sequence[Option], *, stay: str = "Leave it as it is") -> None:
         super().__init__(title)
         self._message = message
-        self._options = _with_staying(options)
+        self._stay = Option("", stay, key="esc")
+        self._options = [*options, self._stay]
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog", classes="decision"):
@@ -179,7 +176,7 @@ class Decision(Dialog):
 
     def ask(self, title: str, message: str, options: Sequence[Option]) -> None:
         """Ask something else, as what the question is about has changed."""
-        asked = (title, message, _with_staying(options))
+        asked = (title, message, [*options, self._stay])
         if asked != (self._title, self._message, self._options):
             self._title, self._message, self._options = asked
             self.query_one("#message", Static).update(Content(message))

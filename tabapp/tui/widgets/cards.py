@@ -14,6 +14,7 @@ from tabapp.tui.texts import (
     MUTED,
     Snapshot,
     count,
+    decimals,
     file_size,
     is_partial,
     model_name,
@@ -166,7 +167,7 @@ class Folds(Panel[Comparison]):
     """The score of each fold as a place between the lowest and the highest, and their mean and spread."""
 
     def on_facts(self, facts: Comparison) -> None:
-        set_titles(self, comparison_title(facts, "Folds"), facts.validation)
+        set_titles(self, comparison_title(facts, "Folds"), facts.validation.removesuffix(" cross-validation"))
 
     def draw(self, facts: Comparison, width: int, height: int) -> list[Content]:
         cards = [card for card in facts.cards if any(score is not None for score in card.folds)]
@@ -185,15 +186,16 @@ class Folds(Panel[Comparison]):
         for fold in range(max(len(card.folds) for card in cards)):
             scores = [card.folds[fold] if fold < len(card.folds) else None for card in facts.cards]
             lines.append(_fold_line(f"fold {fold + 1:<2}", scores, low, high, room))
-        ends = Content.styled(format_score(low), MUTED), Content.styled(format_score(high), MUTED)
-        gap = max(1, room - sum(end.cell_length for end in ends))
+        ends = format_score(low), format_score(high)
+        gap = room - sum(map(len, ends))
+        scale = f" {ends[0]}{' ' * gap}{ends[1]}" if gap > 0 else ""
         cells = [
             Content.styled(f"{format_score(fmean(known)) if known else '—':>10}", "bold")
             for known in ([score for score in card.folds if score is not None] for card in facts.cards)
         ]
-        lines.append(Content.assemble(("mean   ", MUTED), *cells, " ", ends[0], " " * gap, ends[1]))
+        lines.append(Content.assemble(("mean   ", MUTED), *cells, (scale, MUTED)))
         spreads = [
-            f"{pstdev(known):>10.4g}" if len(known) > 1 else f"{'—':>10}"
+            f"{pstdev(known):>10.{decimals(fmean(known))}f}" if len(known) > 1 else f"{'—':>10}"
             for known in ([score for score in card.folds if score is not None] for card in facts.cards)
         ]
         lines.append(Content.styled("spread " + "".join(spreads), MUTED))

@@ -37,7 +37,7 @@ def column_row(column: ev.ColumnView, rows: int, kinds: dict[str, str]) -> Row:
     style = {"ignore": MUTED, "target": "bold $accent"}.get(role, "")
     missing = column.missing / rows if rows else 0.0
     if role == "target":
-        values = Content.assemble(("target ", "$accent"), (column.summary, MUTED))
+        values = Content.assemble(("target", "$accent"), (f" · {column.summary}", MUTED))
     elif role == "ignore":
         values = Content.styled("left out", MUTED)
     else:

@@ -151,9 +151,9 @@ class WeakSlices(Table):
             Column("where", flexible=True, least=24),
             Column("rows", "right"),
             Column("error", "right"),
-            *([Column("wrong", "right")] if wrong else []),
+            *([Column("wrong", "right", priority=1)] if wrong else []),
             Column("worse by", "right"),
-            Column("adjusted interval", "right", priority=1),
+            Column("adjusted interval", "right", priority=2),
         ]
         self.show([_slice_row(row, wrong) for row in ready.rows], columns)
 

@@ -93,12 +93,12 @@ class Explanation(Table):
         width = max(LEAST_BAR, (self.size.width - fixed) // len(bars) - 2)
         columns = [Column("feature", width=longest)]
         if "permutation" in bars:
-            columns.append(Column("permutation", width=width))
+            columns.append(Column("permutation" if width >= len("permutation") else "permut.", width=width))
         columns += [Column("" if "permutation" in bars else "permut.", "right", width=7), Column("±", "right", width=7)]
         if "attention" in bars:
             columns.append(Column("attention", width=width))
         if attention:
-            columns += [Column("" if "attention" in bars else "atten", "right", width=5), Column("agree", width=7)]
+            columns += [Column("" if "attention" in bars else "attn.", "right", width=5), Column("agree", width=7)]
         return columns, width
 
 

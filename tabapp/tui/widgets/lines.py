@@ -76,6 +76,8 @@ class Header(ClickableLine):
             return _ending(state, wide)
         progress = progress_of(state, snapshot.now)
         if progress is None:
+            if snapshot.asked_to_start:
+                return Content.styled("starting the run…", "$primary")
             ready = state.stage == "ready"
             text = ("▸ ctrl+r starts the run" if wide else "▸ ctrl+r starts") if ready else FIT_STAGES[state.stage]
             return Content.styled(text, "$success" if ready else MUTED)

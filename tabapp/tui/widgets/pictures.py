@@ -247,16 +247,20 @@ def calibration(facts: PictureFacts, width: int, height: int) -> list[Content]:
 
 def confusion(shown: ev.EvaluationReady, width: int, height: int, style: str) -> list[Content]:
     """Rows by true class (down) and predicted class (across): numbers with shades where they fit, shades alone where not."""
-    longest = max(len("precision"), min(max(map(len, shown.labels)), width // 4))
-    names = [Content(label).truncate(longest, ellipsis=True, pad=True) for label in shown.labels]
     totals = [sum(row) for row in shown.confusion]
     recall = [
         row[n] / total if total else None for n, (row, total) in enumerate(zip(shown.confusion, totals, strict=True))
     ]
-    cell = max(len(f"{max(map(max, shown.confusion)):,}"), 5) + 3
-    if longest + 2 + cell * len(names) + 8 > width:
+    digits = len(f"{max(map(max, shown.confusion)):,}")
+    label, cell = "precision", max(digits, 5) + 3
+    if _confusion_width(shown, label, cell, width) > width:
+        label, cell = "prec.", max(digits, 4) + 2
+    fits = _confusion_width(shown, label, cell, width) <= width
+    longest = _longest_label(shown, label, width)
+    names = [Content(each).truncate(longest, ellipsis=True, pad=True) for each in shown.labels]
+    if not fits:
         return _shades(shown, names, recall, width, height, style)
-    header = "".join(Content(label).truncate(cell - 1, ellipsis=True).plain.rjust(cell) for label in shown.labels)
+    header = "".join(Content(each).truncate(cell - 1, ellipsis=True).plain.rjust(cell) for each in shown.labels)
     lines = [Content.styled(f"{'true ↓':<{longest}}  {header}  recall", MUTED)]
     for name, row, total, found, place in zip(names, shown.confusion, totals, recall, range(len(names)), strict=True):
         cells: list[tuple[str, str]] = []
@@ -268,10 +272,18 @@ def confusion(shown: ev.EvaluationReady, width: int, height: int, style: str) ->
     sums = [sum(row[column] for row in shown.confusion) for column in range(len(names))]
     precision = [shown.confusion[n][n] / total if total else None for n, total in enumerate(sums)]
     closing = "".join(_percent(share).rjust(cell) for share in precision)
-    lines.append(Content.styled(f"{'precision':<{longest}}  {closing}", MUTED))
+    lines.append(Content.styled(f"{label:<{longest}}  {closing}", MUTED))
     right = sum(shown.confusion[n][n] for n in range(len(names))) / max(1, sum(totals))
     closing = Content.styled(f"{right:.1%} of {_rows(shown)} are given the right class.", MUTED)
     return [*lines, Content(""), *closing.wrap(width)]
+
+
+def _longest_label(shown: ev.EvaluationReady, label: str, width: int) -> int:
+    return max(len("true ↓"), len(label), min(max(map(len, shown.labels)), width // 4))
+
+
+def _confusion_width(shown: ev.EvaluationReady, label: str, cell: int, width: int) -> int:
+    return _longest_label(shown, label, width) + 2 + cell * len(shown.labels) + len("  recall")
 
 
 def _shades(

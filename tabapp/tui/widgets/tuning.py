@@ -85,15 +85,13 @@ class Tuning(Panel[TuningFacts]):
             lines.append(_summary(facts, scores))
         elif not facts.active:
             pruned = sum(trial.pruned for trial in facts.trials)
-            text = (
-                f"No trial of it has a score; {count(pruned, 'trial')} given up." if pruned else "No trial has run yet."
-            )
+            text = f"No score yet; {count(pruned, 'trial')} given up." if pruned else "No trial has run yet."
             lines.append(Content.styled(text, MUTED))
         if live is not None and height - len(lines) >= 3:
             points = [(float(step), value) for step, value in live.curve]
             lines += plot(points, width, min(height - len(lines) - 1, TALLEST))
             where = f"trial {live.trial} fold {live.fold + 1}/{live.folds} · step {live.curve[-1][0]:,}"
-            lines.append(Content.styled(f"now: {where} · {format_score(live.curve[-1][1])}", MUTED))
+            lines.append(Content.styled(f"{where} · {format_score(live.curve[-1][1])}", MUTED))
         if facts.trials and height - len(lines) >= 3:
             lines += [Content(""), *_recent(facts.trials, height - len(lines) - 1)]
         return lines
