@@ -38,7 +38,7 @@ from tabapp.data.read import read_table
 from tabapp.data.typed import typed_frame
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
-from tabapp.models.contract import FitContext, Shape
+from tabapp.models.contract import FitContext, Plugin, Shape
 
 FILE, TARGET = "california_sklearn.csv.gz", "MedHouseVal"
 TOLERANCE = 0.02
@@ -87,18 +87,20 @@ def train(
     seconds: float | None,
     file: Path,
     changed: dict[str, Any] | None = None,
+    plugin: Plugin | None = None,
 ) -> tuple[dict[str, Any], np.ndarray]:
     """Train one model with one seed; returns its test RMSE with what it took, and its predictions of the test rows.
 
     Args:
         changed: parameters to be other than the settings say.
+        plugin: what to train in place of the registered one of this name.
     """
     reading = read_table(file)
     schema = infer_schema(reading.frame, target=TARGET, task="regression")
     frame = typed_frame(reading.frame, schema)
     target = reading.frame[TARGET].cast(float).to_numpy()
     learning, stopping, scored = split(len(frame))
-    plugin = registry.get(name)
+    plugin = plugin or registry.get(name)
     preparer = FeaturePreparer.fit(frame[learning], schema, plugin.features(), seed)
     table = preparer.transform(frame)
     spec = preparer.spec
@@ -154,18 +156,20 @@ def trained(
     out: Path | None,
     changed: dict[str, Any] | None = None,
     n_trials: int = 0,
+    plugin: Plugin | None = None,
 ) -> dict[str, Any]:
     """What `train` returns first, from the results in `out` where it is among them; added to them where it is not.
 
     Args:
         changed: parameters to be other than the settings say.
         n_trials: what `changed` was found by.
+        plugin: as for `train`.
     """
     key = {"model": name, "seed": seed, "settings": settings, "device": device}
     for result in known(out):
         if key.items() <= result.items() and result.get("changed", {}) == (changed or {}):
             return result
-    result, _ = train(name, seed, settings, device, seconds, file, changed)
+    result, _ = train(name, seed, settings, device, seconds, file, changed, plugin)
     result |= {"changed": changed, "trials": n_trials} if changed else {}
     print(f"{name} {changed or ''} seed {seed}: RMSE {result['rmse']:.4f} in {result['seconds']:.0f} s", flush=True)
     add(result, out)

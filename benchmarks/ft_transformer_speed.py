@@ -1,27 +1,34 @@
 """One training step of our FT-Transformer beside the authors' package's: same weights, same batch, same machine.
 
 python -m benchmarks.ft_transformer_speed [--features 8] [--rows 256] [--steps 12] [--rounds 7] [--device cpu] [--out FILE.json]
+python -m benchmarks.ft_transformer_speed --quality 3 [--data FOLDER] [--out FILE.json]
 
 Both are the paper's default configuration, eager, float32, with AdamW: forward, loss, backward, step. The two take turns, so
 that what else the machine does falls on both; the ratio is taken within each round. Beside them ours in bfloat16, as the
 training loop runs it where the device is fast at that. --device cuda measures seconds and rows per second there.
+
+--quality trains both in the same loop on the split of `benchmarks.deep_models`, the package's in float32, from as many seeds, and
+compares their test RMSE. Results that are in --out, also from there, are not computed again.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
+from tabapp_plugins.ft_transformer import FTTransformer
 from torch import Tensor, nn
 
 from benchmarks.machine import machine, report
 from tabapp.models import registry
 from tabapp.models.contract import Shape
-from tabapp.nn.plugin import DeepPlugin, Sizes
+from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes
 from tabapp.nn.precision import autocast
 
 
@@ -56,6 +63,60 @@ def seconds_of(step: Callable[[], None], n_steps: int, device: torch.device) -> 
     return (clock() - started) / n_steps
 
 
+class PackageNetwork(nn.Module):
+    """The package's network behind our interface, for tables of numbers."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        import rtdl_revisiting_models as rtdl
+
+        settings = rtdl.FTTransformer.get_default_kwargs()
+        self.network = rtdl.FTTransformer(
+            n_cont_features=sizes.n_numeric, cat_cardinalities=[], d_out=sizes.d_out, **settings
+        )
+
+    def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        return self.network(numeric, None)
+
+
+class PackagePlugin(FTTransformer):
+    """The package's FT-Transformer with its own groups of weight decay, in our training loop."""
+
+    name = "ft_transformer_package"
+    low_precision = False
+    model_type = DeepModel
+
+    def build(self, sizes: Sizes, params: Any) -> Any:
+        return PackageNetwork(sizes)
+
+    def undecayed(self, network: nn.Module) -> set[str]:
+        assert isinstance(network, PackageNetwork)
+        groups: list[dict[str, Any]] = network.network.make_parameter_groups()  # pyright: ignore[reportCallIssue]
+        free = {id(p) for group in groups if group.get("weight_decay") == 0 for p in group["params"]}
+        return {name for name, parameter in network.named_parameters() if id(parameter) in free}
+
+
+def compare_quality(n_seeds: int, data: Path, out: Path | None) -> None:
+    """Print the test RMSE of both over seeds."""
+    from benchmarks.deep_models import FILE, trained
+
+    scores: dict[str, list[float]] = {}
+    for seed in range(n_seeds):
+        for title, name, plugin in (
+            ("package, float32", PackagePlugin.name, PackagePlugin()),
+            ("ours", FTTransformer.name, None),
+        ):
+            result = trained(name, seed, "paper", "cpu", None, data / FILE, out, plugin=plugin)
+            scores.setdefault(title, []).append(result["rmse"])
+    rows = [
+        [title, f"{statistics.fmean(values):.4f}", f"± {statistics.stdev(values):.4f}" if n_seeds > 1 else ""]
+        for title, values in scores.items()
+    ]
+    report(
+        machine("torch", "rtdl_revisiting_models"), ["network", "RMSE", f"{n_seeds} seeds"], rows, scores, None, (1,)
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--features", type=int, default=8)
@@ -63,8 +124,13 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--quality", type=int, metavar="SEEDS")
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    if options.quality:
+        compare_quality(options.quality, options.data, options.out)
+        return
     import rtdl_revisiting_models as rtdl
 
     device = torch.device(options.device)
