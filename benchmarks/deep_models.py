@@ -267,9 +267,8 @@ def main() -> None:
             results.append(trained(name, seed, options.settings, device, seconds, file, out, changed, options.trials))
     if not options.seeds:
         wanted = {"settings": options.settings, "device": device}
-        results = [
-            r for r in known(out) if wanted.items() <= r.items() and bool(r.get("trials")) == bool(r.get("changed"))
-        ]
+        mine = [r for r in known(out) if wanted.items() <= r.items() and r["model"] in registry.names()]
+        results = [r for r in mine if bool(r.get("trials")) == bool(r.get("changed"))]
     rows: list[list[str]] = []
     for name, n_trials in sorted({(r["model"], r.get("trials", 0)) for r in results}):
         mine = [r for r in results if r["model"] == name and r.get("trials", 0) == n_trials]
