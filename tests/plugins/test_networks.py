@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tabapp_plugins.amformer_network import AMFormerNetwork, AMFormerParams
 from tabapp_plugins.autoint import AutoInt, AutoIntNetwork, AutoIntParams
 from tabapp_plugins.dcn_v2 import CrossLayer, DCNV2Network, DCNV2Params
 from tabapp_plugins.snn import SNNNetwork
@@ -118,3 +119,66 @@ def test_tab_transformer_keeps_one_numeric_column() -> None:
         "It needs categorical columns, since its Transformer sees no others; there are none."
     )
     assert TabTransformer().supports("binary", Shape(1000, 5, 1, 2)) is None
+
+
+def moved_rows(weight: Tensor, order: list[int], width: int = 1) -> Tensor:
+    """The blocks of `width` rows in another order."""
+    return weight.unflatten(0, (-1, width))[order].flatten(0, 1)
+
+
+def test_autoint_does_not_depend_on_the_order_of_columns() -> None:
+    torch.manual_seed(0)
+    sizes, params, order = Sizes(n_numeric=4, cardinalities=(), d_out=1), AutoIntParams(d_token=8), [2, 0, 3, 1]
+    network, permuted = AutoIntNetwork(sizes, params).eval(), AutoIntNetwork(sizes, params).eval()
+    state = network.state_dict()
+    state["tokenizer.numeric"] = state["tokenizer.numeric"][order]
+    state["head.weight"] = moved_rows(state["head.weight"].t(), order, 8).t()
+    permuted.load_state_dict(state)
+    x, changed = torch.randn(10, 4), AutoIntNetwork(sizes, params).eval()
+    changed.load_state_dict(network.state_dict())
+    torch.testing.assert_close(permuted(x[:, order], no_codes(10)), network(x, no_codes(10)), atol=1e-6, rtol=0)
+    assert not torch.allclose(changed(x[:, order], no_codes(10)), network(x, no_codes(10)), atol=1e-3)
+
+
+@pytest.mark.parametrize("column_embedding", ["concatenated", "added"])
+def test_tab_transformer_does_not_depend_on_the_order_of_columns(column_embedding: str) -> None:
+    torch.manual_seed(0)
+    cardinalities, order = (5, 3, 4), [2, 0, 1]
+    params = TabTransformerParams(n_layers=2, column_embedding=column_embedding)  # type: ignore[arg-type]
+    network = TabTransformerNetwork(Sizes(n_numeric=0, cardinalities=cardinalities, d_out=1), params).eval()
+    moved = Sizes(n_numeric=0, cardinalities=tuple(cardinalities[i] for i in order), d_out=1)
+    permuted = TabTransformerNetwork(moved, params).eval()
+    state = network.state_dict()
+    tables = state["tokenizer.level"].split(cardinalities)
+    state["tokenizer.level"] = torch.cat([tables[i] for i in order])
+    state["tokenizer.column"] = state["tokenizer.column"][order]
+    state["head.0.weight"] = moved_rows(state["head.0.weight"].t(), order, params.d_token).t()
+    permuted.load_state_dict(state)
+    codes = torch.stack([torch.randint(0, n, (10,)) for n in cardinalities], dim=1)
+    none = torch.zeros(10, 0)
+    torch.testing.assert_close(permuted(none, codes[:, order]), network(none, codes), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("backbone", ["ft_transformer", "autoint"])
+def test_amformer_does_not_depend_on_the_order_of_columns(backbone: str) -> None:
+    """What mixes tokens is moved along too: it has a weight for each."""
+    torch.manual_seed(0)
+    sizes, order = Sizes(n_numeric=4, cardinalities=(), d_out=1), [2, 0, 3, 1]
+    params = AMFormerParams(n_layers=2, d_token=16, n_heads=4, backbone=backbone)  # type: ignore[arg-type]
+    network, permuted = AMFormerNetwork(sizes, params).eval(), AMFormerNetwork(sizes, params).eval()
+    state = network.state_dict()
+    n_cls = backbone == "ft_transformer"
+    tokens = [0, *(1 + i for i in order)] if n_cls else order
+    for name in ("numeric.weight", "numeric.bias"):
+        state[name] = state[name][order]
+    for i in range(params.n_layers):
+        fusion = state[f"layers.{i}.arithmetic.fusion.weight"]
+        n_products = fusion.shape[1] - len(tokens)
+        columns = [*tokens, *range(len(tokens), len(tokens) + n_products)]
+        rows = tokens if len(fusion) == len(tokens) else range(len(fusion))
+        state[f"layers.{i}.arithmetic.fusion.weight"] = fusion[list(rows)][:, columns]
+    if not n_cls:
+        state["pool.weight"] = state["pool.weight"][:, order]
+    permuted.load_state_dict(state)
+    x = torch.randn(10, 4)
+    torch.testing.assert_close(permuted(x[:, order], no_codes(10)), network(x, no_codes(10)), atol=1e-5, rtol=0)
