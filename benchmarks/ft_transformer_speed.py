@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from benchmarks.machine import machine, report
 from tabapp.models import registry
 from tabapp.models.contract import Shape
+from tabapp.nn.linear import Linear
 from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes
 from tabapp.nn.precision import autocast
 
@@ -74,6 +75,10 @@ class PackageNetwork(nn.Module):
         self.network = rtdl.FTTransformer(
             n_cont_features=sizes.n_numeric, cat_cardinalities=[], d_out=sizes.d_out, **settings
         )
+        for module in self.network.modules():
+            if type(module) is nn.Linear:
+                # Its products by `linear` as well: the same in float32, in less time.
+                module.__class__ = Linear
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         return self.network(numeric, None)
