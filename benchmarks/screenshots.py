@@ -2,26 +2,31 @@
 
     python benchmarks/screenshots.py RUN_FOLDER [OUTPUT_FOLDER]
 
-The Run screen is drawn as it was when half of the budget was gone, the others as they were in the end.
+The Data screen is drawn as it was before the start, Run as it was when half of the budget was gone, the others as they were in the
+end. Predict predicts the rows of the table itself; Runs lists the other runs in the same folder too.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import msgspec
 
 from tabapp.run import events as ev
-from tabapp.run.folder import EventReader, RunFolder
+from tabapp.run.folder import EventReader, RunFolder, list_runs
 from tabapp.tui.app import AttachedApp
+from tabapp.tui.screens.predict import PredictView
 
+PREDICT_SECONDS = 60.0
 SIZES = ((120, 36), (80, 24))
 DEFAULT_OUTPUT = Path(__file__).parent.parent / "assets" / "screenshots"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -39,9 +44,12 @@ BROWSER_OPTIONS = (
 
 def copy_until(folder: RunFolder, moment: float | None, copies: Path) -> RunFolder:
     """A copy of a run as it was at a moment, or as a whole."""
-    copy = RunFolder(copies / f"{folder.run}-{moment or 'whole'}" / folder.run)
+    copy = RunFolder(copies / "runs" / folder.run)
     copy.path.mkdir(parents=True)
-    shutil.copyfile(folder.path / "run.json", copy.path / "run.json")
+    data = copies / Path(folder.config().data).name
+    if not data.exists():
+        shutil.copyfile(folder.config().data, data)
+    copy.save_config(msgspec.structs.replace(folder.config(), data=str(data)))
     events = EventReader(folder.events).read_new()
     place = str(Path(folder.config().data).parent) + "/"
     kept = [
@@ -51,6 +59,10 @@ def copy_until(folder: RunFolder, moment: float | None, copies: Path) -> RunFold
         for event in events
         if moment is None or event.t <= moment
     ]
+    if moment is not None and kept[-1].t < moment and not any(isinstance(event, ev.FitStarted) for event in kept):
+        # A run without a screen does not wait for its start.
+        kept = [event for event in kept if not isinstance(event, ev.StageChanged) or event.stage == "reading"]
+        kept.append(ev.StageChanged(stage="ready", seq=kept[-1].seq + 1, t=kept[-1].t))
     copy.events.write_bytes(b"".join(ev.encode(event) for event in kept))
     return copy
 
@@ -69,6 +81,12 @@ async def draw(folder: RunFolder, now: float, keys: list[str], size: tuple[int, 
         await pilot.pause(0.8)
         for key in keys:
             await pilot.press(key)
+            await pilot.pause(0.4)
+        until = time.monotonic() + PREDICT_SECONDS
+        while isinstance(app.screen, PredictView) and app.screen.is_at_work and time.monotonic() < until:
+            await pilot.pause(0.2)
+        if isinstance(app.screen, PredictView):
+            app.clear_notifications()
             await pilot.pause(0.4)
         svg = app.export_screenshot(title="tabapp")
     target.write_text(svg)
@@ -98,7 +116,8 @@ def main() -> int:
     if state.finished is None or state.fitting_since is None:
         print(f"{folder.path} has not finished a run.", file=sys.stderr)
         return 2
-    arguments.output.mkdir(parents=True, exist_ok=True)
+    output: Path = arguments.output.resolve()
+    output.mkdir(parents=True, exist_ok=True)
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     half = (state.fitting_since + state.time) / 2
     with tempfile.TemporaryDirectory() as copies:
@@ -108,18 +127,27 @@ def main() -> int:
                 ("data", state.fitting_since, ["2", "down", "down"]),
                 ("table", None, ["2", "p", "down", "l"]),
                 ("run", half, ["1", "down"]),
-                ("models", None, ["1", "down", "3"]),
+                ("models", None, ["1", "down", "3", "right", "right"]),
                 ("compare", None, ["1", "down", "3", "space", "down", "space"]),
                 ("tuning", None, ["1", "down", "4"]),
                 ("explain", None, ["5"]),
+                ("predict", None, ["6", "o", "enter", "ctrl+r"]),
                 ("runs", None, ["7"]),
                 ("log", None, ["8"]),
+                ("help", half, ["1", "question_mark"]),
             )
             for scene, moment, keys in scenes:
                 # The plan is shown before the start, which is the moment before the first fit.
                 until = moment - 0.001 if scene == "data" and moment is not None else moment
-                copy = copy_until(folder, until, Path(copies) / f"{scene}-{name}")
-                target = arguments.output / f"{scene}-{name}.svg"
+                place = Path(copies) / f"{scene}-{name}"
+                copy = copy_until(folder, until, place)
+                if scene == "runs":
+                    for other in list_runs(folder.path.parent):
+                        if other != folder:
+                            copy_until(other, None, place)
+                # Paths are shown as they are seen from here.
+                os.chdir(place)
+                target = output / f"{scene}-{name}.svg"
                 asyncio.run(draw(copy, until or state.time, keys, size, target))
                 if browser is not None:
                     to_png(target, browser)

@@ -173,6 +173,7 @@ class TabappApp(App[None], inherit_bindings=False):
     # -- life -----------------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
+        self.set_class(self.console.color_system == "standard" and not self.is_headless, "-sixteen")
         # The first frame comes before the engine, whose start would slow it down.
         self.call_after_refresh(lambda: self.run_worker(self._follow(), name="follow"))
         self.set_interval(FLUSH_SECONDS, self.draw_changes)

@@ -9,7 +9,7 @@ from textual.content import Content
 from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import RunState, TrialView, format_score, title_of
-from tabapp.tui.texts import MUTED, count, short_seconds
+from tabapp.tui.texts import MUTED, count, milliseconds, short_seconds
 from tabapp.tui.trials import TrialFacts
 from tabapp.tui.widgets.tuning import brief, changes, plot
 
@@ -30,7 +30,7 @@ def model_details(state: RunState, row: ev.LeaderboardRow) -> Content:
     if row.fit_seconds:
         text = f"{short_seconds(row.fit_seconds)} for {count(row.folds, 'fold')}"
         if row.predict_ms_per_1k is not None:
-            text += f" · {row.predict_ms_per_1k:.3g} ms to predict 1,000 rows"
+            text += f" · {milliseconds(row.predict_ms_per_1k)} to predict 1,000 rows"
         lines.append(_fact("Fit", text))
     if row.in_ensemble > 0:
         lines.append(_fact("Ensemble", f"{row.in_ensemble:.0%} of the weight"))

@@ -88,6 +88,11 @@ def short_seconds(seconds: float) -> str:
     return f"{seconds / 60:.1f}m" if seconds < 5970 else f"{seconds / 3600:.1f}h"
 
 
+def milliseconds(span: float) -> str:
+    """A span of milliseconds: 0.84 ms, 260 ms, 3.1 s."""
+    return f"{span:.3g} ms" if span < 999.5 else f"{span / 1000:.3g} s"
+
+
 def file_size(n_bytes: float) -> str:
     """Bytes as people read them: 812 B, 60.3 kB, 3.8 MB."""
     for unit in ("B", "kB", "MB", "GB"):

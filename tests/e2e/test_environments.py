@@ -123,6 +123,7 @@ def test_terminals_of_every_kind(open_terminal, finished, tmp_path, name, width,
         assert not re.search(r"\x1b\[[\d;]*\b(3|9)[1-6]m", coloured)
     elif environment.get("TERM") == "linux":
         assert not re.search(r"[34]8;[25];", coloured), "sixteen colours only"
+        assert re.search(r"\x1b\[[\d;]*44m", coloured), "the row of the cursor stands out"
     else:
         assert any(len(set(hue)) > 1 for hue in HUE.findall(coloured)), "the check for greys can fail"
     terminal.keys("q")

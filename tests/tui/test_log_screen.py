@@ -102,3 +102,13 @@ async def test_enter_reads_a_long_line(tmp_path, monkeypatch):
         await driver.press("enter")
         await driver.until(lambda: isinstance(driver.app.screen, Reading))
         await driver.sees("Its end.")
+
+
+async def test_the_scroll_bar_stands_where_the_lines_do(tmp_path, monkeypatch):
+    """The lines are scrolled to their end before there is a bar, which must learn of it."""
+    async with drive(tmp_path, monkeypatch, recordings.finished(), attach=True, size=NARROW) as driver:
+        await driver.press("8")
+        await driver.sees("following")
+        log = driver.app.screen.query_one("#log")
+        await driver.until(lambda: log.show_vertical_scrollbar)
+        await driver.until(lambda: log.vertical_scrollbar.position == log.scroll_y == log.max_scroll_y > 0)

@@ -34,6 +34,7 @@ from tabapp.tui.screens.tuning import TuningView
 from tabapp.tui.widgets.explanation import agreement_mark, places, reading
 from tabapp.tui.widgets.feed import newest
 from tabapp.tui.widgets.leaderboard import recent_gain, rows_for
+from tabapp.tui.widgets.plan import wrap_command
 from tabapp.tui.widgets.table import GAP, Column, fit_widths
 from tests.tui import recordings
 
@@ -147,6 +148,19 @@ def test_times(seconds, short, clock):
 )
 def test_file_sizes(size, text):
     assert texts.file_size(size) == text
+
+
+@pytest.mark.parametrize(("span", "text"), [(0.8412, "0.841 ms"), (260.4, "260 ms"), (3060.0, "3.06 s")])
+def test_milliseconds(span, text):
+    assert texts.milliseconds(span) == text
+
+
+def test_a_command_is_broken_after_commas_and_read_as_it_was():
+    command = "tabapp --auto titanic.csv --models lightgbm,xgboost,ft_transformer,random_forest,linear"
+    lines = wrap_command(command, 32)
+    assert all(len(line) <= 32 for line in lines)
+    assert all(line.endswith(",") for line in lines[1:-1])
+    assert "".join("".join(lines).split()) == "".join(command.split())
 
 
 def test_the_margin_has_the_digits_of_the_score():

@@ -90,6 +90,11 @@ class PredictView(RunView):
         named = Path(finished.bundle) if finished is not None and finished.bundle else None
         return named if named is not None and named.is_file() else self.tabapp.folder.bundle
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a file is looked at or predicted."""
+        return self._job.at_work
+
     def draw(self, snapshot: Snapshot) -> None:
         job = self._job
         lacking = lacking_bundle(snapshot.state, snapshot.trouble, self._bundle)

@@ -17,6 +17,7 @@ from tabapp.tui.texts import (
     decimals,
     file_size,
     is_partial,
+    milliseconds,
     model_name,
     score_margin,
     short_seconds,
@@ -150,7 +151,7 @@ def _predict_time(card: ModelCard) -> Content:
     if card.row.predict_ms_per_1k is None:
         return Content.styled("—", MUTED)
     size = f" · {file_size(card.evaluation.size)}" if card.evaluation is not None and card.evaluation.size else ""
-    return Content(f"{card.row.predict_ms_per_1k:.3g} ms for 1,000 rows{size}")
+    return Content(f"{milliseconds(card.row.predict_ms_per_1k)} for 1,000 rows{size}")
 
 
 def _weight(card: ModelCard) -> Content:

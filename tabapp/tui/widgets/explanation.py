@@ -96,7 +96,7 @@ class Explanation(Table):
             columns.append(Column("permutation" if width >= len("permutation") else "permut.", width=width))
         columns += [Column("" if "permutation" in bars else "permut.", "right", width=7), Column("±", "right", width=7)]
         if "attention" in bars:
-            columns.append(Column("attention", width=width))
+            columns.append(Column("attention" if width >= len("attention") else "attn.", width=width))
         if attention:
             columns += [Column("" if "attention" in bars else "attn.", "right", width=5), Column("agree", width=7)]
         return columns, width

@@ -11,7 +11,7 @@ from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import format_score
 from tabapp.tui.cards import Comparison, ModelCard
-from tabapp.tui.texts import MUTED
+from tabapp.tui.texts import MUTED, keep_end
 from tabapp.tui.widgets.panel import Panel, set_titles
 from tabapp.tui.widgets.tuning import brief
 
@@ -159,7 +159,7 @@ def learning_curves(cards: Sequence[ModelCard], width: int, height: int) -> list
     flat = [point for curves in points for curve in curves for point in curve]
     if not flat:
         alone = all(card.row.model == "ensemble" for card in cards)
-        text = "The ensemble has no curve of its own." if alone else "No fit has told of its steps."
+        text = "The ensemble has no curve of its own." if alone else "Its fits tell no steps. → shows the next picture."
         return [Content.styled(text, MUTED)]
     rows = max(1, height - 1)
     x_range, y_range = charts.extent([x for x, _ in flat]), charts.extent([y for _, y in flat])
@@ -257,10 +257,10 @@ def confusion(shown: ev.EvaluationReady, width: int, height: int, style: str) ->
         label, cell = "prec.", max(digits, 4) + 2
     fits = _confusion_width(shown, label, cell, width) <= width
     longest = _longest_label(shown, label, width)
-    names = [Content(each).truncate(longest, ellipsis=True, pad=True) for each in shown.labels]
+    names = [Content(f"{each:<{longest}}") for each in _cut(shown.labels, longest)]
     if not fits:
         return _shades(shown, names, recall, width, height, style)
-    header = "".join(Content(each).truncate(cell - 1, ellipsis=True).plain.rjust(cell) for each in shown.labels)
+    header = "".join(each.rjust(cell) for each in _cut(shown.labels, cell - 1))
     lines = [Content.styled(f"{'true ↓':<{longest}}  {header}  recall", MUTED)]
     for name, row, total, found, place in zip(names, shown.confusion, totals, recall, range(len(names)), strict=True):
         cells: list[tuple[str, str]] = []
@@ -276,6 +276,12 @@ def confusion(shown: ev.EvaluationReady, width: int, height: int, style: str) ->
     right = sum(shown.confusion[n][n] for n in range(len(names))) / max(1, sum(totals))
     closing = Content.styled(f"{right:.1%} of {_rows(shown)} are given the right class.", MUTED)
     return [*lines, Content(""), *closing.wrap(width)]
+
+
+def _cut(labels: Sequence[str], width: int) -> list[str]:
+    """Labels in so many cells, cut at their front where their beginnings are the same."""
+    cut = [Content(label).truncate(width, ellipsis=True).plain for label in labels]
+    return cut if len(set(cut)) == len(set(labels)) else [keep_end(label, width) for label in labels]
 
 
 def _longest_label(shown: ev.EvaluationReady, label: str, width: int) -> int:

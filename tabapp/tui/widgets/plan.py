@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from dataclasses import dataclass
 
@@ -39,6 +40,13 @@ def long_duration(seconds: float) -> str:
     return f"{text[:-1]} { {'s': 's', 'm': 'min', 'h': 'h'}[text[-1]] }"
 
 
+def wrap_command(command: str, width: int) -> list[str]:
+    """A command in lines of a width, which end at a blank or after a comma wherever they can."""
+    wrapper = textwrap.TextWrapper(width, subsequent_indent="  ", break_on_hyphens=False)
+    wrapper.wordsep_simple_re = re.compile(r"(\s+)|(?<=,)")
+    return wrapper.wrap(command)
+
+
 class Plan(Panel[PlanFacts]):
     """Fields with the keys that change them, and the command that starts the same run."""
 
@@ -63,9 +71,7 @@ class Plan(Panel[PlanFacts]):
             ("Seed", Content(str(plan.seed)), ""),
         ]
         lines = [_field(name, value, key if facts.open else "", width) for name, value, key in fields]
-        command = textwrap.wrap(
-            short_command(plan.command), max(10, width - 2), subsequent_indent="  ", break_on_hyphens=False
-        )
+        command = wrap_command(short_command(plan.command), max(10, width - 2))
         spare = height - len(lines)
         if spare >= len(command) + 2:
             lines += [Content(""), Content.styled("Equivalent command · y copies it", MUTED)]

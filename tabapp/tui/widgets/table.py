@@ -248,6 +248,11 @@ class Table(ScrollView, can_focus=True):
         self.refresh()
         self.post_message(self.Moved(self, self._rows[index].key))
 
+    def watch_show_vertical_scrollbar(self, shown: bool) -> None:
+        """A bar that appears after the table was scrolled does not know of it."""
+        if shown:
+            self.vertical_scrollbar.position = self.scroll_y
+
     def _bring_into_view(self) -> None:
         page = max(1, self.size.height - self._header)
         top = self.scroll_offset.y
