@@ -67,7 +67,7 @@ AFTER = (
     Task("export", "e Enter", ("Saved",), "houses.tabapp"),
     Task(
         "predict a file",
-        "6 o 'new.csv' Enter '[can be predicted]' C-r",
+        "6 o 'new.csv' Enter C-r",
         ("100 predictions written",),
         "new-predictions.csv",
     ),
@@ -98,7 +98,7 @@ class KilledFits(threading.Thread):
 
 def words_of(keys: str) -> list[str]:
     """Single keys; what is quoted is a text."""
-    return [key for word in shlex.split(keys) for key in ([word] if word in NAMED or word.startswith("[") else word)]
+    return [key for word in shlex.split(keys) for key in ([word] if word in NAMED else word)]
 
 
 NAMED = ("Enter", "Escape", "Space", "Tab", "C-r")
@@ -109,11 +109,8 @@ def do(terminal: Terminal, place: Path, task: Task, keep: Callable[[str, str], N
     began = time.monotonic()
     keys = words_of(task.keys)
     for key in keys:
-        if key.startswith("[") and len(key) > 1:
-            terminal.wait(key.strip("[]"), seconds=TARGET_SECONDS)
-        else:
-            terminal.keys(key)
-            time.sleep(SECONDS_A_KEY)
+        terminal.keys(key)
+        time.sleep(SECONDS_A_KEY)
     terminal.wait(*task.words, seconds=TARGET_SECONDS)
     if task.file:
         terminal.until(lambda: (place / task.file).exists(), task.file, TARGET_SECONDS)

@@ -12,15 +12,14 @@ from textual.widgets import Button
 
 from tabapp.errors import TabappError, UsageError
 from tabapp.run.folder import list_runs
-from tabapp.run.state import RunState
-from tabapp.tui.actions import View, bindings_for, phase_of
+from tabapp.tui.actions import View, bindings_for
 from tabapp.tui.predicting import OUTPUT_SUFFIXES, Checked, Predicted, Predicting
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.screens.files import FileChoice
 from tabapp.tui.screens.modals import Ask, Decision, Option, Reading
 from tabapp.tui.texts import MUTED, Snapshot, count, short_path
 from tabapp.tui.widgets.grid import EMPTY, one_line
-from tabapp.tui.widgets.job import Facts, Job
+from tabapp.tui.widgets.job import Facts, Job, lacking_bundle
 from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.table import Column, Row, Table
 
@@ -35,22 +34,6 @@ MARKS = {
     "extra": ("– extra", MUTED),
     "target": ("◎ target", "$accent"),
 }
-
-
-def lacking_bundle(state: RunState, trouble: str | None, bundle: Path) -> str:
-    """Why there is nothing to predict with, and what to do; empty where there is."""
-    if bundle.is_file():
-        return ""
-    if trouble is not None:
-        return f"This run has no bundle: {trouble}"
-    match phase_of(state):
-        case "before":
-            return "There is no bundle yet: the run writes it when it ends. ctrl+r on screen 2 starts the run."
-        case "during":
-            return "There is no bundle yet: the run writes it when it ends. f on screen 1 finishes the run now."
-        case _:
-            message = state.finished.message if state.finished is not None else ""
-            return f"This run has no bundle. {message} Screen 7 has the other runs."
 
 
 class PredictView(RunView):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from textwrap import wrap
 
 from textual import events
 from textual.content import Content
 
+from tabapp.run.state import RunState
+from tabapp.tui.actions import phase_of
 from tabapp.tui.texts import MUTED, count, keep_end, spinner
 from tabapp.tui.widgets.grid import one_line
 from tabapp.tui.widgets.panel import Panel
@@ -71,3 +74,19 @@ def _line(key: str, name: str, value: str, note: str = "") -> Content:
     return Content.assemble(
         (f"{key}  ", "bold $primary"), (f"{name:<16}", MUTED), (one_line(value), "$foreground"), (note, MUTED)
     )
+
+
+def lacking_bundle(state: RunState, trouble: str | None, bundle: Path) -> str:
+    """Why there is nothing to predict with, and what to do; empty where there is."""
+    if bundle.is_file():
+        return ""
+    if trouble is not None:
+        return f"This run has no bundle: {trouble}"
+    match phase_of(state):
+        case "before":
+            return "There is no bundle yet: the run writes it when it ends. ctrl+r on screen 2 starts the run."
+        case "during":
+            return "There is no bundle yet: the run writes it when it ends. f on screen 1 finishes the run now."
+        case _:
+            message = state.finished.message if state.finished is not None else ""
+            return f"This run has no bundle. {message} Screen 7 has the other runs."
