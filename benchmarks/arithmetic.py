@@ -17,8 +17,8 @@ is one pair of them.
 
 Networks take --steps steps of Adam on 512 rows without dropout, at a rate that rises to --rate in a hundred steps and then falls
 to zero along a cosine: at a constant rate, accuracy jumps by 10 to 20 points from one step to the next, and says nothing. Both
-have four heads. AMFormer has two layers of --d-token, the transformer three, and `transformer_5` five, which makes a step of its take
-as long as AMFormer's. XGBoost stops early by a tenth of its rows.
+have four heads. AMFormer has two layers of --d-token, the transformer three, and `transformer_5` five: its steps take as long as
+AMFormer's. XGBoost stops early by a tenth of its rows.
 The default size is for two cores; --full is the paper's: 200,000 rows, and its list of classes and fractions. Each result is
 added to --out as soon as it is there, and a result that is there is not computed again. Leaves with 1 when the gate is missed.
 """
