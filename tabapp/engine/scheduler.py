@@ -144,12 +144,18 @@ class Scheduler:
         if seconds_left <= 0:
             return None
         return (
-            self._first_fold(running, seconds_left)
+            self._first_fold(running, seconds_left, may_begin=self._may_begin)
             or self._defaults(running, seconds_left)
             or self._next_share(running, seconds_left)
+            or self._first_fold(running, seconds_left, may_begin=self._fits)
         )
 
-    def _first_fold(self, running: set[tuple[str, int, int]], seconds_left: float) -> Work | None:
+    def _first_fold(
+        self,
+        running: set[tuple[str, int, int]],
+        seconds_left: float,
+        may_begin: Callable[[ModelRecord, set[tuple[str, int, int]], float], bool],
+    ) -> Work | None:
         order = sorted(self.models.values(), key=lambda r: (not r.is_favoured, not r.is_core, r.prior_seconds, r.name))
         for record in order:
             if record.paused or self.is_out(record.name):
@@ -158,7 +164,7 @@ class Scheduler:
             if any(candidate.results for candidate in candidates):
                 continue
             at_once = record.is_core or record.is_favoured
-            if not candidates and not at_once and not self._may_begin(record, running, seconds_left):
+            if not candidates and not at_once and not may_begin(record, running, seconds_left):
                 continue
             active = [candidate for candidate in candidates if candidate.status == "active"]
             if not active and not self._has_trials_left(record.name):
@@ -173,6 +179,12 @@ class Scheduler:
         at_work = sum(self.models[name].prior_seconds for name, _, _ in running)
         used = sum(other.spent for other in self.models.values()) + at_work
         return used + record.prior_seconds <= FIRST_SHARE * (used + self._workers * seconds_left)
+
+    def _fits(self, record: ModelRecord, running: set[tuple[str, int, int]], seconds_left: float) -> bool:
+        """Whether a first fold can be done in time that nothing else has a use for: what is at work, if anything, is such too."""
+        first = [name for name, _, _ in running if not any(c.results for c in self.of_model(name))]
+        idle = len(first) == len(running) and not any(self.models[name].is_core for name in first)
+        return idle and record.prior_seconds <= seconds_left
 
     def _defaults(self, running: set[tuple[str, int, int]], seconds_left: float) -> Work | None:
         """A further fold of a model's first working trial: cheap and good ones first, and one that was begun before any other."""

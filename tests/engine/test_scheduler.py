@@ -77,6 +77,22 @@ def test_other_models_start_after_the_core_ones_and_only_while_there_is_time() -
     assert take(scheduler, running, seconds=1e9)[0] == "dear"
 
 
+def test_time_that_nothing_has_a_use_for_goes_to_models_that_had_no_turn() -> None:
+    scheduler = make({"core": 5.0, "dear": 50.0, "too_dear": 90.0, "other": 55.0}, trials=1)
+    for name in ("dear", "too_dear", "other"):
+        scheduler.models[name].is_core = False
+    work = scheduler.next_work(set(), 80.0)
+    assert work is not None
+    for fold in range(FOLDS):
+        assert scheduler.next_work({("core", 0, f) for f in range(fold, FOLDS)}, 60.0) is None
+        finish(work.candidate, fold, 0.8)
+    running = {take(scheduler, set(), seconds=60.0)}
+    assert running == {("dear", 0, 0)}
+    running.add(take(scheduler, running, seconds=60.0))
+    assert ("other", 0, 0) in running
+    assert scheduler.next_work(running, 60.0) is None
+
+
 def test_a_better_model_gets_the_next_folds_and_a_dear_one_waits() -> None:
     scheduler = make({"good": 1.0, "poor": 1.0, "dear": 1.0})
     for name, score, seconds in (("good", 0.9, 1.0), ("poor", 0.6, 1.0), ("dear", 0.95, 30.0)):
