@@ -9,8 +9,7 @@ and accuracy is compared. The paper does not publish its α and β, so its figur
 is one pair of them.
 
   gate       C = 64, a tenth of the training rows: AMFormer has to be 3 % above a transformer that takes as long, in relative
-             terms, on every draw. The paper's gain too is largest where rows are few; with all of them and 1,500 steps there is
-             none
+             terms, on every draw. The paper's gain too is largest where rows are few
   classes    C from 4 to 128, or 512 with --full (figure 1a)
   fractions  C = 128, a part of the training rows (figure 1b)
   minority   C = 128, every other class keeps a part of its training rows; accuracy on those classes (figure 1c)
