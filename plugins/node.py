@@ -74,17 +74,31 @@ class ObliviousTrees(nn.Module):
         self.log_temperature.copy_(((values - threshold).abs().amax(-1) + 1e-6).log())
 
     def forward(self, x: Tensor) -> Tensor:
-        distance = self.compared(x).float() - self.threshold.unsqueeze(-1)
-        right = entmoid15(distance * (-self.log_temperature).exp().unsqueeze(-1))
+        table, upper = self.ways(x, self.response.shape[1])
+        return (table * upper).sum(2).permute(2, 0, 1)
+
+    def mean(self, x: Tensor, n_values: int) -> Tensor:
+        """(rows, n_values): the mean over the trees of their first values, which is all that the output reads."""
+        table, upper = self.ways(x, n_values)
+        return (table * upper).sum((0, 2)).T / len(table)
+
+    def ways(self, x: Tensor, n_values: int) -> tuple[Tensor, Tensor]:
+        """(n_trees, n_values, upper ways, rows) of what is found behind each way through the upper half of the depth, and
+        (n_trees, 1, upper ways, rows) of that way's weight.
+        """
+        # Scaling the few weights instead of the values of all rows.
+        sharpness = (-self.log_temperature).exp()
+        weight = entmax15(self.selection) * sharpness.unsqueeze(-1)
+        offset = (self.threshold * sharpness).view(-1, 1)
+        right = entmoid15(torch.addmm(-offset, weight.flatten(0, 1), x.T).view(*sharpness.shape, len(x)))
         # A leaf's weight is the product of its two halves' weights, so the leaves are never spelled out: the deeper half
         # is summed over first, and the upper half weighs what comes of it.
         n_upper = (self.depth + 1) // 2
         upper, lower = _weights(right[:, :n_upper]), _weights(right[:, n_upper:])
-        n_trees, d_tree, _ = self.response.shape
-        response = self.response.view(n_trees, d_tree, lower.shape[1], upper.shape[1])
+        n_trees = len(self.response)
+        response = self.response[:, :n_values].reshape(n_trees, n_values, lower.shape[1], upper.shape[1])
         table = response.transpose(2, 3).reshape(n_trees, -1, lower.shape[1]) @ lower
-        out = (table.view(n_trees, d_tree, *upper.shape[1:]) * upper.unsqueeze(1)).sum(2)
-        return out.permute(2, 0, 1)
+        return table.view(n_trees, n_values, *upper.shape[1:]), upper.unsqueeze(1)
 
 
 def _weights(right: Tensor) -> Tensor:
@@ -112,21 +126,30 @@ class NODENetwork(nn.Module):
         d_in = [self.input.d_out + i * params.n_trees * d_tree for i in range(params.n_layers)]
         self.layers = nn.ModuleList([ObliviousTrees(d, params.n_trees, params.depth, d_tree) for d in d_in])
 
-    def trees(self, x: Tensor, *, initialise: bool = False) -> Tensor:
-        """(rows, all trees, d_tree) from a flat input."""
-        outputs: list[Tensor] = []
+    @torch.no_grad()
+    def initialise(self, x: Tensor) -> None:
+        """Fit every layer's splits to a flat input (rows, width)."""
         for layer in self.layers:
             assert isinstance(layer, ObliviousTrees)
-            if initialise:
-                layer.initialise(x)
-            outputs.append(layer(x))
-            x = torch.cat([x, outputs[-1].flatten(1)], dim=1)
-        return torch.cat(outputs, dim=1)
+            layer.initialise(x)
+            x = torch.cat([x, layer(x).flatten(1)], dim=1)
+
+    def mean(self, x: Tensor) -> Tensor:
+        """(rows, d_out) from a flat input."""
+        *hidden, last = self.layers
+        outputs: list[Tensor] = []
+        for layer in hidden:
+            values = layer(x)
+            outputs.append(values[:, :, : self.d_out].mean(1))
+            x = torch.cat([x, values.flatten(1)], dim=1)
+        assert isinstance(last, ObliviousTrees)
+        # No layer reads the last one's extra channels.
+        return torch.stack([*outputs, last.mean(x, self.d_out)]).mean(0)
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         x = self.input(numeric, categorical)
         parts = [x] if self.training else x.split(self.rows_at_once)
-        return torch.cat([self.trees(part)[:, :, : self.d_out].mean(1) for part in parts])
+        return torch.cat([self.mean(part) for part in parts])
 
     @torch.no_grad()
     def selected(self) -> Tensor:
@@ -174,7 +197,7 @@ class NODE(DeepPlugin):
         assert isinstance(network, NODENetwork)
         rows = torch.randperm(len(train))[:INIT_ROWS].numpy()
         with torch.no_grad():
-            network.trees(network.input(*inputs(train.take(rows), torch.device("cpu"))), initialise=True)
+            network.initialise(network.input(*inputs(train.take(rows), torch.device("cpu"))))
 
     def supports(self, task: Task, shape: Shape) -> str | None:
         if shape.n_classes > MAX_CLASSES:
@@ -210,16 +233,19 @@ class NODE(DeepPlugin):
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         assert isinstance(params, NODEParams)
-        d_tree = max(1, shape.n_classes if task == "multiclass" else 1) + params.extra_channels
+        d_out = max(1, shape.n_classes if task == "multiclass" else 1)
+        d_tree = d_out + params.extra_channels
         ways = 2 ** ((params.depth + 1) // 2)
         n_trees, n_splits = params.n_trees, params.n_trees * params.depth
-        d_in = [4 * shape.n_features + i * n_trees * d_tree for i in range(params.n_layers)]
+        d_in = [shape.n_numeric + 8 * shape.n_categorical + i * n_trees * d_tree for i in range(params.n_layers)]
         # Elementwise work counts as the arithmetic that would take as long; sorting the selectors, once a step.
-        per_row = sum(6 * d * n_splits + n_trees * (2000 * params.depth + ways * (1600 + 1200 * d_tree)) for d in d_in)
+        n_values = d_tree * (params.n_layers - 1) + d_out
+        per_tree = params.n_layers * (900 * params.depth + 1000 * ways) + 1200 * ways * n_values
+        per_row = 6 * sum(d_in) * n_splits + n_trees * per_tree
         batch = params.batch_size or batch_size_for(shape.n_rows)
-        per_step = sum(8000 * d * n_splits for d in d_in)
+        per_step = 10_000 * sum(d_in) * n_splits
         flops = shape.n_rows * (per_row + per_step / batch)
         n_weights = sum(d * n_splits + 2 * n_splits + n_trees * d_tree * 2**params.depth for d in d_in)
         cost = training_cost(shape, flops, n_weights, device, n_epochs=N_EPOCHS)
-        n_values = params.n_layers * n_trees * (8 * params.depth + 3 * ways * (d_tree + 2))
-        return replace(cost, n_bytes=cost.n_bytes + 4 * batch * n_values + 12 * VALUES_AT_ONCE)
+        n_kept = params.n_layers * n_trees * (8 * params.depth + 3 * ways * (d_tree + 2))
+        return replace(cost, n_bytes=cost.n_bytes + 4 * batch * n_kept + 12 * VALUES_AT_ONCE)
