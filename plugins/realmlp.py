@@ -5,7 +5,6 @@ Trees on Tabular Data), section 3 and the authors' package pytabkit 1.7.3.
 from __future__ import annotations
 
 from math import cos, log2, pi
-from typing import Literal, Self
 
 import msgspec
 import torch
@@ -13,75 +12,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tabapp import metrics
-from tabapp.features.arrays import FIRST_LEVEL, FeatureRecipe, Table
+from tabapp.features.arrays import FeatureRecipe, Table
 from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Shape, Task, Trial
-from tabapp.nn.dropout import dropout
-from tabapp.nn.linear import linear
 from tabapp.nn.method import TrainingMethod
-from tabapp.nn.numeric import OPEN, PBLDEmbedding, PeriodicEmbedding
 from tabapp.nn.objective import Objective
 from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
 from tabapp.nn.trainer import TrainingParams, inputs
 
-MOST_ONE_HOT = {"TD": 8, "TD-S": 256}
-D_CATEGORY = 8
-D_NUMERIC = 4
-N_FREQUENCIES = 16
-CLIP = 3.0
-INIT_ROWS = 65_536
+from .realmlp_network import D_NUMERIC, N_FREQUENCIES, RealMLPNetwork, RealMLPParams
+
 SMALL_RATE = 0.1
 """Of biases, activations and numeric embeddings, as a share of the learning rate."""
 SCALE_RATE = 6.0
 """Of the scale in front, as a multiple of the learning rate."""
-
-
-class RealMLPParams(TrainingParams, frozen=True, kw_only=True):
-    """The defaults are those of TD for classification.
-
-    Attributes:
-        variant: "TD", or "TD-S": all levels one-hot, fixed activations, and initial weights that do not look at the data.
-        numeric_embedding: "pbld" (with the feature itself), "pl", "plr" (with ReLU), or "none".
-        frequency_scale: standard deviation of the embeddings' initial frequencies.
-        front_scale: multiply each input by a learned factor.
-        activation: of hidden units.
-        widths: of the hidden layers.
-        dropout, weight_decay: at first; both go down to zero over the second half of training.
-        label_smoothing: share of each target that is spread over all classes; only for metrics of labels.
-    """
-
-    variant: Literal["TD", "TD-S"] = "TD"
-    numeric_embedding: Literal["pbld", "pl", "plr", "none"] = "pbld"
-    frequency_scale: float = 0.1
-    front_scale: bool = True
-    activation: Literal["selu", "mish", "relu"] = "selu"
-    widths: tuple[int, ...] = (256, 256, 256)
-    dropout: float = 0.15
-    label_smoothing: float = 0.1
-    learning_rate: float = 0.04
-    weight_decay: float = 0.02
-    batch_size: int | None = 256
-    max_epochs: int = 256
-    patience: int | None = None
-
-    @classmethod
-    def tuned_defaults(cls, task: Task) -> Self:
-        """TD, the defaults tuned on the authors' training benchmarks."""
-        return cls(activation="mish", learning_rate=0.2) if task == "regression" else cls()
-
-    @classmethod
-    def simplified(cls, task: Task) -> Self:
-        """TD-S, their simplified form.
-
-        NOTE[DIFF]: columns of more than 256 levels are embedded there too, or a single one could outgrow all memory.
-        """
-        return cls(
-            variant="TD-S",
-            numeric_embedding="none",
-            activation="mish" if task == "regression" else "selu",
-            dropout=0.0,
-            weight_decay=0.0,
-            learning_rate=0.07 if task == "regression" else 0.04,
-        )
 
 
 def coslog4(progress: float) -> float:
@@ -92,182 +35,6 @@ def coslog4(progress: float) -> float:
 def flat_cos(progress: float) -> float:
     """1 during the first half, then down to 0 along a cosine."""
     return 1.0 if progress < 0.5 else 0.5 * (1 + cos(pi * (2 * progress - 1)))
-
-
-def smooth_clip(x: Tensor) -> Tensor:
-    """x / √(1 + (x/3)²), between -3 and 3."""
-    return x * torch.rsqrt(1 + (x / CLIP).square())
-
-
-class Categories(nn.Module):
-    """Categorical columns as robustly scaled one-hot columns (one of ±1 for two levels), or embedded where they have many.
-
-    Missing and unseen levels are zeros before the scaling.
-
-    Shape: (rows, n_categorical) codes to (rows, d_out).
-    """
-
-    def __init__(self, cardinalities: tuple[int, ...], *, most_one_hot: int) -> None:
-        super().__init__()
-        self.n_levels = tuple(c - FIRST_LEVEL for c in cardinalities)
-        self.embeddings = nn.ModuleDict()
-        for i, cardinality in enumerate(cardinalities):
-            if self.n_levels[i] > most_one_hot:
-                self.embeddings[str(i)] = nn.Embedding(cardinality, D_CATEGORY)
-        one_hot = [n for i, n in enumerate(self.n_levels) if str(i) not in self.embeddings]
-        d_one_hot = sum(1 if n == 2 else max(n, 0) for n in one_hot)
-        self.register_buffer("median", torch.zeros(d_one_hot))
-        self.register_buffer("factor", torch.ones(d_one_hot))
-        self.median: Tensor
-        self.factor: Tensor
-        self.d_out = d_one_hot + D_CATEGORY * len(self.embeddings)
-
-    def one_hot(self, codes: Tensor) -> Tensor:
-        """(rows, d_one_hot) before scaling."""
-        parts = [torch.zeros(len(codes), 0, device=codes.device)]
-        for i, column in enumerate(codes.unbind(1)):
-            n_levels = self.n_levels[i]
-            if str(i) in self.embeddings or n_levels < 1:
-                continue
-            encoded = F.one_hot(column, n_levels + FIRST_LEVEL)[:, FIRST_LEVEL:].float()
-            parts.append(encoded[:, :1] - encoded[:, 1:] if n_levels == 2 else encoded)
-        return torch.cat(parts, dim=1)
-
-    @torch.no_grad()
-    def fit_scaling(self, codes: Tensor) -> None:
-        """Learn medians and spreads from training rows: 1/(q75 - q25), or 2/(max - min) where that is infinite, or 0."""
-        x = self.one_hot(codes)
-        below, above = (x < 0).float().mean(0), (x > 0).float().mean(0)
-        low, median, high = ((above > 1 - q).float() - (below > q).float() for q in (0.25, 0.5, 0.75))
-        spread = torch.where(high > low, high - low, (x.amax(0) - x.amin(0)) / 2)
-        self.median.copy_(median)
-        self.factor.copy_(torch.where(spread > 0, 1 / spread, 0.0))
-
-    def forward(self, codes: Tensor) -> Tensor:
-        scaled = smooth_clip((self.one_hot(codes) - self.median) * self.factor)
-        return torch.cat([scaled, *(e(codes[:, int(i)]) for i, e in self.embeddings.items())], dim=1)
-
-
-class NTKLinear(nn.Module):
-    """x W / √d_in + b, the neural tangent parametrisation, with W and b from N(0, 1) unless fitted.
-
-    Shape: (rows, d_in) to (rows, d_out).
-    """
-
-    def __init__(self, d_in: int, d_out: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(d_in, d_out))
-        self.bias = nn.Parameter(torch.randn(d_out))
-
-    @torch.no_grad()
-    def fit(self, x: Tensor) -> None:
-        """Scale each unit's weights so that its values on these rows have a standard deviation of 1, and put its bias at
-        minus a random convex combination of its values at five rows ("he+5").
-        """
-        gain = self.weight.shape[0] ** -0.5
-        std = (x @ self.weight * gain).std(dim=0, correction=0)
-        self.weight.div_(torch.where(std > 1e-6, std, 1.0))
-        values = x @ self.weight * gain
-        rows = torch.randint(0, len(x), (5, values.shape[1]))
-        share = torch.empty(rows.shape).exponential_()
-        self.bias.copy_(-(values.gather(0, rows) * share / share.sum(0)).sum(0))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return linear(x, self.weight.t() * self.weight.shape[0] ** -0.5, self.bias)
-
-
-class ParametricActivation(nn.Module):
-    """x + a (φ(x) - x), with a learned a for each unit, 1 at first. Shape: (rows, width) to itself."""
-
-    def __init__(self, name: Literal["selu", "mish", "relu"], width: int, *, learned: bool) -> None:
-        super().__init__()
-        self.function = {"selu": F.selu, "mish": F.mish, "relu": F.relu}[name]
-        self.weight = nn.Parameter(torch.ones(width)) if learned else None
-
-    def forward(self, x: Tensor) -> Tensor:
-        activated = self.function(x)
-        return activated if self.weight is None else torch.lerp(x, activated, self.weight.to(x.dtype))
-
-
-class RealMLPNetwork(nn.Module):
-    """Embedded inputs, a learned scale of each, then layers in the neural tangent parametrisation.
-
-    Outputs of a regression stay between the lowest and highest training target when not in training. Two classes have two
-    outputs, whose difference is the logit.
-
-    Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, d_out).
-    """
-
-    def __init__(self, sizes: Sizes, params: RealMLPParams) -> None:
-        super().__init__()
-        simplified = params.variant == "TD-S"
-        self.numeric = self._numeric_embedding(sizes.n_numeric, params)
-        self.categorical = Categories(sizes.cardinalities, most_one_hot=MOST_ONE_HOT[params.variant])
-        d_numeric = sizes.n_numeric * (1 if isinstance(self.numeric, nn.Identity) else D_NUMERIC)
-        d_in = (d_numeric + self.categorical.d_out, *params.widths)
-        self.scale = nn.Parameter(torch.ones(d_in[0])) if params.front_scale else None
-        self.layers = nn.ModuleList([NTKLinear(a, b) for a, b in zip(d_in, params.widths, strict=False)])
-        self.activations = nn.ModuleList(
-            [ParametricActivation(params.activation, width, learned=not simplified) for width in params.widths]
-        )
-        self.is_binary = sizes.n_classes == 2
-        self.head = NTKLinear(d_in[-1], 2 if self.is_binary else sizes.d_out)
-        self.fits_layers = not simplified
-        if simplified:
-            nn.init.zeros_(self.head.weight)
-            nn.init.zeros_(self.head.bias)
-        self.dropout = params.dropout
-        self.register_buffer("lowest", torch.tensor(-OPEN))
-        self.register_buffer("highest", torch.tensor(OPEN))
-        self.lowest: Tensor
-        self.highest: Tensor
-
-    @staticmethod
-    def _numeric_embedding(n_numeric: int, params: RealMLPParams) -> nn.Module:
-        if not n_numeric or params.numeric_embedding == "none":
-            return nn.Identity()
-        if params.numeric_embedding == "pbld":
-            return PBLDEmbedding(
-                n_numeric, n_frequencies=N_FREQUENCIES, frequency_scale=params.frequency_scale, d_embedding=D_NUMERIC
-            )
-        return PeriodicEmbedding(
-            n_numeric,
-            n_frequencies=N_FREQUENCIES // 2,
-            frequency_scale=params.frequency_scale,
-            d_embedding=D_NUMERIC,
-            activated=params.numeric_embedding == "plr",
-        )
-
-    @torch.no_grad()
-    def fit_to(self, numeric: Tensor, categorical: Tensor) -> None:
-        """Set what depends on the training rows: the scaling of one-hot columns, then one layer after the other."""
-        rows = torch.randperm(len(numeric))[:INIT_ROWS]
-        numeric, categorical = numeric[rows], categorical[rows]
-        self.categorical.fit_scaling(categorical)
-        if not self.fits_layers:
-            return
-        x = self.inputs(numeric, categorical)
-        for layer, activation in zip(self.layers, self.activations, strict=True):
-            assert isinstance(layer, NTKLinear)
-            layer.fit(x)
-            x = activation(layer(x))
-        self.head.fit(x)
-
-    def inputs(self, numeric: Tensor, categorical: Tensor) -> Tensor:
-        """(rows, d_in): what the first layer sees."""
-        x = torch.cat([self.numeric(numeric).flatten(1), self.categorical(categorical)], dim=1)
-        return x if self.scale is None else x * self.scale
-
-    def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
-        x = self.inputs(numeric, categorical)
-        for layer, activation in zip(self.layers, self.activations, strict=True):
-            x = activation(layer(x))
-            if self.training and self.dropout:
-                x = dropout(x, self.dropout)
-        output = self.head(x)
-        if self.is_binary:
-            output = output[:, 1:] - output[:, :1]
-        return output if self.training else output.clamp(self.lowest, self.highest)
 
 
 class RealMLPMethod(TrainingMethod):

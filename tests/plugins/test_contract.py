@@ -14,7 +14,8 @@ import pytest
 
 from tabapp.features.arrays import Table
 from tabapp.models import registry
-from tabapp.models.checks import CHECKS, Result, SitsOut, Subject, run_checks
+from tabapp.models.check_subject import SitsOut, Subject
+from tabapp.models.checks import CHECKS, Result, run_checks
 from tabapp.models.contract import Cost, FeatureRecipe, FitStopped, FittedModel, Params, Plugin
 from tests.plugins.tables import smaller
 
