@@ -187,7 +187,8 @@ class Board:
         if best is None and record.stopped and not activity:
             return replace(row, status="skipped", reason=STOPPED)
         if best is None and over:
-            return replace(row, status="skipped", reason="its turn did not come within the budget")
+            begun = "the run ended during its first fold" if candidates else "its turn did not come within the budget"
+            return replace(row, status="skipped", reason=begun)
         if best is None:
             return replace(row, status="running" if activity else "queued")
         score = self.scorer.score(best)

@@ -19,7 +19,7 @@ from tabapp.engine.fit import RunData
 from tabapp.engine.jobs import Done, Failed, FitJob, Message, Progress
 from tabapp.engine.plan import Plan
 from tabapp.engine.resources import ResourceMeter
-from tabapp.engine.scheduler import CAP_SHARE, HOLDOUT_CAP_SHARE, ModelRecord, Scheduler, Work
+from tabapp.engine.scheduler import ModelRecord, Scheduler, Work
 from tabapp.engine.steering import Steering
 from tabapp.engine.tuning import Tuner, seed_of
 from tabapp.models import registry
@@ -168,9 +168,10 @@ class Conductor:
         device = self._device_for(candidate.model)
         soft_deadline = None
         if self._clock.fitting_end is not None and self._clock.budget is not None:
-            cap = (CAP_SHARE if self._n_folds > 1 else HOLDOUT_CAP_SHARE) * self._clock.budget
+            cap = self.scheduler.cap_share(self._n_folds) * self._clock.budget
             cap *= max(1.0, self.scheduler.models[candidate.model].share)
-            soft_deadline = min(self._clock.fitting_end, time.monotonic() + cap)
+            # What a fit has learned by its deadline still has to be predicted with before fitting is over.
+            soft_deadline = time.monotonic() + min(cap, 0.9 * self._clock.fitting_left())
         job = FitJob(
             fit=candidate.fit_name(fold),
             run=str(self._folder.path),

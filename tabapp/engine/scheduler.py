@@ -18,11 +18,14 @@ from tabapp.engine.candidates import Candidate
 
 RACING_SPREADS = 0.25
 FAILURES_TO_GIVE_UP = 2
-CAP_SHARE, HOLDOUT_CAP_SHARE = 0.15, 0.3
+CAP_SHARE, HOLDOUT_CAP_SHARE, ALL_OF_IT = 0.15, 0.3, 0.9
 """No fit may take more than this share of the budget, so that one slow model cannot starve the others. With one holdout a fit is
-all that a trial has."""
+all that a trial has. Where the defaults of few models are all that there is to fit, each gets its part of nearly all of it."""
 FIRST_SHARE = 0.4
 """Models beyond the core ones start while first folds have taken less than this share of the time that all workers have."""
+LEAST_SHARE = 0.05
+"""In time that nothing else has a use for, a fit starts when that is at least this share of what it is expected to want: at its
+deadline, a model returns the best that it has by then."""
 AFFORDABLE_SHARE = 0.6
 """Defaults are completed when that takes at most this share of the time that all workers have left."""
 
@@ -117,6 +120,11 @@ class Scheduler:
         never_worked = not any(candidate.results for candidate in self.of_model(name))
         return record.stopped or (never_worked and record.failures >= FAILURES_TO_GIVE_UP)
 
+    def cap_share(self, n_folds: int) -> float:
+        """The share of the budget that one fit may take at most."""
+        rounds = -(-len(self.models) * n_folds // self._workers)
+        return max(CAP_SHARE if n_folds > 1 else HOLDOUT_CAP_SHARE, ALL_OF_IT / rounds)
+
     def holds_back(self, seconds_left: float) -> bool:
         """Whether there is something left to do for a model that the user has paused."""
         return any(self._could_go_on(record, seconds_left) for record in self.models.values() if record.paused)
@@ -181,10 +189,12 @@ class Scheduler:
         return used + record.prior_seconds <= FIRST_SHARE * (used + self._workers * seconds_left)
 
     def _fits(self, record: ModelRecord, running: set[tuple[str, int, int]], seconds_left: float) -> bool:
-        """Whether a first fold can be done in time that nothing else has a use for: what is at work, if anything, is such too."""
+        """Whether a first fold gets time that nothing else has a use for: what is at work, if anything, is such too. Any fold is
+        better than a run without a score."""
         first = [name for name, _, _ in running if not any(c.results for c in self.of_model(name))]
         idle = len(first) == len(running) and not any(self.models[name].is_core for name in first)
-        return idle and record.prior_seconds <= seconds_left
+        without_score = not any(candidate.results for candidate in self.candidates.values())
+        return idle and (without_score or LEAST_SHARE * record.prior_seconds <= seconds_left)
 
     def _defaults(self, running: set[tuple[str, int, int]], seconds_left: float) -> Work | None:
         """A further fold of a model's first working trial: cheap and good ones first, and one that was begun before any other."""

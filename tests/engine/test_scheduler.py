@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.jobs import FitResult
 from tabapp.engine.scheduler import ModelRecord, Scheduler
@@ -78,7 +80,7 @@ def test_other_models_start_after_the_core_ones_and_only_while_there_is_time() -
 
 
 def test_time_that_nothing_has_a_use_for_goes_to_models_that_had_no_turn() -> None:
-    scheduler = make({"core": 5.0, "dear": 50.0, "too_dear": 90.0, "other": 55.0}, trials=1)
+    scheduler = make({"core": 5.0, "dear": 500.0, "too_dear": 1300.0, "other": 550.0}, trials=1)
     for name in ("dear", "too_dear", "other"):
         scheduler.models[name].is_core = False
     work = scheduler.next_work(set(), 80.0)
@@ -91,6 +93,23 @@ def test_time_that_nothing_has_a_use_for_goes_to_models_that_had_no_turn() -> No
     running.add(take(scheduler, running, seconds=60.0))
     assert ("other", 0, 0) in running
     assert scheduler.next_work(running, 60.0) is None
+
+
+def test_a_run_without_a_score_begins_what_it_has_no_time_to_end() -> None:
+    scheduler = make({"dear": 500.0, "dearer": 900.0})
+    for record in scheduler.models.values():
+        record.is_core = False
+    running = {take(scheduler, set(), seconds=5.0)}
+    assert running == {("dear", 0, 0)}
+    running.add(take(scheduler, running, seconds=5.0))
+    assert ("dearer", 0, 0) in running
+
+
+def test_few_models_may_take_more_of_the_budget_for_a_fit() -> None:
+    assert make({"a": 1.0}).cap_share(n_folds=5) == pytest.approx(0.3)
+    assert make({"a": 1.0, "b": 1.0}).cap_share(n_folds=1) == pytest.approx(0.9)
+    six = make(dict.fromkeys("abcdef", 1.0))
+    assert (six.cap_share(n_folds=5), six.cap_share(n_folds=1)) == (0.15, 0.3)
 
 
 def test_a_better_model_gets_the_next_folds_and_a_dear_one_waits() -> None:

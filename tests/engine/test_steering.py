@@ -194,6 +194,20 @@ def test_stopping_a_model_ends_its_fit_and_its_trial(engine_with: Callable[..., 
     assert "XGBoost was stopped" in [event.message for event in engine.told(ev.Log)]
 
 
+def test_a_model_that_the_end_caught_at_work_is_not_said_to_have_had_no_turn(
+    engine_with: Callable[..., Engine], monkeypatch: Any
+) -> None:
+    engine = engine_with(polls_a_fit=None)
+
+    def script(number: int) -> None:
+        if number == 3:
+            engine.folder.send("finish")
+
+    play(engine, script, monkeypatch)
+    rows = {row.model: row for row in engine.conductor.board.rows({}, over=True)}
+    assert {rows[model].reason for model in MODELS} == {"the run ended during its first fold"}
+
+
 def test_a_stopped_model_keeps_its_score_and_can_go_on(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
     engine = engine_with(trials=3)
     asked: list[str] = []
