@@ -15,8 +15,9 @@ from tabapp.nn.method import TrainingMethod
 from tabapp.nn.plugin import DeepModel
 from tabapp.nn.trainer import inputs
 
-MOST_ROWS = {"cpu": 20_000, "cuda": 1_000_000}
-"""Training rows at most, since every step compares each row of the batch with all of them."""
+MOST_ROWS = {"cpu": 100_000, "cuda": 1_000_000}
+"""Training rows at most, since every step compares each row of the batch with all of them: an epoch of 100,000 takes one
+thread about two minutes."""
 SEARCH_CELLS = {"cpu": 2**23, "cuda": 2**28}
 """Distances held at once in a search or a prediction: 32 MB on a CPU, 1 GB on a GPU."""
 ENCODED_ROWS = 65_536

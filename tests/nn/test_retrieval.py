@@ -74,10 +74,10 @@ def test_search_finds_the_nearest_without_the_row_itself(monkeypatch: pytest.Mon
 
 def test_says_when_there_are_too_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert too_many_rows(Shape(20_000, 3, 0, 1)) is None
-    reason = too_many_rows(Shape(20_001, 3, 0, 1))
+    assert too_many_rows(Shape(100_000, 3, 0, 1)) is None
+    reason = too_many_rows(Shape(100_001, 3, 0, 1))
     assert reason is not None
-    assert "20,000 without a GPU" in reason
+    assert "100,000 without a GPU" in reason
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert too_many_rows(Shape(1_000_000, 3, 0, 1)) is None
     assert too_many_rows(Shape(1_000_001, 3, 0, 1)) is not None
