@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
-from tabapp_plugins.tabr import TabR, TabRNetwork, TabRParams
+from tabapp_plugins.tabr import TabR, TabRMethod, TabRNetwork, TabRParams
 
+from tabapp.nn.objective import Objective
 from tabapp.nn.plugin import Sizes
 
 NUMERIC = Sizes(n_numeric=8, cardinalities=(), d_out=1)
@@ -72,6 +74,30 @@ def test_gradient_is_the_same_with_all_candidates_encoded_or_the_neighbours_alon
         gradients.append([p.grad.clone() for p in network.parameters()])
     for all_encoded, neighbours in zip(*gradients, strict=True):
         torch.testing.assert_close(all_encoded, neighbours, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("n_rows", [20, 5])
+def test_neighbours_found_for_all_rows_at_once_are_those_of_a_step(n_rows: int) -> None:
+    network, rows = network_of(60).train(), torch.arange(n_rows)
+    batch = network.candidates.numeric[rows]
+    searched = network.training_output(rows, batch, codes_of(n_rows))
+    network.search()
+    torch.testing.assert_close(network.training_output(rows, batch, codes_of(n_rows)), searched)
+
+
+@pytest.mark.parametrize(("first", "expected"), [(0, [2, 5, 8]), (7, [7, 8])])
+def test_neighbours_are_searched_for_several_epochs_at_once(
+    first: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the third epoch and each third after it; and where a fit goes on from a checkpoint."""
+    network, params = network_of(60), TabRParams(search_epochs=2, search_period=3)
+    method = TabRMethod(network, params, Objective(task="regression", n_classes=1))
+    searches: list[int] = []
+    monkeypatch.setattr(network, "search", lambda: searches.append(epoch))
+    for epoch in range(first, 9):
+        for step in range(7):
+            method.schedule(torch.optim.SGD(network.parameters()), (7 * epoch + step) / (7 * params.max_epochs))
+    assert searches == expected
 
 
 def test_its_own_target_helps_no_training_row() -> None:
