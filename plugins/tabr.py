@@ -34,7 +34,7 @@ from .search import zero_or
 MOST_ONE_HOT = 32
 FLOAT32 = 4
 """How much longer float32 takes than the bfloat16 that costs are stated in."""
-MERIT = 16.0
+N_EPOCHS = 30
 PREDICTION_ROWS = 1024
 """Rows predicted at once: each brings its neighbours."""
 
@@ -323,10 +323,6 @@ class TabR(DeepPlugin):
             weight_decay=zero_or(trial, "weight_decay", 1e-6, 1e-4, log=True),
         )
 
-    def merit(self, task: Task, shape: Shape) -> float:
-        """Numbers predicted from numbers are where looking up similar rows beats boosted trees by far."""
-        return MERIT if task == "regression" and 2 * shape.n_numeric >= shape.n_features else 1.0
-
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         assert isinstance(params, TabRParams)
         width, batch = params.width, min(params.batch_size or batch_size_for(shape.n_rows), shape.n_rows)
@@ -335,10 +331,11 @@ class TabR(DeepPlugin):
         looked_up = batch * min(params.n_neighbours, shape.n_rows)
         # A search, and each value of the neighbours, also pass through memory several times.
         search = batch * shape.n_rows * (2 * width + 100)
-        searched = 0.45 if params.search_epochs is not None else 1.0
+        n_live = N_EPOCHS if params.search_epochs is None else params.search_epochs
+        searched = (n_live + (N_EPOCHS - n_live) / params.search_period) / N_EPOCHS
         per_step = 6 * looked_up * encoder + 12 * looked_up * width * (width + 20)
         per_step += searched * (2 * shape.n_rows * encoder + search)
         n_weights = encoder + 4 * width**2 * (1 + params.n_predictor_blocks)
-        prior = training_cost(shape, FLOAT32 * per_step * shape.n_rows / batch, n_weights, device, n_epochs=30)
+        prior = training_cost(shape, FLOAT32 * per_step * shape.n_rows / batch, n_weights, device, n_epochs=N_EPOCHS)
         n_bytes = 12 * looked_up * width * 4 + 24 * shape.n_rows * width + 8 * batch * shape.n_rows
         return replace(prior, n_bytes=prior.n_bytes + n_bytes)

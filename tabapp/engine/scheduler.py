@@ -1,6 +1,6 @@
 """What to fit next. Pure decisions over candidates, measured seconds and the time that is left.
 
-The order: every model's defaults on fold 0, core models and those of merit first, cheap ones before dear ones, so that the board
+The order: every model's defaults on fold 0, core models first, cheap ones before dear ones, so that the board
 fills at once; then the other folds of the defaults, since different models make an ensemble; then new trials, where a better-ranked
 model gets more of the time. A model whose defaults are clearly behind the best model on fold 0 waits with its further folds until
 tuning, and a trial that is behind its own model's best on fold 0 gets none.
@@ -32,14 +32,13 @@ AFFORDABLE_SHARE = 0.6
 
 @dataclass
 class ModelRecord:
-    """What the scheduler knows of a model: its prior cost of one fit in seconds, whether it starts before the others, how many
-    times its cost it is worth, what it has spent, how it failed, and what the user wants: `stopped` for good, `paused`, or a
+    """What the scheduler knows of a model: its prior cost of one fit in seconds, whether it starts before the others, what it
+    has spent, how it failed, and what the user wants: `stopped` for good, `paused`, or a
     `share` of the time above or below its due."""
 
     name: str
     prior_seconds: float
     is_core: bool = True
-    merit: float = 1.0
     spent: float = 0.0
     failures: int = 0
     stopped: bool = False
@@ -50,11 +49,6 @@ class ModelRecord:
     def is_favoured(self) -> bool:
         """Whether the user gives it more than its due."""
         return self.share > 1
-
-    @property
-    def price(self) -> float:
-        """The cost by which models that have no score yet queue."""
-        return self.prior_seconds / self.merit
 
 
 @dataclass(frozen=True)
@@ -171,9 +165,7 @@ class Scheduler:
         seconds_left: float,
         may_begin: Callable[[ModelRecord, set[tuple[str, int, int]], float], bool],
     ) -> Work | None:
-        order = sorted(
-            self.models.values(), key=lambda r: (not r.is_favoured, not r.is_core and r.merit <= 1, r.price, r.name)
-        )
+        order = sorted(self.models.values(), key=lambda r: (not r.is_favoured, not r.is_core, r.prior_seconds, r.name))
         for record in order:
             if record.paused or self.is_out(record.name):
                 continue
@@ -195,7 +187,7 @@ class Scheduler:
         """Whether there is time for the first fold of a model that is not a core one, beside what the models so far have used."""
         at_work = sum(self.models[name].prior_seconds for name, _, _ in running)
         used = sum(other.spent for other in self.models.values()) + at_work
-        return used + record.price <= FIRST_SHARE * (used + self._workers * seconds_left)
+        return used + record.prior_seconds <= FIRST_SHARE * (used + self._workers * seconds_left)
 
     def _fits(self, record: ModelRecord, running: set[tuple[str, int, int]], seconds_left: float) -> bool:
         """Whether a first fold gets time that nothing else has a use for: what is at work, if anything, is such too. Any fold is

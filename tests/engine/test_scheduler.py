@@ -79,18 +79,6 @@ def test_other_models_start_after_the_core_ones_and_only_while_there_is_time() -
     assert take(scheduler, running, seconds=1e9)[0] == "dear"
 
 
-def test_a_model_of_merit_queues_by_what_it_is_worth() -> None:
-    scheduler = make({"core": 10.0, "cheap": 1.0, "worthy": 80.0})
-    scheduler.models["cheap"].is_core = scheduler.models["worthy"].is_core = False
-    assert scheduler.next_work({("core", 0, 0), ("cheap", 0, 0)}, 20.0) is None
-    scheduler.models["worthy"].merit = 16.0
-    running: set[tuple[str, int, int]] = set()
-    for expected in ("worthy", "core", "cheap"):
-        work = take(scheduler, running, seconds=20.0)
-        assert work[0] == expected
-        running.add(work)
-
-
 def test_time_that_nothing_has_a_use_for_goes_to_models_that_had_no_turn() -> None:
     scheduler = make({"core": 5.0, "dear": 500.0, "too_dear": 1300.0, "other": 550.0}, trials=1)
     for name in ("dear", "too_dear", "other"):
