@@ -59,7 +59,7 @@ class Driver:
             return []
         return [msgspec.json.decode(line) for line in self.folder.commands.read_bytes().splitlines()]
 
-    async def until(self, condition: Callable[[], object], seconds: float = 5.0) -> None:
+    async def until(self, condition: Callable[[], object], seconds: float = 30.0) -> None:
         """Wait until something holds; fails with the screen if it never does."""
         end = time.monotonic() + seconds
         while not condition():

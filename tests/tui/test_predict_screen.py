@@ -99,22 +99,34 @@ async def test_a_file_without_differences_can_be_predicted(tmp_path, monkeypatch
 
 
 async def test_a_start_while_the_file_is_looked_at_comes_after_it(tmp_path, monkeypatch, bundle, file):
+    answers = asyncio.Event()
+    hear = Predicting._hear
+
+    async def hear_when_allowed(job, lines, turn):
+        await answers.wait()
+        await hear(job, lines, turn)
+
+    monkeypatch.setattr(Predicting, "_hear", hear_when_allowed)
     async with drive(tmp_path, monkeypatch, finished(bundle)) as driver:
         await driver.press("6", "o")
         await driver.press(*str(file), "enter")
         screen = driver.app.screen
         job, began = screen._job, []
         monkeypatch.setattr(job, "predict", lambda path: asyncio.sleep(0, began.append(path)))
-        assert job.checked is None
         await driver.press("ctrl+r", "ctrl+r")
         await driver.sees("looking at the file, then it is predicted")
+        assert job.checked is None
+        assert began == []
+        answers.set()
         await driver.until(lambda: began, SECONDS)
         assert job.checked is not None
         assert began == [bundle]
         # Stopped before the file is known, nothing begins; the same key then looks and predicts.
+        answers.clear()
         await driver.press("o", *str(file), "enter", "ctrl+r", "x")
         await driver.sees("Stopped; nothing was written")
         assert began == [bundle]
+        answers.set()
         await driver.press("ctrl+r")
         await driver.until(lambda: len(began) == 2, SECONDS)
 
