@@ -78,7 +78,7 @@ class Conductor:
         self.scorer = Scorer(folder, data, plan.metric, plan.seed)
         self.scheduler = Scheduler(
             [
-                ModelRecord(name, self._prior_seconds(name), CORE in plugin.tags)
+                ModelRecord(name, self._prior_seconds(name), CORE in plugin.tags, plugin.merit(plan.task, shape))
                 for name, plugin in self._plugins.items()
             ],
             metric=plan.metric,

@@ -1,6 +1,6 @@
 """What to fit next. Pure decisions over candidates, measured seconds and the time that is left.
 
-The order: every model's defaults on fold 0, core models first, cheap ones before dear ones, so that the board
+The order: every model's defaults on fold 0, core models and those of merit first, cheap ones before dear ones, so that the board
 fills at once; then the other folds of the defaults, since different models make an ensemble; then new trials, where a better-ranked
 model gets more of the time. A model whose defaults are clearly behind the best model on fold 0 waits with its further folds until
 tuning, and a trial that is behind its own model's best on fold 0 gets none.
@@ -26,19 +26,21 @@ FIRST_SHARE = 0.4
 LEAST_SHARE = 0.05
 """In time that nothing else has a use for, a fit starts when that is at least this share of what it is expected to want: at its
 deadline, a model returns the best that it has by then."""
-AFFORDABLE_SHARE = 0.6
-"""Defaults are completed when that takes at most this share of the time that all workers have left."""
+AFFORDABLE_SHARE, LEADER_SHARE = 0.6, 0.9
+"""Defaults are completed when that takes at most this share of the time that all workers have left; those of the best model so far
+may take nearly all of it."""
 
 
 @dataclass
 class ModelRecord:
-    """What the scheduler knows of a model: its prior cost of one fit in seconds, whether it starts before the others, what it
-    has spent, how it failed, and what the user wants: `stopped` for good, `paused`, or a
+    """What the scheduler knows of a model: its prior cost of one fit in seconds, whether it starts before the others, how many
+    times its cost it is worth, what it has spent, how it failed, and what the user wants: `stopped` for good, `paused`, or a
     `share` of the time above or below its due."""
 
     name: str
     prior_seconds: float
     is_core: bool = True
+    merit: float = 1.0
     spent: float = 0.0
     failures: int = 0
     stopped: bool = False
@@ -49,6 +51,11 @@ class ModelRecord:
     def is_favoured(self) -> bool:
         """Whether the user gives it more than its due."""
         return self.share > 1
+
+    @property
+    def price(self) -> float:
+        """The cost by which models that have no score yet queue."""
+        return self.prior_seconds / self.merit
 
 
 @dataclass(frozen=True)
@@ -165,7 +172,9 @@ class Scheduler:
         seconds_left: float,
         may_begin: Callable[[ModelRecord, set[tuple[str, int, int]], float], bool],
     ) -> Work | None:
-        order = sorted(self.models.values(), key=lambda r: (not r.is_favoured, not r.is_core, r.prior_seconds, r.name))
+        order = sorted(
+            self.models.values(), key=lambda r: (not r.is_favoured, not r.is_core and r.merit <= 1, r.price, r.name)
+        )
         for record in order:
             if record.paused or self.is_out(record.name):
                 continue
@@ -187,7 +196,7 @@ class Scheduler:
         """Whether there is time for the first fold of a model that is not a core one, beside what the models so far have used."""
         at_work = sum(self.models[name].prior_seconds for name, _, _ in running)
         used = sum(other.spent for other in self.models.values()) + at_work
-        return used + record.prior_seconds <= FIRST_SHARE * (used + self._workers * seconds_left)
+        return used + record.price <= FIRST_SHARE * (used + self._workers * seconds_left)
 
     def _fits(self, record: ModelRecord, running: set[tuple[str, int, int]], seconds_left: float) -> bool:
         """Whether a first fold gets time that nothing else has a use for: what is at work, if anything, is such too. Any fold is
@@ -208,7 +217,8 @@ class Scheduler:
                 continue
             cost = len(candidate.missing_folds) * self.expected_seconds(name)
             begun = len(candidate.results) > 1
-            affordable = cost <= AFFORDABLE_SHARE * self._workers * seconds_left
+            share = LEADER_SHARE if name == leader.model else AFFORDABLE_SHARE
+            affordable = cost <= share * self._workers * seconds_left
             if begun or record.is_favoured or (affordable and not self._clearly_behind(candidate, leader)):
                 options.append((not begun, cost * rank / record.share, candidate))
         for _, _, candidate in sorted(options, key=lambda option: option[:2]):

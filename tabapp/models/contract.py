@@ -211,6 +211,10 @@ class Plugin(ABC):
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         """A prior for seconds and bytes, refined by the engine from what it measures."""
 
+    def merit(self, task: Task, shape: Shape) -> float:
+        """How many times its cost the model is worth on such tables, compared with others: what is worth more begins earlier."""
+        return 1.0
+
     @abstractmethod
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
         """Train on `train`, stop early by `valid`. Neither holds a row that the fit is scored on."""

@@ -79,6 +79,18 @@ def test_other_models_start_after_the_core_ones_and_only_while_there_is_time() -
     assert take(scheduler, running, seconds=1e9)[0] == "dear"
 
 
+def test_a_model_of_merit_queues_by_what_it_is_worth() -> None:
+    scheduler = make({"core": 10.0, "cheap": 1.0, "worthy": 80.0})
+    scheduler.models["cheap"].is_core = scheduler.models["worthy"].is_core = False
+    assert scheduler.next_work({("core", 0, 0), ("cheap", 0, 0)}, 20.0) is None
+    scheduler.models["worthy"].merit = 16.0
+    running: set[tuple[str, int, int]] = set()
+    for expected in ("worthy", "core", "cheap"):
+        work = take(scheduler, running, seconds=20.0)
+        assert work[0] == expected
+        running.add(work)
+
+
 def test_time_that_nothing_has_a_use_for_goes_to_models_that_had_no_turn() -> None:
     scheduler = make({"core": 5.0, "dear": 500.0, "too_dear": 1300.0, "other": 550.0}, trials=1)
     for name in ("dear", "too_dear", "other"):
@@ -136,6 +148,21 @@ def test_defaults_are_completed_before_tuning_unless_clearly_behind() -> None:
         order.append((model, trial, fold))
     assert order[:4] == [("best", 0, 1), ("best", 0, 2), ("close", 0, 1), ("close", 0, 2)]
     assert order[4] == ("best", 1, 0)
+
+
+def test_the_leader_may_take_most_of_the_time_that_is_left_to_complete_its_defaults() -> None:
+    scheduler = make({"leader": 10.0, "other": 10.0}, tune=False)
+    for name, score in {"leader": 0.9, "other": 0.8}.items():
+        finish(scheduler.add(Candidate(name, 0, {}, FOLDS)), 0, score, seconds=10.0)
+    # Two folds of 10 s each are 0.77 of what two workers have left: enough for the leader's, too much for another's.
+    first = scheduler._defaults(set(), 13.0)
+    assert first is not None
+    assert (*first.candidate.key, first.fold) == ("leader", 0, 1)
+    second = scheduler._defaults({("leader", 0, 1)}, 13.0)
+    assert second is not None
+    assert (*second.candidate.key, second.fold) == ("leader", 0, 2)
+    assert scheduler._defaults({("leader", 0, 1), ("leader", 0, 2)}, 13.0) is None
+    assert scheduler._defaults(set(), 11.0) is None
 
 
 def test_a_trial_that_cannot_be_completed_in_time_is_not_continued() -> None:

@@ -1,0 +1,209 @@
+"""tabapp beside other AutoML systems: the same training rows, the same seconds, the same machine, rows that neither has seen.
+
+python -m benchmarks.rivals [--systems tabapp,autogluon:medium_quality] [--autogluon PYTHON] [--tables a,b] [--draws 0,1]
+                            [--budget 120] [--data FOLDER] [--out FILE.json]
+
+Each draw keeps a fifth of a table's rows apart (at most 20,000; stratified by class), the systems train on the others one after the
+other, and both predict the rows kept apart, which are scored here. The other system lives in an environment of its own, whose
+interpreter is named by --autogluon. Tables are CSV files beside a `datasets.json` that names target and task. An --out that is
+there is added to: what it has is not run again.
+
+"error" is what a score lacks of perfect: 1 - AUC, the log loss, the RMSE. Ratios are tabapp's error over the other's, so that less
+than 1 is better than the other; the last line has their geometric mean over the tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from sklearn.model_selection import train_test_split
+
+from benchmarks.machine import machine, report
+from tabapp import metrics
+from tabapp.run.state import format_score
+
+TABLES = (
+    "german_credit",
+    "titanic",
+    "telco_churn",
+    "bank_marketing",
+    "adult",
+    "wine_quality_white",
+    "students_dropout",
+    "letter",
+    "house_prices",
+    "kin8nm",
+    "power_plant",
+    "california_housing",
+    "bike_sharing_hour",
+    "diamonds",
+)
+METRICS = {"binary": "roc_auc", "multiclass": "log_loss", "regression": "rmse"}
+MOST_TEST_ROWS = 20_000
+PATIENCE = 3.0
+"""A system that has not ended after so many times its budget is stopped and has no score."""
+
+
+def split(table: pl.DataFrame, target: str, task: str, draw: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rows to learn from and rows to score."""
+    n_test = min(table.height // 5, MOST_TEST_ROWS)
+    labels = table[target].to_numpy() if task != "regression" else None
+    train, test = train_test_split(np.arange(table.height), test_size=n_test, random_state=draw, stratify=labels)
+    return table[np.sort(train)], table[np.sort(test)]
+
+
+def command_of(
+    system: str, files: dict[str, str], facts: dict[str, Any], options: argparse.Namespace
+) -> list[list[str]]:
+    """The commands that train and predict, in order."""
+    name, _, preset = system.partition(":")
+    if name == "tabapp":
+        train = [sys.executable, "-m", "tabapp", "--auto", files["train"], "--target", facts["target"]]
+        train += ["--task", facts["task"], "--metric", facts["metric"], "--budget", f"{options.budget}s"]
+        train += ["--out", files["bundle"], "--runs-dir", files["runs"]]
+        return [
+            train,
+            [sys.executable, "-m", "tabapp", "predict", files["bundle"], files["test"], "-o", files["out"], "-q"],
+        ]
+    script = str(Path(__file__).with_name("rival_autogluon.py"))
+    arguments = [files["train"], files["test"], facts["target"], facts["task"], facts["metric"]]
+    return [[options.autogluon, script, *arguments, str(options.budget), preset or "medium_quality", files["out"]]]
+
+
+def score(out: Path, truth: pl.Series, facts: dict[str, Any]) -> float:
+    """The metric of a file of predictions. Classes are found by the names of their columns, with or without a prefix."""
+    predictions = pl.read_csv(out, infer_schema_length=None)
+    assert predictions.height == len(truth), f"{predictions.height} predictions of {len(truth)} rows"
+    metric = metrics.METRICS[facts["metric"]]
+    if facts["task"] == "regression":
+        values = predictions["prediction"].to_numpy()
+        return metric.function(truth.cast(pl.Float64).to_numpy(), values, None)
+    labels = truth.cast(pl.String).str.strip_chars()
+    classes = sorted(labels.unique())
+    columns = {name.removeprefix("probability_").strip(): name for name in predictions.columns}
+    probabilities = predictions.select(columns[label] for label in classes).to_numpy()
+    codes = labels.replace_strict(classes, list(range(len(classes)))).to_numpy()
+    return metric.function(codes, probabilities, None)
+
+
+def measure(
+    system: str, table: pl.DataFrame, facts: dict[str, Any], draw: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Train, predict and score one system on one draw."""
+    train, test = split(table, facts["target"], facts["task"], draw)
+    with tempfile.TemporaryDirectory() as folder:
+        names = {"train": "train.csv", "test": "test.csv", "out": "out.csv", "bundle": "b.tabapp", "runs": "runs"}
+        files = {key: str(Path(folder, name)) for key, name in names.items()}
+        train.write_csv(files["train"])
+        test.drop(facts["target"]).write_csv(files["test"])
+        seconds: list[float] = []
+        for command in command_of(system, files, facts, options):
+            began = time.perf_counter()
+            try:
+                done = subprocess.run(
+                    command, capture_output=True, text=True, check=False, timeout=PATIENCE * options.budget + 60
+                )
+            except subprocess.TimeoutExpired:
+                return {"error": "did not end"}
+            seconds.append(time.perf_counter() - began)
+            if done.returncode != 0:
+                return {"error": (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]}
+        return {"score": score(Path(files["out"]), test[facts["target"]], facts), "seconds": seconds}
+
+
+def error_of(value: float, metric: str) -> float:
+    """What a score lacks of perfect."""
+    return 1 - value if metrics.METRICS[metric].greater_is_better else value
+
+
+def show(results: dict[str, dict[str, Any]], facts_of: dict[str, dict[str, Any]], options: argparse.Namespace) -> None:
+    """A line for each table, the geometric mean of the ratios below."""
+    systems, draws = options.systems.split(","), [int(draw) for draw in options.draws.split(",")]
+    rivals = [system for system in systems if system != "tabapp"]
+    rows: list[list[str]] = []
+    ratios: dict[str, list[float]] = {rival: [] for rival in rivals}
+    for name, facts in facts_of.items():
+        cells, errors = [name, facts["metric"]], dict[str, list[float]]()
+        for system in systems:
+            found = [results.get(f"{name}|{system}|{draw}", {}) for draw in draws]
+            scores = [result["score"] for result in found if "score" in result]
+            errors[system] = [error_of(value, facts["metric"]) for value in scores]
+            spread = f" ± {format_score(float(np.std(scores, ddof=1)))}" if len(scores) > 1 else ""
+            wall = [sum(result["seconds"]) for result in found if "score" in result]
+            reason = next((result["error"] for result in found if "error" in result), "—")
+            cells += (
+                [f"{format_score(float(np.mean(scores)))}{spread}", f"{np.mean(wall):.0f}"] if scores else [reason, "—"]
+            )
+        for rival in rivals:
+            if len(errors["tabapp"]) == len(errors[rival]) == len(draws):
+                ratios[rival].append(float(np.mean(errors["tabapp"]) / np.mean(errors[rival])))
+                cells.append(f"{ratios[rival][-1]:.3f}")
+            else:
+                cells.append("—")
+        rows.append(cells)
+    means = [f"{np.exp(np.mean(np.log(ratios[rival]))):.3f}" if ratios[rival] else "—" for rival in rivals]
+    rows.append(["geometric mean", "", *[""] * (2 * len(systems)), *means])
+    header = ["table", "metric", *[cell for system in systems for cell in (system, "seconds")]]
+    facts = {
+        **machine("torch", "xgboost", "catboost", "lightgbm"),
+        "budget": f"{options.budget} s",
+        "draws": len(draws),
+    }
+    right = range(2, 2 + 2 * len(systems) + len(rivals))
+    report(facts, [*header, *(f"error / {rival}" for rival in rivals)], rows, results, options.out, right=tuple(right))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--systems", default="tabapp,autogluon:medium_quality")
+    parser.add_argument("--autogluon", default="", help="the Python that has AutoGluon")
+    parser.add_argument("--tables", default=",".join(TABLES))
+    parser.add_argument("--draws", default="0")
+    parser.add_argument("--budget", type=int, default=120, help="seconds")
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/rivals.json"))
+    options = parser.parse_args()
+    if "autogluon" in options.systems and not options.autogluon:
+        parser.error("--autogluon names the interpreter of an environment that has AutoGluon")
+    listing = options.data / "datasets.json"
+    if not listing.is_file():
+        print(f"{listing} is not there; name the folder of the tables with --data or TABAPP_DATA.", file=sys.stderr)
+        return 0
+    known = {entry["name"]: entry for entry in json.loads(listing.read_text())}
+    results: dict[str, dict[str, Any]] = {}
+    if options.out.is_file():
+        results = json.loads(options.out.read_text())["results"]
+    facts_of: dict[str, dict[str, Any]] = {}
+    for name in options.tables.split(","):
+        entry = known[name]
+        facts_of[name] = {"target": entry["target"], "task": entry["task"], "metric": METRICS[entry["task"]]}
+        table = pl.read_csv(
+            options.data / entry["file"],
+            separator=entry["separator"],
+            infer_schema=False,
+            missing_utf8_is_empty_string=True,
+        ).drop(entry["leak_or_id_columns"])
+        for draw in map(int, options.draws.split(",")):
+            for system in options.systems.split(","):
+                key = f"{name}|{system}|{draw}"
+                if "score" not in results.get(key, {}):
+                    results[key] = measure(system, table, facts_of[name], draw, options)
+                    print(key, results[key], file=sys.stderr, flush=True)
+                    options.out.parent.mkdir(parents=True, exist_ok=True)
+                    options.out.write_text(json.dumps({"results": results}))
+    show(results, facts_of, options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
