@@ -191,7 +191,6 @@ def main() -> int:
             options.data / entry["file"],
             separator=entry["separator"],
             infer_schema=False,
-            missing_utf8_is_empty_string=True,
         ).drop(entry["leak_or_id_columns"])
         for draw in map(int, options.draws.split(",")):
             for system in options.systems.split(","):
