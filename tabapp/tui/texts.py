@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from tabapp.run.state import RunState, format_score
 from tabapp.tui.actions import phase_of
 
 MUTED = "$foreground 60%"
+UNITS = ("", "k", "M", "G", "T", "P", "E")
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FIT_STAGES = {
     "starting": "starting…",
@@ -118,6 +120,35 @@ def score_margin(row: ev.LeaderboardRow) -> str:
 def decimals(score: float) -> int:
     """How many digits a score is written with after its point."""
     return len(format_score(score).partition(".")[2])
+
+
+def brief(value: object) -> str:
+    """A value in few characters: three digits of a small number, thousands grouped, millions and more as 1.23M."""
+    if not isinstance(value, float) or not math.isfinite(value):
+        return str(value)
+    if abs(value) < 999.5:
+        return f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) < 999_999.5 else _with_unit(value)
+
+
+def signed(value: float) -> str:
+    """An importance in seven cells: four decimals below 10, fewer above, thousands grouped or with their unit."""
+    size = abs(value)
+    if size < 9.99995:
+        return f"{value:7.4f}"
+    if size < 999.95:
+        return f"{value:7.4g}"
+    return f"{value:7,.0f}" if size < 99_999.5 else f"{_with_unit(value):>7}"
+
+
+def _with_unit(value: float) -> str:
+    """Three digits and a unit: 839k, 1.23M, -12.3G."""
+    digits, exponent = f"{value:.2e}".split("e")
+    power = int(exponent) // 3
+    if power >= len(UNITS):
+        return f"{value:.0e}"
+    places = int(exponent) % 3
+    return f"{float(digits) * 10**places:.{2 - places}f}{UNITS[power]}"
 
 
 def spinner(frame: int | None) -> str:

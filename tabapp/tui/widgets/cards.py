@@ -13,6 +13,7 @@ from tabapp.tui.cards import Comparison, ModelCard, differences
 from tabapp.tui.texts import (
     MUTED,
     Snapshot,
+    brief,
     count,
     decimals,
     file_size,
@@ -26,7 +27,6 @@ from tabapp.tui.texts import (
 from tabapp.tui.widgets.panel import Panel, set_titles
 from tabapp.tui.widgets.pictures import GLYPHS, STYLES, comparison_title
 from tabapp.tui.widgets.table import Column, Row, Table
-from tabapp.tui.widgets.tuning import brief
 
 LABEL_WIDTH = 10
 WHOLE_SCORE_WIDTH = 36

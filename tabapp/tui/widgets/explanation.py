@@ -7,8 +7,8 @@ from textual.content import Content
 from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import RunState
-from tabapp.tui.texts import MUTED
-from tabapp.tui.widgets.importance import ImportanceFacts, importance_facts, signed
+from tabapp.tui.texts import MUTED, signed
+from tabapp.tui.widgets.importance import ImportanceFacts, importance_facts
 from tabapp.tui.widgets.panel import Panel, set_titles
 from tabapp.tui.widgets.table import Column, Row, Table
 
@@ -115,7 +115,7 @@ def _row(
         top = max(each.high for each in rows)
         solid, light = charts.interval_rule(row.permutation, row.low, row.high, top, width)
         cells.append(Content.assemble((solid, "$primary"), (light, "$primary 60%")))
-    cells += [Content(signed(row.permutation)), Content.styled(f"±{(row.high - row.low) / 2:.4f}", MUTED)]
+    cells += [Content(signed(row.permutation)), Content.styled(f"±{signed((row.high - row.low) / 2).strip()}", MUTED)]
     if "attention" in bars:
         most = max(each.attention or 0.0 for each in rows)
         share = (row.attention or 0.0) / most if most > 0 else 0.0

@@ -10,7 +10,7 @@ from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import RunState, title_of
 from tabapp.tui.actions import phase_of
-from tabapp.tui.texts import MUTED
+from tabapp.tui.texts import MUTED, signed
 from tabapp.tui.widgets.panel import Panel, set_titles
 
 
@@ -58,8 +58,3 @@ def _line(row: ev.ImportanceRow, longest: int, room: int, top: float) -> Content
     drawn = charts.rule(row.permutation / top if top > 0 else 0.0, room).ljust(room)
     name = Content(row.feature).truncate(longest, ellipsis=True, pad=True)
     return Content.assemble(name, " ", (drawn, "$primary"), f" {signed(row.permutation)}", (f" {attention}", MUTED))
-
-
-def signed(value: float) -> str:
-    """An importance in seven cells: four decimals below 10, fewer above."""
-    return f"{value:7.4f}" if abs(value) < 10 else f"{value:7.4g}"

@@ -11,9 +11,8 @@ from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import format_score
 from tabapp.tui.cards import Comparison, ModelCard
-from tabapp.tui.texts import MUTED, keep_end
+from tabapp.tui.texts import MUTED, brief, keep_end
 from tabapp.tui.widgets.panel import Panel, set_titles
-from tabapp.tui.widgets.tuning import brief
 
 STYLES = ("$primary", "$secondary")
 GLYPHS = ("●", "◆")

@@ -10,7 +10,7 @@ from textual.content import Content
 from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import ActiveFit, RunState, TrialView, format_score, title_of
-from tabapp.tui.texts import MUTED, count, short_seconds
+from tabapp.tui.texts import MUTED, brief, count, short_seconds
 from tabapp.tui.widgets.panel import Panel, set_titles
 
 TALLEST = 9
@@ -113,11 +113,6 @@ def changes(trial: TrialView, trials: Sequence[TrialView]) -> str:
     """The hyper-parameters of a trial, those only that differ between the trials if any do."""
     varied = [name for name in trial.params if len({repr(each.params.get(name)) for each in trials}) > 1]
     return "  ".join(f"{name}={brief(trial.params[name])}" for name in varied or trial.params)
-
-
-def brief(value: object) -> str:
-    """The value of a hyper-parameter in few characters."""
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _corners_in_time(history: tuple[tuple[float, float], ...]) -> list[charts.Point]:
