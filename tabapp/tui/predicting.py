@@ -75,11 +75,17 @@ class Predicting:
         self.recent: list[Path] = []
         self._process: Process | None = None
         self._turn = 0
+        self._checks = False
 
     @property
     def at_work(self) -> bool:
         """Whether a process is at work."""
         return bool(self.stage)
+
+    @property
+    def is_checking(self) -> bool:
+        """Whether the process at work looks at the file, rather than predicts it."""
+        return self.at_work and self._checks
 
     def choose(self, file: Path) -> None:
         """Take another file."""
@@ -114,6 +120,7 @@ class Predicting:
         self.stop()
         self._turn += 1
         turn = self._turn
+        self._checks = "--check" in words
         self.stage, self.share, self.trouble = stage, None, ""
         self._changed()
         try:
@@ -138,7 +145,7 @@ class Predicting:
         if turn != self._turn:
             return
         self._process, self.stage, self.share = None, "", None
-        told = self.checked is not None if "--check" in words else self.predicted is not None
+        told = self.checked is not None if self._checks else self.predicted is not None
         if not told:
             self.trouble = _sentence(complaints.decode(errors="replace"), code)
         self._changed()

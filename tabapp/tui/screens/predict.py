@@ -199,9 +199,9 @@ class PredictView(RunView):
         job = self._job
         if not self._is_ready():
             return
-        if job.at_work and job.checked is not None:
+        if job.at_work and not job.is_checking:
             self.notify("It is at work; x stops it.", severity="warning")
-        elif job.checked is None:
+        elif job.is_checking or job.checked is None:
             self._wanted = True
             if not job.at_work:
                 self.run_worker(self._check(), exit_on_error=False)
