@@ -1,6 +1,6 @@
 """tabapp beside other AutoML systems: the same training rows, the same seconds, the same machine, rows that neither has seen.
 
-python -m benchmarks.rivals [--systems tabapp,autogluon:medium_quality] [--autogluon PYTHON] [--tables a,b] [--draws 0,1]
+python -m benchmarks.rivals [--systems tabapp,autogluon:best_quality] [--autogluon PYTHON] [--tables a,b] [--draws 0,1]
                             [--budget 120] [--data FOLDER] [--out FILE.json]
 
 Each draw keeps a fifth of a table's rows apart (at most 20,000; stratified by class), the systems train on the others one after the
@@ -77,7 +77,7 @@ def command_of(
         ]
     script = str(Path(__file__).with_name("rival_autogluon.py"))
     arguments = [files["train"], files["test"], facts["target"], facts["task"], facts["metric"]]
-    return [[options.autogluon, script, *arguments, str(options.budget), preset or "medium_quality", files["out"]]]
+    return [[options.autogluon, script, *arguments, str(options.budget), preset or "best_quality", files["out"]]]
 
 
 def score(out: Path, truth: pl.Series, facts: dict[str, Any]) -> float:
@@ -165,7 +165,7 @@ def show(results: dict[str, dict[str, Any]], facts_of: dict[str, dict[str, Any]]
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--systems", default="tabapp,autogluon:medium_quality")
+    parser.add_argument("--systems", default="tabapp,autogluon:best_quality")
     parser.add_argument("--autogluon", default="", help="the Python that has AutoGluon")
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--draws", default="0")
@@ -173,6 +173,10 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/rivals.json"))
     options = parser.parse_args()
+    systems: list[str] = options.systems.split(",")
+    unknown = [system for system in systems if system.partition(":")[0] not in ("tabapp", "autogluon")]
+    if unknown or "tabapp" not in systems:
+        parser.error("--systems takes tabapp and, beside it, autogluon or autogluon:PRESET")
     if "autogluon" in options.systems and not options.autogluon:
         parser.error("--autogluon names the interpreter of an environment that has AutoGluon")
     listing = options.data / "datasets.json"
@@ -180,6 +184,9 @@ def main() -> int:
         print(f"{listing} is not there; name the folder of the tables with --data or TABAPP_DATA.", file=sys.stderr)
         return 0
     known = {entry["name"]: entry for entry in json.loads(listing.read_text())}
+    missing = [name for name in options.tables.split(",") if name not in known]
+    if missing:
+        parser.error(f"{listing} has no table {', '.join(missing)}")
     results: dict[str, dict[str, Any]] = {}
     if options.out.is_file():
         results = json.loads(options.out.read_text())["results"]

@@ -217,8 +217,8 @@ class Scheduler:
                 continue
             cost = len(candidate.missing_folds) * self.expected_seconds(name)
             begun = len(candidate.results) > 1
-            share = LEADER_SHARE if name == leader.model else AFFORDABLE_SHARE
-            affordable = cost <= share * self._workers * seconds_left
+            most = LEADER_SHARE if name == leader.model else AFFORDABLE_SHARE
+            affordable = cost <= most * self._workers * seconds_left
             if begun or record.is_favoured or (affordable and not self._clearly_behind(candidate, leader)):
                 options.append((not begun, cost * rank / record.share, candidate))
         for _, _, candidate in sorted(options, key=lambda option: option[:2]):
