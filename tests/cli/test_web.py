@@ -138,7 +138,7 @@ async def test_only_the_told_address_lets_in_and_every_run_has_a_page(place: Pat
         if not host.startswith("127."):
             assert stranger.connect_ex((host, port)) != 0
     server.send_signal(signal.SIGINT)
-    server.communicate(timeout=20)
+    server.communicate(timeout=60)
     assert server.returncode == 0
     assert first.path.exists()
 
@@ -158,14 +158,14 @@ async def test_no_page_outlives_the_server(place: Path, how: signal.Signals) -> 
                 drawn += (await socket_of_page.receive(timeout=30)).data
         assert len(processes_about(place, "tabapp.cli.page")) == 2
         await other.close()
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while len(processes_about(place, "tabapp.cli.page")) > 1 and time.monotonic() < until:
             await asyncio.sleep(0.1)
         assert len(processes_about(place, "tabapp.cli.page")) == 1
         server.send_signal(how)
         while not (await page.receive(timeout=30)).type.name.startswith("CLOS"):
             pass
-        await asyncio.to_thread(server.communicate, timeout=20)
+        await asyncio.to_thread(server.communicate, timeout=60)
     assert gone(place, "tabapp.cli.page", 5)
 
 

@@ -30,7 +30,7 @@ class Terminal:
 
     def tmux(self, *words: str) -> str:
         """Ask something of the server."""
-        done = subprocess.run(["tmux", "-S", self._socket, *words], capture_output=True, text=True, timeout=20)
+        done = subprocess.run(["tmux", "-S", self._socket, *words], capture_output=True, text=True, timeout=60)
         return done.stdout
 
     def start(self, command: str, **environment: str) -> None:
@@ -50,12 +50,12 @@ class Terminal:
         """What is on the screen now."""
         return self.tmux("capture-pane", "-p", *(["-e"] if colours else []))
 
-    def wait(self, *texts: str, seconds: float = 60) -> str:
+    def wait(self, *texts: str, seconds: float = 90) -> str:
         """Wait until texts are on the screen; returns the screen."""
         self.until(lambda: all(text in self.screen() for text in texts), " and ".join(texts), seconds)
         return self.screen()
 
-    def until(self, condition: Callable[[], object], what: str, seconds: float = 60) -> None:
+    def until(self, condition: Callable[[], object], what: str, seconds: float = 90) -> None:
         """Wait until something holds; fails with the screen where it never does."""
         end = time.monotonic() + seconds
         while not condition():

@@ -80,10 +80,14 @@ def test_sign_follows_the_metric():
         assert permutation_importance(folds, metric, ["strong"], seed=0).columns[0].mean > 0
 
 
-def test_after_the_deadline_nothing_starts_and_first_shuffles_come_first():
+def test_after_the_deadline_nothing_starts_and_first_shuffles_come_first(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+
     class Slow(LinearModel):
         def predict(self, table):
-            time.sleep(0.01)
+            nonlocal now
+            now += 0.01
             return super().predict(table)
 
     folds = fold_models(n_folds=1, model=Slow)

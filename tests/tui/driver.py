@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from textual.command import CommandInput, CommandList, CommandPalette
 from textual.pilot import Pilot
 
 from tabapp.run import events as ev
@@ -81,6 +82,29 @@ class Driver:
     async def press(self, *keys: str) -> None:
         """Press keys one after another."""
         await self.pilot.press(*keys)
+
+    async def still(self) -> None:
+        """Wait until the screen is drawn the same twice: what is clicked next stands where it was seen."""
+        last = ""
+        for _ in range(100):
+            if (text := self.text()) == last:
+                break
+            last = text
+            await asyncio.sleep(0.05)
+            await self.pilot.pause()
+
+    async def palette_is_full(self, text: str = "") -> None:
+        """Wait until the palette is open and has gathered all it finds for a text; its list changes until then."""
+        await self.until(lambda: isinstance(self.app.screen, CommandPalette))
+        palette = self.app.screen
+        await self.until(lambda: palette.query_one(CommandInput).value == text)
+        await self.pilot.pause()
+        await self.until(
+            lambda: (
+                all(worker.is_finished for worker in self.app.workers if worker.node is palette)
+                and palette.query_one(CommandList).option_count
+            )
+        )
 
     def toasts(self) -> list[str]:
         """The messages that are shown in a corner."""

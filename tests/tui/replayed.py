@@ -95,6 +95,7 @@ class Replayed(Driver):
 
     async def click_part(self, line: type[ClickableLine], action: str) -> bool:
         """Click a part of one of the lines around the screen; whether it is there."""
+        await self.still()
         found = self.app.screen.query(line)
         spots = [spot for widget in found for spot in widget._spots if spot[2] == action]
         if not spots:
@@ -109,17 +110,18 @@ class Replayed(Driver):
             if await self.click_part(line, action.action):
                 return
         assert await self.click_part(KeyBar, "app.command_palette"), "the palette has a place in every footer"
-        await self.until(lambda: isinstance(self.app.screen, CommandPalette))
-        commands = self.app.screen.query_one(CommandList)
-        await self.until(lambda: commands.option_count > 20)
-        await self.pilot.pause()
+        await self.palette_is_full()
+        palette = self.app.screen
+        commands = palette.query_one(CommandList)
         for _ in range(40):
+            await self.still()
             for y, strip in enumerate(self.app.screen._compositor.render_strips()):
                 if f"{action.name}  (" in strip.text and commands.region.contains(30, y):
                     await self.pilot.click(offset=(strip.text.index(action.name) + 1, y))
+                    await self.until(lambda: palette._selected_command)
+                    assert action.name in str(palette._selected_command.text)
                     return
             await self.pilot._post_mouse_events([events.MouseScrollDown] * 6, commands, offset=(2, 2))
-            await self.pilot.pause()
         raise AssertionError(f"the palette has no {action.name}:\n{self.text()}")
 
 

@@ -170,8 +170,7 @@ async def test_quitting_a_run_asks_what_becomes_of_it(tmp_path, monkeypatch, key
             assert driver.app.is_running
             await driver.write(recordings.finished()[-1])
         if exit_code is None:
-            await driver.pilot.pause(0.1)
-            assert isinstance(driver.app.screen, RunningView)
+            await driver.until(lambda: isinstance(driver.app.screen, RunningView))
             assert driver.app.is_running
         else:
             await driver.until(lambda: not driver.app.is_running)
@@ -228,9 +227,15 @@ async def test_a_crash_leaves_a_report_without_local_variables(tmp_path, monkeyp
     monkeypatch.setattr(RunningView, "redraw", fail)
     folder = recordings.make_run(tmp_path)
     app = AttachedApp(folder, runs_dir=tmp_path)
-    with pytest.raises(RuntimeError, match="broken"):
+
+    async def until_it_breaks() -> None:
         async with app.run_test() as pilot:
-            await pilot.pause(0.5)
+            for _ in range(600):
+                if app._exception is None:
+                    await pilot.pause(0.05)
+
+    with pytest.raises(RuntimeError, match="broken"):
+        await until_it_breaks()
     assert app.return_code == 1
     report = (folder.path / "crash.txt").read_text()
     assert "RuntimeError: broken" in report
@@ -253,5 +258,6 @@ async def test_each_new_best_is_told_once(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, events[:200], attach=True) as driver:
         assert not [toast for toast in driver.toasts() if "New best" in toast], "what was known before is no news"
         await driver.write(*events[200:])
-        await driver.pilot.pause(0.2)
+        await driver.until(lambda: any("New best" in toast for toast in driver.toasts()))
+        await driver.still()
         assert len([toast for toast in driver.toasts() if "New best" in toast]) == 1

@@ -149,7 +149,7 @@ async def prove(driver: Replayed, action: Action, do: Callable[[], Awaitable[obj
     assert action.id in ("predict.stop",) or not holds(), f"{action.id} would prove nothing: it holds before"
     await do()
     try:
-        await driver.until(holds, 4.0)
+        await driver.until(holds)
     except AssertionError as error:
         raise AssertionError(f"{action.id} by {way}: {error}") from None
     if driver.app.is_running:
@@ -199,7 +199,7 @@ async def test_actions_that_end_something(tmp_path, monkeypatch, name, way):
 async def choose_first(driver: Replayed, title: str) -> None:
     """Click the first option of a dialog twice, once it is laid out."""
     await driver.sees(title, "Leave it as it is")
-    await driver.pilot.pause(0.1)
+    await driver.still()
     await driver.pilot.click("#options", offset=(6, 0), times=2)
 
 

@@ -94,10 +94,12 @@ async def settled(pilot: Pilot[None]) -> None:
     """Wait until the app has read all events and what it does in the background is done."""
     app = pilot.app
     assert isinstance(app, Still)
-    for _ in range(300):
+    for _ in range(3000):
         await pilot.pause(0.02)
         if app.snapshot().state.seq == app.expected_seq:
             break
+    else:
+        raise AssertionError("the app has not read its run")
     app.draw_changes()
     await pilot.pause(0.1)
 
@@ -114,7 +116,7 @@ def going(*keys: str, move: str = "", rest: float = 0.0) -> Callable[[Pilot[None
                 pilot.app.screen.query_one(pilot.app.screen.MAIN).move_to_key(move)
                 await pilot.pause(0.05)
         if isinstance(pilot.app.screen, WholeTable):
-            for _ in range(400):
+            for _ in range(3000):
                 await pilot.pause(0.02)
                 if (
                     "…" not in pilot.app.screen.query_one("#table").render_line(3).text
