@@ -5,8 +5,8 @@ python -m benchmarks.rivals [--systems tabapp,autogluon:best_quality] [--autoglu
 
 Each draw keeps a fifth of a table's rows apart (at most 20,000; stratified by class), the systems train on the others one after the
 other, and both predict the rows kept apart, which are scored here. The other system lives in an environment of its own, whose
-interpreter is named by --autogluon. Tables are CSV files beside a `datasets.json` that names target and task. An --out that is
-there is added to: what it has is not run again.
+interpreter is named by --autogluon; `tabapp:folds=8+quality=high` is tabapp with those options. Tables are CSV files beside a
+`datasets.json` that names target and task. An --out that is there is added to: what it has is not run again.
 
 "error" is what a score lacks of perfect: 1 - AUC, the log loss, the RMSE. Ratios are tabapp's error over the other's, so that less
 than 1 is better than the other; the last line has their geometric mean over the tables.
@@ -71,6 +71,7 @@ def command_of(
         train = [sys.executable, "-m", "tabapp", "--auto", files["train"], "--target", facts["target"]]
         train += ["--task", facts["task"], "--metric", facts["metric"], "--budget", f"{options.budget}s"]
         train += ["--out", files["bundle"], "--runs-dir", files["runs"]]
+        train += [f"--{option}" for option in preset.split("+") if option]
         return [
             train,
             [sys.executable, "-m", "tabapp", "predict", files["bundle"], files["test"], "-o", files["out"], "-q"],
@@ -176,7 +177,7 @@ def main() -> int:
     systems: list[str] = options.systems.split(",")
     unknown = [system for system in systems if system.partition(":")[0] not in ("tabapp", "autogluon")]
     if unknown or "tabapp" not in systems:
-        parser.error("--systems takes tabapp and, beside it, autogluon or autogluon:PRESET")
+        parser.error("--systems takes tabapp and, beside it, autogluon, autogluon:PRESET or tabapp:OPTION=VALUE")
     if "autogluon" in options.systems and not options.autogluon:
         parser.error("--autogluon names the interpreter of an environment that has AutoGluon")
     listing = options.data / "datasets.json"

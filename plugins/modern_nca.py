@@ -10,21 +10,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
+from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import OneHotOrEmbedding
 from tabapp.nn.linear import Linear
 from tabapp.nn.numeric import PeriodicEmbedding
-from tabapp.nn.objective import Objective
-from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
+from tabapp.nn.plugin import Sizes, training_cost
 from tabapp.nn.retrieval import (
     Candidates,
-    RetrievalMethod,
-    RetrievalModel,
     RetrievalNetwork,
+    RetrievalPlugin,
     queries_at_once,
     squared_distances,
-    too_many_rows,
 )
 from tabapp.nn.trainer import TrainingParams, batch_size_for
 
@@ -157,28 +154,18 @@ class ModernNCANetwork(RetrievalNetwork):
         return index, share
 
 
-class ModernNCA(DeepPlugin):
+class ModernNCA(RetrievalPlugin):
     """NOTE[DIFF]: binary targets have one logit, and categories of many levels an embedding instead of a one-hot vector."""
 
     name = "modern_nca"
     title = "ModernNCA"
     paper = "Ye et al. 2024, Revisiting Nearest Neighbor for Tabular Data: A Deep Tabular Baseline Two Decades Later"
-    tags = ("network", "neighbours", "training_rows")
     params_type = ModernNCAParams
-    model_type = RetrievalModel
     min_rows = 200
     max_features = 2_000
 
     def build(self, sizes: Sizes, params: ModernNCAParams) -> ModernNCANetwork:
         return ModernNCANetwork(sizes, params)
-
-    def method(
-        self, network: nn.Module, params: TrainingParams, objective: Objective, context: FitContext
-    ) -> RetrievalMethod:
-        return RetrievalMethod(network, params, objective)
-
-    def supports(self, task: Task, shape: Shape) -> str | None:
-        return super().supports(task, shape) or too_many_rows(shape)
 
     def defaults(self, task: Task, shape: Shape, device: str) -> ModernNCAParams:
         """TALENT's on a GPU, with its batches of 1,024 where rows are enough for them.

@@ -17,15 +17,14 @@ from tabapp.nn.embeddings import OneHotOrEmbedding
 from tabapp.nn.linear import Linear
 from tabapp.nn.numeric import PeriodicEmbedding
 from tabapp.nn.objective import Objective
-from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
+from tabapp.nn.plugin import Sizes, training_cost
 from tabapp.nn.retrieval import (
     ENCODED_ROWS,
     Candidates,
     RetrievalMethod,
-    RetrievalModel,
     RetrievalNetwork,
+    RetrievalPlugin,
     nearest,
-    too_many_rows,
 )
 from tabapp.nn.trainer import TrainingParams, batch_size_for
 
@@ -243,7 +242,7 @@ class TabRMethod(RetrievalMethod):
             self.network.search()
 
 
-class TabR(DeepPlugin):
+class TabR(RetrievalPlugin):
     """NOTE[DIFF]: categories of many levels have an embedding instead of a one-hot vector. Neighbours are found by comparing
     with all rows instead of by faiss, whose flat index does the same.
     """
@@ -251,9 +250,7 @@ class TabR(DeepPlugin):
     name = "tabr"
     title = "TabR"
     paper = "Gorishniy et al. 2024, TabR: Tabular Deep Learning Meets Nearest Neighbors"
-    tags = ("network", "neighbours", "training_rows")
     params_type = TabRParams
-    model_type = RetrievalModel
     low_precision = True
     min_rows = 200
     max_features = 2_000
@@ -274,9 +271,6 @@ class TabR(DeepPlugin):
             for name, parameter in network.named_parameters()
             if parameter.ndim == 1 or name.startswith(("numeric.", "categorical.", "label."))
         }
-
-    def supports(self, task: Task, shape: Shape) -> str | None:
-        return super().supports(task, shape) or too_many_rows(shape)
 
     def defaults(self, task: Task, shape: Shape, device: str) -> TabRParams:
         """The authors' on a GPU.

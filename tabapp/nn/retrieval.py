@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from tabapp.features.arrays import Table
-from tabapp.models.contract import RowNeighbours, Shape
+from tabapp.models.contract import FitContext, RowNeighbours, Shape, Task
 from tabapp.nn.linear import linear
 from tabapp.nn.method import TrainingMethod
-from tabapp.nn.plugin import DeepModel
-from tabapp.nn.trainer import inputs
+from tabapp.nn.objective import Objective
+from tabapp.nn.plugin import DeepModel, DeepPlugin
+from tabapp.nn.trainer import TrainingParams, inputs
 
 MOST_ROWS = {"cpu": 100_000, "cuda": 1_000_000}
 """Training rows at most, since every step compares each row of the batch with all of them: an epoch of 100,000 takes one
@@ -66,6 +67,16 @@ class Candidates(nn.Module):
         self.target = target.float()
         self.weight = torch.ones_like(self.target) if weight is None else weight.float()
         self._keys = None
+
+    def add(self, numeric: Tensor, categorical: Tensor, target: Tensor, weight: Tensor | None) -> None:
+        """Take these rows beside those that are there."""
+        weight = torch.ones_like(target, dtype=torch.float32) if weight is None else weight
+        self.put(
+            torch.cat([self.numeric, numeric]),
+            torch.cat([self.categorical, categorical.int()]),
+            torch.cat([self.target, target.float()]),
+            torch.cat([self.weight, weight.float()]),
+        )
 
     def keys(self, network: RetrievalNetwork) -> Tensor:
         """The keys of all rows by the network's weights, kept until they change: until it has been trained or loaded."""
@@ -198,3 +209,29 @@ class RetrievalModel(DeepModel):
             ]
         index, share = (torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True))
         return RowNeighbours(index=index, weight=share)
+
+
+class RetrievalPlugin(DeepPlugin):
+    """A plugin whose network is one that looks rows up."""
+
+    tags = ("network", "neighbours", "training_rows")
+    model_type = RetrievalModel
+
+    def method(
+        self, network: nn.Module, params: TrainingParams, objective: Objective, context: FitContext
+    ) -> RetrievalMethod:
+        return RetrievalMethod(network, params, objective)
+
+    def complete(self, network: nn.Module, train: Table, valid: Table, objective: Objective) -> None:
+        """Rows that were kept from training, to stop it early, may be looked up once it has ended, after those of training."""
+        assert isinstance(network, RetrievalNetwork)
+        if not len(network.candidates):
+            return
+        device = network.candidates.target.device
+        weight = None
+        if train.weight is not None and valid.weight is not None:
+            weight = torch.tensor(valid.weight / train.weight.mean(), device=device)
+        network.candidates.add(*inputs(valid, device), objective.target(valid, device), weight)
+
+    def supports(self, task: Task, shape: Shape) -> str | None:
+        return super().supports(task, shape) or too_many_rows(shape)

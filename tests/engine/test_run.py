@@ -277,10 +277,10 @@ def test_the_budget_is_kept(tmp_path: Path) -> None:
     data = write_mixed(tmp_path / "mixed.csv", rows=3000)
     began = time.monotonic()
     done = tabapp(
-        "--auto", str(data), "--target", "price", "--budget", "15s", "--json", "--runs-dir", str(tmp_path / "runs")
+        "--auto", str(data), "--target", "price", "--budget", "20s", "--json", "--runs-dir", str(tmp_path / "runs")
     )
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 45
 
 
 def test_a_run_lists_itself(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:

@@ -173,18 +173,39 @@ def test_overfits_64_random_rows(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_the_rows_it_predicts_from(name: str, tmp_path: Path) -> None:
+    """Those of training first, then those of early stopping, which may be looked up, too."""
     plugin = plugin_of(name)
-    table, spec, _ = make_table("regression", n_rows=80)
+    table, spec, _ = make_table("regression", n_rows=120)
     params = msgspec.structs.replace(PARAMS[name], max_epochs=2)
-    model = plugin.fit(table, table, params, make_context("regression", spec, 1, tmp_path))
+    train, valid = table.take(slice(0, 80)), table.take(slice(80, None))
+    model = plugin.fit(train, valid, params, make_context("regression", spec, 1, tmp_path))
     found = model.row_neighbours(table, 5)
     assert found is not None
-    assert found.index.shape == found.weight.shape == (80, 5)
+    assert found.index.shape == found.weight.shape == (120, 5)
     assert found.index.dtype == np.int64
     assert found.weight.dtype == np.float32
     assert (np.diff(found.weight, axis=1) <= 0).all()
-    assert (found.index[:, 0] == np.arange(80)).all()
+    assert (found.index[:, 0] == np.arange(120)).all()
     assert 0 < found.weight.sum(1).max() <= 1 + 1e-5
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_of_early_stopping_are_looked_up_only_after_training(name: str, tmp_path: Path) -> None:
+    plugin = plugin_of(name)
+    table, spec, _ = make_table("regression", n_rows=120)
+    table = Table(table.numeric, table.categorical, table.target, np.arange(1, 121, dtype=np.float32))
+    params = msgspec.structs.replace(PARAMS[name], max_epochs=2)
+    context = make_context("regression", spec, 1, tmp_path)
+    train, valid = table.take(slice(0, 80)), table.take(slice(80, None))
+    doubled = Table(valid.numeric, valid.categorical, valid.target * 2 - valid.target.mean(), valid.weight)
+    models = [plugin.fit(train, rows, params, context) for rows in (valid, doubled)]
+    stored, other = (model.network.candidates for model in models)
+    for one, another in zip(models[0].network.parameters(), models[1].network.parameters(), strict=True):
+        torch.testing.assert_close(one, another, rtol=0, atol=0)
+    torch.testing.assert_close(stored.target[:80], other.target[:80], rtol=0, atol=0)
+    assert (stored.target[80:] != other.target[80:]).all()
+    torch.testing.assert_close(stored.weight, torch.tensor(table.weight / train.weight.mean()))
+    assert (models[0].predict(train) != models[1].predict(train)).any()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -193,7 +214,8 @@ def test_training_rows_travel_with_the_model(name: str, tmp_path: Path) -> None:
     assert "training_rows" in plugin.tags
     table, spec, n_classes = make_table("multiclass", n_rows=90)
     params = msgspec.structs.replace(PARAMS[name], max_epochs=2, average_decay=0.9)
-    model = plugin.fit(table, table, params, make_context("multiclass", spec, n_classes, tmp_path))
+    train, valid = table.take(slice(0, 60)), table.take(slice(60, None))
+    model = plugin.fit(train, valid, params, make_context("multiclass", spec, n_classes, tmp_path))
     (tmp_path / "model").mkdir()
     model.save(tmp_path / "model")
     loaded = plugin.load(tmp_path / "model")
