@@ -39,6 +39,7 @@ from tabapp.data.typed import typed_frame
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
 from tabapp.models.contract import FitContext, Plugin, Shape
+from tabapp.nn.retrieval import RetrievalParams
 
 FILE, TARGET = "california_sklearn.csv.gz", "MedHouseVal"
 TOLERANCE = 0.02
@@ -111,6 +112,9 @@ def train(
     shape = Shape(len(learning), len(spec.numeric), len(spec.categorical), 1)
     params = plugin.defaults("regression", shape, "cuda:0" if settings == "paper" else device)
     params = msgspec.structs.replace(params, **(changed or {}))
+    if isinstance(params, RetrievalParams):
+        # As its authors have it; and a row that is looked up would find itself when the stopping rows are scored.
+        params = msgspec.structs.replace(params, stopping_rows=False)
     tables = [
         type(table)(numeric=table.numeric[rows], categorical=table.categorical[rows], target=target[rows])
         for rows in (learning, stopping, scored)

@@ -19,11 +19,12 @@ from tabapp.nn.plugin import Sizes, training_cost
 from tabapp.nn.retrieval import (
     Candidates,
     RetrievalNetwork,
+    RetrievalParams,
     RetrievalPlugin,
     queries_at_once,
     squared_distances,
 )
-from tabapp.nn.trainer import TrainingParams, batch_size_for
+from tabapp.nn.trainer import batch_size_for
 
 from .search import zero_or
 
@@ -35,7 +36,7 @@ FLOAT32 = 4
 """How much longer float32 takes than the bfloat16 that costs are stated in."""
 
 
-class ModernNCAParams(TrainingParams, frozen=True, kw_only=True):
+class ModernNCAParams(RetrievalParams, frozen=True, kw_only=True):
     """Attributes:
     width: of the space in which distances are taken ("dim" in the authors' code).
     n_blocks: hidden layers before it.

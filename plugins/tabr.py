@@ -23,6 +23,7 @@ from tabapp.nn.retrieval import (
     Candidates,
     RetrievalMethod,
     RetrievalNetwork,
+    RetrievalParams,
     RetrievalPlugin,
     nearest,
 )
@@ -41,7 +42,7 @@ PREDICTION_ROWS = 1024
 """Rows predicted at once: each brings its neighbours."""
 
 
-class TabRParams(TrainingParams, frozen=True, kw_only=True):
+class TabRParams(RetrievalParams, frozen=True, kw_only=True):
     """The defaults are those of TabR-S.
 
     Attributes:

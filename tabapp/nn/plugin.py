@@ -101,7 +101,9 @@ class DeepPlugin(Plugin):
         undecayed = self.undecayed(network)
         return TrainingMethod(network, params, objective, undecayed=undecayed, low_precision=self.low_precision)
 
-    def complete(self, network: nn.Module, train: Table, valid: Table, objective: Objective) -> None:
+    def complete(
+        self, network: nn.Module, train: Table, valid: Table, objective: Objective, params: TrainingParams
+    ) -> None:
         """Give a trained network what it may know of the early-stopping rows without learning from them; nothing for most."""
 
     def supports(self, task: Task, shape: Shape) -> str | None:
@@ -133,7 +135,7 @@ class DeepPlugin(Plugin):
         self.initialise(network, train)
         method = self.method(network, params, objective, context)
         training = train_network(network, train, valid, params, objective, context, method)
-        self.complete(network, train, valid, objective)
+        self.complete(network, train, valid, objective, params)
         facts = {
             "parameters": sum(p.numel() for p in network.parameters()),
             "best_epoch": training.best_epoch,

