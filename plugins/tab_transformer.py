@@ -169,6 +169,10 @@ class TabTransformer(DeepPlugin):
             average_decay=0.99 if on_cpu else 0.0,
         )
 
+    def merit(self, task: Task, shape: Shape) -> float:
+        """What it adds to an MLP are categories that know of each other, so it is worth their share of the features."""
+        return shape.n_categorical / shape.n_features
+
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         assert isinstance(params, TabTransformerParams)
         n_tokens, d = shape.n_categorical, params.d_token

@@ -40,7 +40,7 @@ class Trees:
         threshold: (nodes,) float32; values up to it go left.
         missing_left: (nodes,) bool, where NaN goes.
         children: (nodes, 2) int32 left and right.
-        value: (nodes, n_values) float32, of use at the leaves.
+        value: (nodes, n_values) float32, zero but at the leaves, which makes for small files.
         roots, depths: (trees,) int32.
     """
 
@@ -75,7 +75,7 @@ class Trees:
             threshold=lower_float32(np.where(is_leaf, 0.0, threshold).astype(np.float64)),
             missing_left=missing_left.astype(bool),
             children=children,
-            value=value.astype(np.float32),
+            value=np.where(is_leaf[:, None], value, 0).astype(np.float32),
             roots=np.zeros(1, np.int32),
             depths=np.full(1, depth, np.int32),
         )

@@ -26,9 +26,9 @@ FIRST_SHARE = 0.4
 LEAST_SHARE = 0.05
 """In time that nothing else has a use for, a fit starts when that is at least this share of what it is expected to want: at its
 deadline, a model returns the best that it has by then."""
-AFFORDABLE_SHARE, LEADER_SHARE = 0.6, 0.9
+AFFORDABLE_SHARE, LEADER_SHARE, URGENT_SHARE = 0.6, 0.9, 0.5
 """Defaults are completed when that takes at most this share of the time that all workers have left; those of the best model so far
-may take nearly all of it."""
+may take nearly all of it, and come before all others' where they take more than half, or soon there would be no time for them."""
 
 
 @dataclass
@@ -207,7 +207,8 @@ class Scheduler:
         return idle and (without_score or LEAST_SHARE * record.prior_seconds <= seconds_left)
 
     def _defaults(self, running: set[tuple[str, int, int]], seconds_left: float) -> Work | None:
-        """A further fold of a model's first working trial: cheap and good ones first, and one that was begun before any other."""
+        """A further fold of a model's first working trial: cheap and good ones first, but before any other one that was begun, and
+        the best one where its time runs out."""
         ranked = self._ranked()
         leader = self.best_of(ranked[0]) if ranked else None
         options: list[tuple[bool, float, Candidate]] = []
@@ -216,11 +217,11 @@ class Scheduler:
             if record.paused or candidate.status != "active" or leader is None:
                 continue
             cost = len(candidate.missing_folds) * self.expected_seconds(name)
-            begun = len(candidate.results) > 1
-            most = LEADER_SHARE if name == leader.model else AFFORDABLE_SHARE
-            affordable = cost <= most * self._workers * seconds_left
+            begun, leads, time_left = len(candidate.results) > 1, name == leader.model, self._workers * seconds_left
+            affordable = cost <= (LEADER_SHARE if leads else AFFORDABLE_SHARE) * time_left
+            urgent = begun or (leads and affordable and cost > URGENT_SHARE * time_left)
             if begun or record.is_favoured or (affordable and not self._clearly_behind(candidate, leader)):
-                options.append((not begun, cost * rank / record.share, candidate))
+                options.append((not urgent, cost * rank / record.share, candidate))
         for _, _, candidate in sorted(options, key=lambda option: option[:2]):
             option = self._option_of(candidate.model, running, seconds_left)
             if option is not None and option[0] is candidate:

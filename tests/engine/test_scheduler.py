@@ -165,6 +165,16 @@ def test_the_leader_may_take_most_of_the_time_that_is_left_to_complete_its_defau
     assert scheduler._defaults(set(), 11.0) is None
 
 
+def test_the_leader_comes_before_cheaper_models_where_its_time_runs_out() -> None:
+    scheduler = make({"leader": 10.0, "other": 1.0}, tune=False)
+    for name, score, seconds in (("leader", 0.9, 10.0), ("other", 0.8, 1.0)):
+        finish(scheduler.add(Candidate(name, 0, {}, FOLDS)), 0, score, seconds)
+    assert take(scheduler, seconds=25.0)[0] == "other"
+    # Two folds of 10 s each are two thirds of what two workers have left.
+    assert take(scheduler, seconds=15.0)[0] == "leader"
+    assert take(scheduler, seconds=10.5)[0] == "other"
+
+
 def test_a_trial_that_cannot_be_completed_in_time_is_not_continued() -> None:
     scheduler = make({"slow": 10.0})
     candidate = scheduler.add(Candidate("slow", 0, {}, FOLDS))

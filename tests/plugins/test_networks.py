@@ -11,6 +11,7 @@ from tabapp_plugins.snn import SNNNetwork
 from tabapp_plugins.tab_transformer import TabTransformer, TabTransformerNetwork, TabTransformerParams
 from torch import Tensor, nn
 
+from tabapp.models import registry
 from tabapp.models.contract import Shape
 from tabapp.nn.plugin import Sizes
 
@@ -124,6 +125,11 @@ def test_tab_transformer_keeps_one_numeric_column() -> None:
 def moved_rows(weight: Tensor, order: list[int], width: int = 1) -> Tensor:
     """The blocks of `width` rows in another order."""
     return weight.unflatten(0, (-1, width))[order].flatten(0, 1)
+
+
+def test_tab_transformer_is_worth_less_the_fewer_categories_there_are() -> None:
+    merits = [registry.get("tab_transformer").merit("binary", Shape(1000, 8 - n, n, 2)) for n in (8, 4, 1)]
+    assert merits == [1.0, 0.5, 0.125]
 
 
 def test_autoint_does_not_depend_on_the_order_of_columns() -> None:
