@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 
 import polars as pl
 import pytest
@@ -111,7 +112,9 @@ def test_it_ends_with_its_input_whatever_it_does(run):
     asked = Asked(run)
     asked.send({"ask": "open"})
     asked.process.stdin.close()
+    started = time.monotonic()
     assert asked.process.wait(60) == 0
+    assert time.monotonic() - started < 20
 
 
 def test_what_is_no_run_folder_is_said_in_a_sentence(tmp_path):

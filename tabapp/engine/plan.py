@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psutil
@@ -13,7 +14,7 @@ from tabapp.data.schema import Column, Schema
 from tabapp.errors import UsageError, did_you_mean
 from tabapp.metrics import Task
 from tabapp.models import registry
-from tabapp.models.contract import Shape
+from tabapp.models.contract import Plugin, Shape
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig, command_line
 
@@ -166,7 +167,40 @@ def approximate_shape(schema: Schema, n_classes: int) -> Shape:
     return Shape(n_rows=schema.rows, n_numeric=n_numeric, n_categorical=n_categorical, n_classes=n_classes)
 
 
-def _planned_models(config: RunConfig, task: Task, shape: Shape) -> tuple[PlannedModel, ...]:
+class _LowestTrial:
+    """Draws the low end of every range: enough to see whether a search space can be drawn from at all."""
+
+    def suggest_float(
+        self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
+    ) -> float:
+        return low
+
+    def suggest_int(self, name: str, low: int, high: int, *, step: int = 1, log: bool = False) -> int:
+        return low
+
+    def suggest_categorical(self, name: str, choices: list[Any]) -> Any:
+        return choices[0]
+
+
+def _why_out(plugin: Plugin, task: Task, shape: Shape, device: str) -> str | None:
+    """Why a plugin sits out on such a table: what it says itself, or that what the engine will ask of it goes wrong.
+
+    A stranger's plugin may raise anything, and that costs its own row, not the run.
+    """
+    try:
+        if (reason := plugin.supports(task, shape)) is not None:
+            return reason
+        plugin.search_space(_LowestTrial(), task, shape, device)
+        given = (plugin.defaults(task, shape, device), *plugin.portfolio(task, shape, device))
+        costs = [plugin.cost(task, shape, params, device) for params in given]
+        if min(plugin.merit(task, shape), *(min(cost.seconds, cost.n_bytes) for cost in costs)) <= 0:
+            return "Its cost and its merit must be above zero."
+    except Exception as error:
+        return f"It cannot be planned for: {type(error).__name__}: {error}"
+    return None
+
+
+def _planned_models(config: RunConfig, task: Task, shape: Shape, device: str) -> tuple[PlannedModel, ...]:
     registry.check_names((*config.models, *config.exclude))
     planned: list[PlannedModel] = []
     for name in config.models or registry.names():
@@ -180,7 +214,7 @@ def _planned_models(config: RunConfig, task: Task, shape: Shape) -> tuple[Planne
         if reason is None and task not in found.plugin.tasks:
             reason = f"does not do {task}"
         if reason is None:
-            reason = found.plugin.supports(task, shape)
+            reason = _why_out(found.plugin, task, shape, device)
         planned.append(PlannedModel(name=name, title=found.plugin.title, family=found.plugin.family, reason=reason))
     if not any(model.reason is None for model in planned):
         why = "; ".join(f"{model.name}: {model.reason}" for model in planned)
@@ -219,7 +253,7 @@ def make_plan(config: RunConfig, schema: Schema) -> Plan:
         n_threads=n_threads,
         memory_limit=config.memory_limit or int(0.9 * psutil.virtual_memory().available),
         seed=config.seed,
-        models=_planned_models(config, task, approximate_shape(schema, n_classes)),
+        models=_planned_models(config, task, approximate_shape(schema, n_classes), device),
     )
 
 

@@ -235,6 +235,7 @@ def parameters_and_costs(subject: Subject, task: Task, n_rows: int) -> None:
         demand(again == params, "parameters change on their way through JSON")
         cost = plugin.cost(task, shape, params, "cpu")
         demand(cost.seconds > 0 and cost.n_bytes > 0, "its cost is not positive")
+    demand(plugin.supports(task, shape) is not None or plugin.merit(task, shape) > 0, "its merit is not positive")
     try:
         msgspec.convert({"no_such_parameter": 1}, plugin.params_type)
     except msgspec.ValidationError as error:

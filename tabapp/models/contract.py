@@ -212,7 +212,11 @@ class Plugin(ABC):
         """A prior for seconds and bytes, refined by the engine from what it measures."""
 
     def merit(self, task: Task, shape: Shape) -> float:
-        """How many times its cost the model is worth on such tables, compared with others: what is worth more begins earlier."""
+        """How many times its cost the model is worth on such tables, compared with others: what is worth more begins earlier.
+
+        Returns:
+            a number above 0; it is asked only where `supports` has no objection.
+        """
         return 1.0
 
     @abstractmethod

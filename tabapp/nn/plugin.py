@@ -101,10 +101,12 @@ class DeepPlugin(Plugin):
         undecayed = self.undecayed(network)
         return TrainingMethod(network, params, objective, undecayed=undecayed, low_precision=self.low_precision)
 
-    def complete(
+    def add_stopping_rows(
         self, network: nn.Module, train: Table, valid: Table, objective: Objective, params: TrainingParams
     ) -> None:
-        """Give a trained network what it may know of the early-stopping rows without learning from them; nothing for most."""
+        """Give a trained network the early-stopping rows for what it does without learning, such as looking rows up; nothing for
+        most. `train` are the rows it has learned from.
+        """
 
     def supports(self, task: Task, shape: Shape) -> str | None:
         if not shape.n_features:
@@ -135,7 +137,7 @@ class DeepPlugin(Plugin):
         self.initialise(network, train)
         method = self.method(network, params, objective, context)
         training = train_network(network, train, valid, params, objective, context, method)
-        self.complete(network, train, valid, objective, params)
+        self.add_stopping_rows(network, train, valid, objective, params)
         facts = {
             "parameters": sum(p.numel() for p in network.parameters()),
             "best_epoch": training.best_epoch,

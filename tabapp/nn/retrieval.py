@@ -69,7 +69,7 @@ class Candidates(nn.Module):
         self._keys = None
 
     def add(self, numeric: Tensor, categorical: Tensor, target: Tensor, weight: Tensor | None) -> None:
-        """Take these rows beside those that are there."""
+        """Take these rows after those that are there; shapes as the attributes'."""
         weight = torch.ones_like(target, dtype=torch.float32) if weight is None else weight
         self.put(
             torch.cat([self.numeric, numeric]),
@@ -236,10 +236,10 @@ class RetrievalPlugin(DeepPlugin):
     ) -> RetrievalMethod:
         return RetrievalMethod(network, params, objective)
 
-    def complete(
+    def add_stopping_rows(
         self, network: nn.Module, train: Table, valid: Table, objective: Objective, params: TrainingParams
     ) -> None:
-        """Rows of early stopping come after those of training."""
+        """Rows of early stopping become candidates, after those of training; their row weights are on the same scale."""
         assert isinstance(network, RetrievalNetwork)
         assert isinstance(params, RetrievalParams)
         if not params.stopping_rows or not len(network.candidates):

@@ -280,7 +280,7 @@ def test_the_budget_is_kept(tmp_path: Path) -> None:
         "--auto", str(data), "--target", "price", "--budget", "20s", "--json", "--runs-dir", str(tmp_path / "runs")
     )
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - began < 45
+    assert time.monotonic() - began < 20 * 1.1 + 2
 
 
 def test_a_run_lists_itself(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:

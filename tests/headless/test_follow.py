@@ -156,7 +156,9 @@ def test_two_interrupts_stop_at_once(folder, engine, capsys):
     processes = engine("for event in recorded(folder.run)[:-1]: log.append(event)\ntime.sleep(600)")
     interrupt_when(lambda: told_trials(folder) > 0)
     interrupt_when(lambda: folder.commands.exists())
+    began = time.monotonic()
     assert watch(folder, quiet=True) == 130
+    assert time.monotonic() - began < 120
     assert processes[0].poll() == -signal.SIGKILL
     assert f"`tabapp resume {folder.path}` goes on with it" in capsys.readouterr().err
 

@@ -58,7 +58,7 @@ def of_folder(name: str, breaking: str = "pass") -> str:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Where the document's package is installed and the plugin folder has one good file and four broken ones."""
+    """Where the document's package is installed and the plugin folder has one good file and the others broken."""
     root = tmp_path_factory.mktemp("strangers")
     package, installed, folder = root / "package", root / "installed", root / "plugins"
     package.mkdir()
@@ -81,6 +81,15 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (folder / "class_shares.py").write_text(of_folder("class_shares"))
     (folder / "raises.py").write_text(of_folder("raises", "raise ValueError('no idea what to do')"))
     (folder / "dies.py").write_text(of_folder("dies", "os.kill(os.getpid(), signal.SIGSEGV)"))
+    (folder / "unsure.py").write_text(
+        of_folder("unsure").replace("return Cost(", "raise KeyError('gigabytes') or Cost(")
+    )
+    nowhere = of_folder("nowhere").replace(
+        "return PriorsParams(smoothing=trial", "raise TypeError('no space') or (trial"
+    )
+    (folder / "nowhere.py").write_text(nowhere)
+    worthless = of_folder("worthless") + "    def merit(self, task, shape): return 0.0\n"
+    (folder / "worthless.py").write_text(worthless)
     (folder / "unimportable.py").write_text("import a_package_that_nobody_has")
     (folder / "misnamed.py").write_text(of_folder("another_name"))
     (folder / "mlp.py").write_text(of_folder("mlp", "raise ValueError('this is not the mlp')"))
@@ -111,7 +120,7 @@ def test_strangers_are_listed_with_what_is_wrong(environment: dict[str, str]) ->
 
 def test_strangers_compete_and_broken_ones_cost_their_own_rows(environment: dict[str, str], tmp_path: Path) -> None:
     data, out = write_wine(tmp_path / "wine.csv"), tmp_path / "out.tabapp"
-    models = "cosine_ridge,class_shares,raises,dies,linear"
+    models = "cosine_ridge,class_shares,raises,dies,unsure,nowhere,worthless,linear"
     done = tabapp(
         environment, "--auto", str(data), "--models", models, "--trials", "1", "--folds", "3", "--json",
         "--runs-dir", str(tmp_path / "runs"), "--out", str(out),
@@ -125,6 +134,10 @@ def test_strangers_compete_and_broken_ones_cost_their_own_rows(environment: dict
     assert rows["raises"]["status"] == rows["dies"]["status"] == "failed"
     assert "no idea what to do" in rows["raises"]["reason"]
     assert rows["dies"]["reason"] == "its process was ended by SIGSEGV (it crashed inside a library)"
+    assert {rows[name]["status"] for name in ("unsure", "nowhere", "worthless")} == {"skipped"}
+    assert rows["unsure"]["reason"] == "It cannot be planned for: KeyError: 'gigabytes'"
+    assert rows["nowhere"]["reason"] == "It cannot be planned for: TypeError: no space"
+    assert rows["worthless"]["reason"] == "Its cost and its merit must be above zero."
     predicted = tabapp(environment, "predict", str(out), str(data), "-o", str(tmp_path / "predictions.csv"))
     assert predicted.returncode == 0, predicted.stderr
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 179

@@ -86,12 +86,13 @@ class Driver:
     async def still(self) -> None:
         """Wait until the screen is drawn the same twice: what is clicked next stands where it was seen."""
         last = ""
-        for _ in range(100):
+        for _ in range(600):
             if (text := self.text()) == last:
-                break
+                return
             last = text
             await asyncio.sleep(0.05)
             await self.pilot.pause()
+        raise AssertionError(f"the screen never stood still:\n{last}")
 
     async def palette_is_full(self, text: str = "") -> None:
         """Wait until the palette is open and has gathered all it finds for a text; its list changes until then."""
