@@ -19,6 +19,7 @@ from tabapp.run import events as ev
 
 MOST_ENSEMBLE_CANDIDATES = 30
 STOPPED = "stopped by you"
+NOT_STARTED = "not started within the budget"
 RESELECT_PAUSE = 4.0
 """Between two selections this many times the length of the last one passes, so that selecting leaves the machine to the fits."""
 
@@ -186,9 +187,10 @@ class Board:
             return replace(row, status="failed", reason=failed[-1].cause, trial=failed[-1].trial)
         if best is None and record.stopped and not activity:
             return replace(row, status="skipped", reason=STOPPED)
+        if best is None and over and not candidates:
+            return replace(row, status="skipped", reason=NOT_STARTED, not_started=True)
         if best is None and over:
-            begun = "the run ended during its first fold" if candidates else "its turn did not come within the budget"
-            return replace(row, status="skipped", reason=begun)
+            return replace(row, status="skipped", reason="the run ended during its first fold")
         if best is None:
             return replace(row, status="running" if activity else "queued")
         score = self.scorer.score(best)

@@ -58,6 +58,7 @@ class LeaderboardRow(msgspec.Struct, frozen=True, kw_only=True):
         held: what the user has done to the model: stopped for good, or paused; it gets no further fits.
         share: how much more of the time than its due the user gives it; 1 is its due.
         left_out: the user keeps it out of the ensemble.
+        not_started: the row is skipped because no fit of the model started within the budget.
     """
 
     rank: int
@@ -80,6 +81,7 @@ class LeaderboardRow(msgspec.Struct, frozen=True, kw_only=True):
     held: Literal["", "stopped", "paused"] = ""
     share: float = 1.0
     left_out: bool = False
+    not_started: bool = False
 
 
 class EnsembleMember(msgspec.Struct, frozen=True, kw_only=True):

@@ -132,10 +132,22 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def engine_with(table: Path, tmp_path: Path) -> Callable[..., Engine]:
     def make(
-        *, trials: int | None = 2, budget: float | None = None, polls_a_fit: int | None = 1, **more: Any
+        *,
+        trials: int | None = 2,
+        budget: float | None = None,
+        polls_a_fit: int | None = 1,
+        workers: int = 2,
+        **more: Any,
     ) -> Engine:
         config = RunConfig(
-            data=str(table), target="diagnosis", models=MODELS, folds=3, trials=trials, budget=budget, workers=2, **more
+            data=str(table),
+            target="diagnosis",
+            models=MODELS,
+            folds=3,
+            trials=trials,
+            budget=budget,
+            workers=workers,
+            **more,
         )
         folder = create_run(config, tmp_path / "runs")
         reading = read_data(config)
@@ -194,18 +206,23 @@ def test_stopping_a_model_ends_its_fit_and_its_trial(engine_with: Callable[..., 
     assert "XGBoost was stopped" in [event.message for event in engine.told(ev.Log)]
 
 
-def test_a_model_that_the_end_caught_at_work_is_not_said_to_have_had_no_turn(
+def test_only_models_without_a_fit_are_reported_as_not_started(
     engine_with: Callable[..., Engine], monkeypatch: Any
 ) -> None:
-    engine = engine_with(polls_a_fit=None)
+    engine = engine_with(polls_a_fit=None, workers=1)
 
     def script(number: int) -> None:
         if number == 3:
             engine.folder.send("finish")
 
     play(engine, script, monkeypatch)
+    (started,) = {name.rsplit("-", 2)[0] for name in engine.executor.submitted}
     rows = {row.model: row for row in engine.conductor.board.rows({}, over=True)}
-    assert {rows[model].reason for model in MODELS} == {"the run ended during its first fold"}
+    caught, waiting = rows.pop(started), rows.popitem()[1]
+    assert (caught.status, caught.not_started) == ("skipped", False)
+    assert caught.reason == "the run ended during its first fold"
+    assert (waiting.status, waiting.not_started) == ("skipped", True)
+    assert waiting.reason == "not started within the budget"
 
 
 def test_a_stopped_model_keeps_its_score_and_can_go_on(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
