@@ -10,7 +10,7 @@ DEMO_BUDGET ?= 45s
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo test lint format typecheck test-slow bench clean
+.PHONY: help install demo test lint words format typecheck test-slow bench clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' Makefile
@@ -45,6 +45,10 @@ lint: $(VENV)/.installed-test ## Style, format and import direction.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo
+
+words: $(VENV)/.installed-test ## Spelling and banned phrases, as a report.
+	$(BIN)/codespell || true
+	$(BIN)/python tools/check_words.py --report
 
 format: $(VENV)/.installed-test ## Put the code in its standard format.
 	$(BIN)/ruff check --fix .
