@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tabapp_plugins.amformer_network import MANY_PROMPTS, AMFormerNetwork, AMFormerParams
+from tabapp_plugins.amformer.network import MANY_PROMPTS, AMFormerNetwork, AMFormerParams
 from tabapp_plugins.ft_transformer import FTTransformerNetwork, FTTransformerParams
 from torch import nn
 

@@ -38,7 +38,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F
-from tabapp_plugins.amformer_network import AMFormerNetwork, AMFormerParams
+from tabapp_plugins.amformer.network import AMFormerNetwork, AMFormerParams
 from tabapp_plugins.ft_transformer import FTTransformerNetwork, FTTransformerParams
 from torch import Tensor, nn
 

@@ -28,12 +28,12 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.stats import wilcoxon
-from tabapp_plugins.npt import NPT, sized
-from tabapp_plugins.npt_experiments import LookupTask, corrupted_predictions, deletion, looked_up, train_lookup
-from tabapp_plugins.npt_model import NPTModel
-from tabapp_plugins.npt_network import NPTNetwork
+from tabapp_plugins.npt.model import NPTModel
+from tabapp_plugins.npt.network import NPTNetwork
+from tabapp_plugins.npt.plugin import NPT, sized
 
 from benchmarks.machine import machine, report
+from benchmarks.npt_probes import LookupTask, corrupted_predictions, deletion, looked_up, train_lookup
 from benchmarks.npt_uci import Split, data_folder
 from tabapp.models.contract import FitContext
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from tabapp_plugins.npt import NPT, sized
+from tabapp_plugins.npt.plugin import NPT, sized
 
 from benchmarks.machine import machine, report
 from tabapp.data.infer import infer_schema

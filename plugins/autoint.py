@@ -9,11 +9,11 @@ from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.attention import attend
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.linear import Linear
+from tabapp.nn.params import TrainingParams
 from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
 from tabapp.nn.tokenizers import uniform_rows
-from tabapp.nn.trainer import TrainingParams
 
-from .search import zero_or
+from ._shared.search import zero_or
 
 N_HEADS = 2
 

@@ -12,7 +12,7 @@ from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, FitContext, FitStopped, Params, Shape, Task, Trial
 from tabapp.nn.stopping import criterion
 
-from .boosting import (
+from ._shared.boosting import (
     BoostedModel,
     BoostingParams,
     BoostingPlugin,

@@ -13,10 +13,10 @@ from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.attention import ShortSoftmax
 from tabapp.nn.dropout import Dropout, dropout
 from tabapp.nn.linear import Linear
+from tabapp.nn.params import TrainingParams, batch_size_for
 from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
-from tabapp.nn.trainer import TrainingParams, batch_size_for
 
-from .search import zero_or
+from ._shared.search import zero_or
 
 
 class DCAPParams(TrainingParams, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 
-from .trees import ForestParams, ForestPlugin
+from ._shared.trees import ForestParams, ForestPlugin
 
 
 class ExtraTrees(ForestPlugin):

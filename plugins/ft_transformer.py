@@ -12,11 +12,12 @@ from tabapp.models.contract import Cost, Float32, Params, Shape, Task, Trial
 from tabapp.nn.attention import FeedForward, SelfAttention
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.linear import Linear
+from tabapp.nn.params import TrainingParams
 from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, training_cost
 from tabapp.nn.tokenizers import FeatureTokenizer
-from tabapp.nn.trainer import TrainingParams, inputs
+from tabapp.nn.trainer import inputs
 
-from .search import zero_or
+from ._shared.search import zero_or
 
 N_HEADS = 8
 MANY_FEATURES = 300

@@ -17,19 +17,19 @@ from tabapp.nn.checkpoint import Progress, load_checkpoint, save_checkpoint
 from tabapp.nn.embeddings import FlatInput
 from tabapp.nn.linear import Linear
 from tabapp.nn.objective import Objective, target_of
+from tabapp.nn.params import batch_size_for
 from tabapp.nn.plugin import DeepPlugin, SavedModel, Sizes, training_cost
 from tabapp.nn.stopping import criterion
 from tabapp.nn.trainer import (
     CHECKPOINT_SECONDS,
     Training,
-    batch_size_for,
     batches,
     inputs,
     predict_output,
     seed_everything,
 )
 
-from .search import zero_or
+from ._shared.search import zero_or
 
 LARGEST_MARGIN = 10.0
 """Bound of |y F| in functional gradients, which are exponential in it."""

@@ -11,8 +11,8 @@ from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
 from tabapp.nn.stopping import criterion
 
-from .boosting import REPORT_EVERY, BoostingParams, BoostingPlugin, Target, Watch, matrix, target_of
-from .trees import Grown, Trees, TreesModel, classes_of
+from ._shared.boosting import REPORT_EVERY, BoostingParams, BoostingPlugin, Target, Watch, matrix, target_of
+from ._shared.trees import Grown, Trees, TreesModel, classes_of
 
 
 class HistGradientBoostingParams(BoostingParams, frozen=True, kw_only=True):

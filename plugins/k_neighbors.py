@@ -13,8 +13,8 @@ from tabapp import metrics
 from tabapp.features.arrays import FeatureRecipe, Table
 from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task, Trial
 
-from .boosting import ConstantModel, Target, concatenate, target_of
-from .design import Design
+from ._shared.boosting import ConstantModel, Target, concatenate, target_of
+from ._shared.design import Design
 
 PREDICTION_ROWS = 4096
 MOST_ROWS = 50_000

@@ -15,8 +15,8 @@ from tabapp import metrics
 from tabapp.features.arrays import FeatureRecipe, Table
 from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task, Trial
 
-from .boosting import ConstantModel, Target, concatenate, target_of
-from .design import MOST_LEVELS, Design
+from ._shared.boosting import ConstantModel, Target, concatenate, target_of
+from ._shared.design import MOST_LEVELS, Design
 
 
 class LinearParams(Params, frozen=True, kw_only=True):

@@ -8,10 +8,10 @@ from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import FlatInput
 from tabapp.nn.linear import Linear
+from tabapp.nn.params import TrainingParams
 from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
-from tabapp.nn.trainer import TrainingParams
 
-from .search import zero_or
+from ._shared.search import zero_or
 
 
 class MLPParams(TrainingParams, frozen=True, kw_only=True):

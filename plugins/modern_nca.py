@@ -15,6 +15,7 @@ from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import OneHotOrEmbedding
 from tabapp.nn.linear import Linear
 from tabapp.nn.numeric import PeriodicEmbedding
+from tabapp.nn.params import batch_size_for
 from tabapp.nn.plugin import Sizes, training_cost
 from tabapp.nn.retrieval import (
     Candidates,
@@ -24,9 +25,8 @@ from tabapp.nn.retrieval import (
     queries_at_once,
     squared_distances,
 )
-from tabapp.nn.trainer import batch_size_for
 
-from .search import zero_or
+from ._shared.search import zero_or
 
 MOST_ONE_HOT = 32
 LEAST_SQUARE = 1e-8

@@ -12,8 +12,9 @@ from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, Float32, Params, Shape, Task, Trial
 from tabapp.nn.embeddings import FlatInput, embedding_width
 from tabapp.nn.entmax import entmax15, entmoid15
+from tabapp.nn.params import TrainingParams, batch_size_for
 from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, training_cost
-from tabapp.nn.trainer import TrainingParams, batch_size_for, inputs
+from tabapp.nn.trainer import inputs
 
 INIT_ROWS = 2048
 MAX_CLASSES = 20

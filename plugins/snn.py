@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.embeddings import FlatInput
 from tabapp.nn.linear import Linear
+from tabapp.nn.params import TrainingParams
 from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
-from tabapp.nn.trainer import TrainingParams
 
-from .search import zero_or
+from ._shared.search import zero_or
 
 
 class SNNParams(TrainingParams, frozen=True, kw_only=True):

@@ -13,10 +13,10 @@ from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import OneHotOrEmbedding
 from tabapp.nn.linear import Linear, linear
 from tabapp.nn.numeric import PiecewiseLinearEmbedding
+from tabapp.nn.params import TrainingParams
 from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
-from tabapp.nn.trainer import TrainingParams
 
-from .search import zero_or
+from ._shared.search import zero_or
 
 MOST_ONE_HOT = 32
 

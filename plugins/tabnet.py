@@ -17,8 +17,9 @@ from tabapp.nn.ghost_norm import GhostBatchNorm
 from tabapp.nn.linear import Linear
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
+from tabapp.nn.params import TrainingParams, batch_size_for
 from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, training_cost
-from tabapp.nn.trainer import TrainingParams, batch_size_for, inputs
+from tabapp.nn.trainer import inputs
 
 INPUT_MOMENTUM = 0.01
 INIT_ROWS = 8192

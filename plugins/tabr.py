@@ -17,6 +17,7 @@ from tabapp.nn.embeddings import OneHotOrEmbedding
 from tabapp.nn.linear import Linear
 from tabapp.nn.numeric import PeriodicEmbedding
 from tabapp.nn.objective import Objective
+from tabapp.nn.params import TrainingParams, batch_size_for
 from tabapp.nn.plugin import Sizes, training_cost
 from tabapp.nn.retrieval import (
     ENCODED_ROWS,
@@ -27,9 +28,8 @@ from tabapp.nn.retrieval import (
     RetrievalPlugin,
     nearest,
 )
-from tabapp.nn.trainer import TrainingParams, batch_size_for
 
-from .search import zero_or
+from ._shared.search import zero_or
 
 MOST_ONE_HOT = 32
 FLOAT32 = 4

@@ -13,7 +13,7 @@ from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
 from tabapp.nn.stopping import criterion
 
-from .boosting import (
+from ._shared.boosting import (
     BoostedModel,
     BoostingParams,
     BoostingPlugin,
@@ -22,7 +22,7 @@ from .boosting import (
     matrix,
     target_of,
 )
-from .search import zero_or
+from ._shared.search import zero_or
 
 
 class XGBoostParams(BoostingParams, frozen=True, kw_only=True):

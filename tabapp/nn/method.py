@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from tabapp.nn.objective import Objective
+from tabapp.nn.params import TrainingParams
 from tabapp.nn.precision import autocast, has_fast_bfloat16
-
-if TYPE_CHECKING:
-    from tabapp.nn.trainer import TrainingParams
 
 
 def decay_groups(module: nn.Module, weight_decay: float, undecayed: set[str]) -> list[dict[str, Any]]:

@@ -15,7 +15,8 @@ from tabapp.features.arrays import FeatureRecipe, Table
 from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
-from tabapp.nn.trainer import TrainingParams, batch_size_for, inputs, predict_output, seed_everything, train_network
+from tabapp.nn.params import TrainingParams, batch_size_for
+from tabapp.nn.trainer import inputs, predict_output, seed_everything, train_network
 
 
 class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

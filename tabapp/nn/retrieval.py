@@ -13,8 +13,9 @@ from tabapp.models.contract import FitContext, RowNeighbours, Shape, Task
 from tabapp.nn.linear import linear
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
+from tabapp.nn.params import TrainingParams
 from tabapp.nn.plugin import DeepModel, DeepPlugin
-from tabapp.nn.trainer import TrainingParams, inputs
+from tabapp.nn.trainer import inputs
 
 MOST_ROWS = {"cpu": 100_000, "cuda": 1_000_000}
 """Training rows at most, since every step compares each row of the batch with all of them: an epoch of 100,000 takes one

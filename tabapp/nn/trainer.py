@@ -17,10 +17,11 @@ from torch import Tensor, nn
 
 from tabapp import metrics
 from tabapp.features.arrays import UNSEEN, Table
-from tabapp.models.contract import FitContext, Float32, Params
+from tabapp.models.contract import FitContext, Float32
 from tabapp.nn.checkpoint import Progress, load_checkpoint, save_checkpoint
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective, target_of
+from tabapp.nn.params import TrainingParams, batch_size_for
 from tabapp.nn.stopping import criterion
 
 PREDICTION_ROWS = 8192
@@ -28,31 +29,6 @@ CHECKPOINT_SECONDS = 20.0
 """Training seconds between two checkpoints: what a kill costs at most, far more than writing one takes."""
 PLANNED_SHARE = 0.95
 """Of the time left, for schedules: epochs do not all take the same time."""
-
-
-class TrainingParams(Params, frozen=True, kw_only=True):
-    """How a network is trained; the networks add their own sizes.
-
-    Attributes:
-        learning_rate, weight_decay: of AdamW.
-        batch_size: rows per step, or None for `batch_size_for`.
-        patience: epochs without improvement on the early-stopping rows that are allowed; None never stops early.
-        max_epochs: a bound for the case that the score never stops improving.
-        average_decay: decay per step of the running average of the weights that is evaluated and kept; 0 keeps the
-            weights themselves.
-        max_gradient_norm: the norm that the gradient of all weights is scaled down to; 0 leaves it as it is.
-        unseen_rate: chance in training that a category is replaced by the one for unseen levels, which would stay
-            untrained otherwise.
-    """
-
-    learning_rate: float
-    weight_decay: float
-    batch_size: int | None = None
-    patience: int | None = 16
-    max_epochs: int = 1000
-    average_decay: float = 0.0
-    max_gradient_norm: float = 0.0
-    unseen_rate: float = 0.01
 
 
 class Network(Protocol):
@@ -72,17 +48,6 @@ class Training:
     best_epoch: int
     n_epochs: int
     best_loss: float
-
-
-def batch_size_for(n_rows: int) -> int:
-    """Rows per step by training rows: TabM's rule (Gorishniy et al. 2025).
-
-    NOTE[DIFF]: the paper has 256 for all small tables, which leaves three steps an epoch to a table of a thousand rows.
-    """
-    for limit, size in ((2_800, 32), (4_500, 64), (6_400, 128), (32_000, 256), (108_000, 512)):
-        if n_rows < limit:
-            return size
-    return 1024
 
 
 def batches(order: Tensor, size: int) -> Iterator[Tensor]:

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 import torch
-from tabapp_plugins.amformer_network import AMFormerParams
+from tabapp_plugins.amformer.network import AMFormerParams
 from tabapp_plugins.autoint import AutoIntParams
 from tabapp_plugins.dcn_v2 import DCNV2Params
 from tabapp_plugins.ft_transformer import FTTransformerModel, FTTransformerNetwork, FTTransformerParams
@@ -23,8 +23,9 @@ from tabapp.features.arrays import Table
 from tabapp.models import registry
 from tabapp.models.contract import Shape
 from tabapp.nn.objective import Objective
+from tabapp.nn.params import TrainingParams
 from tabapp.nn.plugin import DeepPlugin, SavedModel, Sizes
-from tabapp.nn.trainer import TrainingParams, train_network
+from tabapp.nn.trainer import train_network
 from tests.plugins.tables import make_context, make_table
 
 SIZES = Sizes(n_numeric=4, cardinalities=(5, 3), d_out=1)

@@ -15,9 +15,9 @@ from tabapp.features.arrays import Table
 from tabapp.models import registry
 from tabapp.models.contract import Shape
 from tabapp.nn.objective import Objective
+from tabapp.nn.params import TrainingParams
 from tabapp.nn.plugin import DeepPlugin, Sizes
 from tabapp.nn.retrieval import SEARCH_CELLS, Candidates, RetrievalNetwork, nearest, squared_distances, too_many_rows
-from tabapp.nn.trainer import TrainingParams
 from tests.plugins.tables import make_context, make_table
 
 PARAMS: dict[str, TrainingParams] = {

@@ -19,6 +19,7 @@ from tabapp.nn.checkpoint import FILE, Progress, save_checkpoint
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
+from tabapp.nn.params import batch_size_for
 from tabapp.nn.plugin import Sizes
 from tabapp.nn.precision import has_fast_bfloat16
 from tests.plugins.tables import make_context, make_table
@@ -48,7 +49,7 @@ def test_batches_cover_every_row_once_and_never_hold_one(n_rows: int, size: int)
 
 
 def test_batch_size_follows_tabm() -> None:
-    sizes = [trainer.batch_size_for(n) for n in (2_799, 2_800, 4_500, 6_400, 32_000, 108_000)]
+    sizes = [batch_size_for(n) for n in (2_799, 2_800, 4_500, 6_400, 32_000, 108_000)]
     assert sizes == [32, 64, 128, 256, 512, 1024]
 
 

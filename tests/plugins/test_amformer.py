@@ -9,8 +9,8 @@ import numpy as np
 import optuna
 import pytest
 import torch
-from tabapp_plugins.amformer import AMFormer, AMFormerTraining
-from tabapp_plugins.amformer_network import MANY_PROMPTS, AMFormerNetwork, AMFormerParams, prompt_counts, prompts_for
+from tabapp_plugins.amformer.network import MANY_PROMPTS, AMFormerNetwork, AMFormerParams, prompt_counts, prompts_for
+from tabapp_plugins.amformer.plugin import AMFormer, AMFormerTraining
 from torch import Tensor, nn
 
 from tabapp.features.arrays import MISSING, UNSEEN, Table

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression, Ridge
-from tabapp_plugins import design
-from tabapp_plugins.design import Design
+from tabapp_plugins._shared import design
+from tabapp_plugins._shared.design import Design
 from tabapp_plugins.k_neighbors import KNeighbors, KNeighborsParams
 from tabapp_plugins.linear import Linear, LinearParams
 

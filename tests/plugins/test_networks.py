@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tabapp_plugins.amformer_network import AMFormerNetwork, AMFormerParams
+from tabapp_plugins.amformer.network import AMFormerNetwork, AMFormerParams
 from tabapp_plugins.autoint import AutoInt, AutoIntNetwork, AutoIntParams
 from tabapp_plugins.dcn_v2 import CrossLayer, DCNV2Network, DCNV2Params
 from tabapp_plugins.snn import SNNNetwork

@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 import pytest
 import torch
-from tabapp_plugins.npt import NPT, sized
-from tabapp_plugins.npt_experiments import corrupted_predictions, deletion
-from tabapp_plugins.npt_model import NPTModel
-from tabapp_plugins.npt_training import NPTParams
+from tabapp_plugins.npt.model import NPTModel
+from tabapp_plugins.npt.plugin import NPT, sized
+from tabapp_plugins.npt.training import NPTParams
 
+from benchmarks.npt_probes import corrupted_predictions, deletion
 from tabapp import metrics
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureSpec, Table
 from tabapp.models.contract import Shape

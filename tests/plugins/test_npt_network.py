@@ -6,9 +6,10 @@ import math
 
 import pytest
 import torch
-from tabapp_plugins.npt_experiments import LookupTask, looked_up, train_lookup
-from tabapp_plugins.npt_network import Attributes, Entries, NPTNetwork, SelfAttentionBlock
-from tabapp_plugins.npt_training import NPTParams, corrupt, entry_losses, objective, stratified_order
+from tabapp_plugins.npt.network import Attributes, Entries, NPTNetwork, SelfAttentionBlock
+from tabapp_plugins.npt.training import NPTParams, corrupt, entry_losses, objective, stratified_order
+
+from benchmarks.npt_probes import LookupTask, looked_up, train_lookup
 
 ATTRIBUTES = Attributes(n_numeric=3, n_levels=(4, 2), targets=(2,))
 

@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 import pytest
 import torch
-from tabapp_plugins.realmlp import RealMLP, coslog4, flat_cos
-from tabapp_plugins.realmlp_network import Categories, NTKLinear, RealMLPNetwork, RealMLPParams
+from tabapp_plugins.realmlp.network import Categories, NTKLinear, RealMLPNetwork, RealMLPParams
+from tabapp_plugins.realmlp.plugin import RealMLP, coslog4, flat_cos
 
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.features.scale import ScaleMap

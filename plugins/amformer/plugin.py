@@ -16,8 +16,8 @@ from tabapp.nn.objective import Objective
 from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, training_cost
 from tabapp.nn.trainer import TrainingParams, batch_size_for, inputs
 
-from .amformer_network import AMFormerNetwork, AMFormerParams, bytes_per_row, layer_sizes, prompts_for
-from .search import zero_or
+from .._shared.search import zero_or
+from .network import AMFormerNetwork, AMFormerParams, bytes_per_row, layer_sizes, prompts_for
 
 SUMMARY_ROWS = 512
 SUMMARY_PROMPTS = 16

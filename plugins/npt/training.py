@@ -14,7 +14,7 @@ from tabapp.models.contract import FitContext, Params
 from tabapp.nn.optimizers import Lamb, Lookahead, clamp_gradients, cosine_down, flat_then_anneal
 from tabapp.nn.precision import autocast, has_fast_bfloat16
 
-from .npt_network import Attributes, Entries, NPTNetwork, Predicted
+from .network import Attributes, Entries, NPTNetwork, Predicted
 
 RANDOMISED = 0.1
 """Share of the chosen entries that get a random content instead of being hidden (appendix C.4.3)."""

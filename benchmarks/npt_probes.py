@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
+from tabapp_plugins.npt.model import NPTModel
+from tabapp_plugins.npt.network import Attributes, Entries, NPTNetwork
 from torch import Tensor
 
 from tabapp.features.arrays import Table
 from tabapp.models.contract import Float32
 from tabapp.nn.optimizers import Lamb, Lookahead, clamp_gradients, flat_then_anneal
-
-from .npt_model import NPTModel
-from .npt_network import Attributes, Entries, NPTNetwork
 
 MOST_CHANGE = 0.1
 """Δ_max of Algorithm 2."""

@@ -20,9 +20,9 @@ from tabapp.nn.objective import Objective, target_of
 from tabapp.nn.stopping import criterion
 from tabapp.nn.trainer import seed_everything
 
-from .npt_model import NPTModel, SavedNPT
-from .npt_network import Attributes, Entries, NPTNetwork, Predicted
-from .npt_training import NPTParams, Rows, corrupt, entry_losses, stratified_order, train_npt
+from .model import NPTModel, SavedNPT
+from .network import Attributes, Entries, NPTNetwork, Predicted
+from .training import NPTParams, Rows, corrupt, entry_losses, stratified_order, train_npt
 
 N_STRATA = 10
 """Groups of a numeric target, by its quantiles, that batches and contexts hold in proportion."""

@@ -15,8 +15,8 @@ from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, Table
 from tabapp.models.contract import FittedModel, Float32, RowNeighbours
 from tabapp.nn.objective import Objective
 
-from .npt_network import Attributes, Entries, Memory, NPTNetwork, Predicted
-from .npt_training import NPTParams
+from .network import Attributes, Entries, Memory, NPTNetwork, Predicted
+from .training import NPTParams
 
 LIMIT = 10.0
 """Standard deviations from the mean beyond which a number counts as that far and no farther."""

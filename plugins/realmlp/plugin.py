@@ -19,7 +19,7 @@ from tabapp.nn.objective import Objective
 from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
 from tabapp.nn.trainer import TrainingParams, inputs
 
-from .realmlp_network import D_NUMERIC, N_FREQUENCIES, RealMLPNetwork, RealMLPParams
+from .network import D_NUMERIC, N_FREQUENCIES, RealMLPNetwork, RealMLPParams
 
 SMALL_RATE = 0.1
 """Of biases, activations and numeric embeddings, as a share of the learning rate."""
