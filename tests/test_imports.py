@@ -106,8 +106,8 @@ def test_version_alone_reads_no_configuration():
         "tabapp.headless.live",
         "tabapp.headless.summary",
         "tabapp.tui.app",
-        "tabapp.tui.palette",
-        "tabapp.tui.help",
+        "tabapp.tui.screens.palette",
+        "tabapp.tui.screens.help",
     ],
 )
 def test_the_views_load_no_engine(module):

@@ -65,8 +65,8 @@ def _as_typed(value: Any) -> Any:
 def config(what: str, as_json: bool) -> int:
     """Show the configuration, where it lies, or whether it can be followed."""
     from tabapp.cli.running import run
-    from tabapp.tui.keys import check_keys
-    from tabapp.tui.theme import check_theme
+    from tabapp.tui.chrome.keymap import check_keys
+    from tabapp.tui.chrome.theme import check_theme
 
     file = settings_file()
     if what == "path":

@@ -10,8 +10,8 @@ from pathlib import Path
 from tabapp.run.client import start_detached_engine
 from tabapp.run.folder import RunFolder
 from tabapp.run.settings import load_settings
-from tabapp.tui.actions import phase_of
 from tabapp.tui.app import AttachedApp
+from tabapp.tui.chrome.actions import phase_of
 
 SERVER_SECONDS = 0.5
 

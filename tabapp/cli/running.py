@@ -112,8 +112,8 @@ def _screen_settings() -> Settings:
     Raises:
         UsageError: it cannot be followed.
     """
-    from tabapp.tui.keys import check_keys
-    from tabapp.tui.theme import check_theme
+    from tabapp.tui.chrome.keymap import check_keys
+    from tabapp.tui.chrome.theme import check_theme
 
     settings = load_settings()
     check_keys(settings)
@@ -123,7 +123,7 @@ def _screen_settings() -> Settings:
 
 def _screen(folder: RunFolder, runs_dir: Path, *, start_engine: bool, settings: Settings | None = None) -> int:
     from tabapp.headless.summary import print_summary
-    from tabapp.tui.showing import show_runs
+    from tabapp.tui.browse import show_runs
 
     shown = show_runs(folder, runs_dir=runs_dir, start_engine=start_engine, settings=settings or _screen_settings())
     for run in shown:

@@ -17,22 +17,22 @@ from textual.command import Provider
 from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder, default_runs_dir
 from tabapp.run.settings import Settings
-from tabapp.tui.actions import TABS, View, bindings_for, phase_of
-from tabapp.tui.copying import copy
-from tabapp.tui.crash import report_crash
-from tabapp.tui.engine import EngineHandle
-from tabapp.tui.exporting import ask_for_export
-from tabapp.tui.following import Following
-from tabapp.tui.keys import use_keys
-from tabapp.tui.leaving import Leaving
-from tabapp.tui.news import News
-from tabapp.tui.planning import Planning
+from tabapp.tui.chrome.actions import TABS, View, bindings_for, phase_of
+from tabapp.tui.chrome.clipboard import copy
+from tabapp.tui.chrome.crash_report import report_crash
+from tabapp.tui.chrome.keymap import use_keys
+from tabapp.tui.chrome.theme import use_theme
+from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.screens.data import DataView
-from tabapp.tui.screens.modals import Reading
-from tabapp.tui.texts import Snapshot
-from tabapp.tui.theme import use_theme
-from tabapp.tui.views import VIEWS
+from tabapp.tui.screens.registry import VIEWS
+from tabapp.tui.session.bundle_export import ask_for_export
+from tabapp.tui.session.engine_handle import EngineHandle
+from tabapp.tui.session.notifications import News
+from tabapp.tui.session.plan_changes import Planning
+from tabapp.tui.session.quitting import Leaving
+from tabapp.tui.session.run_follower import Following
+from tabapp.tui.viewmodels.texts import Snapshot
 
 POLL_SECONDS = 0.1
 FLUSH_SECONDS = 0.25
@@ -49,7 +49,7 @@ class Opened:
 
 
 def _action_provider() -> type[Provider]:
-    from tabapp.tui.palette import ActionProvider
+    from tabapp.tui.screens.palette import ActionProvider
 
     return ActionProvider
 
@@ -163,6 +163,11 @@ class TabappApp(App[None], inherit_bindings=False):
         self.send("finish")
         self.notify("Finishing: the best so far becomes the bundle.")
 
+    def flash(self) -> None:
+        """Highlight a new best score on the present screen for a second."""
+        if isinstance(self.screen, RunView):
+            self.screen.flash()
+
     async def go_to_model(self, model: str) -> None:
         """Show a model on the leaderboard."""
         from tabapp.tui.widgets.leaderboard import Leaderboard
@@ -241,7 +246,7 @@ class TabappApp(App[None], inherit_bindings=False):
 
     def action_help(self) -> None:
         """Explain the present screen."""
-        from tabapp.tui.help import help_content
+        from tabapp.tui.screens.help import help_content
 
         if isinstance(self.screen, RunView):
             view, state = self.screen, self._following.state

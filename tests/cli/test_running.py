@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from tabapp.cli.running import _screen
-from tabapp.tui import showing
-from tabapp.tui.showing import Shown
+from tabapp.tui import browse
+from tabapp.tui.browse import Shown
 from tests.tui import recordings
 
 
 def leave(monkeypatch: pytest.MonkeyPatch, *shown: Shown) -> int:
-    monkeypatch.setattr(showing, "show_runs", lambda *_, **__: list(shown))
+    monkeypatch.setattr(browse, "show_runs", lambda *_, **__: list(shown))
     return _screen(shown[0].folder, shown[0].folder.path.parent, start_engine=shown[0].start_engine)
 
 

@@ -16,8 +16,8 @@ from textual.pilot import Pilot
 from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder
 from tabapp.tui import app as app_module
-from tabapp.tui import engine, leaving
 from tabapp.tui.app import AttachedApp, TabappApp
+from tabapp.tui.session import engine_handle, quitting
 from tests.tui import recordings
 from tests.tui.recordings import Recorder
 
@@ -129,7 +129,7 @@ async def drive(
     monkeypatch.setattr(app_module, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(app_module, "FLUSH_SECONDS", 0.05)
     monkeypatch.setattr(app_module, "LIVENESS_SECONDS", 0.02)
-    monkeypatch.setattr(leaving, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(quitting, "GRACE_SECONDS", 0.3)
     monkeypatch.setattr(RunFolder, "is_running", lambda self: engine_runs)
     process = FakeProcess()
 
@@ -138,7 +138,7 @@ async def drive(
             raise start_error
         return process
 
-    monkeypatch.setattr(engine, "start_detached_engine", start)
+    monkeypatch.setattr(engine_handle, "start_detached_engine", start)
     folder = recordings.make_run(tmp_path, data)
     recorder = Recorder(folder)
     recorder.write(*events)

@@ -20,16 +20,16 @@ from textual.widgets import Input
 from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder
 from tabapp.tui import app as app_module
-from tabapp.tui import engine
-from tabapp.tui.actions import TABS, Action, Scope
 from tabapp.tui.app import TabappApp
-from tabapp.tui.predicting import Checked
+from tabapp.tui.chrome.actions import TABS, Action, Scope
+from tabapp.tui.dialogs.basic import Dialog
 from tabapp.tui.screens import runs
-from tabapp.tui.screens.modals import Dialog
-from tabapp.tui.screens.table import WholeTable
+from tabapp.tui.screens.whole_table import WholeTable
+from tabapp.tui.session import engine_handle
+from tabapp.tui.session.prediction import Checked
 from tabapp.tui.widgets.lines import ClickableLine, KeyBar, Tabs
 from tabapp.tui.widgets.table import Table
-from tabapp.tui.widgets.trials import Trials
+from tabapp.tui.widgets.trial_panels import Trials
 from tests.recordings import events_of
 from tests.recordings.replay import ReplayWorker, make_run
 from tests.tables import write_wine
@@ -130,7 +130,7 @@ async def replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str, 
     """The app on a replayed run that waits for its start, goes on, or has ended."""
     monkeypatch.setattr(app_module, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(app_module, "FLUSH_SECONDS", 0.25)
-    monkeypatch.setattr(engine, "start_detached_engine", lambda folder: FakeProcess())
+    monkeypatch.setattr(engine_handle, "start_detached_engine", lambda folder: FakeProcess())
     monkeypatch.setattr(RunFolder, "is_running", lambda self: self.state().finished is None)
     monkeypatch.setattr(runs, "READ_AGAIN_SECONDS", 3600.0)
     # What an action does is waited for here; Textual would wait, too, for a processor that is idle, beside a worker that never is.

@@ -7,15 +7,15 @@ import pytest
 
 from tabapp.run import events as ev
 from tabapp.tui.app import AttachedApp
+from tabapp.tui.browse import Shown, show_runs
+from tabapp.tui.dialogs.basic import Decision, Reading
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.explain import ExplainView
 from tabapp.tui.screens.log import LogView
-from tabapp.tui.screens.modals import Decision, Reading
 from tabapp.tui.screens.models import ModelsView
 from tabapp.tui.screens.run import RunningView
 from tabapp.tui.screens.runs import RunsView
 from tabapp.tui.screens.tuning import TuningView
-from tabapp.tui.showing import Shown, show_runs
 from tests.tui import recordings
 from tests.tui.driver import NARROW, WIDE, drive
 

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from tabapp.tui.actions import ACTIONS, ALWAYS, Action
+from tabapp.tui.chrome.actions import ACTIONS, ALWAYS, Action
 from tests.tui.test_every_action import CASES
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "terminal.md"

@@ -7,17 +7,17 @@ from collections.abc import Awaitable, Callable
 import pytest
 from textual.command import CommandPalette
 
-from tabapp.tui.actions import ACTIONS, TABS, Action, Scope
-from tabapp.tui.predicting import Predicting
-from tabapp.tui.screens.files import FileChoice
-from tabapp.tui.screens.modals import Ask, Choice, Decision, Reading
-from tabapp.tui.screens.table import WholeTable
+from tabapp.tui.chrome.actions import ACTIONS, TABS, Action, Scope
+from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Reading
+from tabapp.tui.dialogs.file_choice import FileChoice
+from tabapp.tui.screens.whole_table import WholeTable
+from tabapp.tui.session.prediction import Predicting
 from tabapp.tui.widgets.explanation import Explanation
 from tabapp.tui.widgets.leaderboard import Leaderboard
 from tabapp.tui.widgets.lines import KeyBar
-from tabapp.tui.widgets.log import LogTable
-from tabapp.tui.widgets.runs import Runs
-from tabapp.tui.widgets.trials import Trials
+from tabapp.tui.widgets.log_table import LogTable
+from tabapp.tui.widgets.run_table import Runs
+from tabapp.tui.widgets.trial_panels import Trials
 from tests.tui.replayed import (
     MODEL,
     Case,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tabapp.tui.screens.modals import Reading
+from tabapp.tui.dialogs.basic import Reading
 from tests.tui import evaluations, recordings
 from tests.tui.driver import NARROW, WIDE, drive
 

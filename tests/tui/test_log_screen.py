@@ -6,9 +6,9 @@ import pytest
 
 from tabapp.run import events as ev
 from tabapp.run.state import FeedLine
-from tabapp.tui.log_lines import LogLines
-from tabapp.tui.screens.modals import Reading
-from tabapp.tui.widgets.log import LogTable
+from tabapp.tui.dialogs.basic import Reading
+from tabapp.tui.viewmodels.log_lines import LogLines
+from tabapp.tui.widgets.log_table import LogTable
 from tests.tui import recordings
 from tests.tui.driver import NARROW, WIDE, drive
 

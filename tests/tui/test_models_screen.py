@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tabapp.run import events as ev
-from tabapp.tui.screens.modals import Reading
-from tabapp.tui.widgets.cards import Models
+from tabapp.tui.dialogs.basic import Reading
+from tabapp.tui.widgets.model_panels import Models
 from tests.tui import evaluations, recordings
 from tests.tui.driver import NARROW, WIDE, drive
 

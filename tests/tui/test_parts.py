@@ -15,22 +15,22 @@ from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import create_run
 from tabapp.run.state import FeedLine, RunState, replay
-from tabapp.tui import texts
-from tabapp.tui.actions import ACTIONS, actions_for, bindings_for, phase_of
 from tabapp.tui.app import TabappApp
-from tabapp.tui.following import Following
-from tabapp.tui.help import help_content
-from tabapp.tui.help_texts import METRICS, PANELS, SCREENS
-from tabapp.tui.planning import Planning
+from tabapp.tui.chrome.actions import ACTIONS, actions_for, bindings_for, phase_of
+from tabapp.tui.chrome.help_texts import METRICS, PANELS, SCREENS
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.explain import ExplainView
+from tabapp.tui.screens.help import help_content
 from tabapp.tui.screens.log import LogView
 from tabapp.tui.screens.models import ModelsView
 from tabapp.tui.screens.predict import PredictView
 from tabapp.tui.screens.run import RunningView
 from tabapp.tui.screens.runs import RunsView
-from tabapp.tui.screens.table import WholeTable
 from tabapp.tui.screens.tuning import TuningView
+from tabapp.tui.screens.whole_table import WholeTable
+from tabapp.tui.session.plan_changes import Planning
+from tabapp.tui.session.run_follower import Following
+from tabapp.tui.viewmodels import texts
 from tabapp.tui.widgets.explanation import agreement_mark, places, reading
 from tabapp.tui.widgets.feed import newest
 from tabapp.tui.widgets.leaderboard import recent_gain, rows_for
@@ -334,8 +334,8 @@ def test_a_score_of_some_folds_is_no_best(tmp_path):
 
 
 def test_the_view_loads_no_library_of_the_engine():
-    screens = ", ".join(f"tabapp.tui.screens.{name}" for name in VIEWS if name != "everywhere")
-    code = f"import sys, tabapp.tui.app, tabapp.tui.palette, {screens}; print(*sys.modules)"
+    screens = ", ".join(view.__module__ for name, view in VIEWS.items() if name != "everywhere")
+    code = f"import sys, tabapp.tui.app, tabapp.tui.screens.palette, {screens}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     rooms = {name.split(".")[0] for name in loaded} | {".".join(name.split(".")[:2]) for name in loaded}
     heavy = {

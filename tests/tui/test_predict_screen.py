@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from tabapp.bundle.write import write_bundle
-from tabapp.tui.predicting import Predicting, default_output
-from tabapp.tui.screens.files import FileChoice, entries
-from tabapp.tui.screens.modals import Decision, Reading
+from tabapp.tui.dialogs.basic import Decision, Reading
+from tabapp.tui.dialogs.file_choice import FileChoice, entries
 from tabapp.tui.screens.predict import PredictView
+from tabapp.tui.session.prediction import Predicting, default_output
 from tests.bundle.making import make_contents, register_linear, text_table
 from tests.tui import recordings
 from tests.tui.driver import NARROW, WIDE, drive

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tabapp.tui.query import number, parse
+from tabapp.tui.viewmodels.query import number, parse
 
 FIELDS = ("model", "status", "score", "seconds", "reason", "learning_rate", "max_depth")
 ROWS = {

@@ -8,11 +8,11 @@ import pytest
 from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder
 from tabapp.tui.app import AttachedApp, Opened, TabappApp
-from tabapp.tui.run_list import read_run
-from tabapp.tui.screens.modals import Decision
+from tabapp.tui.browse import show_runs
+from tabapp.tui.dialogs.basic import Decision
 from tabapp.tui.screens.run import RunningView
-from tabapp.tui.showing import show_runs
-from tabapp.tui.widgets.runs import Runs
+from tabapp.tui.viewmodels.run_list import read_run
+from tabapp.tui.widgets.run_table import Runs
 from tests.recordings import NAMES, events_of
 from tests.recordings.replay import ReplayWorker, make_run
 from tests.tui import recordings

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from tabapp.run import events as ev
-from tabapp.tui.screens.modals import Ask, Decision, Reading
-from tabapp.tui.screens.table import WholeTable
+from tabapp.tui.dialogs.basic import Ask, Decision, Reading
+from tabapp.tui.screens.whole_table import WholeTable
 from tabapp.tui.widgets.columns import Columns
 from tabapp.tui.widgets.leaderboard import Leaderboard
 from tests.tui import recordings

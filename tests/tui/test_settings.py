@@ -8,10 +8,10 @@ import pytest
 
 from tabapp.errors import UsageError
 from tabapp.run.settings import Settings
-from tabapp.tui import copying
-from tabapp.tui.actions import ACTIONS, REMAPPED
-from tabapp.tui.keys import check_keys, use_keys
-from tabapp.tui.theme import check_theme, use_theme
+from tabapp.tui.chrome import clipboard
+from tabapp.tui.chrome.actions import ACTIONS, REMAPPED
+from tabapp.tui.chrome.keymap import check_keys, use_keys
+from tabapp.tui.chrome.theme import check_theme, use_theme
 
 
 @pytest.fixture(autouse=True)
@@ -81,15 +81,15 @@ class Notified:
 
 async def test_what_is_copied_goes_to_the_system_or_to_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app, file, pasted = Notified(), tmp_path / "cache" / "copied.txt", tmp_path / "pasted"
-    monkeypatch.setattr(copying, "copies_file", lambda: file)
-    monkeypatch.setattr(copying, "clipboard_command", lambda: None)
-    await copying.copy_on_and_tell(app, "tabapp data.csv — é")
+    monkeypatch.setattr(clipboard, "copies_file", lambda: file)
+    monkeypatch.setattr(clipboard, "clipboard_command", lambda: None)
+    await clipboard.copy_on_and_tell(app, "tabapp data.csv — é")
     assert file.read_text() == "tabapp data.csv — é"
-    monkeypatch.setattr(copying, "clipboard_command", lambda: ["sh", "-c", f"cat > {pasted}"])
-    await copying.copy_on_and_tell(app, "two")
+    monkeypatch.setattr(clipboard, "clipboard_command", lambda: ["sh", "-c", f"cat > {pasted}"])
+    await clipboard.copy_on_and_tell(app, "two")
     assert pasted.read_text() == "two"
-    monkeypatch.setattr(copying, "clipboard_command", lambda: ["sh", "-c", "exit 1"])
-    await copying.copy_on_and_tell(app, "three")
+    monkeypatch.setattr(clipboard, "clipboard_command", lambda: ["sh", "-c", "exit 1"])
+    await clipboard.copy_on_and_tell(app, "three")
     assert file.read_text() == "three"
     assert app.titles == [
         f"Copied to the terminal's clipboard and {file}", "Copied to the clipboard",
@@ -98,10 +98,10 @@ async def test_what_is_copied_goes_to_the_system_or_to_a_file(tmp_path: Path, mo
 
 
 def test_the_clipboard_of_the_far_end_of_ssh_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(clipboard.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    assert copying.clipboard_command() is not None
+    assert clipboard.clipboard_command() is not None
     monkeypatch.setenv("SSH_CONNECTION", "a b c d")
-    assert copying.clipboard_command() is None
+    assert clipboard.clipboard_command() is None

@@ -16,7 +16,7 @@ from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder
 from tabapp.tui.app import AttachedApp
 from tabapp.tui.screens.predict import PredictView
-from tabapp.tui.screens.table import WholeTable
+from tabapp.tui.screens.whole_table import WholeTable
 from tests.recordings import NAMES, events_of
 from tests.recordings.replay import ReplayWorker, config_of
 from tests.tables import write_breast_cancer, write_mixed, write_wine

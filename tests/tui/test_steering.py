@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tabapp.run import events as ev
-from tabapp.tui.screens.modals import Decision
+from tabapp.tui.dialogs.basic import Decision
 from tests.tui import recordings
 from tests.tui.driver import NARROW, WIDE, drive
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.screens.data import DataView
-from tabapp.tui.screens.modals import Reading
-from tabapp.tui.screens.table import WholeTable
+from tabapp.tui.screens.whole_table import WholeTable
 from tabapp.tui.widgets.grid import Grid, one_line
 from tests.tui import recordings
 from tests.tui.driver import NARROW, WIDE, drive

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tabapp.tui.texts import brief, signed
+from tabapp.tui.viewmodels.texts import brief, signed
 
 
 @pytest.mark.parametrize(

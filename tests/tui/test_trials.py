@@ -9,8 +9,8 @@ import pytest
 
 from tabapp.run import events as ev
 from tabapp.run.state import KEPT_CURVE_LENGTH, RunState, reduce, replay
-from tabapp.tui.cards import differences, model_card
-from tabapp.tui.trials import TrialFacts, all_trials, slice_of, sort_trials, varied_parameters
+from tabapp.tui.viewmodels.model_card import differences, model_card
+from tabapp.tui.viewmodels.trial_facts import TrialFacts, all_trials, slice_of, sort_trials, varied_parameters
 from tests.tui import recordings
 
 

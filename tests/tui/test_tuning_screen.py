@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tabapp.run import events as ev
-from tabapp.tui.screens.modals import Choice, Reading
-from tabapp.tui.widgets.trials import Trials
+from tabapp.tui.dialogs.basic import Choice, Reading
+from tabapp.tui.widgets.trial_panels import Trials
 from tests.tui import recordings
 from tests.tui.driver import NARROW, WIDE, drive
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from textual import on
 from textual.app import ComposeResult
@@ -12,12 +12,10 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tabapp.tui.actions import View
-from tabapp.tui.texts import Snapshot
+from tabapp.tui.chrome.actions import View
+from tabapp.tui.session.host import Host
+from tabapp.tui.viewmodels.texts import Snapshot
 from tabapp.tui.widgets.lines import Header, KeyBar, StatusLine, Tabs
-
-if TYPE_CHECKING:
-    from tabapp.tui.app import TabappApp
 
 
 class RunView(Screen[None]):
@@ -29,9 +27,9 @@ class RunView(Screen[None]):
     FILTER_HINT = "filter · enter keeps it · esc clears it"
 
     @property
-    def tabapp(self) -> TabappApp:
+    def tabapp(self) -> Host:
         """The app, by its type."""
-        return cast("TabappApp", self.app)  # pyright: ignore[reportUnknownMemberType]
+        return cast(Host, self.app)  # pyright: ignore[reportUnknownMemberType]
 
     @property
     def snapshot(self) -> Snapshot:

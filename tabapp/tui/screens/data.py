@@ -12,13 +12,13 @@ from textual.widgets import Button, Static
 
 from tabapp.run import events as ev
 from tabapp.run.config import parse_budget
-from tabapp.tui.actions import View, bindings_for, phase_of
-from tabapp.tui.help_texts import METRICS
-from tabapp.tui.pager import Pager
-from tabapp.tui.rows import TableRows
+from tabapp.tui.chrome.actions import View, bindings_for, phase_of
+from tabapp.tui.chrome.help_texts import METRICS
+from tabapp.tui.dialogs.basic import Choice, Option
+from tabapp.tui.paging.client import Pager
+from tabapp.tui.paging.row_cache import TableRows
 from tabapp.tui.screens.base import RunView
-from tabapp.tui.screens.modals import Choice, Option
-from tabapp.tui.texts import MUTED, Snapshot, count, file_size
+from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count, file_size
 from tabapp.tui.widgets.columns import Columns
 from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.plan import QUALITIES, Checks, Plan, PlanFacts, long_duration
@@ -220,7 +220,7 @@ class DataView(RunView):
             rows.row = int(preview.key)
         elif column is not None and column.name in rows.layout.names:
             rows.column = rows.layout.names.index(column.name)
-        from tabapp.tui.screens.table import WholeTable
+        from tabapp.tui.screens.whole_table import WholeTable
 
         self.tabapp.push_screen(WholeTable(rows, self.snapshot.file))
 

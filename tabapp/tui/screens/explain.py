@@ -9,10 +9,10 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from tabapp.run.state import title_of
-from tabapp.tui.actions import View, bindings_for
+from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.screens.base import RunView
-from tabapp.tui.screens.modals import Reading
-from tabapp.tui.texts import Snapshot
+from tabapp.tui.viewmodels.texts import Snapshot
 from tabapp.tui.widgets.effects import Effects, WeakSlices, effect_facts, slice_details
 from tabapp.tui.widgets.explanation import Explanation, ReadingNotes
 from tabapp.tui.widgets.importance import importance_facts

@@ -10,11 +10,11 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Input
 
-from tabapp.tui.actions import View, bindings_for
+from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.screens.base import RunView
-from tabapp.tui.screens.modals import Reading
-from tabapp.tui.texts import MUTED, Snapshot
-from tabapp.tui.widgets.log import LogTable
+from tabapp.tui.viewmodels.texts import MUTED, Snapshot
+from tabapp.tui.widgets.log_table import LogTable
 from tabapp.tui.widgets.table import Table
 
 

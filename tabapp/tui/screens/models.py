@@ -9,13 +9,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
-from tabapp.tui.actions import View, bindings_for
-from tabapp.tui.cards import model_card
-from tabapp.tui.details import model_details
-from tabapp.tui.screens.modals import Reading
-from tabapp.tui.steering import Steering
-from tabapp.tui.texts import Snapshot
-from tabapp.tui.widgets.cards import CardFacts, Folds, Models, Parameters, comparison
+from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.dialogs.basic import Reading
+from tabapp.tui.screens.steerable import Steering
+from tabapp.tui.viewmodels.model_card import model_card
+from tabapp.tui.viewmodels.model_details import model_details
+from tabapp.tui.viewmodels.texts import Snapshot
+from tabapp.tui.widgets.model_panels import CardFacts, Folds, Models, Parameters, comparison
 from tabapp.tui.widgets.pictures import Pictures, picture_facts
 from tabapp.tui.widgets.table import Table
 

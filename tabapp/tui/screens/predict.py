@@ -12,12 +12,12 @@ from textual.widgets import Button
 
 from tabapp.errors import TabappError, UsageError
 from tabapp.run.folder import list_runs
-from tabapp.tui.actions import View, bindings_for
-from tabapp.tui.predicting import OUTPUT_SUFFIXES, Checked, Predicted, Predicting
+from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.dialogs.basic import Ask, Decision, Option, Reading
+from tabapp.tui.dialogs.file_choice import FileChoice
 from tabapp.tui.screens.base import RunView
-from tabapp.tui.screens.files import FileChoice
-from tabapp.tui.screens.modals import Ask, Decision, Option, Reading
-from tabapp.tui.texts import MUTED, Snapshot, count, short_path
+from tabapp.tui.session.prediction import OUTPUT_SUFFIXES, Checked, Predicted, Predicting
+from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count, short_path
 from tabapp.tui.widgets.grid import EMPTY, one_line
 from tabapp.tui.widgets.job import Facts, Job, lacking_bundle
 from tabapp.tui.widgets.panel import set_titles
@@ -91,7 +91,7 @@ class PredictView(RunView):
             stage=f"{job.stage}, then it is predicted" if self._wanted and job.at_work else job.stage,
             share=job.share,
             verdict=self._verdict(),
-            frame=int(snapshot.now * 4) if job.at_work and self.tabapp.animation_level != "none" else None,
+            frame=int(snapshot.now * 4) if job.at_work and self.app.animation_level != "none" else None,
         )
         self.query_one(Job).show(facts)
         refused = job.checked is None or (job.checked.refused and not job.fill)

@@ -8,18 +8,18 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
-from tabapp.tui.actions import View, bindings_for
-from tabapp.tui.details import model_details
-from tabapp.tui.query import HINT
-from tabapp.tui.screens.modals import Decision, Option, Reading
-from tabapp.tui.steering import Steering
-from tabapp.tui.texts import Snapshot
+from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.dialogs.basic import Decision, Option, Reading
+from tabapp.tui.screens.steerable import Steering
+from tabapp.tui.viewmodels.model_details import model_details
+from tabapp.tui.viewmodels.query import HINT
+from tabapp.tui.viewmodels.texts import Snapshot
 from tabapp.tui.widgets.feed import Feed
 from tabapp.tui.widgets.importance import Importances, importance_facts
 from tabapp.tui.widgets.leaderboard import TITLES, Leaderboard
 from tabapp.tui.widgets.resources import ResourceUse
 from tabapp.tui.widgets.table import Table
-from tabapp.tui.widgets.tuning import Tuning, tuning_facts
+from tabapp.tui.widgets.tuning_panel import Tuning, tuning_facts
 
 
 class RunningView(Steering):

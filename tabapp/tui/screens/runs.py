@@ -13,13 +13,13 @@ from textual.app import ComposeResult
 from tabapp.errors import TabappError
 from tabapp.run.folder import RunFolder, list_runs
 from tabapp.run.state import format_score
-from tabapp.tui.actions import View, bindings_for
-from tabapp.tui.query import HINT
-from tabapp.tui.run_list import RunFacts, read_run, version_of
+from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.dialogs.basic import Decision, Option
 from tabapp.tui.screens.base import RunView
-from tabapp.tui.screens.modals import Decision, Option
-from tabapp.tui.texts import Snapshot
-from tabapp.tui.widgets.runs import TITLES, Runs
+from tabapp.tui.viewmodels.query import HINT
+from tabapp.tui.viewmodels.run_list import RunFacts, read_run, version_of
+from tabapp.tui.viewmodels.texts import Snapshot
+from tabapp.tui.widgets.run_table import TITLES, Runs
 from tabapp.tui.widgets.table import Table
 
 READ_AGAIN_SECONDS = 2.0

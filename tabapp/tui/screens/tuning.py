@@ -10,14 +10,14 @@ from textual.app import ComposeResult
 from textual.containers import Container
 
 from tabapp.run.state import RunState, title_of
-from tabapp.tui.actions import View, bindings_for
-from tabapp.tui.details import trial_details
-from tabapp.tui.query import HINT
-from tabapp.tui.screens.modals import Choice, Option, Reading
-from tabapp.tui.steering import Steering
-from tabapp.tui.texts import Snapshot, count
+from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.dialogs.basic import Choice, Option, Reading
+from tabapp.tui.screens.steerable import Steering
+from tabapp.tui.viewmodels.model_details import trial_details
+from tabapp.tui.viewmodels.query import HINT
+from tabapp.tui.viewmodels.texts import Snapshot, count
 from tabapp.tui.widgets.table import Table
-from tabapp.tui.widgets.trials import (
+from tabapp.tui.widgets.trial_panels import (
     TITLES,
     BestFacts,
     BestSoFar,

@@ -7,7 +7,7 @@ from textual.content import Content
 from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import RunState
-from tabapp.tui.texts import MUTED
+from tabapp.tui.viewmodels.texts import MUTED
 from tabapp.tui.widgets.table import Column, Row, Table
 
 SHAPE_WIDTH = 10

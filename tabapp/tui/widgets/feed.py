@@ -7,7 +7,7 @@ import time
 from textual.content import Content
 
 from tabapp.run.state import FeedLine
-from tabapp.tui.texts import MUTED
+from tabapp.tui.viewmodels.texts import MUTED
 from tabapp.tui.widgets.panel import Panel
 
 STYLES = {

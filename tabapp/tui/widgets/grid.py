@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tabapp.tui.rows import TableRows
+from tabapp.tui.paging.row_cache import TableRows
 
 GAP = 2
 EMPTY, ABSENT = "·", "…"

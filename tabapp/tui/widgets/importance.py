@@ -9,8 +9,8 @@ from textual.content import Content
 from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import RunState, title_of
-from tabapp.tui.actions import phase_of
-from tabapp.tui.texts import MUTED, signed
+from tabapp.tui.chrome.actions import phase_of
+from tabapp.tui.viewmodels.texts import MUTED, signed
 from tabapp.tui.widgets.panel import Panel, set_titles
 
 

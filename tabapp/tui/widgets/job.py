@@ -11,8 +11,8 @@ from textual import events
 from textual.content import Content
 
 from tabapp.run.state import RunState
-from tabapp.tui.actions import phase_of
-from tabapp.tui.texts import MUTED, count, keep_end, spinner
+from tabapp.tui.chrome.actions import phase_of
+from tabapp.tui.viewmodels.texts import MUTED, count, keep_end, spinner
 from tabapp.tui.widgets.grid import one_line
 from tabapp.tui.widgets.panel import Panel
 

@@ -8,8 +8,8 @@ from textual.content import Content
 
 from tabapp.run import events as ev
 from tabapp.run.state import RunState, format_score
-from tabapp.tui.query import Value, parse
-from tabapp.tui.texts import (
+from tabapp.tui.viewmodels.query import Value, parse
+from tabapp.tui.viewmodels.texts import (
     MUTED,
     Snapshot,
     count,

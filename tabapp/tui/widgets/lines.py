@@ -7,8 +7,8 @@ from textual.content import Content
 from textual.widget import Widget
 
 from tabapp.run.state import RunState, format_score
-from tabapp.tui.actions import TABS, Scope, View, actions_for, phase_of
-from tabapp.tui.texts import FIT_STAGES, MUTED, Snapshot, clock_time, count, one_line_status, progress_of
+from tabapp.tui.chrome.actions import TABS, Scope, View, actions_for, phase_of
+from tabapp.tui.viewmodels.texts import FIT_STAGES, MUTED, Snapshot, clock_time, count, one_line_status, progress_of
 
 
 class ClickableLine(Widget):

@@ -10,8 +10,8 @@ from textual.content import Content
 from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import format_score
-from tabapp.tui.cards import Comparison, ModelCard
-from tabapp.tui.texts import MUTED, brief, keep_end
+from tabapp.tui.viewmodels.model_card import Comparison, ModelCard
+from tabapp.tui.viewmodels.texts import MUTED, brief, keep_end
 from tabapp.tui.widgets.panel import Panel, set_titles
 
 STYLES = ("$primary", "$secondary")

@@ -10,7 +10,7 @@ from textual.content import Content
 
 from tabapp.run import events as ev
 from tabapp.run.config import format_duration
-from tabapp.tui.texts import MUTED, count, short_command
+from tabapp.tui.viewmodels.texts import MUTED, count, short_command
 from tabapp.tui.widgets.panel import Panel, set_titles
 
 LABEL_WIDTH = 11

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from tabapp.tui.rows import TableRows
-from tabapp.tui.texts import MUTED
+from tabapp.tui.paging.row_cache import TableRows
+from tabapp.tui.viewmodels.texts import MUTED
 from tabapp.tui.widgets.grid import EMPTY, one_line
 from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.table import Column, Row, Table

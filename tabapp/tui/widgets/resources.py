@@ -6,7 +6,7 @@ from textual.content import Content
 
 from tabapp import charts
 from tabapp.run import events as ev
-from tabapp.tui.texts import MUTED, gibibytes
+from tabapp.tui.viewmodels.texts import MUTED, gibibytes
 from tabapp.tui.widgets.panel import Panel
 
 SHOWN = 30

@@ -15,7 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
-from tabapp.tui.texts import MUTED
+from tabapp.tui.viewmodels.texts import MUTED
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tabapp.run.state import format_score
-from tabapp.tui.actions import phase_of
-from tabapp.tui.screens.modals import Decision, Option
-from tabapp.tui.texts import clock_time, progress_of, short_path
-
-if TYPE_CHECKING:
-    from tabapp.tui.app import TabappApp
+from tabapp.tui.chrome.actions import phase_of
+from tabapp.tui.dialogs.basic import Decision, Option
+from tabapp.tui.session.host import Host
+from tabapp.tui.viewmodels.texts import clock_time, progress_of, short_path
 
 GRACE_SECONDS = 5.0
 UNSTARTED_GRACE_SECONDS = 1.0
@@ -25,7 +22,7 @@ class Leaving:
         discarded: the user wants nothing of the run.
     """
 
-    def __init__(self, app: TabappApp, runs_dir: Path | None) -> None:
+    def __init__(self, app: Host, runs_dir: Path | None) -> None:
         self._app = app
         self._runs_dir = runs_dir
         self._leave_by: float | None = None

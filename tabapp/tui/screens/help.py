@@ -5,9 +5,9 @@ from __future__ import annotations
 from textual.content import Content
 
 from tabapp.run.state import RunState
-from tabapp.tui.actions import MOVING_HELP, View, actions_for, phase_of
-from tabapp.tui.help_texts import PANELS, SCREENS
-from tabapp.tui.texts import MUTED
+from tabapp.tui.chrome.actions import MOVING_HELP, View, actions_for, phase_of
+from tabapp.tui.chrome.help_texts import PANELS, SCREENS
+from tabapp.tui.viewmodels.texts import MUTED
 from tabapp.tui.widgets.plan import warning_line
 
 

@@ -9,9 +9,9 @@ from textual.content import Content
 
 from tabapp import charts
 from tabapp.run.state import format_score
-from tabapp.tui.query import parse
-from tabapp.tui.run_list import FIELDS, RunFacts
-from tabapp.tui.texts import MUTED, clock_time, count
+from tabapp.tui.viewmodels.query import parse
+from tabapp.tui.viewmodels.run_list import FIELDS, RunFacts
+from tabapp.tui.viewmodels.texts import MUTED, clock_time, count
 from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.table import Column, Row, Table
 

@@ -9,8 +9,8 @@ from textual.content import Content
 from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import RunState, format_score
-from tabapp.tui.cards import Comparison, ModelCard, differences
-from tabapp.tui.texts import (
+from tabapp.tui.viewmodels.model_card import Comparison, ModelCard, differences
+from tabapp.tui.viewmodels.texts import (
     MUTED,
     Snapshot,
     brief,

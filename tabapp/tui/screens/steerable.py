@@ -5,10 +5,10 @@ from __future__ import annotations
 from tabapp.run import events as ev
 from tabapp.run.config import format_duration
 from tabapp.run.state import RunState
-from tabapp.tui.actions import phase_of
+from tabapp.tui.chrome.actions import phase_of
+from tabapp.tui.dialogs.basic import Decision, Option
 from tabapp.tui.screens.base import RunView
-from tabapp.tui.screens.modals import Decision, Option
-from tabapp.tui.texts import share_text
+from tabapp.tui.viewmodels.texts import share_text
 
 MOST_SHARE, LEAST_SHARE = 8.0, 0.125
 MORE_TIME = {"1": 60, "5": 300, "h": 3600}

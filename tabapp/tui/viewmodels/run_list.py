@@ -9,8 +9,8 @@ from pathlib import Path
 from tabapp.errors import TabappError
 from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder
-from tabapp.tui.following import is_new_best
-from tabapp.tui.query import Value
+from tabapp.tui.viewmodels.query import Value
+from tabapp.tui.viewmodels.texts import is_new_best
 
 SKIPPED = (b'{"ev":"fit.progress"', b'{"ev":"resources"', b'{"ev":"fit.started"', b'{"ev":"fit.finished"')
 FIELDS = ("run", "name", "status", "data", "target", "metric", "best", "seconds", "models", "age")

@@ -9,9 +9,8 @@ from textual.content import Content
 from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import RunState, TrialView, format_score, title_of
-from tabapp.tui.texts import MUTED, brief, count, milliseconds, short_seconds
-from tabapp.tui.trials import TrialFacts
-from tabapp.tui.widgets.tuning import changes, plot
+from tabapp.tui.viewmodels.texts import MUTED, brief, count, milliseconds, short_seconds
+from tabapp.tui.viewmodels.trial_facts import TrialFacts, changes, plot
 
 CURVE_WIDTH, CURVE_HEIGHT = 56, 5
 TRIALS_SHOWN = 30

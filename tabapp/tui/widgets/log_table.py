@@ -8,8 +8,8 @@ from pathlib import Path
 from textual.content import Content
 
 from tabapp.run.state import RunState
-from tabapp.tui.log_lines import LEVELS, LogLine, LogLines
-from tabapp.tui.texts import MUTED, count
+from tabapp.tui.viewmodels.log_lines import LEVELS, LogLine, LogLines
+from tabapp.tui.viewmodels.texts import MUTED, count
 from tabapp.tui.widgets.feed import STYLES
 from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.table import Column, Row, Table

@@ -7,9 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
+from textual.content import Content
+
 from tabapp import charts
-from tabapp.run.state import RunState, title_of
-from tabapp.tui.query import Value
+from tabapp.run.state import RunState, TrialView, format_score, title_of
+from tabapp.tui.viewmodels.query import Value
+from tabapp.tui.viewmodels.texts import MUTED, brief
 
 Status = str
 """One of ok, running, pruned, failed."""
@@ -169,3 +172,20 @@ def slice_of(rows: Sequence[TrialFacts], parameter: str) -> Slice:
     logarithmic = bool(numbers) and min(numbers) > 0 and max(numbers) > 50 * min(numbers)
     places = [math.log10(value) if logarithmic else value for value in numbers]
     return Slice(parameter, tuple(zip(places, scores, strict=True)), keys, (), logarithmic)
+
+
+def changes(trial: TrialView, trials: Sequence[TrialView]) -> str:
+    """The hyper-parameters of a trial, those only that differ between the trials if any do."""
+    varied = [name for name in trial.params if len({repr(each.params.get(name)) for each in trials}) > 1]
+    return "  ".join(f"{name}={brief(trial.params[name])}" for name in varied or trial.params)
+
+
+def plot(values: list[charts.Point], width: int, height: int) -> list[Content]:
+    """A line chart with the values at its edges written to the left."""
+    low, high = charts.extent([value for _, value in values])
+    labels = charts.axis_labels(low, high, height, format_score)
+    room = width - len(labels[0]) - 1 if labels else 0
+    lines = charts.braille_line(values, room, height, y_range=(low, high))
+    return [
+        Content.assemble((label, MUTED), " ", (line, "$primary")) for label, line in zip(labels, lines, strict=True)
+    ]

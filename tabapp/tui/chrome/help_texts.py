@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tabapp.tui.actions import View
+from tabapp.tui.chrome.actions import View
 
 SCREENS: dict[View, tuple[str, ...]] = {
     "data": ("columns", "plan", "checks", "preview"),

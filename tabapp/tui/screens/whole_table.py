@@ -10,11 +10,11 @@ from textual.containers import Container
 from textual.content import Content
 from textual.widgets import Input
 
-from tabapp.tui.actions import View, bindings_for
-from tabapp.tui.rows import TableRows
+from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.dialogs.basic import Choice, Option, Reading
+from tabapp.tui.paging.row_cache import TableRows
 from tabapp.tui.screens.base import RunView
-from tabapp.tui.screens.modals import Choice, Option, Reading
-from tabapp.tui.texts import MUTED, Snapshot, count
+from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count
 from tabapp.tui.widgets.grid import Grid, one_line
 from tabapp.tui.widgets.lines import Header, KeyBar, StatusLine, Tabs
 from tabapp.tui.widgets.panel import set_titles

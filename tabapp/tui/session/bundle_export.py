@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tabapp import files
 from tabapp.errors import UsageError
-from tabapp.tui.screens.modals import Ask
-
-if TYPE_CHECKING:
-    from tabapp.tui.app import TabappApp
+from tabapp.tui.dialogs.basic import Ask
+from tabapp.tui.session.host import Host
 
 
-def ask_for_export(app: TabappApp) -> None:
+def ask_for_export(app: Host) -> None:
     """Ask for a path and copy the bundle there; say so where there is none."""
     finished = app.snapshot().state.finished
     if finished is None:
@@ -46,7 +43,7 @@ def ask_for_export(app: TabappApp) -> None:
     app.push_screen(Ask("Export the bundle", message, default, check), export)
 
 
-async def _copy(app: TabappApp, bundle: Path, path: Path) -> None:
+async def _copy(app: Host, bundle: Path, path: Path) -> None:
     try:
         await asyncio.to_thread(lambda: files.write_bytes(path, bundle.read_bytes()))
         app.notify(f"tabapp predict {path} NEW.csv -o OUT.csv", title=f"Saved {path}", timeout=8)

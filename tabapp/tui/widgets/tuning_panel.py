@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from textual.content import Content
@@ -10,7 +9,8 @@ from textual.content import Content
 from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import ActiveFit, RunState, TrialView, format_score, title_of
-from tabapp.tui.texts import MUTED, brief, count, short_seconds
+from tabapp.tui.viewmodels.texts import MUTED, count, short_seconds
+from tabapp.tui.viewmodels.trial_facts import changes, plot
 from tabapp.tui.widgets.panel import Panel, set_titles
 
 TALLEST = 9
@@ -41,17 +41,6 @@ def tuning_facts(state: RunState, model: str | None, history: tuple[tuple[float,
         greater_is_better=state.plan.greater_is_better if state.plan else True,
         history=history if model == "ensemble" else (),
     )
-
-
-def plot(values: list[charts.Point], width: int, height: int) -> list[Content]:
-    """A line chart with the values at its edges written to the left."""
-    low, high = charts.extent([value for _, value in values])
-    labels = charts.axis_labels(low, high, height, format_score)
-    room = width - len(labels[0]) - 1 if labels else 0
-    lines = charts.braille_line(values, room, height, y_range=(low, high))
-    return [
-        Content.assemble((label, MUTED), " ", (line, "$primary")) for label, line in zip(labels, lines, strict=True)
-    ]
 
 
 class Tuning(Panel[TuningFacts]):
@@ -107,12 +96,6 @@ def _recent(trials: tuple[TrialView, ...], number: int) -> list[Content]:
         words = f" #{trial.trial:<3} {format_score(trial.score):>7} {seconds:>5}  "
         lines.append(Content.assemble(mark, words, (note, MUTED)))
     return lines
-
-
-def changes(trial: TrialView, trials: Sequence[TrialView]) -> str:
-    """The hyper-parameters of a trial, those only that differ between the trials if any do."""
-    varied = [name for name in trial.params if len({repr(each.params.get(name)) for each in trials}) > 1]
-    return "  ".join(f"{name}={brief(trial.params[name])}" for name in varied or trial.params)
 
 
 def _corners_in_time(history: tuple[tuple[float, float], ...]) -> list[charts.Point]:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tabapp.tui.pager import Pager
-from tabapp.tui.query import Query, Term, number, parse
+from tabapp.tui.paging.client import Pager
+from tabapp.tui.viewmodels.query import Query, Term, number, parse
 
 BLOCK_ROWS, BLOCK_COLUMNS = 128, 64
 MOST_BLOCKS = 32

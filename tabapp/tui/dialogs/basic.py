@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from tabapp.errors import TabappError
-from tabapp.tui.texts import MUTED, count
+from tabapp.tui.viewmodels.texts import MUTED, count
 from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.table import Column, Row, Table
 

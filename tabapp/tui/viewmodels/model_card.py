@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tabapp.run import events as ev
 from tabapp.run.state import RunState, title_of
-from tabapp.tui.texts import model_name
+from tabapp.tui.viewmodels.texts import model_name
 
 Curve = tuple[tuple[int, float], ...]
 

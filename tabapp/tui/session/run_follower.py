@@ -9,17 +9,9 @@ from tabapp.run import events as ev
 from tabapp.run.client import describe_death
 from tabapp.run.folder import EventReader, RunFolder
 from tabapp.run.state import RunState, reduce
-from tabapp.tui.texts import is_partial
+from tabapp.tui.viewmodels.texts import is_new_best
 
 EVENTS_A_TURN = 400
-
-
-def is_new_best(row: ev.LeaderboardRow, plan: ev.PlanMade | None, last: float | None) -> bool:
-    """Whether the first row of a leaderboard is better than the last best; a score of some folds is not comparable."""
-    if row.score is None or plan is None or is_partial(row, plan.folds):
-        return False
-    sign = 1 if plan.greater_is_better else -1
-    return last is None or sign * row.score > sign * last
 
 
 @dataclass

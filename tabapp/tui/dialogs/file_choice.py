@@ -14,8 +14,8 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from tabapp.tui.screens.modals import Dialog
-from tabapp.tui.texts import MUTED, file_size, keep_end, short_path
+from tabapp.tui.dialogs.basic import Dialog
+from tabapp.tui.viewmodels.texts import MUTED, file_size, keep_end, short_path
 from tabapp.tui.widgets.grid import one_line
 from tabapp.tui.widgets.table import Column, Row, Table
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tabapp.errors import UsageError, did_you_mean
 from tabapp.run.settings import Settings, settings_file
-from tabapp.tui.actions import ACTIONS, REMAPPED
+from tabapp.tui.chrome.actions import ACTIONS, REMAPPED
 
 if TYPE_CHECKING:
     from textual.app import App

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from textual.content import Content
 
 from tabapp.run import events as ev
 from tabapp.run.client import log_tail
 from tabapp.run.state import format_score
-from tabapp.tui.following import Following
-from tabapp.tui.screens.base import RunView
-from tabapp.tui.screens.modals import Reading
-from tabapp.tui.texts import MUTED, model_name
-
-if TYPE_CHECKING:
-    from tabapp.tui.app import TabappApp
+from tabapp.tui.dialogs.basic import Reading
+from tabapp.tui.session.host import Host
+from tabapp.tui.session.run_follower import Following
+from tabapp.tui.viewmodels.texts import MUTED, model_name
 
 TOAST_EVERY_SECONDS = 8.0
 
@@ -33,7 +29,7 @@ def _ending(event: ev.RunFinished) -> str:
 class News:
     """Toasts and dialogs for what has just happened; a new best at most every few seconds."""
 
-    def __init__(self, app: TabappApp) -> None:
+    def __init__(self, app: Host) -> None:
         self._app = app
         self._last_toast = -TOAST_EVERY_SECONDS
         self._bests_known = 0
@@ -67,9 +63,7 @@ class News:
             return
         self._last_toast = time.monotonic()
         self._app.notify(f"★ {model_name(best)}  {format_score(best.score)}", title="New best", timeout=3)
-        screen = self._app.screen
-        if isinstance(screen, RunView):
-            screen.flash()
+        self._app.flash()
 
     def tell_trouble(self, trouble: str) -> None:
         """Say that the engine is gone, with the end of its log."""

@@ -10,12 +10,20 @@ from textual.content import Content
 from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import RunState, format_score
-from tabapp.tui.query import parse
-from tabapp.tui.texts import MUTED, brief, count, short_seconds
-from tabapp.tui.trials import Slice, TrialFacts, all_trials, slice_of, sort_trials, varied_parameters
+from tabapp.tui.viewmodels.query import parse
+from tabapp.tui.viewmodels.texts import MUTED, brief, count, short_seconds
+from tabapp.tui.viewmodels.trial_facts import (
+    Slice,
+    TrialFacts,
+    all_trials,
+    plot,
+    slice_of,
+    sort_trials,
+    varied_parameters,
+)
 from tabapp.tui.widgets.panel import Panel, set_titles
 from tabapp.tui.widgets.table import Column, Row, Table
-from tabapp.tui.widgets.tuning import TALLEST, plot
+from tabapp.tui.widgets.tuning_panel import TALLEST
 
 SORTS = ("newest", "score", "time", "model")
 TITLES = {"#": "newest", "Model": "model", "Time": "time", "Status": "newest"}

@@ -8,7 +8,7 @@ from typing import cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from tabapp.tui.actions import actions_for, phase_of
+from tabapp.tui.chrome.actions import actions_for, phase_of
 from tabapp.tui.screens.base import RunView
 
 

@@ -1,0 +1,94 @@
+"""What screens and the parts of a session may ask of the app that shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from textual.screen import Screen
+from textual.worker import Worker
+
+from tabapp.run.config import RunConfig
+from tabapp.run.folder import RunFolder
+from tabapp.run.settings import Settings
+from tabapp.tui.session.engine_handle import EngineHandle
+from tabapp.tui.session.plan_changes import Planning
+from tabapp.tui.viewmodels.texts import Snapshot
+
+
+class Host(Protocol):
+    """The app on a run, without its implementation, so that nothing below the app imports it."""
+
+    folder: RunFolder
+    runs_dir: Path
+    config: RunConfig
+    settings: Settings
+    planning: Planning
+    engine: EngineHandle
+    chosen_model: str | None
+
+    @property
+    def trouble(self) -> str | None:
+        """A sentence about an engine that has stopped; None while it works."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """The data to draw now."""
+        ...
+
+    def send(self, command: str, **arguments: Any) -> None:
+        """Send a command to the engine."""
+        ...
+
+    def start_run(self) -> None:
+        """Start the run as planned."""
+        ...
+
+    def change_plan(self, options: dict[str, Any]) -> None:
+        """Ask the engine for a different plan."""
+        ...
+
+    def finish(self) -> None:
+        """Stop fitting and save the best models so far."""
+        ...
+
+    def open_run(self, folder: RunFolder, *, start_engine: bool) -> None:
+        """Leave this run for another one."""
+        ...
+
+    def copy(self, text: str) -> None:
+        """Copy a text to the clipboard and report where it went."""
+        ...
+
+    def flash(self) -> None:
+        """Highlight a new best score for a second."""
+        ...
+
+    async def action_view(self, view: Any) -> None:
+        """Switch to a screen."""
+        ...
+
+    async def go_to_model(self, model: str) -> None:
+        """Show a model on the leaderboard."""
+        ...
+
+    def exit(self) -> None:
+        """Close the app."""
+        ...
+
+    def bell(self) -> None:
+        """Ring the terminal's bell."""
+        ...
+
+    def notify(self, message: str, *, title: str = ..., severity: Any = ..., timeout: float | None = ...) -> None:
+        """Show a toast."""
+        ...
+
+    def push_screen(self, screen: Screen[Any], callback: Callable[[Any], Any] | None = None) -> Any:
+        """Show a dialog and call back with its answer."""
+        ...
+
+    def run_worker(self, work: Any, *, exit_on_error: bool = ...) -> Worker[Any]:
+        """Run a coroutine beside the app."""
+        ...
