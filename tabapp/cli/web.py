@@ -8,7 +8,6 @@ import secrets
 import shlex
 import socket
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from copy import copy
@@ -19,6 +18,7 @@ import click
 from aiohttp import web
 from textual_serve.server import Server
 
+from tabapp.children import module_command
 from tabapp.errors import UsageError
 from tabapp.headless.narration import say
 from tabapp.run.client import describe_death, start_detached_engine
@@ -129,7 +129,7 @@ class RunServer(Server):
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
         """A screen of its own for a page that has opened."""
         folder = self._asked(request.match_info["run"])
-        words = [sys.executable, "-m", "tabapp.cli.page", str(folder.path), str(self._runs_dir)]
+        words = module_command("tabapp.cli.page", str(folder.path), str(self._runs_dir))
         server = copy(self)
         # The page's process is then the server's own child, and sees when the server is gone.
         server.command = f"exec {shlex.join(words)}"

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tabapp.children import module_command
 from tabapp.metrics import Task
 from tabapp.models import registry
 from tabapp.models.check_tables import make_context, make_table, shape_of
@@ -33,7 +34,7 @@ def fit_in_a_process(model: str, task: Task, columns: dict[str, Any], seconds: f
         RuntimeError: the process failed; the message ends as its stderr does.
     """
     request = msgspec.json.encode(Request(model, task, columns, seconds))
-    done = subprocess.run([sys.executable, "-m", __name__], input=request, capture_output=True, check=False)
+    done = subprocess.run(module_command(__name__), input=request, capture_output=True, check=False)
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines()
         raise RuntimeError(f"a fit in its own process ended with {done.returncode}: {lines[-1] if lines else ''}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
+from tabapp.children import module_command
 from tabapp.run.folder import RunFolder
 
 NO_RESULT_EXIT_CODE = 1
@@ -15,7 +15,7 @@ NO_RESULT_EXIT_CODE = 1
 
 def engine_command(folder: RunFolder, *, watch_parent: bool) -> list[str]:
     """The command line of the engine process. With `watch_parent` it ends when the process that started it does."""
-    words = [sys.executable, "-m", "tabapp.worker", str(folder.path)]
+    words = module_command("tabapp.worker", str(folder.path))
     return [*words, "--watch-parent"] if watch_parent else words
 
 

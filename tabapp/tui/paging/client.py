@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 
+from tabapp.children import module_command
 from tabapp.run.folder import RunFolder
 
 LONGEST_ANSWER = 1 << 25
@@ -49,10 +49,7 @@ class Pager:
     async def _start(self) -> Process:
         with self._folder.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "tabapp.pager",
-                str(self._folder.path),
+                *module_command("tabapp.pager", str(self._folder.path)),
                 stdin=PIPE,
                 stdout=PIPE,
                 stderr=log,

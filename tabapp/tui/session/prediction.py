@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from tabapp.children import module_command
 
 LONGEST_LINE = 1 << 25
 OUTPUT_SUFFIXES = (".csv", ".parquet")
@@ -125,9 +126,7 @@ class Predicting:
         self._changed()
         try:
             process = self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                *words,
+                *module_command(*words),
                 stdin=DEVNULL,
                 stdout=PIPE,
                 stderr=PIPE,
