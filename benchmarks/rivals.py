@@ -85,7 +85,7 @@ def score(out: Path, truth: pl.Series, facts: dict[str, Any]) -> float:
     """The metric of a file of predictions. Classes are found by the names of their columns, with or without a prefix."""
     predictions = pl.read_csv(out, infer_schema_length=None)
     assert predictions.height == len(truth), f"{predictions.height} predictions of {len(truth)} rows"
-    metric = metrics.METRICS[facts["metric"]]
+    metric = metrics.get(facts["metric"])
     if facts["task"] == "regression":
         values = predictions["prediction"].to_numpy()
         return metric.function(truth.cast(pl.Float64).to_numpy(), values, None)
@@ -124,7 +124,7 @@ def measure(
 
 def error_of(value: float, metric: str) -> float:
     """What a score lacks of perfect."""
-    return 1 - value if metrics.METRICS[metric].greater_is_better else value
+    return 1 - value if metrics.get(metric).greater_is_better else value
 
 
 def show(results: dict[str, dict[str, Any]], facts_of: dict[str, dict[str, Any]], options: argparse.Namespace) -> None:

@@ -155,7 +155,7 @@ class CatBoost(BoostingPlugin):
                 values = info.metrics["validation"]
                 # An exception does not cross CatBoost's C++ on its way out of a callback: it waits here until training has ended.
                 try:
-                    if context.metric in ("rmse", "mae"):
+                    if context.task == "regression" and context.metric == criterion(context):
                         watch.report(info.iteration, lambda: next(iter(values.values()))[-1] * target.std)
                     elif reported:
                         watch.report(info.iteration, lambda: values[reported][-1])

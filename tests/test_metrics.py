@@ -1,22 +1,29 @@
-"""Every metric against scikit-learn's, with weights and without, and the properties that the engine relies on."""
+"""Every metric compared with scikit-learn's, with and without weights, and the properties that the engine relies on."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn import metrics as reference
 
-from tabapp import metrics
-from tabapp.metrics import METRICS
+from tabapp import metrics, plugin_files
+from tabapp.errors import UsageError
+from tabapp.metrics import Metric, registry
+from tabapp.metrics.registry import BUILT_IN
 
 N_ROWS = 400
-CLASSIFICATION = [name for name, metric in METRICS.items() if "binary" in metric.tasks]
-MULTICLASS = [name for name, metric in METRICS.items() if "multiclass" in metric.tasks]
-REGRESSION = [name for name, metric in METRICS.items() if "regression" in metric.tasks]
+COST = "cost:fn=5,fp=1"
+BINARY = [name for name, metric in BUILT_IN.items() if "binary" in metric.tasks]
+MULTICLASS = [name for name, metric in BUILT_IN.items() if "multiclass" in metric.tasks]
+REGRESSION = [name for name, metric in BUILT_IN.items() if "regression" in metric.tasks]
 
 
 def make(task: str, seed: int = 0, n_rows: int = N_ROWS):
-    """Truth and a prediction that knows something of it; ties among the scores."""
+    """Truth and a prediction that correlates with it, with tied scores."""
     random = np.random.default_rng(seed)
     if task == "regression":
         truth = random.normal(50, 20, n_rows)
@@ -33,7 +40,7 @@ def weights(kind: str, n_rows: int = N_ROWS):
     return {"none": None, "real": random.uniform(0.1, 3.0, n_rows), "counts": random.integers(0, 4, n_rows)}[kind]
 
 
-def of_scikit_learn(name: str, truth, prediction, weight):
+def by_scikit_learn(name: str, truth, prediction, weight):
     """The same metric by scikit-learn."""
     keywords = {"sample_weight": weight}
     if name in REGRESSION:
@@ -67,43 +74,59 @@ def of_scikit_learn(name: str, truth, prediction, weight):
 
 CASES = [
     (name, task)
-    for task, names in (("binary", CLASSIFICATION), ("multiclass", MULTICLASS), ("regression", REGRESSION))
+    for task, names in (("binary", BINARY), ("multiclass", MULTICLASS), ("regression", REGRESSION))
     for name in names
 ]
 
 
 WITHOUT_MEDIAN = [case for case in CASES if case[0] != "median_absolute_error"]
-"""A median of rows that weigh whole numbers may lie between two of them, where there is no one definition."""
+"""A median of rows with whole weights may fall between two of them, where definitions differ."""
 
 
 @pytest.mark.parametrize(
     ("name", "task", "weight"),
     [(*case, weight) for weight in ("none", "real") for case in CASES] + [(*case, "counts") for case in WITHOUT_MEDIAN],
 )
-def test_a_metric_is_that_of_scikit_learn(name, task, weight):
+def test_equals_scikit_learn(name, task, weight):
     truth, prediction = make(task)
     w = weights(weight)
     assert metrics.score(name, truth, prediction, w) == pytest.approx(
-        of_scikit_learn(name, truth, prediction, w), rel=1e-6
+        by_scikit_learn(name, truth, prediction, w), rel=1e-6
     )
 
 
-def test_every_metric_of_the_interface_is_there():
-    assert set(METRICS) == {
+def test_built_in_metrics_and_their_directions():
+    assert set(BUILT_IN) == {
         "roc_auc", "log_loss", "accuracy", "balanced_accuracy", "f1", "average_precision", "brier",
         "rmse", "mae", "r2", "mape", "median_absolute_error",
     }  # fmt: skip
-    assert {name for name, metric in METRICS.items() if metric.greater_is_better} == {
+    assert {name for name, metric in BUILT_IN.items() if metric.greater_is_better} == {
         "roc_auc", "accuracy", "balanced_accuracy", "f1", "average_precision", "r2",
     }  # fmt: skip
     for task, default in (("binary", "roc_auc"), ("multiclass", "log_loss"), ("regression", "rmse")):
         assert metrics.default_metric(task) == default
-        assert task in METRICS[default].tasks
+        assert task in metrics.get(default).tasks
+
+
+@pytest.mark.parametrize("name", [*BUILT_IN, COST])
+def test_describes_itself_in_one_line(name):
+    metric = metrics.get(name)
+    assert metric.title
+    assert 20 < len(metric.description) < 90
+    assert metric.description[0].isupper()
+    assert metric.description[-1] != "."
+
+
+def test_early_stopping_monitors_a_loss_of_the_same_task():
+    monitored = {name: metric.early_stopping for name, metric in BUILT_IN.items()}
+    assert {monitored[name] for name in {*BINARY, *MULTICLASS}} == {"log_loss"}
+    assert {name for name in REGRESSION if monitored[name] == "mae"} == {"mae", "mape", "median_absolute_error"}
+    assert {name for name in REGRESSION if monitored[name] == "rmse"} == {"rmse", "r2"}
 
 
 @pytest.mark.parametrize(("name", "task"), WITHOUT_MEDIAN)
-def test_counts_as_weights_are_rows_repeated(name, task):
-    """The bootstrap rests on this."""
+def test_whole_weights_equal_repeated_rows(name, task):
+    """The bootstrap relies on it."""
     truth, prediction = make(task)
     counts = weights("counts")
     repeated = np.repeat(np.arange(N_ROWS), counts)
@@ -113,7 +136,7 @@ def test_counts_as_weights_are_rows_repeated(name, task):
 
 
 @pytest.mark.parametrize(("name", "task"), CASES)
-def test_the_order_of_rows_does_not_matter(name, task):
+def test_is_independent_of_the_order_of_rows(name, task):
     truth, prediction = make(task)
     order = np.random.default_rng(3).permutation(N_ROWS)
     assert metrics.score(name, truth[order], prediction[order]) == pytest.approx(
@@ -122,7 +145,7 @@ def test_the_order_of_rows_does_not_matter(name, task):
 
 
 @pytest.mark.parametrize(("name", "task"), CASES)
-def test_the_loss_prefers_the_better_prediction(name, task):
+def test_loss_is_lower_for_the_better_prediction(name, task):
     truth, prediction = make(task)
     noise = np.random.default_rng(4).permutation(N_ROWS)
     assert metrics.loss(name, truth, prediction) < metrics.loss(name, truth, prediction[noise])
@@ -132,30 +155,30 @@ def test_the_loss_prefers_the_better_prediction(name, task):
 
 
 @pytest.mark.parametrize("name", ["roc_auc", "average_precision"])
-def test_a_curve_without_positives_has_no_area(name):
+def test_area_without_positives_is_undefined(name):
     _, prediction = make("binary")
     truth = np.zeros(N_ROWS, dtype=int)
     assert np.isnan(metrics.score(name, truth, prediction))
     assert metrics.loss(name, truth, prediction) == np.inf
 
 
-def test_a_class_that_is_absent_is_left_out_of_the_mean_area():
+def test_mean_roc_auc_leaves_out_absent_classes():
     truth, prediction = make("multiclass")
     present = truth != 3
     parts = [reference.roc_auc_score(truth[present] == c, prediction[present][:, c]) for c in range(3)]
     assert metrics.score("roc_auc", truth[present], prediction[present]) == pytest.approx(np.mean(parts))
 
 
-def test_a_sure_mistake_costs_much_and_not_everything():
+def test_log_loss_of_a_confident_error_is_large_but_finite():
     assert 10 < metrics.score("log_loss", np.array([0]), np.array([[0.0, 1.0]])) < 20
 
 
-def test_r2_of_a_constant_truth_is_not_defined():
+def test_r2_of_a_constant_truth_is_undefined():
     assert np.isnan(metrics.score("r2", np.ones(5), np.ones(5)))
 
 
 @pytest.mark.parametrize(("name", "task"), CASES)
-def test_an_interval_holds_its_score_and_repeats_with_its_seed(name, task):
+def test_interval_contains_the_score_and_depends_on_the_seed_alone(name, task):
     truth, prediction = make(task)
     low, high = metrics.interval(name, truth, prediction, seed=1)
     assert low < metrics.score(name, truth, prediction) < high
@@ -163,43 +186,214 @@ def test_an_interval_holds_its_score_and_repeats_with_its_seed(name, task):
     assert metrics.interval(name, truth, prediction, seed=2) != (low, high)
 
 
-@pytest.mark.parametrize("name", ["roc_auc", "log_loss", "rmse"])
-def test_the_shortcuts_of_the_bootstrap_change_nothing(name):
-    """`interval` does once what does not depend on a resample; the metric itself must come out the same."""
-    task = "regression" if name == "rmse" else "binary"
+@pytest.mark.parametrize(("name", "task"), [*CASES, (COST, "binary")])
+def test_interval_equals_a_bootstrap_of_the_metric_itself(name, task):
+    """`interval` evaluates resampled weights by the metric's resampler; repeating the rows must give the same bounds."""
     truth, prediction = make(task)
-    w = weights("real")
     random = np.random.default_rng(5)
     values = []
     for _ in range(50):
-        counts = np.bincount(random.integers(0, N_ROWS, N_ROWS), minlength=N_ROWS)
-        values.append(metrics.score(name, truth, prediction, w * counts))
-    if name == "roc_auc":
-        # Its rows are sorted before they are drawn, so the same seed draws others.
-        order = np.argsort(prediction[:, 1], kind="stable")
-        random = np.random.default_rng(5)
-        values = []
-        for _ in range(50):
-            counts = np.bincount(random.integers(0, N_ROWS, N_ROWS), minlength=N_ROWS)
-            values.append(metrics.score(name, truth[order], prediction[order], w[order] * counts))
+        rows = random.integers(0, N_ROWS, N_ROWS)
+        values.append(metrics.score(name, truth[rows], prediction[rows]))
     expected = np.quantile(values, [0.025, 0.975])
-    assert metrics.interval(name, truth, prediction, w, seed=5, n_resamples=50) == pytest.approx(
-        tuple(expected), rel=1e-9
-    )
+    found = metrics.interval(name, truth, prediction, seed=5, n_resamples=50)
+    rel = 0.02 if name == "median_absolute_error" else 1e-9  # of two middle values, the weighted median is the lower
+    assert found == pytest.approx(tuple(expected), rel=rel)
 
 
-def test_intervals_cover_the_truth_about_as_often_as_they_say():
-    """A mean absolute error whose true value is known: of 200 samples about 95 % should hold it."""
+@pytest.mark.parametrize("weight", ["none", "real", "by class"])
+@pytest.mark.parametrize(("name", "task"), [*CASES, (COST, "binary")])
+def test_blender_scores_a_mean_of_predictions(name, task, weight):
+    """Ensemble selection averages the parts that the blender returns; the score must be that of the averaged predictions."""
+    truth, prediction = make(task)
+    other = prediction[np.random.default_rng(4).permutation(N_ROWS)]
+    w = np.where(truth == 1, 0.25, 2.0) if weight == "by class" else weights(weight)
+    parts, function = metrics.get(name).blended(np.stack([prediction, other]), truth, w)
+    expected = metrics.score(name, truth, (prediction.astype(np.float64) + other) / 2, w)
+    assert function((parts[0].astype(np.float64) + parts[1]) / 2) == pytest.approx(expected, rel=1e-9)
+
+
+def test_intervals_cover_the_true_value_at_their_nominal_rate():
+    """The true value of this mean absolute error is known: about 95 % of 200 intervals should contain it."""
     random = np.random.default_rng(0)
     expected = np.sqrt(2 / np.pi)
-    held = 0
+    covered = 0
     for seed in range(200):
         error = random.normal(size=150)
         low, high = metrics.interval("mae", np.zeros(150), error, seed=seed)
-        held += low <= expected <= high
-    assert 0.88 <= held / 200 <= 0.99
+        covered += low <= expected <= high
+    assert 0.88 <= covered / 200 <= 0.99
 
 
-def test_an_interval_is_undefined_where_every_resample_is():
+def test_interval_is_undefined_where_every_resample_is():
     truth, prediction = np.zeros(20, dtype=int), np.full((20, 2), 0.5)
     assert np.isnan(metrics.interval("roc_auc", truth, prediction, seed=0)).all()
+
+
+def binary_example():
+    """Two missed positives, one false alarm and one positive at exactly 0.5, which is labeled negative."""
+    truth = np.array([1, 1, 1, 0, 0, 0, 1, 1])
+    positive = np.array([0.9, 0.4, 0.1, 0.2, 0.6, 0.3, 0.8, 0.5])
+    return truth, np.column_stack([1 - positive, positive])
+
+
+def test_cost_prices_false_negatives_and_false_positives():
+    truth, prediction = binary_example()
+    assert metrics.score(COST, truth, prediction) == pytest.approx((3 * 5 + 1) / 8)
+    assert metrics.score("cost:fn=0,fp=2.5", truth, prediction) == pytest.approx(2.5 / 8)
+    weight = np.array([1, 0, 2, 1, 3, 1, 1, 1.0])
+    assert metrics.score(COST, truth, prediction, weight) == pytest.approx((2 * 5 + 3 * 1 + 5) / 10)
+    assert metrics.get(COST).tasks == ("binary",)
+    assert not metrics.get(COST).greater_is_better
+
+
+def test_equal_prices_of_one_are_the_error_rate():
+    truth, prediction = make("binary")
+    assert metrics.score("cost:fn=1,fp=1", truth, prediction) == pytest.approx(
+        1 - metrics.score("accuracy", truth, prediction)
+    )
+
+
+def test_cost_has_one_canonical_name():
+    assert {metrics.get(name).name for name in (COST, "cost:fp=1,fn=5", "cost: fn = 5.0, fp = 1")} == {COST}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cost", "needs the price of each error, such as cost:fn=5,fp=1"),
+        ("cost:", "needs the price of each error"),
+        ("cost:fn=5", "lacks fp, the price of a false positive"),
+        ("cost:fn=5,fp=1,tp=2", "no key 'tp'"),
+        ("cost:fn=5,false_positive=1", "no key 'false_positive'; its keys are fn (false negative) and fp"),
+        ("cost:fn=5,fp=-1", "fp=-1 is not a number of 0 or more"),
+        ("cost:fn=five,fp=1", "fn=five is not a number"),
+        ("cost:fn=inf,fp=1", "fn=inf is not a number"),
+        ("cost:fn=5,fn=4,fp=1", "gives the price fn twice"),
+        ("cost:fn=0,fp=0", "prices every error at 0"),
+        ("cost:5,1", "'5' in the metric 'cost:5,1' is not KEY=PRICE"),
+        ("costs:fn=5,fp=1", "no metric named 'costs:fn=5,fp=1'; did you mean 'cost:fn=5,fp=1'?"),
+        ("rocauc", "no metric named 'rocauc'; did you mean 'roc_auc'?"),
+        ("zzz", "the metrics are roc_auc, log_loss"),
+    ],
+)
+def test_wrong_names_are_refused_with_the_remedy(name, message):
+    with pytest.raises(UsageError) as refusal:
+        metrics.get(name)
+    assert message in str(refusal.value)
+    assert metrics.known(name) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": "Hit Rate"}, "lower-case"),
+        ({"tasks": ()}, "tasks"),
+        ({"tasks": ("ranking",)}, "tasks"),
+        ({"tasks": ("binary", "regression")}, "regression must be its only task"),
+        ({"criterion": "rmse"}, "criterion"),
+    ],
+)
+def test_contradictory_metrics_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        replace(BUILT_IN["accuracy"], **changes)
+
+
+HIT_RATE = """
+import numpy as np
+from tabapp.metrics import Metric
+
+def hit_rate(truth, prediction, weight):
+    return float(np.average(prediction.max(axis=1) > 0.7, weights=weight))
+
+METRIC = Metric(
+    name="hit_rate", title="hit rate", description="Share of rows with a probability above 0.7", tasks=("binary",),
+    greater_is_better=True, needs_probability=True, function=hit_rate,
+)
+"""
+
+
+@pytest.fixture
+def plugin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty plugin folder that the registry looks in."""
+
+    def forget() -> None:
+        plugin_files._files.cache_clear()
+        registry.find.cache_clear()
+
+    monkeypatch.setenv("TABAPP_PLUGINS_DIR", str(tmp_path))
+    forget()
+    yield tmp_path
+    forget()
+
+
+def test_file_in_the_plugin_folder_adds_a_metric(plugin_folder: Path):
+    (plugin_folder / "hit_rate.py").write_text(HIT_RATE)
+    truth, prediction = make("binary")
+    assert metrics.names()[-1] == "hit_rate"
+    assert "hit_rate" in [metric.name for metric in metrics.for_task("binary")]
+    assert "hit_rate" not in [metric.name for metric in metrics.for_task("multiclass")]
+    assert metrics.score("hit_rate", truth, prediction) == np.mean(prediction.max(axis=1) > 0.7)
+    assert metrics.names_for("binary", first="hit_rate")[0] == "hit_rate"
+
+
+def test_metric_files_are_not_models_and_the_other_way_around(plugin_folder: Path):
+    (plugin_folder / "hit_rate.py").write_text(HIT_RATE)
+    (plugin_folder / "some_model.py").write_text("from tabapp.metrics import Metric\nMETRICS = 1\n")
+    (plugin_folder / "torn.py").write_text("def (")
+    assert set(plugin_files.metric_files()) == {"hit_rate"}
+    assert set(plugin_files.model_files()) == {"some_model", "torn"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (HIT_RATE.replace('name="hit_rate"', 'name="other"'), "is named 'other' instead of 'hit_rate'"),
+        ("METRIC = 3", "is not a tabapp.metrics.Metric"),
+        ("METRIC = 1 / 0", "does not load: ZeroDivisionError"),
+        (
+            HIT_RATE.replace("prediction.max", "prediction.maximum"),
+            "its function fails on a binary example: AttributeError",
+        ),
+        (HIT_RATE.replace("weights=weight", "weights=weight[:3]"), "its function fails on a binary example"),
+    ],
+    ids=["name", "type", "import", "function", "weights"],
+)
+def test_broken_file_has_a_reason_and_costs_nothing_else(plugin_folder: Path, text: str, reason: str):
+    (plugin_folder / "hit_rate.py").write_text(text)
+    assert [metric.name for metric in metrics.for_task("binary")] == BINARY
+    with pytest.raises(UsageError, match="'hit_rate' cannot be used") as refusal:
+        metrics.get("hit_rate")
+    assert reason in str(refusal.value)
+
+
+def test_built_in_metric_takes_precedence_over_a_file_of_its_name(plugin_folder: Path):
+    (plugin_folder / "accuracy.py").write_text(HIT_RATE.replace('"hit_rate"', '"accuracy"'))
+    assert metrics.names().count("accuracy") == 1
+    assert metrics.get("accuracy") is BUILT_IN["accuracy"]
+
+
+def test_entry_point_adds_a_metric(monkeypatch: pytest.MonkeyPatch):
+    class Point:
+        name, value = "within_ten", "package:METRIC"
+
+        def load(self) -> Metric:
+            return Metric(
+                name="within_ten",
+                title="within 10",
+                description="Share of errors below 10",
+                tasks=("regression",),
+                greater_is_better=True,
+                needs_probability=False,
+                function=lambda truth, prediction, weight: float(
+                    np.average(np.abs(truth - prediction) < 10, weights=weight)
+                ),
+                criterion="mae",
+            )
+
+    monkeypatch.setattr(registry, "_entry_points", lambda: {"within_ten": Point()})
+    registry.find.cache_clear()
+    truth, prediction = make("regression")
+    assert metrics.score("within_ten", truth, prediction) == np.mean(np.abs(truth - prediction) < 10)
+    assert metrics.get("within_ten").early_stopping == "mae"
+    registry.find.cache_clear()

@@ -132,7 +132,7 @@ class RealMLP(DeepPlugin):
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
         """Labels are smoothed for metrics of labels only: probabilities are worse for it (as AutoGluon found too)."""
         assert isinstance(params, RealMLPParams)
-        if metrics.METRICS[context.metric].needs_probability:
+        if metrics.get(context.metric).needs_probability:
             params = msgspec.structs.replace(params, label_smoothing=0.0)
         return super().fit(train, valid, params, context)
 

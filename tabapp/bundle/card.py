@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tabapp.bundle.format import Ensemble, Manifest, MetricValue
 from tabapp.data.schema import Schema
-from tabapp.metrics import METRICS
+from tabapp.metrics import known
 
 _MAX_LEADERBOARD_ROWS = 15
 
@@ -69,7 +69,8 @@ def _number(value: object) -> str:
 
 
 def _metric_row(value: MetricValue) -> list[str]:
-    title = METRICS[value.name].title if value.name in METRICS else value.name
+    metric = known(value.name)
+    title = metric.title if metric else value.name
     return [title, _number(value.score), f"{_number(value.low)} to {_number(value.high)}"]
 
 

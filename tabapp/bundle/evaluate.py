@@ -61,17 +61,24 @@ def evaluate(
     typed = typed_frame(usable, schema)
     truth = encode_target(typed, schema)
     weight = _weights(typed, schema)
-    names = sorted(
-        (name for name, candidate in metrics.METRICS.items() if schema.task in candidate.tasks),
-        key=lambda name: name != metric,
-    )
+    names = metrics.names_for(schema.task, first=metric)
+    notes = list(prediction.notes)
+    if metric not in names:
+        notes.append(f"the run's metric {metric!r} is not installed here, so its score is left out")
+    values: list[MetricValue] = []
+    for name in names:
+        try:
+            values.append(metric_value(name, truth, prediction.values, weight, seed=seed))
+        except Exception as error:
+            # Third-party metrics may raise anything; the other scores stay useful.
+            notes.append(f"the metric {name!r} is left out: {type(error).__name__}: {error}")
     return Evaluation(
-        metrics=tuple(metric_value(name, truth, prediction.values, weight, seed=seed) for name in names),
+        metrics=tuple(values),
         rows=frame.height,
         scored=usable.height,
         without_target=int((~labelled).sum()),
         unknown_classes=unknown,
-        notes=prediction.notes,
+        notes=tuple(notes),
     )
 
 

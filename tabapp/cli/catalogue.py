@@ -323,7 +323,10 @@ def model_names() -> list[str]:
 
 
 def metric_names(task: str | None = None) -> list[str]:
-    """The names of the metrics, of one task or, with None or "auto", of all."""
-    from tabapp.metrics import METRICS
+    """The names of the metrics, and the example of a cost: those of one task or, with None or "auto", all."""
+    from tabapp import metrics
 
-    return [name for name, metric in METRICS.items() if task in (None, "auto", *metric.tasks)]
+    if task in (None, "auto"):
+        return [*metrics.names(), metrics.COST_EXAMPLE]
+    found = [name for name in metrics.names() if (metric := metrics.known(name)) and task in metric.tasks]
+    return [*found, metrics.COST_EXAMPLE] if task == "binary" else found

@@ -143,7 +143,11 @@ RUN_OPTIONS = (
         help="Kind of task.",
     ),
     _option(
-        GOAL, "--metric", metavar="NAME", shell_complete=metrics, help="roc_auc, log_loss, accuracy, rmse, mae, r2, …"
+        GOAL,
+        "--metric",
+        metavar="NAME",
+        shell_complete=metrics,
+        help="roc_auc, log_loss, f1, rmse, mae, …, or the cost of errors: cost:fn=5,fp=1",
     ),
     _option(GOAL, "--positive", metavar="CLASS", help="The positive class of a binary target."),
     _option(

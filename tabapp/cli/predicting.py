@@ -282,11 +282,12 @@ def _set_aside(found: Evaluation) -> list[str]:
 
 
 def _metric_cells(values: tuple[MetricValue, ...]) -> list[list[str]]:
-    from tabapp.metrics import METRICS
+    from tabapp.metrics import known
 
+    titles = [metric.title if (metric := known(value.name)) else value.name for value in values]
     return [
-        [METRICS[v.name].title if v.name in METRICS else v.name, _number(v.score), _number(v.low), _number(v.high)]
-        for v in values
+        [title, _number(value.score), _number(value.low), _number(value.high)]
+        for title, value in zip(titles, values, strict=True)
     ]
 
 
@@ -295,16 +296,16 @@ def _number(value: float | None) -> str:
 
 
 def _metric_json(value: MetricValue) -> dict[str, Any]:
-    from tabapp.metrics import METRICS
+    from tabapp.metrics import known
 
-    known = METRICS.get(value.name)
+    metric = known(value.name)
     return {
         "name": value.name,
-        "title": known.title if known else value.name,
+        "title": metric.title if metric else value.name,
         "score": value.score,
         "low": value.low,
         "high": value.high,
-        "greater_is_better": known.greater_is_better if known else None,
+        "greater_is_better": metric.greater_is_better if metric else None,
     }
 
 

@@ -135,7 +135,7 @@ class Board:
         rows = [self._model_row(model.name, activity.get(model.name, ""), weights, over) for model in self.plan.models]
         if self.selected is not None:
             rows.append(self._ensemble_row(self.selected))
-        greater = metrics.METRICS[self.plan.metric].greater_is_better
+        greater = metrics.get(self.plan.metric).greater_is_better
 
         def order(row: ev.LeaderboardRow) -> tuple[bool, int, float, bool, str]:
             if row.score is None:

@@ -141,14 +141,14 @@ class Scorer:
             return metrics.interval(self._metric, truth, prediction[both], weight, seed=self._seed)
 
         (low, high), (other_low, other_high) = interval(ours), interval(theirs)
-        behind = high < other_low if metrics.METRICS[self._metric].greater_is_better else low > other_high
+        behind = high < other_low if metrics.get(self._metric).greater_is_better else low > other_high
         self._compared[key] = folds, behind
         return behind
 
     def loss(self, candidate: Candidate) -> float:
         """The candidate's score turned so that lower is better."""
         value = self.score(candidate).value
-        return -value if metrics.METRICS[self._metric].greater_is_better else value
+        return -value if metrics.get(self._metric).greater_is_better else value
 
 
 def read_results(folder: RunFolder, candidate: Candidate) -> None:

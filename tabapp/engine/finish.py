@@ -110,7 +110,7 @@ class Finish:
             "task": self._plan.task,
             "target": self._plan.target,
             "metric": self._plan.metric,
-            "greater_is_better": metrics.METRICS[self._plan.metric].greater_is_better,
+            "greater_is_better": metrics.get(self._plan.metric).greater_is_better,
             "seconds": round(elapsed(), 3),
         }
 
@@ -231,20 +231,24 @@ class Finish:
         weight: npt.NDArray[np.float32] | None,
     ) -> list[MetricValue]:
         """Every metric of the task for the ensemble's out-of-fold predictions, the run's own first."""
-        names = [self._plan.metric] + [
-            name
-            for name, metric in metrics.METRICS.items()
-            if self._plan.task in metric.tasks and name != self._plan.metric
-        ]
         values: list[MetricValue] = []
-        for name in names:
-            score = metrics.score(name, truth, prediction, weight)
+        for name in metrics.names_for(self._plan.task, first=self._plan.metric):
+            own = name == self._plan.metric
             low, high = float("nan"), float("nan")
-            if name == self._plan.metric or self._clock.left() > EXPORT_SECONDS:
-                n_resamples = RESAMPLES if name == self._plan.metric else FEW_RESAMPLES
-                low, high = metrics.interval(
-                    name, truth, prediction, weight, seed=self._plan.seed, n_resamples=n_resamples
-                )
+            try:
+                score = metrics.score(name, truth, prediction, weight)
+                if own or self._clock.left() > EXPORT_SECONDS:
+                    n_resamples = RESAMPLES if own else FEW_RESAMPLES
+                    low, high = metrics.interval(
+                        name, truth, prediction, weight, seed=self._plan.seed, n_resamples=n_resamples
+                    )
+            except Exception as error:
+                # A third-party metric that nobody chose must not cost the run its bundle.
+                if own:
+                    raise
+                message = f"The bundle has no score by the metric {name!r}: {type(error).__name__}: {error}."
+                self._emit(ev.Log(level="warning", message=message))
+                continue
             defined = [None if np.isnan(value) else float(value) for value in (score, low, high)]
             values.append(MetricValue(name=name, score=defined[0], low=defined[1], high=defined[2]))
         return values

@@ -11,7 +11,7 @@ import psutil
 
 from tabapp import metrics
 from tabapp.data.schema import Column, Schema
-from tabapp.errors import UsageError, did_you_mean
+from tabapp.errors import UsageError
 from tabapp.metrics import Task
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
@@ -103,17 +103,15 @@ def choose_metric(wanted: str | None, task: Task) -> str:
     """The metric that was asked for, or the task's own.
 
     Raises:
-        UsageError: there is no such metric, or it does not fit the task.
+        UsageError: there is no such metric, it cannot be used, or it is not defined for the task.
     """
     if wanted is None:
         return metrics.default_metric(task)
-    if wanted not in metrics.METRICS:
-        hint = did_you_mean(wanted, metrics.METRICS) or f"; the metrics are {', '.join(metrics.METRICS)}."
-        raise UsageError(f"There is no metric named {wanted!r}{hint}")
-    if task not in metrics.METRICS[wanted].tasks:
-        fitting = [name for name, metric in metrics.METRICS.items() if task in metric.tasks]
-        raise UsageError(f"The metric {wanted} does not fit a {task} task; choose one of {', '.join(fitting)}.")
-    return wanted
+    metric = metrics.get(wanted)
+    if task not in metric.tasks:
+        fitting = ", ".join(each.name for each in metrics.for_task(task))
+        raise UsageError(f"The metric {wanted} is not defined for a {task} task; choose one of {fitting}.")
+    return metric.name
 
 
 def choose_validation(config: RunConfig, schema: Schema) -> tuple[int, str, str]:
@@ -308,7 +306,7 @@ def schema_event(schema: Schema) -> ev.SchemaInferred:
 
 def plan_event(plan: Plan, schema: Schema, config: RunConfig) -> ev.PlanMade:
     """The plan as screens show it."""
-    metric = metrics.METRICS[plan.metric]
+    metric = metrics.get(plan.metric)
     return ev.PlanMade(
         target=plan.target,
         target_reason=schema.target_reason,
@@ -317,7 +315,10 @@ def plan_event(plan: Plan, schema: Schema, config: RunConfig) -> ev.PlanMade:
         classes=schema.classes,
         metric=plan.metric,
         metric_title=metric.title,
-        metrics=tuple(name for name, known in metrics.METRICS.items() if plan.task in known.tasks),
+        metrics=tuple(
+            ev.MetricView(name=each.name, title=each.title, description=each.description)
+            for each in map(metrics.get, metrics.names_for(plan.task, first=plan.metric))
+        ),
         greater_is_better=metric.greater_is_better,
         validation=plan.validation,
         validation_reason=plan.validation_reason,

@@ -276,7 +276,7 @@ class Scheduler:
             return []
         covered = [set(candidate.results) for candidate in scored.values()]
         common = covered[0].intersection(*covered[1:])
-        sign = -1.0 if metrics.METRICS[self._metric].greater_is_better else 1.0
+        sign = -1.0 if metrics.get(self._metric).greater_is_better else 1.0
 
         def loss(name: str) -> float:
             results = scored[name].results
@@ -303,7 +303,7 @@ class Scheduler:
         best = min(rivals, key=self._loss)
         fold, result = next(iter(candidate.results.items()))
         spread = float(np.std([other.score for other in best.results.values()]))
-        greater = metrics.METRICS[self._metric].greater_is_better
+        greater = metrics.get(self._metric).greater_is_better
         behind = best.results[fold].score - result.score if greater else result.score - best.results[fold].score
         if behind <= RACING_SPREADS * spread:
             return None

@@ -69,7 +69,7 @@ class Tuner:
         self._study = optuna.create_study(
             study_name=plugin.name,
             storage=storage,
-            direction="maximize" if metrics.METRICS[metric].greater_is_better else "minimize",
+            direction="maximize" if metrics.get(metric).greater_is_better else "minimize",
             pruner=optuna.pruners.MedianPruner(n_startup_trials=4),
             load_if_exists=True,
         )

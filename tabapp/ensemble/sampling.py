@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tabapp.metrics import METRICS
+from tabapp import metrics
 
 Array = npt.NDArray[np.floating]
 Rows = npt.NDArray[np.intp]
@@ -19,11 +19,6 @@ class Sample:
 
     rows: Rows
     weight: npt.NDArray[np.float64] | None
-
-
-def is_classification(metric: str) -> bool:
-    """Whether a metric scores class probabilities rather than numbers in target units."""
-    return "regression" not in METRICS[metric].tasks
 
 
 def _quotas(counts: npt.NDArray[np.intp], max_rows: int) -> npt.NDArray[np.intp]:
@@ -54,7 +49,7 @@ def sample_rows(
     if n_rows <= max_rows:
         return Sample(np.arange(n_rows), None if weight is None else np.asarray(weight, dtype=np.float64))
     generator = np.random.default_rng(seed)
-    if is_classification(metric):
+    if metrics.get(metric).is_classification:
         _, codes, counts = np.unique(target, return_inverse=True, return_counts=True)
         quotas = _quotas(counts, max_rows)
         parts = [

@@ -107,7 +107,7 @@ def permutation_importance(
     truth = np.concatenate(targets).astype(np.float64)
     weights = [fold.table.weight for fold in folds if fold.table.weight is not None]
     weight = np.concatenate(weights) if len(weights) == len(folds) else None
-    sign = 1.0 if metrics.METRICS[metric].greater_is_better else -1.0
+    sign = 1.0 if metrics.get(metric).greater_is_better else -1.0
     baseline = metrics.score(metric, truth, _predict(folds, [fold.table for fold in folds]), weight)
 
     def drop(index: int, repeat: int) -> float | None:

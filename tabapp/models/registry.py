@@ -4,9 +4,6 @@ importing any of them.
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import sys
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -15,10 +12,9 @@ from pathlib import Path
 
 from tabapp.errors import UsageError, did_you_mean
 from tabapp.models.contract import Plugin
+from tabapp.plugin_files import load_module, model_files
 
 GROUP = "tabapp.models"
-USER_PACKAGE = "tabapp_user_plugins"
-"""Where files of the plugin folder stand in `sys.modules`, so that none can take the place of a library."""
 
 
 @dataclass(frozen=True)
@@ -38,36 +34,16 @@ def _entry_points() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
-def plugin_folder() -> Path:
-    """Where a user's own plugins lie, one model a file: `$TABAPP_PLUGINS_DIR`, or `plugins` beside the configuration."""
-    chosen = os.environ.get("TABAPP_PLUGINS_DIR")
-    if chosen:
-        return Path(chosen)
-    from platformdirs import user_config_path
-
-    return user_config_path("tabapp") / "plugins"
-
-
-@cache
-def _user_files() -> dict[str, Path]:
-    """Files of the plugin folder by the name of their model; an installed model's name is not theirs to take."""
-    try:
-        files = sorted(plugin_folder().glob("*.py"))
-    except OSError:
-        return {}
-    return {file.stem: file for file in files if file.stem.isidentifier() and not file.stem.startswith("_")}
-
-
 def unused_files() -> list[Path]:
     """Files of the plugin folder that nothing asks for, since an installed model has their name."""
-    return [file for name, file in _user_files().items() if name in _entry_points()]
+    return [file for name, file in model_files().items() if name in _entry_points()]
 
 
 def names() -> list[str]:
     """Names of all installed models, tabapp's own first; nothing is imported."""
     found = _entry_points()
     ours = sorted(name for name in found if found[name].value.startswith("tabapp_plugins."))
-    return ours + sorted((set(found) | set(_user_files())) - set(ours))
+    return ours + sorted((set(found) | set(model_files())) - set(ours))
 
 
 def check_names(wanted: list[str] | tuple[str, ...]) -> None:
@@ -86,11 +62,11 @@ def check_names(wanted: list[str] | tuple[str, ...]) -> None:
 @cache
 def find(name: str) -> Found:
     """Import one model's plugin. A broken plugin is a reason, never an exception."""
-    point, file = _entry_points().get(name), _user_files().get(name)
+    point, file = _entry_points().get(name), model_files().get(name)
     if point is None and file is None:
         return Found(name, None, f"no model named {name!r} is installed")
     try:
-        plugin = point.load()() if point is not None else _of_file(_user_files()[name])
+        plugin = point.load()() if point is not None else _of_file(model_files()[name])
     except Exception as error:
         return Found(name, None, f"its plugin does not load: {type(error).__name__}: {error}")
     if not isinstance(plugin, Plugin):
@@ -118,21 +94,11 @@ def _of_file(file: Path) -> Plugin:
         ImportError: it does not define exactly one plugin of the file's name.
         Exception: whatever the file raises.
     """
-    module_name = f"{USER_PACKAGE}.{file.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, file)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{file} is no Python module")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[module_name]
-        raise
+    module = load_module(file)
     classes = [
         value
         for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, Plugin) and value.__module__ == module_name
+        if isinstance(value, type) and issubclass(value, Plugin) and value.__module__ == module.__name__
     ]
     matching = [plugin for plugin in classes if getattr(plugin, "name", None) == file.stem]
     if len(matching) != 1:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
+from tabapp import metrics
 from tabapp.models.contract import FitContext
 
-Criterion = Literal["log_loss", "rmse", "mae"]
 
-
-def criterion(context: FitContext) -> Criterion:
+def criterion(context: FitContext) -> metrics.Criterion:
     """The metric whose best value on the early-stopping rows decides the number of trees or epochs.
 
     NOTE[DIFF]: Gorishniy et al. 2021 stop by the metric that is reported. Areas and label metrics say nothing about the
@@ -17,6 +14,4 @@ def criterion(context: FitContext) -> Criterion:
     predictions of different folds do not compare. With LightGBM's defaults, pooled ROC AUC fell from 0.867 to 0.834
     (titanic) and from 0.845 to 0.831 (telco churn); the MLP's fell less, but fell.
     """
-    if context.task != "regression":
-        return "log_loss"
-    return "mae" if context.metric in ("mae", "mape", "median_absolute_error") else "rmse"
+    return metrics.get(context.metric).early_stopping

@@ -18,6 +18,7 @@ from tabapp.run.records import (
     ErrorSlice,
     ImportanceRow,
     LeaderboardRow,
+    MetricView,
     ModelView,
     ParameterImportance,
     ReliabilityBin,
@@ -96,8 +97,8 @@ class PlanMade(Event, tag="plan.made", frozen=True, kw_only=True):
     classes: tuple[str, ...]
     metric: str
     metric_title: str
-    metrics: tuple[str, ...]
-    """Every metric that fits the task."""
+    metrics: tuple[MetricView, ...]
+    """Every metric that fits the task, the chosen one first."""
     greater_is_better: bool
     validation: str
     """In words, such as "5-fold stratified"."""

@@ -41,6 +41,14 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class MetricView(msgspec.Struct, frozen=True, kw_only=True):
+    """A metric that fits the task: the name to choose it by, its title and one line about it."""
+
+    name: str
+    title: str
+    description: str
+
+
 class LeaderboardRow(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the leaderboard: a model at its best trial so far, or the ensemble.
 

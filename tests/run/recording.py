@@ -38,7 +38,10 @@ PLAN = ev.PlanMade(
     classes=("no", "yes"),
     metric="roc_auc",
     metric_title="ROC AUC",
-    metrics=("roc_auc", "log_loss"),
+    metrics=(
+        ev.MetricView(name="roc_auc", title="ROC AUC", description="Ranking of the classes"),
+        ev.MetricView(name="log_loss", title="log loss", description="Error of the probabilities"),
+    ),
     greater_is_better=True,
     validation="5-fold stratified cross-validation",
     validation_reason="1,000 rows; every row is scored once",

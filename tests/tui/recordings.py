@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from tabapp import metrics
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder, create_run
@@ -128,7 +129,10 @@ def plan(**changes: object) -> ev.PlanMade:
         classes=("0", "1"),
         metric="roc_auc",
         metric_title="ROC AUC",
-        metrics=("roc_auc", "log_loss", "accuracy", "balanced_accuracy", "f1", "average_precision", "brier"),
+        metrics=tuple(
+            ev.MetricView(name=metric.name, title=metric.title, description=metric.description)
+            for metric in metrics.for_task("binary")
+        ),
         greater_is_better=True,
         validation="5-fold stratified",
         validation_reason="891 rows are few, so each is scored once by a model that has not seen it",

@@ -17,7 +17,7 @@ from tabapp.run.folder import create_run
 from tabapp.run.state import FeedLine, RunState, replay
 from tabapp.tui.app import TabappApp
 from tabapp.tui.chrome.actions import ACTIONS, actions_for, bindings_for, phase_of
-from tabapp.tui.chrome.help_texts import METRICS, PANELS, SCREENS
+from tabapp.tui.chrome.help_texts import PANELS, SCREENS
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.explain import ExplainView
 from tabapp.tui.screens.help import help_content
@@ -100,13 +100,6 @@ def test_every_panel_of_every_screen_has_a_help_text():
 )
 def test_phases_of_a_run(events, phase):
     assert phase_of(replay(numbered(events))) == phase
-
-
-def test_every_metric_is_told():
-    # The screens must not load the library that computes them, so the names are held together here.
-    from tabapp.metrics import METRICS as KNOWN
-
-    assert set(METRICS) == set(KNOWN)
 
 
 # Widths

@@ -192,18 +192,3 @@ PANELS: dict[str, tuple[str, str]] = {
         "What was measured on which rows, and how far both methods agree.",
     ),
 }
-
-METRICS: dict[str, str] = {
-    "roc_auc": "how well rows of the class are ranked above others; 0.5 is a coin",
-    "log_loss": "how far probabilities are from the truth; sure and wrong costs most",
-    "accuracy": "share of rows that are right; misleads where a class is rare",
-    "balanced_accuracy": "mean over the classes of the share that is found",
-    "f1": "balance of what is found and what is a false alarm",
-    "average_precision": "precision over all thresholds; for a rare class",
-    "brier": "squared distance of probabilities from the truth",
-    "rmse": "typical error in units of the target; large ones weigh more",
-    "mae": "mean error in units of the target",
-    "r2": "share of the variance that is explained; 1 is perfect",
-    "mape": "mean error in percent of the true value",
-    "median_absolute_error": "half of the errors are smaller; blind to the largest",
-}

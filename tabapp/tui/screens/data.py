@@ -13,7 +13,6 @@ from textual.widgets import Button, Static
 from tabapp.run import events as ev
 from tabapp.run.config import parse_budget
 from tabapp.tui.chrome.actions import View, bindings_for, phase_of
-from tabapp.tui.chrome.help_texts import METRICS
 from tabapp.tui.dialogs.basic import Choice, Option
 from tabapp.tui.paging.client import Pager
 from tabapp.tui.paging.row_cache import TableRows
@@ -150,8 +149,10 @@ class DataView(RunView):
         if self._changeable() and plan is not None:
             dialog = Choice(
                 "Metric: what models are compared by",
-                [Option(name, name, METRICS.get(name, "")) for name in plan.metrics],
+                [Option(metric.name, metric.name, metric.description) for metric in plan.metrics],
                 current=plan.metric,
+                hint="or type prices of errors: cost:fn=5,fp=1" if plan.task == "binary" else "type to narrow",
+                parse=str.strip if plan.task == "binary" else None,
             )
             self.tabapp.push_screen(dialog, lambda name: self._change(metric=name) if name else None)
 

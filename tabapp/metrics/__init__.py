@@ -1,0 +1,37 @@
+"""Every metric and everything that the program knows about it: see `Metric` for its members.
+
+A built-in metric is one `Metric` in `classification.py` or `regression.py`; no other module switches on its name. A
+third-party metric needs no change here (see `registry.py`):
+
+    # NAME.py in the plugin folder; or an entry point NAME of the group `tabapp.metrics` that refers to METRIC
+    from tabapp.metrics import Metric
+
+    METRIC = Metric(name="NAME", title=…, description=…, tasks=…, greater_is_better=…, needs_probability=…, function=…)
+"""
+
+from tabapp.metrics.classification import log_loss_rows
+from tabapp.metrics.cost import EXAMPLE as COST_EXAMPLE
+from tabapp.metrics.metric import Array, Criterion, Metric, Task
+from tabapp.metrics.registry import Found, default_metric, find, for_task, get, known, names, names_for
+from tabapp.metrics.scoring import interval, is_better, loss, score
+
+__all__ = [
+    "COST_EXAMPLE",
+    "Array",
+    "Criterion",
+    "Found",
+    "Metric",
+    "Task",
+    "default_metric",
+    "find",
+    "for_task",
+    "get",
+    "interval",
+    "is_better",
+    "known",
+    "log_loss_rows",
+    "loss",
+    "names",
+    "names_for",
+    "score",
+]

@@ -1,0 +1,57 @@
+"""Scores by the name of a metric, and their bootstrap intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tabapp.metrics.metric import Array
+from tabapp.metrics.registry import get
+
+
+def score(name: str, truth: Array, prediction: Array, weight: Array | None = None) -> float:
+    """One metric of predictions, in its own units and direction (see `Metric` for the shapes)."""
+    return get(name).function(truth, prediction, weight)
+
+
+def loss(name: str, truth: Array, prediction: Array, weight: Array | None = None) -> float:
+    """The same number with its sign chosen so that lower is better; infinite where the metric is undefined."""
+    metric = get(name)
+    return metric.as_loss(metric.function(truth, prediction, weight))
+
+
+def is_better(name: str, a: float, b: float) -> bool:
+    """Whether score `a` is strictly better than score `b`."""
+    return a > b if get(name).greater_is_better else a < b
+
+
+def interval(
+    name: str,
+    truth: Array,
+    prediction: Array,
+    weight: Array | None = None,
+    *,
+    seed: int,
+    n_resamples: int = 200,
+    level: float = 0.95,
+) -> tuple[float, float]:
+    """Percentile bootstrap interval of a score over rows (Efron & Tibshirani 1993, chapter 13).
+
+    Resamples are drawn as multinomial row counts, which every metric accepts as weights.
+
+    Returns:
+        The (low, high) bounds in the metric's units; NaN where no resample has a defined score.
+    """
+    n_rows = len(truth)
+    generator = np.random.default_rng(seed)
+    base = np.ones(n_rows) if weight is None else np.asarray(weight, dtype=np.float64)
+    function = get(name).resampled(truth, prediction)
+    values = [
+        function(base * np.bincount(generator.integers(0, n_rows, n_rows), minlength=n_rows))
+        for _ in range(n_resamples)
+    ]
+    defined = [value for value in values if not np.isnan(value)]
+    if not defined:
+        return float("nan"), float("nan")
+    tail = (1 - level) / 2
+    low, high = np.quantile(defined, [tail, 1 - tail])
+    return float(low), float(high)

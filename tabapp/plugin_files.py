@@ -1,0 +1,83 @@
+"""The user's plugin folder: where it is, and which files in it define a model and which a metric.
+
+Files are sorted into models and metrics by their syntax tree, so that listing them runs none of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+USER_PACKAGE = "tabapp_user_plugins"
+"""Prefix of these modules in `sys.modules`, so that no file can shadow a library."""
+METRIC_VARIABLE = "METRIC"
+
+
+def plugin_folder() -> Path:
+    """The folder of the user's own plugins: `$TABAPP_PLUGINS_DIR`, or `plugins` next to the configuration file."""
+    chosen = os.environ.get("TABAPP_PLUGINS_DIR")
+    if chosen:
+        return Path(chosen)
+    from platformdirs import user_config_path
+
+    return user_config_path("tabapp") / "plugins"
+
+
+def model_files() -> dict[str, Path]:
+    """Files that define a model, by the model's name."""
+    return {name: file for name, (file, is_metric) in _files().items() if not is_metric}
+
+
+def metric_files() -> dict[str, Path]:
+    """Files that define a metric, by the metric's name: those that assign `METRIC` at the top level."""
+    return {name: file for name, (file, is_metric) in _files().items() if is_metric}
+
+
+@cache
+def _files() -> dict[str, tuple[Path, bool]]:
+    try:
+        files = sorted(plugin_folder().glob("*.py"))
+    except OSError:
+        return {}
+    named = [file for file in files if file.stem.isidentifier() and not file.stem.startswith("_")]
+    return {file.stem: (file, _assigns_metric(file)) for file in named}
+
+
+def _assigns_metric(file: Path) -> bool:
+    try:
+        body = ast.parse(file.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        return False
+    targets = [
+        target
+        for statement in body
+        if isinstance(statement, ast.Assign | ast.AnnAssign)
+        for target in (statement.targets if isinstance(statement, ast.Assign) else [statement.target])
+    ]
+    return any(isinstance(target, ast.Name) and target.id == METRIC_VARIABLE for target in targets)
+
+
+def load_module(file: Path) -> ModuleType:
+    """Import a file of the plugin folder.
+
+    Raises:
+        ImportError: it is not a Python module.
+        Exception: whatever the file raises.
+    """
+    name = f"{USER_PACKAGE}.{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is not a Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
