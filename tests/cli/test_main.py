@@ -159,7 +159,7 @@ def planned(line: str) -> tuple[RunConfig, object]:
         ("shop.csv --time city", DATA, "must hold dates or numbers"),
         ("shop.csv --ignore age,city --target bought", DATA, "no column is left"),
         ("shop.csv --metric auc", USAGE, "did you mean 'roc_auc'?"),
-        ("shop.csv --metric rmse --target bought", USAGE, "does not fit a binary task"),
+        ("shop.csv --metric rmse --target bought", USAGE, "is not defined for a binary task"),
         ("shop.csv --models xgbost", USAGE, "did you mean 'xgboost'?"),
         ("shop.csv --exclude zzz", USAGE, "the models are"),
         ("shop.csv --models mlp --exclude mlp", USAGE, "No model is left"),
