@@ -23,6 +23,7 @@ from pathlib import Path
 
 from benchmarks.machine import machine, report
 from tabapp.run import events as ev
+from tabapp.run.commands import Abort
 from tabapp.run.folder import EventReader, list_runs
 from tests.e2e.terminal import TABAPP, Terminal
 from tests.recordings import events_of
@@ -165,7 +166,7 @@ def main() -> int:
             killer.stopped = True
             for folder in list_runs(place / "runs"):
                 if folder.is_running():
-                    folder.send("abort")
+                    folder.send(Abort())
             terminal.close()
     rows = [[name, keys, str(number), f"{seconds:.1f}"] for name, keys, number, seconds in done]
     report(machine("textual"), ["task", "keys", "number", "seconds"], rows, rows, arguments.out, (2, 3))

@@ -18,14 +18,16 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from tabapp.run import commands as cmd
 from tabapp.run import events as ev
 from tabapp.run.client import start_engine
+from tabapp.run.commands import AnyCommand
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import EventReader, RunFolder, create_run
 from tests.recordings import FOLDER, START
@@ -39,12 +41,13 @@ PREVIEW_ROWS = 20
 
 @dataclass(frozen=True)
 class Deed:
-    """Something that is done once so many fits are complete, and some seconds after the deed before: a command, or the engine
-    is killed and started again."""
+    """A command sent after so many complete fits, and some seconds after the previous one.
+
+    Without a command, the engine is killed and started again.
+    """
 
     fits: int
-    command: str
-    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+    command: AnyCommand | None
     seconds: float = 0.0
 
 
@@ -72,17 +75,17 @@ SCENES = {
         {"budget": 600.0, "models": ("lightgbm", "xgboost", "linear", "k_neighbors")},
         plans=({"target": "area"}, {"target": "city", "metric": "rmse"}, {"target": "price", "budget": 300.0}),
         deeds=(
-            Deed(4, "pause"),
-            Deed(4, "resume", seconds=2.0),
-            Deed(16, "stop_model", {"model": "xgboost"}),
-            Deed(40, "finish"),
+            Deed(4, cmd.Pause()),
+            Deed(4, cmd.Resume(), seconds=2.0),
+            Deed(16, cmd.StopModel(model="xgboost")),
+            Deed(40, cmd.Finish()),
         ),
     ),
     # Three classes; the engine is killed on the way, and resumed.
     "wine": Scene(
         write_wine,
         {"budget": 300.0, "trials": 4, "models": ("lightgbm", "linear", "mlp")},
-        deeds=(Deed(12, "kill"),),
+        deeds=(Deed(12, None),),
     ),
     # Two classes, many trials of few models on one part of the rows; the user gives more time, a larger share, a pause, and
     # keeps a model out of the ensemble.
@@ -90,12 +93,12 @@ SCENES = {
         write_breast_cancer,
         {"budget": 120.0, "trials": 14, "models": ("lightgbm", "linear"), "validation": "holdout"},
         deeds=(
-            Deed(3, "extend", {"seconds": 60}),
-            Deed(5, "share_model", {"model": "linear", "share": 2.0}),
-            Deed(7, "pause_model", {"model": "lightgbm"}),
-            Deed(10, "resume_model", {"model": "lightgbm"}),
-            Deed(12, "ensemble", {"model": "linear", "include": False}),
-            Deed(16, "ensemble", {"model": "linear", "include": True}),
+            Deed(3, cmd.Extend(seconds=60)),
+            Deed(5, cmd.ShareModel(model="linear", share=2.0)),
+            Deed(7, cmd.PauseModel(model="lightgbm")),
+            Deed(10, cmd.ResumeModel(model="lightgbm")),
+            Deed(12, cmd.IncludeModel(model="linear", include=False)),
+            Deed(16, cmd.IncludeModel(model="linear", include=True)),
         ),
     ),
 }
@@ -130,9 +133,9 @@ class Recording:
         """Plan, start, and do what the scene says until the run is over."""
         self._wait_for(ev.PlanMade)
         for options in self._scene.plans:
-            self._folder.send("plan", options=options)
+            self._folder.send(cmd.ChangePlan(options=options))
             self._wait_for(ev.PlanMade, ev.PlanRefused)
-        self._folder.send("start")
+        self._folder.send(cmd.Start())
         deeds = list(self._scene.deeds)
         last_deed = time.monotonic()
         while not any(isinstance(event, ev.RunFinished) for event in self.events):
@@ -148,8 +151,8 @@ class Recording:
         self._look()
 
     def _do(self, deed: Deed) -> None:
-        if deed.command != "kill":
-            self._folder.send(deed.command, **deed.arguments)
+        if deed.command is not None:
+            self._folder.send(deed.command)
             return
         self._engine.kill()
         self._engine.wait()

@@ -22,6 +22,7 @@ from tabapp.children import module_command
 from tabapp.errors import UsageError
 from tabapp.headless.narration import say
 from tabapp.run.client import describe_death, start_detached_engine
+from tabapp.run.commands import Abort
 from tabapp.run.folder import RunFolder, find_run
 
 HOST = "127.0.0.1"
@@ -171,7 +172,7 @@ def serve_run(folder: RunFolder, runs_dir: Path, listening: socket.socket, *, st
 
 
 def _end_unstarted(folder: RunFolder, engine: subprocess.Popen[bytes]) -> None:
-    folder.send("abort")
+    folder.send(Abort())
     try:
         engine.wait(ABORT_SECONDS)
     except subprocess.TimeoutExpired:

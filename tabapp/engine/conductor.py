@@ -24,6 +24,7 @@ from tabapp.engine.steering import Steering
 from tabapp.engine.tuning import Tuner, seed_of
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
+from tabapp.run import commands as cmd
 from tabapp.run import events as ev
 from tabapp.run.folder import CommandReader, RunFolder
 
@@ -302,15 +303,19 @@ class Conductor:
         if self._interrupted():
             self.ended_by = self.ended_by or "interrupt"
         for command in self._commands.read_new():
-            match command.get("command"):
-                case "pause":
+            match command:
+                case cmd.Pause():
                     self._clock.pause()
                     self._emit(ev.StageChanged(stage="fitting", paused=True, deadline=None))
-                case "resume" if self._clock.paused:
+                case cmd.Resume() if self._clock.paused:
                     self._clock.go_on()
                     self._emit(ev.StageChanged(stage="fitting", deadline=self._clock.wall_deadline()))
-                case "finish" | "interrupt" | "abort":
-                    self.ended_by = str(command["command"])
+                case cmd.Finish():
+                    self.ended_by = "finish"
+                case cmd.Interrupt():
+                    self.ended_by = "interrupt"
+                case cmd.Abort():
+                    self.ended_by = "abort"
                 case _:
                     self._dirty = self._steering.obey(command) or self._dirty
 

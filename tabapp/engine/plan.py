@@ -16,7 +16,7 @@ from tabapp.metrics import Task
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
 from tabapp.run import events as ev
-from tabapp.run.config import RunConfig, command_line
+from tabapp.run.config import RunConfig, check_bounds, command_line
 
 HOLDOUT_ROWS = 100_000
 """Above this many rows `auto` scores on one holdout instead of folds: 20,000 scored rows already give a 95 % interval for an AUC
@@ -120,8 +120,6 @@ def choose_validation(config: RunConfig, schema: Schema) -> tuple[int, str, str]
     Raises:
         UsageError: the options contradict each other or the data.
     """
-    if config.folds is not None and not 2 <= config.folds <= 50:
-        raise UsageError(f"--folds {config.folds} cannot be done; use 2 to 50, or --validation holdout.")
     if config.time is not None:
         if config.validation == "cv":
             raise UsageError(
@@ -226,6 +224,7 @@ def make_plan(config: RunConfig, schema: Schema) -> Plan:
     Raises:
         UsageError: an option cannot be followed.
     """
+    check_bounds(config)
     task: Task = schema.task
     n_classes = len(schema.classes) if task != "regression" else 1
     if not schema.features:
@@ -261,8 +260,6 @@ def _share_cores(config: RunConfig) -> tuple[int, int]:
     Independent fits use cores better than threads inside one fit do, until memory traffic and the number of candidates set a bound.
     """
     cores = available_cores()
-    if config.workers is not None and config.workers < 1:
-        raise UsageError(f"--workers {config.workers} cannot be done; use 1 or more, or auto.")
     workers = config.workers or (cores if cores <= 4 else max(4, cores // 4))
     return workers, max(1, cores // workers)
 

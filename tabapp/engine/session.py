@@ -17,6 +17,7 @@ from tabapp.engine.plan import Plan, approximate_shape, make_plan, plan_event, s
 from tabapp.engine.prepare import infer, read_data, reading_event
 from tabapp.engine.server import warm_up
 from tabapp.errors import TabappError
+from tabapp.run import commands as cmd
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import CommandReader, EventLog, EventReader, RunFolder
@@ -49,7 +50,7 @@ class Session:
         history = EventReader(folder.events).read_new()
         self._used = seconds_used(history)
         self._resumed = any(isinstance(event, ev.RunStarted) for event in history)
-        self._commands = CommandReader(folder.commands, resumed=self._resumed)
+        self._commands = CommandReader(folder.commands, resumed=self._resumed, reject=self._warn)
         self._parent = os.getppid()
         self._log = EventLog(folder.events)
 
@@ -60,6 +61,9 @@ class Session:
     def emit(self, event: ev.Event) -> None:
         """Write an event to the run."""
         self._log.append(event)
+
+    def _warn(self, message: str) -> None:
+        self.emit(ev.Log(level="warning", message=message))
 
     def run(self) -> int:
         """Do the run; returns its exit code. The last event is always `run.finished`."""
@@ -175,25 +179,25 @@ class Session:
                 # Nobody is left who could press start.
                 raise NeverStarted
             for command in self._commands.read_new():
-                match command.get("command"):
-                    case "start":
+                match command:
+                    case cmd.Start():
                         config = msgspec.structs.replace(config, start=True)
                         self._folder.save_config(config)
                         return config, schema, plan
-                    case "plan":
-                        config, schema, plan = self._replan(command.get("options"), config, reading, schema, plan)
-                    case "abort" | "finish" | "interrupt":
+                    case cmd.ChangePlan():
+                        config, schema, plan = self._replan(command.options, config, reading, schema, plan)
+                    case cmd.Abort() | cmd.Finish() | cmd.Interrupt():
                         raise NeverStarted
                     case _:
                         pass
             time.sleep(WAIT_SECONDS)
 
     def _replan(
-        self, options: Any, config: RunConfig, reading: Reading, schema: Schema, plan: Plan
+        self, options: dict[str, Any], config: RunConfig, reading: Reading, schema: Schema, plan: Plan
     ) -> tuple[RunConfig, Schema, Plan]:
         """The plan with options changed by a screen, or the old one when they cannot be followed."""
         try:
-            changed = msgspec.convert({**msgspec.to_builtins(config), **(options or {})}, RunConfig)
+            changed = msgspec.convert({**msgspec.to_builtins(config), **options}, RunConfig)
             new_schema = infer(reading, changed)
             if changed.metric is not None and new_schema.task != schema.task and changed.metric == config.metric:
                 changed = msgspec.structs.replace(changed, metric=None)

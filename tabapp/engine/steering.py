@@ -6,22 +6,19 @@ another: `resume_model` undoes `stop_model` and `pause_model`, a share of 1 undo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from typing import Any, TypeGuard
 
 import msgspec
 
 from tabapp.engine.board import Board
 from tabapp.engine.clock import Clock
 from tabapp.engine.scheduler import Scheduler
+from tabapp.run import commands as cmd
 from tabapp.run import events as ev
+from tabapp.run.bounds import MAXIMUM_SHARE, MINIMUM_SHARE
+from tabapp.run.commands import AnyCommand
 from tabapp.run.config import format_duration
 from tabapp.run.folder import CommandReader, RunFolder
-
-LEAST_SHARE, LARGEST_SHARE = 1 / 8, 8.0
-LASTING = ("stop_model", "pause_model", "resume_model", "share_model", "ensemble")
-"""Commands that a resumed run still heeds. More time is kept in the run's configuration."""
 
 
 class Steering:
@@ -49,38 +46,38 @@ class Steering:
     def recall(self) -> None:
         """Take up what was asked of the models in earlier sessions of the run."""
         for command in CommandReader(self._folder.commands, resumed=False).read_new():
-            if command.get("command") in LASTING:
+            # More time is kept in the run's configuration.
+            if isinstance(command, cmd.ModelCommand):
                 self._change(command)
 
-    def obey(self, command: dict[str, Any]) -> bool:
-        """Do what a command asks, and say so as an event; returns whether there is something new to show."""
-        if command.get("command") == "extend":
-            return self._extend(command.get("seconds"))
-        told = self._change(command)
-        if told is not None:
-            self._emit(ev.Log(level="info", message=told))
-        return told is not None
+    def obey(self, command: AnyCommand) -> bool:
+        """Apply a command and log the change as an event; returns whether anything changed."""
+        if isinstance(command, cmd.Extend):
+            return self._extend(command.seconds)
+        change = self._change(command) if isinstance(command, cmd.ModelCommand) else None
+        if change is not None:
+            self._emit(ev.Log(level="info", message=change))
+        return change is not None
 
-    def _change(self, command: dict[str, Any]) -> str | None:
-        """What was changed, as a sentence; None where nothing was."""
-        name = command.get("model")
-        record = self._scheduler.models.get(name) if isinstance(name, str) else None
+    def _change(self, command: cmd.ModelCommand) -> str | None:
+        """Apply a command on one model; returns the change as a sentence, None when nothing changed."""
+        record = self._scheduler.models.get(command.model)
         if record is None:
             return None
         title = self._titles[record.name]
-        match command.get("command"):
-            case "stop_model" if not record.stopped:
+        match command:
+            case cmd.StopModel() if not record.stopped:
                 record.stopped, record.paused = True, False
                 self._end_fits(record.name)
                 return f"{title} was stopped"
-            case "pause_model" if not record.paused and not record.stopped:
+            case cmd.PauseModel() if not record.paused and not record.stopped:
                 record.paused = True
                 return f"{title} is paused; fits of it that run go on to their end"
-            case "resume_model" if record.paused or record.stopped:
+            case cmd.ResumeModel() if record.paused or record.stopped:
                 record.stopped = record.paused = False
                 return f"{title} goes on"
-            case "share_model" if _is_number(wanted := command.get("share")):
-                share = min(max(float(wanted), LEAST_SHARE), LARGEST_SHARE)
+            case cmd.ShareModel():
+                share = min(max(command.share, MINIMUM_SHARE), MAXIMUM_SHARE)
                 if share == record.share:
                     return None
                 record.share = share
@@ -89,7 +86,7 @@ class Steering:
                     if share == 1
                     else f"{title} gets {share:g} × its due of the time"
                 )
-            case "ensemble" if isinstance(include := command.get("include"), bool):
+            case cmd.IncludeModel(include=include):
                 if include is (record.name not in self._board.left_out):
                     return None
                 (self._board.left_out.discard if include else self._board.left_out.add)(record.name)
@@ -98,9 +95,7 @@ class Steering:
             case _:
                 return None
 
-    def _extend(self, seconds: object) -> bool:
-        if not _is_number(seconds):
-            return False
+    def _extend(self, seconds: float) -> bool:
         moved = self._clock.extend(seconds)
         if not moved:
             return False
@@ -111,7 +106,3 @@ class Steering:
         deadline = None if paused else self._clock.wall_deadline()
         self._emit(ev.StageChanged(stage="fitting", paused=paused, deadline=deadline))
         return True
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

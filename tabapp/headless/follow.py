@@ -17,6 +17,7 @@ from tabapp.headless.narration import say
 from tabapp.headless.summary import print_result
 from tabapp.run import events as ev
 from tabapp.run.client import NO_RESULT_EXIT_CODE, describe_death, start_engine
+from tabapp.run.commands import Interrupt
 from tabapp.run.folder import EventReader, RunFolder
 from tabapp.run.state import FeedLine, RunState, reduce
 
@@ -106,7 +107,7 @@ class Interrupts:
         if self.count == 1:
             click.echo(err=True)
             say("Finishing with the best so far; Ctrl+C again stops at once.")
-            self._folder.send("interrupt")
+            self._folder.send(Interrupt())
         else:
             self._engine.kill()
 

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from tabapp.errors import UsageError
+from tabapp.run.bounds import FOLDS, SEED, TRIALS, WORKERS
 
 Quality = Literal["fast", "balanced", "best"]
 
@@ -62,6 +63,24 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         if self.budget is None and self.trials is None:
             return DEFAULT_BUDGET
         return self.budget
+
+
+def check_bounds(config: RunConfig) -> None:
+    """Reject options that are out of range.
+
+    Raises:
+        UsageError: names the option, its value and its range.
+    """
+    SEED.check("--seed", config.seed)
+    for option, bounds, value in (
+        ("--folds", FOLDS, config.folds),
+        ("--trials", TRIALS, config.trials),
+        ("--workers", WORKERS, config.workers),
+    ):
+        if value is not None:
+            bounds.check(option, value)
+    if config.budget is not None and not config.budget > 0:
+        raise UsageError(f"--budget {config.budget!r} is out of range. Use more than 0 seconds.")
 
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}

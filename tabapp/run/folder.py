@@ -16,17 +16,17 @@ import re
 import secrets
 import shlex
 import time
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from tabapp import files
 from tabapp.errors import UsageError, did_you_mean
 from tabapp.run import events as ev
+from tabapp.run.commands import COMMANDS, AnyCommand
 from tabapp.run.config import RunConfig
 from tabapp.run.state import RunState, replay
 
@@ -145,13 +145,9 @@ class RunFolder:
         finally:
             os.close(descriptor)
 
-    def send(self, command: str, **arguments: Any) -> None:
-        """Ask something of the engine. Any view may.
-
-        start, plan, pause, resume, extend (seconds), finish, abort; and of a model: stop_model, pause_model, resume_model,
-        share_model (share), ensemble (include).
-        """
-        line = msgspec.json.encode({"command": command, **arguments}) + b"\n"
+    def send(self, command: AnyCommand) -> None:
+        """Append a command for the engine. Any number of views may send commands."""
+        line = COMMANDS.encode(command)
         descriptor = os.open(self.commands, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             files.write_all(descriptor, line)
@@ -293,15 +289,24 @@ class EventReader:
 
 
 class CommandReader:
-    """Reads the commands that views send. A resumed run begins after those of its earlier sessions."""
+    """Reads the commands that views send.
 
-    def __init__(self, path: Path, *, resumed: bool) -> None:
+    Args:
+        resumed: skip the commands of earlier sessions.
+        reject: receives one sentence for each line that is not a command.
+    """
+
+    def __init__(self, path: Path, *, resumed: bool, reject: Callable[[str], None] | None = None) -> None:
         self._lines = LineReader(path, at_end=resumed)
+        self._reject = reject
 
-    def read_new(self) -> list[dict[str, Any]]:
-        """Commands as {"command": name, …}; a damaged line is left out."""
-        commands: list[dict[str, Any]] = []
+    def read_new(self) -> list[AnyCommand]:
+        """The commands since the last call, in order."""
+        commands: list[AnyCommand] = []
         for line in self._lines.read_new():
-            with suppress(msgspec.DecodeError, msgspec.ValidationError):
-                commands.append(msgspec.json.decode(line, type=dict[str, Any]))
+            try:
+                commands.append(COMMANDS.decode(line))
+            except UsageError as error:
+                if self._reject is not None:
+                    self._reject(str(error))
         return commands

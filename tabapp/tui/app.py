@@ -14,7 +14,9 @@ from textual.app import App
 from textual.binding import BindingType
 from textual.command import Provider
 
+from tabapp.run import commands as cmd
 from tabapp.run import events as ev
+from tabapp.run.commands import AnyCommand
 from tabapp.run.folder import RunFolder, default_runs_dir
 from tabapp.run.settings import Settings
 from tabapp.tui.chrome.actions import TABS, View, bindings_for, phase_of
@@ -133,14 +135,14 @@ class TabappApp(App[None], inherit_bindings=False):
     def open_run(self, folder: RunFolder, *, start_engine: bool) -> None:
         """Leave for another run, or for this one with a new engine. What this run's engine does, it goes on doing."""
         if phase_of(self.snapshot().state) == "before" and self.engine.is_ours:
-            self.send("abort")
+            self.send(cmd.Abort())
         self.opened = Opened(folder, start_engine)
         self.exit()
 
-    def send(self, command: str, **arguments: Any) -> None:
-        """Ask something of the engine."""
+    def send(self, command: AnyCommand) -> None:
+        """Send a command to the engine."""
         try:
-            self.folder.send(command, **arguments)
+            self.folder.send(command)
         except OSError as error:
             self.notify(
                 f"The command could not be written to {self.folder.commands}: {error.strerror}.", severity="error"
@@ -150,17 +152,17 @@ class TabappApp(App[None], inherit_bindings=False):
         """Begin the run as planned, and go to its screen once it has begun."""
         if not self._starting:
             self._starting = True
-            self.send("start")
+            self.send(cmd.Start())
             self.draw_changes()
 
     def change_plan(self, options: dict[str, Any]) -> None:
         """Ask the engine for another plan."""
         self.planning.ask(options)
-        self.send("plan", options=options)
+        self.send(cmd.ChangePlan(options=options))
 
     def finish(self) -> None:
         """Stop fitting and save the best so far."""
-        self.send("finish")
+        self.send(cmd.Finish())
         self.notify("Finishing: the best so far becomes the bundle.")
 
     def flash(self) -> None:

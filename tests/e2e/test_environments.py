@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tabapp.run.commands import Start
 from tabapp.run.folder import RunFolder
 from tests.e2e.terminal import PYTHON, TABAPP, Terminal, check_capture
 from tests.recordings import events_of
@@ -52,13 +53,13 @@ def at_work(tmp_path: Path) -> Iterator[RunFolder]:
     folder = make_run(tmp_path / "runs", "cancer")
     words = [sys.executable, "-m", "tests.recordings.replay", str(folder.path), "cancer", "--until", "trial.finished"]
     worker = subprocess.Popen(words, cwd=REPOSITORY)
-    for reached, command in ((lambda: folder.state().stage == "ready", "start"), (lambda: folder.state().trials, "")):
+    for reached, command in ((lambda: folder.state().stage == "ready", Start()), (lambda: folder.state().trials, None)):
         until = time.monotonic() + 90
         while not reached():
             assert time.monotonic() < until
             assert worker.poll() is None
             time.sleep(0.05)
-        if command:
+        if command is not None:
             folder.send(command)
     yield folder
     worker.kill()

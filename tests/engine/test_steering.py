@@ -20,6 +20,7 @@ from tabapp.engine.plan import Plan, approximate_shape, make_plan
 from tabapp.engine.prepare import infer, read_data
 from tabapp.engine.rows import lay_down
 from tabapp.engine.tuning import open_storage
+from tabapp.run import commands as cmd
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import CommandReader, RunFolder, create_run
@@ -111,7 +112,11 @@ class Engine:
             approximate_shape(data.schema, 2),
             storage=open_storage(folder.study),
             executor=self.executor,
-            commands=CommandReader(folder.commands, resumed=resumed),
+            commands=CommandReader(
+                folder.commands,
+                resumed=resumed,
+                reject=lambda message: self.events.append(ev.Log(level="warning", message=message)),
+            ),
             clock=clock,
             emit=self.events.append,
             interrupted=lambda: False,
@@ -189,7 +194,7 @@ def test_stopping_a_model_ends_its_fit_and_its_trial(engine_with: Callable[..., 
     def script(number: int) -> None:
         if number == 3:
             assert len(engine.executor.jobs) == 2, "both models are at work"
-            engine.folder.send("stop_model", model="xgboost")
+            engine.folder.send(cmd.StopModel(model="xgboost"))
         if number == 8:
             engine.executor.polls_a_fit = 1
 
@@ -213,7 +218,7 @@ def test_only_models_without_a_fit_are_reported_as_not_started(
 
     def script(number: int) -> None:
         if number == 3:
-            engine.folder.send("finish")
+            engine.folder.send(cmd.Finish())
 
     play(engine, script, monkeypatch)
     (started,) = {name.rsplit("-", 2)[0] for name in engine.executor.submitted}
@@ -236,12 +241,12 @@ def test_a_stopped_model_keeps_its_score_and_can_go_on(engine_with: Callable[...
             and "lightgbm-0000-f2" in engine.executor.submitted
         ):
             asked.append("stop")
-            engine.folder.send("stop_model", model="lightgbm")
-            engine.folder.send("stop_model", model="lightgbm")
+            engine.folder.send(cmd.StopModel(model="lightgbm"))
+            engine.folder.send(cmd.StopModel(model="lightgbm"))
         elif len(asked) == 1 and engine.told(ev.Log) and len(trials_of(engine, "xgboost")) == 3:
             asked.append("resume")
             assert trials_of(engine, "lightgbm") == {"lightgbm-0000"}
-            engine.folder.send("resume_model", model="lightgbm")
+            engine.folder.send(cmd.ResumeModel(model="lightgbm"))
 
     play(engine, script, monkeypatch)
     assert asked == ["stop", "resume"]
@@ -253,7 +258,7 @@ def test_a_stopped_model_keeps_its_score_and_can_go_on(engine_with: Callable[...
 
 def test_a_run_waits_for_a_paused_model_and_then_goes_on(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
     engine = engine_with()
-    engine.folder.send("pause_model", model="lightgbm")
+    engine.folder.send(cmd.PauseModel(model="lightgbm"))
     waited: list[int] = []
 
     def script(number: int) -> None:
@@ -262,7 +267,7 @@ def test_a_run_waits_for_a_paused_model_and_then_goes_on(engine_with: Callable[.
             if len(waited) == 20:
                 assert engine.executor.submitted
                 assert not trials_of(engine, "lightgbm")
-                engine.folder.send("resume_model", model="lightgbm")
+                engine.folder.send(cmd.ResumeModel(model="lightgbm"))
 
     play(engine, script, monkeypatch)
     assert len(waited) >= 20
@@ -275,9 +280,9 @@ def test_a_run_waits_for_a_paused_model_and_then_goes_on(engine_with: Callable[.
 
 def test_a_share_gives_more_trials_and_is_shown(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
     engine = engine_with()
-    for share in (2, 99, True, "much", None, float("1e400")):
-        engine.folder.send("share_model", model="xgboost", share=share)
-    engine.folder.send("share_model", model="xgboost", share=2)
+    for share in (2.0, 99.0):
+        engine.folder.send(cmd.ShareModel(model="xgboost", share=share))
+    engine.folder.send(cmd.ShareModel(model="xgboost", share=2.0))
     play(engine, lambda number: None, monkeypatch)
     assert [len(trials_of(engine, model)) for model in MODELS] == [2, 4]
     assert engine.row("xgboost").share == 2.0
@@ -287,7 +292,7 @@ def test_a_share_gives_more_trials_and_is_shown(engine_with: Callable[..., Engin
 
 def test_a_model_is_kept_out_of_the_ensemble(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
     engine = engine_with(trials=1)
-    engine.folder.send("ensemble", model="lightgbm", include=False)
+    engine.folder.send(cmd.IncludeModel(model="lightgbm", include=False))
     play(engine, lambda number: None, monkeypatch)
     board = engine.conductor.board
     selected = board.select_now()
@@ -301,8 +306,7 @@ def test_a_model_is_kept_out_of_the_ensemble(engine_with: Callable[..., Engine],
 
 def test_the_end_is_moved_and_kept_for_a_resumed_run(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
     engine = engine_with(trials=1, budget=600.0)
-    engine.folder.send("extend", seconds=300)
-    engine.folder.send("extend", seconds="long")
+    engine.folder.send(cmd.Extend(seconds=300))
     play(engine, lambda number: None, monkeypatch)
     assert engine.clock.budget == 900.0
     assert engine.folder.config().budget == 900.0
@@ -311,25 +315,43 @@ def test_the_end_is_moved_and_kept_for_a_resumed_run(engine_with: Callable[..., 
     assert "The run has 5m more" in [event.message for event in engine.told(ev.Log)]
 
 
-def test_commands_for_what_is_not_there_change_nothing(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
+def test_commands_for_unknown_models_change_nothing(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
     engine = engine_with(trials=1)
-    for command in ("stop_model", "pause_model", "share_model", "ensemble", "resume_model"):
-        engine.folder.send(command, model="unheard of")
-        engine.folder.send(command, model=["xgboost"])
-        engine.folder.send(command)
-    engine.folder.send("extend", seconds=60)
-    engine.folder.send("dance")
+    for kind in (cmd.StopModel, cmd.PauseModel, cmd.ResumeModel):
+        engine.folder.send(kind(model="unheard of"))
+    engine.folder.send(cmd.ShareModel(model="unheard of", share=2.0))
+    engine.folder.send(cmd.IncludeModel(model="unheard of", include=False))
+    engine.folder.send(cmd.Extend(seconds=60))
     play(engine, lambda number: None, monkeypatch)
     assert engine.told(ev.Log) == []
     assert engine.folder.config().budget is None
+
+
+def test_a_rejected_command_changes_nothing_and_is_reported(
+    engine_with: Callable[..., Engine], monkeypatch: Any
+) -> None:
+    engine = engine_with(trials=1, budget=600.0)
+    engine.folder.commands.write_bytes(
+        b'{"command": "dance"}\n'
+        b'{"command": "stop_model"}\n'
+        b'{"command": "share_model", "model": "xgboost", "share": true}\n'
+        b'{"command": "extend", "seconds": "long"}\n'
+    )
+    play(engine, lambda number: None, monkeypatch)
+    warnings = [event.message for event in engine.told(ev.Log) if event.level == "warning"]
+    assert len(warnings) == 4
+    assert "'dance'" in warnings[0]
+    assert engine.clock.budget == 600.0
+    assert [engine.row(model).held for model in MODELS] == ["", ""]
 
 
 def test_a_resumed_run_remembers_what_was_asked_of_its_models(
     engine_with: Callable[..., Engine], monkeypatch: Any
 ) -> None:
     engine = engine_with(trials=1)
-    for command, more in (("stop_model", {}), ("share_model", {"share": 4.0}), ("ensemble", {"include": False})):
-        engine.folder.send(command, model="lightgbm", **more)
+    engine.folder.send(cmd.StopModel(model="lightgbm"))
+    engine.folder.send(cmd.ShareModel(model="lightgbm", share=4.0))
+    engine.folder.send(cmd.IncludeModel(model="lightgbm", include=False))
     play(engine, lambda number: None, monkeypatch)
     again = Engine(engine.folder, engine.conductor._plan, Clock(None, 0.0), 1, resumed=True)
     record = again.conductor.scheduler.models["lightgbm"]

@@ -16,18 +16,15 @@ from typing import Any
 
 import msgspec
 
+from tabapp.run import commands as cmd
 from tabapp.run import events as ev
+from tabapp.run.commands import AnyCommand
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import CommandReader, RunFolder, create_run
 from tabapp.run.state import RunState, reduce
 from tests.recordings import events_of
 
 POLL_SECONDS = 0.02
-STEERED = {
-    "stop_model": {"held": "stopped", "activity": ""},
-    "pause_model": {"held": "paused", "activity": ""},
-    "resume_model": {"held": ""},
-}
 
 
 def config_of(events: Sequence[ev.Event]) -> RunConfig:
@@ -124,40 +121,44 @@ class ReplayWorker:
 
     # -- obeying ----------------------------------------------------------------------------------------------------
 
-    def obey(self) -> list[dict[str, Any]]:
+    def obey(self) -> list[AnyCommand]:
         """Read the commands that are new, answer each, and return them."""
         commands = self._commands.read_new()
         for command in commands:
             self._answer(command)
         return commands
 
-    def steer(self, command: str, **arguments: Any) -> None:
-        """Answer a command that nobody has sent."""
-        self._answer({"command": command, **arguments})
+    def steer(self, command: AnyCommand) -> None:
+        """Answer a command that no view has sent."""
+        self._answer(command)
 
-    def _answer(self, command: dict[str, Any]) -> None:
+    def _answer(self, command: AnyCommand) -> None:
         stage = self.state.stage
-        match command["command"]:
-            case "plan" if stage == "ready":
-                self._plan(command["options"])
-            case "start" if self._waits_for_start():
+        match command:
+            case cmd.ChangePlan() if stage == "ready":
+                self._plan(command.options)
+            case cmd.Start() if self._waits_for_start():
                 self._next()
-            case "pause" | "resume" if stage == "fitting":
-                paused = command["command"] == "pause"
+            case cmd.Pause() | cmd.Resume() if stage == "fitting":
+                paused = isinstance(command, cmd.Pause)
                 self._write(ev.StageChanged(stage="fitting", paused=paused, deadline=self.state.deadline))
-            case "stop_model" | "pause_model" | "resume_model" as name:
-                (self._stopped.discard if name == "resume_model" else self._stopped.add)(command["model"])
-                self._steer(command["model"], STEERED[name])
-            case "share_model":
-                self._steer(command["model"], {"share": float(command["share"])})
-            case "ensemble":
-                self._steer(command["model"], {"left_out": not command["include"]})
-            case "extend" if self.state.deadline is not None:
-                deadline = self.state.deadline + command["seconds"]
+            case cmd.StopModel() | cmd.PauseModel():
+                self._stopped.add(command.model)
+                held = "stopped" if isinstance(command, cmd.StopModel) else "paused"
+                self._steer(command.model, {"held": held, "activity": ""})
+            case cmd.ResumeModel():
+                self._stopped.discard(command.model)
+                self._steer(command.model, {"held": ""})
+            case cmd.ShareModel():
+                self._steer(command.model, {"share": command.share})
+            case cmd.IncludeModel():
+                self._steer(command.model, {"left_out": not command.include})
+            case cmd.Extend() if self.state.deadline is not None:
+                deadline = self.state.deadline + command.seconds
                 self._write(ev.StageChanged(stage=stage, paused=self.state.paused, deadline=deadline))
-            case "finish":
+            case cmd.Finish():
                 self._skip_fits()
-            case "abort":
+            case cmd.Abort():
                 self._abort()
             case _:
                 pass

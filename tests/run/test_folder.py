@@ -11,6 +11,7 @@ import pytest
 
 from tabapp import files
 from tabapp.errors import UsageError
+from tabapp.run import commands as cmd
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import (
@@ -277,39 +278,42 @@ def test_lines_may_hold_any_character_that_ends_a_line_elsewhere(tmp_path):
 def test_commands_of_several_views_reach_the_engine_in_order(tmp_path):
     folder = create_run(CONFIG, tmp_path)
     reader = CommandReader(folder.commands, resumed=True)
-    folder.send("plan", options={"metric": "accuracy"})
-    RunFolder(folder.path).send("start")
-    assert reader.read_new() == [{"command": "plan", "options": {"metric": "accuracy"}}, {"command": "start"}]
+    folder.send(cmd.ChangePlan(options={"metric": "accuracy"}))
+    RunFolder(folder.path).send(cmd.Start())
+    assert reader.read_new() == [cmd.ChangePlan(options={"metric": "accuracy"}), cmd.Start()]
     assert reader.read_new() == []
 
 
-def test_an_engine_does_not_obey_what_was_said_to_the_one_before(tmp_path):
+def test_a_resumed_engine_skips_the_commands_of_earlier_sessions(tmp_path):
     folder = create_run(CONFIG, tmp_path)
-    folder.send("abort")
+    folder.send(cmd.Abort())
     reader = CommandReader(folder.commands, resumed=True)
     assert reader.read_new() == []
-    folder.send("pause")
-    assert reader.read_new() == [{"command": "pause"}]
+    folder.send(cmd.Pause())
+    assert reader.read_new() == [cmd.Pause()]
 
 
-def test_a_damaged_command_is_passed_over(tmp_path):
+def test_a_damaged_command_is_rejected_and_the_next_one_read(tmp_path):
     folder = create_run(CONFIG, tmp_path)
-    reader = CommandReader(folder.commands, resumed=True)
+    rejected: list[str] = []
+    reader = CommandReader(folder.commands, resumed=True, reject=rejected.append)
     folder.commands.write_bytes(b"{torn\n[1]\n" + json.dumps({"command": "pause"}).encode() + b"\n{")
-    assert reader.read_new() == [{"command": "pause"}]
+    assert reader.read_new() == [cmd.Pause()]
+    assert len(rejected) == 2
 
 
 def test_lines_are_appended_by_several_processes_without_mixing(tmp_path):
     folder = create_run(CONFIG, tmp_path)
     code = (
-        "import sys; from pathlib import Path; from tabapp.run.folder import RunFolder\n"
-        "for n in range(200): RunFolder(Path(sys.argv[1])).send('plan', sender=sys.argv[2], text='x' * 300)"
+        "import sys; from pathlib import Path; from tabapp.run.commands import StopModel\n"
+        "from tabapp.run.folder import RunFolder\n"
+        "for n in range(200): RunFolder(Path(sys.argv[1])).send(StopModel(model=sys.argv[2] * 300))"
     )
     senders = [subprocess.Popen([sys.executable, "-c", code, str(folder.path), name]) for name in "ab"]
     assert [sender.wait() for sender in senders] == [0, 0]
     lines = LineReader(folder.commands).read_new()
     assert len(lines) == 400
-    assert sorted(json.loads(line)["sender"] for line in lines) == ["a"] * 200 + ["b"] * 200
+    assert sorted(json.loads(line)["model"][0] for line in lines) == ["a"] * 200 + ["b"] * 200
 
 
 def test_nothing_is_left_open(tmp_path):
@@ -317,7 +321,7 @@ def test_nothing_is_left_open(tmp_path):
     for _ in range(20):
         folder = create_run(CONFIG, tmp_path)
         folder.is_running()
-        folder.send("start")
+        folder.send(cmd.Start())
         folder.state()
         writer = EventLog(folder.events)
         writer.append(log("x"))

@@ -7,6 +7,7 @@ from collections import Counter
 import msgspec
 import pytest
 
+from tabapp.run import commands as cmd
 from tabapp.run import events as ev
 from tabapp.run.folder import EventReader
 from tabapp.run.state import CURVE_LENGTH, FEED_LENGTH, RESOURCES_LENGTH, RunState, reduce, replay
@@ -166,30 +167,30 @@ def test_a_replay_waits_for_its_start_and_obeys(tmp_path):
     worker = ReplayWorker(folder, events_of("cancer"))
     worker.play(1000)
     assert worker.state.stage == "ready"
-    folder.send("plan", options={"target": "no such column"})
-    folder.send("plan", options={"metric": "log_loss"})
+    folder.send(cmd.ChangePlan(options={"target": "no such column"}))
+    folder.send(cmd.ChangePlan(options={"metric": "log_loss"}))
     worker.obey()
     assert folder.state().plan.metric == "log_loss"
     assert any("no such column" in line.text for line in folder.state().feed)
-    folder.send("start")
+    folder.send(cmd.Start())
     worker.obey()
     worker.play(30)
     assert worker.state.stage == "fitting"
-    folder.send("pause")
+    folder.send(cmd.Pause())
     worker.obey()
     assert folder.state().paused
     seq = worker.state.seq
     worker.play(30)
     assert worker.state.seq == seq
-    folder.send("resume")
-    folder.send("stop_model", model="lightgbm")
+    folder.send(cmd.Resume())
+    folder.send(cmd.StopModel(model="lightgbm"))
     worker.obey()
     row = next(row for row in folder.state().leaderboard if row.model == "lightgbm")
     assert row.held == "stopped"
     fits = {name for name, fit in worker.state.fits.items() if fit.model == "lightgbm"}
     worker.play(60)
     assert {name for name, fit in worker.state.fits.items() if fit.model == "lightgbm"} == fits
-    folder.send("finish")
+    folder.send(cmd.Finish())
     worker.obey()
     assert folder.state().finished is not None
     assert worker.is_over

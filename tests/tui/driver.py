@@ -14,6 +14,7 @@ from textual.command import CommandInput, CommandList, CommandPalette
 from textual.pilot import Pilot
 
 from tabapp.run import events as ev
+from tabapp.run.commands import COMMANDS
 from tabapp.run.folder import RunFolder
 from tabapp.tui import app as app_module
 from tabapp.tui.app import AttachedApp, TabappApp
@@ -55,10 +56,13 @@ class Driver:
         return "\n".join(strip.text.rstrip() for strip in self.app.screen._compositor.render_strips())
 
     def commands(self) -> list[dict[str, Any]]:
-        """The commands that the app has sent."""
+        """The commands that the app has sent, as JSON without the version."""
         if not self.folder.commands.exists():
             return []
-        return [msgspec.json.decode(line) for line in self.folder.commands.read_bytes().splitlines()]
+        sent = [COMMANDS.decode(line) for line in self.folder.commands.read_bytes().splitlines()]
+        return [
+            {name: value for name, value in msgspec.to_builtins(command).items() if name != "v"} for command in sent
+        ]
 
     async def until(self, condition: Callable[[], object], seconds: float = 30.0) -> None:
         """Wait until something holds; fails with the screen if it never does."""

@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from tabapp.run import events as ev
+from tabapp.run.commands import Pause
 from tabapp.run.folder import RunFolder
 from tabapp.tui.app import AttachedApp
 from tabapp.tui.screens.predict import PredictView
@@ -42,7 +43,7 @@ def during(worker: ReplayWorker) -> None:
 
 def paused(worker: ReplayWorker) -> None:
     during(worker)
-    worker.steer("pause")
+    worker.steer(Pause())
 
 
 def after(worker: ReplayWorker) -> None:

@@ -8,6 +8,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
+from tabapp.run import commands as cmd
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Decision, Option, Reading
 from tabapp.tui.screens.steerable import Steering
@@ -83,7 +84,7 @@ class RunningView(Steering):
 
     def action_pause(self) -> None:
         if self.is_under_way():
-            self.tabapp.send("resume" if self.snapshot.state.paused else "pause")
+            self.tabapp.send(cmd.Resume() if self.snapshot.state.paused else cmd.Pause())
 
     def steered_model(self) -> str | None:
         return self.query_one(Leaderboard).key

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tabapp.run import commands as cmd
 from tabapp.run import events as ev
+from tabapp.run.bounds import MAXIMUM_SHARE, MINIMUM_SHARE
 from tabapp.run.config import format_duration
 from tabapp.run.state import RunState
 from tabapp.tui.chrome.actions import phase_of
@@ -10,7 +12,6 @@ from tabapp.tui.dialogs.basic import Decision, Option
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.viewmodels.texts import share_text
 
-MOST_SHARE, LEAST_SHARE = 8.0, 0.125
 MORE_TIME = {"1": 60, "5": 300, "h": 3600}
 LIVE = ("ok", "running", "queued")
 
@@ -50,7 +51,7 @@ class Steering(RunView):
             [Option("stop", f"Stop {row.title}", key="y")],
         )
         self.tabapp.push_screen(
-            dialog, lambda answer: self.tabapp.send("stop_model", model=row.model) if answer else None
+            dialog, lambda answer: self.tabapp.send(cmd.StopModel(model=row.model)) if answer else None
         )
 
     def action_pause_model(self) -> None:
@@ -60,18 +61,18 @@ class Steering(RunView):
         if row.held:
             self._go_on(row)
             return
-        self.tabapp.send("pause_model", model=row.model)
+        self.tabapp.send(cmd.PauseModel(model=row.model))
         self.notify(f"{row.title} gets no further fits until you let it go on with the same key.")
 
     def _go_on(self, row: ev.LeaderboardRow) -> None:
-        self.tabapp.send("resume_model", model=row.model)
+        self.tabapp.send(cmd.ResumeModel(model=row.model))
         self.notify(f"{row.title} goes on.")
 
     def action_ensemble(self) -> None:
         row = self._steered()
         if row is None:
             return
-        self.tabapp.send("ensemble", model=row.model, include=row.left_out)
+        self.tabapp.send(cmd.IncludeModel(model=row.model, include=row.left_out))
         words = "may be in the ensemble again" if row.left_out else "is kept out of the ensemble; i again takes it back"
         self.notify(f"{row.title} {words}.")
 
@@ -86,9 +87,9 @@ class Steering(RunView):
         options: list[Option] = []
         if row is not None and row.model != "ensemble" and (row.status in LIVE or row.held):
             now = f"now {share_text(row.share)}"
-            if row.share < MOST_SHARE:
+            if row.share < MAXIMUM_SHARE:
                 options.append(Option("+", f"{row.title}: twice the share of the time, its trials first", now, key="+"))
-            if row.share > LEAST_SHARE:
+            if row.share > MINIMUM_SHARE:
                 options.append(Option("-", f"{row.title}: half the share", now, key="-"))
         if state.deadline is not None or state.paused:
             options += [
@@ -102,12 +103,12 @@ class Steering(RunView):
     def _give_more(self, answer: str | None, row: ev.LeaderboardRow | None) -> None:
         if answer in ("+", "-") and row is not None:
             share = row.share * 2 if answer == "+" else row.share / 2
-            self.tabapp.send("share_model", model=row.model, share=share)
+            self.tabapp.send(cmd.ShareModel(model=row.model, share=share))
             self.notify(f"{row.title} gets {share_text(share)} of its due of the time.")
         elif answer in MORE_TIME:
-            self.tabapp.send("extend", seconds=MORE_TIME[answer])
+            self.tabapp.send(cmd.Extend(seconds=MORE_TIME[answer]))
         elif answer == "b":
-            self.tabapp.send("extend", seconds=-60)
+            self.tabapp.send(cmd.Extend(seconds=-60))
 
     def is_under_way(self) -> bool:
         """Whether fits can still be steered; says why where not."""

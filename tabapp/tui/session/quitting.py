@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from tabapp.run import commands as cmd
 from tabapp.run.state import format_score
 from tabapp.tui.chrome.actions import phase_of
 from tabapp.tui.dialogs.basic import Decision, Option
@@ -36,7 +37,7 @@ class Leaving:
         if phase == "during" and app.trouble is None:
             self._ask()
         elif phase == "before" and app.engine.is_ours:
-            app.send("abort")
+            app.send(cmd.Abort())
             self._leave_by = time.monotonic() + UNSTARTED_GRACE_SECONDS
         else:
             app.exit()
@@ -82,7 +83,7 @@ class Leaving:
                 self._app.finish()
                 self._leave_by = float("inf")
             case "discard":
-                self._app.send("abort")
+                self._app.send(cmd.Abort())
                 self.discarded = True
                 self._leave_by = time.monotonic() + GRACE_SECONDS
             case _:
