@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from textual.screen import Screen
 from textual.worker import Worker
 
+from tabapp.run.commands import AnyCommand
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder
 from tabapp.run.settings import Settings
@@ -37,7 +38,7 @@ class Host(Protocol):
         """The data to draw now."""
         ...
 
-    def send(self, command: str, **arguments: Any) -> None:
+    def send(self, command: AnyCommand) -> None:
         """Send a command to the engine."""
         ...
 
