@@ -129,7 +129,7 @@ def profile(
         _first_look(path, data, read_options, {"null": null, **options})
         reading = read_table(path, read_options)
     frame = reading.frame
-    schema = infer_schema(frame, null=null, **options)
+    schema = infer_schema(frame, null=null, stored=reading.stored, **options)
     warnings = [*reading.warnings, *schema.warnings]
     if test is not None:
         check_file(test)

@@ -95,7 +95,7 @@ def count_values(column: pl.Series, null: Collection[str] = (), keep: Collection
         null: further spellings of a missing cell.
         keep: missing spellings, in lower case, that are values in this column.
     """
-    if not null and (plain := _plain_numbers(column)) is not None:
+    if not null and not keep and (plain := _plain_numbers(column)) is not None:
         return Values(column.name, column, plain=plain)
     values = Values(column.name, column)
     if not strip(values.uniques).equals(values.uniques):

@@ -27,9 +27,10 @@ from tabapp.data.leaks import leak_warnings, rows_to_look_at
 from tabapp.data.read import ReadOptions
 from tabapp.data.sample import Sample, read_sample
 from tabapp.data.schema import KINDS, Column, DataWarning, Role, Schema
+from tabapp.data.stored import StoredType
 from tabapp.data.target import Goal, choose_target, decide_task
 from tabapp.data.typed import encode_target, typed_column, typed_frame
-from tabapp.data.values import DOUBTFUL_MISSING
+from tabapp.data.values import DOUBTFUL_MISSING, MISSING
 from tabapp.errors import DataError, UsageError, did_you_mean
 
 MINIMUM_ROWS = 20
@@ -47,6 +48,7 @@ def infer_schema(
     time: str | None = None,
     weight: str | None = None,
     null: Sequence[str] = (),
+    stored: Mapping[str, StoredType] = {},
 ) -> Schema:
     """Judge every column of a table, choose target and task, and look for what is wrong.
 
@@ -57,6 +59,7 @@ def infer_schema(
         ignore: columns to leave out.
         group, time, weight: columns with a special role.
         null: further spellings of a missing cell.
+        stored: column types that decide the kind of a column, as `Reading.stored` gives them.
 
     Raises:
         DataError: there is no usable target, too few rows, or nothing to learn from.
@@ -71,8 +74,11 @@ def infer_schema(
         raise UsageError(f"the target {target!r} cannot be ignored or have another role")
 
     def look(series: pl.Series) -> tuple[Values, Column]:
-        counted = count_values(series, null)
-        return counted, _judge(counted, kinds.get(series.name))
+        column_type = stored.get(series.name)
+        # A category is a value, even one that is spelled like a missing cell.
+        is_category = column_type is not None and column_type.kind == "categorical"
+        counted = count_values(series, null, keep=MISSING if is_category else ())
+        return counted, _judge(counted, kinds.get(series.name), column_type)
 
     with ThreadPoolExecutor(pl.thread_pool_size()) as threads:
         looked_at = list(threads.map(look, frame))
@@ -118,7 +124,11 @@ def first_look(path: Path, read_options: ReadOptions, **options: Any) -> tuple[S
     """
     sample = read_sample(path, read_options)
     try:
-        return None if sample is None else (sample, infer_schema(sample.reading.frame, **options))
+        return (
+            None
+            if sample is None
+            else (sample, infer_schema(sample.reading.frame, stored=sample.reading.stored, **options))
+        )
     except (DataError, UsageError):
         return None
 
@@ -162,9 +172,9 @@ def _check_names(
             )
 
 
-def _judge(values: Values, kind: str | None) -> Column:
+def _judge(values: Values, kind: str | None, stored: StoredType | None = None) -> Column:
     try:
-        return judge(values, None if kind is None else KINDS[KINDS.index(kind)])
+        return judge(values, None if kind is None else KINDS[KINDS.index(kind)], stored)
     except ValueError as error:
         raise UsageError(f"--kind {values.name}={kind}: {error}") from None
 

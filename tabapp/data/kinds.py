@@ -10,17 +10,19 @@ from tabapp.data.names import looks_like_id, says_moment
 from tabapp.data.numeric import judge_clock, judge_number
 from tabapp.data.scales import order_of
 from tabapp.data.schema import Column, Kind
-from tabapp.data.values import DateFormat, date_format, epoch_format, number_format
+from tabapp.data.stored import StoredType
+from tabapp.data.values import DateFormat, date_format, dates_read, epoch_format, number_format
 from tabapp.data.verdict import show, verdict
 
-_MOST_ORDERED = 60
+_FEWEST_ORDERED, _MOST_ORDERED = 3, 60
 
 
-def judge(values: Values, forced: Kind | None = None) -> Column:
+def judge(values: Values, forced: Kind | None = None, stored: StoredType | None = None) -> Column:
     """Decide what a column is.
 
     Args:
         forced: the kind the user gave, which is taken as it is.
+        stored: the type of the column in a typed file, which decides unless every row is equal or the user gave a kind.
 
     Raises:
         ValueError: no date format or no number fits a forced kind.
@@ -32,6 +34,8 @@ def judge(values: Values, forced: Kind | None = None) -> Column:
         return verdict(values, "constant", "Every cell is missing.", role_ignore=True)
     if unique == 1 and values.n_missing == 0:
         return verdict(values, "constant", f"Every row says {show(values.uniques[0])}.", role_ignore=True)
+    if stored is not None and (column := _judge_stored(values, stored)) is not None:
+        return column
     if is_boolean(values):
         false, true = false_and_true(boolean_levels(values)[0])
         return verdict(values, "boolean", f"It says only {show(true)} and {show(false)}.")
@@ -48,6 +52,22 @@ def judge(values: Values, forced: Kind | None = None) -> Column:
     if compact and (number := judge_number(values)) is not None:
         return number
     return judge_clock(values) or _judge_text(values)
+
+
+def _judge_stored(values: Values, stored: StoredType) -> Column | None:
+    """The verdict that the type of a column gives; None for dates outside the years that can be read."""
+    if stored.kind == "datetime" and stored.datetime_format is not None:
+        if not bool(dates_read(values.uniques, stored.datetime_format).all()):
+            return None
+        reason = f"Its type is {stored.title}."
+        return verdict(values, "datetime", reason, dates=stored.datetime_format)
+    present = values.uniques.to_list()
+    order: tuple[str, ...] = ()
+    if _FEWEST_ORDERED <= len(present) <= _MOST_ORDERED:
+        known = set(present)
+        order = tuple(level for level in stored.order if level in known) or order_of(present)
+    reason = f"Its type is {stored.title}, with {values.n_unique:,} levels in {values.n_present:,} values."
+    return msgspec.structs.replace(verdict(values, "categorical", reason), order=order)
 
 
 def _judge_epoch(values: Values) -> Column | None:

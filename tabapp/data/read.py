@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,7 @@ from polars.exceptions import PolarsError
 from tabapp.data.decode import decode, file_type, unpack
 from tabapp.data.dialect import Dialect, sniff, unique_names
 from tabapp.data.schema import DataWarning
+from tabapp.data.stored import StoredType, as_text, stored_types
 from tabapp.errors import DataError, UsageError
 
 _FEW = 0.01
@@ -53,6 +55,7 @@ class Reading:
         delimiter, encoding: of a text file.
         n_bytes: size of the file on disk.
         warnings: what was repaired on the way.
+        stored: column types of a Parquet or Arrow file that decide the kind of a column; hand them to `infer_schema`.
     """
 
     frame: pl.DataFrame
@@ -61,6 +64,7 @@ class Reading:
     encoding: str | None
     n_bytes: int
     warnings: tuple[DataWarning, ...] = ()
+    stored: Mapping[str, StoredType] = field(default_factory=dict[str, StoredType])
 
 
 def read_table(path: Path, options: ReadOptions = ReadOptions(), *, allow_no_rows: bool = False) -> Reading:  # noqa: B008
@@ -76,8 +80,8 @@ def read_table(path: Path, options: ReadOptions = ReadOptions(), *, allow_no_row
     kind = file_type(path)
     n_bytes = path.stat().st_size
     if kind in ("parquet", "arrow"):
-        frame, warnings = read_columnar(path, kind, allow_no_rows=allow_no_rows)
-        return Reading(frame, kind, None, None, n_bytes, tuple(warnings))
+        frame, warnings, stored = read_columnar(path, kind, allow_no_rows=allow_no_rows)
+        return Reading(frame, kind, None, None, n_bytes, tuple(warnings), stored)
     return replace(read_text(unpack(path, kind), path, options, allow_no_rows=allow_no_rows), n_bytes=n_bytes)
 
 
@@ -341,8 +345,8 @@ def _points_for_commas(frame: pl.DataFrame) -> pl.DataFrame:
 
 def read_columnar(
     path: Path, kind: str, *, n_rows: int | None = None, allow_no_rows: bool = False
-) -> tuple[pl.DataFrame, list[DataWarning]]:
-    """Read a Parquet or Arrow file as text, or its first rows.
+) -> tuple[pl.DataFrame, list[DataWarning], dict[str, StoredType]]:
+    """Read a Parquet or Arrow file, or its first rows, as text with the types that decide the kind of a column.
 
     Raises:
         DataError: it is damaged, empty, or holds what is no plain column.
@@ -360,21 +364,4 @@ def read_columnar(
     warnings: list[DataWarning] = []
     _tell_header(Dialect(",", names, 0, renamed=renamed), warnings)
     frame.columns = list(names)
-    return pl.DataFrame([_as_text(column, path) for column in frame]), warnings
-
-
-def _as_text(column: pl.Series, path: Path) -> pl.Series:
-    """A typed column as text that reads back to the same values."""
-    kind = column.dtype
-    if kind.is_float():
-        column = column.fill_nan(None)
-    elif isinstance(kind, pl.Datetime):
-        column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None) if kind.time_zone else column
-        column = column.dt.to_string("%Y-%m-%d %H:%M:%S%.f")
-    elif isinstance(kind, pl.Date):
-        column = column.dt.to_string("%Y-%m-%d")
-    elif isinstance(kind, pl.Duration):
-        column = column.dt.total_microseconds() / 1e6
-    elif kind.is_nested() or isinstance(kind, pl.Binary | pl.Object):
-        raise DataError(f"{path}: column {column.name!r} holds {kind} values; only plain columns can be used")
-    return column.cast(pl.String).replace("", None)
+    return as_text(frame, str(path)), warnings, stored_types(frame)

@@ -41,8 +41,8 @@ def read_sample(path: Path, options: ReadOptions = ReadOptions()) -> Sample | No
         if size < _LARGE:
             return None
         if kind in ("parquet", "arrow"):
-            frame, warnings = read_columnar(path, kind, n_rows=_ROWS)
-            return Sample(Reading(frame, kind, None, None, size, tuple(warnings)), None)
+            frame, warnings, stored = read_columnar(path, kind, n_rows=_ROWS)
+            return Sample(Reading(frame, kind, None, None, size, tuple(warnings), stored), None)
         if kind not in ("text", "gzip"):
             return None
         data = _start(path, packed=True) if kind == "gzip" else _from_everywhere(path, size)

@@ -255,9 +255,9 @@ def date_format(uniques: pl.Series, counts: pl.Series) -> DateFormat | None:
     sample = uniques.gather_every(step).head(2 * _SAMPLE)
     best: DateFormat | None = None
     for form in _candidates(sample):
-        if _reads(sample, form).mean() < DATES_AGREE - 0.1:  # pyright: ignore[reportOperatorIssue]
+        if dates_read(sample, form).mean() < DATES_AGREE - 0.1:  # pyright: ignore[reportOperatorIssue]
             continue
-        found = DateFormat(form, _share(_reads(uniques, form), counts, total))
+        found = DateFormat(form, _share(dates_read(uniques, form), counts, total))
         if best is None or found.share > best.share:
             best = found
         elif found.share == best.share and {found.form[:2], best.form[:2]} == {"%m", "%d"}:
@@ -270,7 +270,8 @@ def date_format(uniques: pl.Series, counts: pl.Series) -> DateFormat | None:
     return best if best is not None and best.share >= DATES_AGREE else None
 
 
-def _reads(texts: pl.Series, form: str) -> pl.Series:
+def dates_read(texts: pl.Series, form: str) -> pl.Series:
+    """Which texts a date format reads as a year from 1000 to 2500."""
     parsed = parse_dates(texts, form)
     return (parsed.is_not_null() & parsed.dt.year().is_between(1000, 2500)).fill_null(False)
 

@@ -60,6 +60,7 @@ def infer(reading: Reading, config: RunConfig) -> Schema:
         time=config.time,
         weight=config.weight,
         null=config.null,
+        stored=reading.stored,
     )
     return msgspec.structs.replace(
         schema, warnings=(*reading.warnings, *schema.warnings, *_drift(reading, config, schema))

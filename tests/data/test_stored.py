@@ -1,0 +1,149 @@
+"""Typed files keep the types of their columns."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tabapp.data.infer import infer_schema
+from tabapp.data.read import Reading, read_table
+from tabapp.data.schema import Column, Schema
+from tabapp.data.stored import as_text, stored_types
+from tabapp.data.typed import typed_frame
+from tabapp.errors import DataError
+
+N = 60
+SIZES = ["small", "medium", "large", "huge"]
+
+
+def table(**columns: pl.Series) -> pl.DataFrame:
+    return pl.DataFrame(
+        {**columns, "x": [float(i % 7) for i in range(N)], "y": ["no", "yes", "yes"] * (N // 3)},
+    )
+
+
+def read(frame: pl.DataFrame, folder: Path, suffix: str = ".arrow") -> Reading:
+    path = folder / f"table{suffix}"
+    frame.write_ipc(path) if suffix == ".arrow" else frame.write_parquet(path)
+    return read_table(path)
+
+
+def schema_of(reading: Reading, **options: object) -> Schema:
+    return infer_schema(reading.frame, target="y", stored=reading.stored, **options)  # type: ignore[arg-type]
+
+
+def judged(values: pl.Series, folder: Path, suffix: str = ".arrow", **options: object) -> Column:
+    return schema_of(read(table(column=values), folder, suffix), **options).column("column")
+
+
+@pytest.mark.parametrize("suffix", [".arrow", ".parquet"])
+@pytest.mark.parametrize(
+    "levels",
+    [["1", "2", "3"], ["0", "1"], [f"{i}" for i in range(N)], [f"2024-01-{day:02d}" for day in range(1, 31)]],
+    ids=["numbers", "zero and one", "all different", "dates"],
+)
+def test_a_categorical_column_is_categorical_whatever_its_levels_look_like(levels, suffix, tmp_path):
+    values = pl.Series([levels[i % len(levels)] for i in range(N)], dtype=pl.Categorical)
+    column = judged(values, tmp_path, suffix)
+    assert (column.kind, column.role) == ("categorical", "feature")
+    assert sorted(column.levels) == sorted(levels)
+    assert "Categorical" in column.reason
+    assert not column.overridden
+
+
+def test_a_categorical_column_of_many_numbers_is_categorical(tmp_path):
+    n = 3_000
+    frame = pl.DataFrame(
+        {
+            "code": pl.Series([str(i % 1_500) for i in range(n)], dtype=pl.Categorical),
+            "x": [i * 0.5 for i in range(n)],
+            "y": ["no", "yes", "yes"] * (n // 3),
+        }
+    )
+    column = schema_of(read(frame, tmp_path)).column("code")
+    assert (column.kind, column.unique) == ("categorical", 1_500)
+
+
+def test_the_order_of_an_enum_is_the_order_of_its_levels(tmp_path):
+    frame = table(
+        column=pl.Series(["tall", "grande", "venti"] * 20, dtype=pl.Enum(["tall", "grande", "venti", "trenta"]))
+    )
+    assert schema_of(read(frame, tmp_path)).column("column").order == ("tall", "grande", "venti")
+    unordered = table(column=pl.Series(["tall", "grande", "venti"] * 20, dtype=pl.Categorical))
+    assert schema_of(read(unordered, tmp_path)).column("column").order == ()
+
+
+def test_a_category_that_is_spelled_like_a_missing_cell_is_a_value(tmp_path):
+    texts = ["NA", "ZA", None] * 20
+    reading = read(table(column=pl.Series(texts, dtype=pl.Categorical)), tmp_path)
+    schema = schema_of(reading)
+    assert (schema.column("column").missing, schema.column("column").unique) == (20, 2)
+    assert typed_frame(reading.frame, schema)["column"].to_list() == texts
+    assert judged(pl.Series(texts), tmp_path).missing == 40
+
+
+def test_dates_and_moments_keep_their_values(tmp_path):
+    days = [date(1999, 12, 1) + timedelta(days=i) for i in range(N)]
+    moments = [datetime(2020, 1, 1, tzinfo=UTC) + timedelta(hours=7 * i, microseconds=i) for i in range(N)]
+    reading = read(
+        table(day=pl.Series(days), moment=pl.Series(moments, dtype=pl.Datetime("ns", "Europe/Berlin"))), tmp_path
+    )
+    schema = schema_of(reading)
+    assert [schema.column(name).kind for name in ("day", "moment")] == ["datetime", "datetime"]
+    typed = typed_frame(reading.frame, schema)
+    assert typed["day"].to_list() == [datetime(day.year, day.month, day.day) for day in days]
+    assert typed["moment"].to_list() == [moment.replace(tzinfo=None) for moment in moments]
+
+
+def test_a_date_before_the_year_1000_is_judged_by_its_text(tmp_path):
+    values = pl.Series([date(1 + i, 1, 1) for i in range(N)])
+    assert judged(values, tmp_path).kind != "datetime"
+
+
+def test_a_typed_column_that_never_changes_is_constant(tmp_path):
+    assert judged(pl.Series(["a"] * N, dtype=pl.Categorical), tmp_path).kind == "constant"
+
+
+def test_the_user_overrules_the_type(tmp_path):
+    values = pl.Series([str(i % 9) for i in range(N)], dtype=pl.Categorical)
+    column = judged(values, tmp_path, kinds={"column": "numeric"})
+    assert (column.kind, column.overridden) == ("numeric", True)
+
+
+def test_a_categorical_target_of_numbers_is_a_set_of_classes(tmp_path):
+    frame = table(code=pl.Series([f"{i % 30}.5" for i in range(N)], dtype=pl.Categorical))
+    reading = read(frame, tmp_path)
+    assert infer_schema(reading.frame, target="code", stored=reading.stored).task == "multiclass"
+    assert infer_schema(reading.frame, target="code").task == "regression"
+
+
+def test_numbers_booleans_and_text_are_judged_as_in_a_csv_file(tmp_path):
+    frame = table(
+        integers=pl.Series([i * 3 % 11 for i in range(N)]),
+        holes=pl.Series([None if i % 5 == 0 else i * 7 % 13 for i in range(N)], dtype=pl.Int16),
+        flags=pl.Series([i % 3 == 0 for i in range(N)]),
+        texts=pl.Series([["red", "green"][i % 2] for i in range(N)]),
+    )
+    reading = read(frame, tmp_path)
+    assert set(reading.stored) == set()
+    frame.write_csv(tmp_path / "table.csv")
+    from_csv = infer_schema(read_table(tmp_path / "table.csv").frame, target="y")
+    assert [c.kind for c in schema_of(reading).columns] == [c.kind for c in from_csv.columns]
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [("%d/%m/%Y", "31/12/2023"), ("epoch s", "1703980800"), ("epoch ms", "1703980800000"), (None, "2023-12-31")],
+)
+def test_dates_are_written_in_the_format_that_is_asked_for(form, expected):
+    frame = pl.DataFrame({"day": [date(2023, 12, 31), None]})
+    assert as_text(frame, "table", {"day": form} if form else {})["day"].to_list() == [expected, None]
+
+
+def test_values_that_are_no_plain_column_are_refused_by_name():
+    with pytest.raises(DataError, match="'bag' holds List"):
+        as_text(pl.DataFrame({"bag": [[1], [2]]}), "table")
+    assert stored_types(pl.DataFrame({"bag": [[1], [2]]})) == {}
