@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from tabapp.bundle.archive import Archive, is_safe_path, open_archive
-from tabapp.bundle.format import ENSEMBLE, SCHEMA, Ensemble, Manifest
+from tabapp.bundle.format import COVERAGES, ENSEMBLE, SCHEMA, Ensemble, Manifest
 from tabapp.data.schema import Schema
 from tabapp.errors import BundleError
 
@@ -67,6 +68,9 @@ def _ensemble_problem(manifest: Manifest, ensemble: Ensemble) -> str | None:
     weights = [candidate.weight for candidate in ensemble.candidates]
     if not weights or min(weights) <= 0 or not math.isclose(math.fsum(weights), 1.0, rel_tol=1e-6):
         return "the weights of its ensemble do not sum to 1"
+    widths = ensemble.half_widths
+    if widths and (len(widths) != len(COVERAGES) or any(low > high for low, high in pairwise(widths))):
+        return "the half-widths of its intervals do not fit their coverages"
     folders = {member.path.rsplit("/", depth)[0] for member in manifest.members for depth in range(1, 8)}
     for candidate in ensemble.candidates:
         if not candidate.folds:

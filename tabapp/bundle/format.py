@@ -19,7 +19,8 @@ from typing import Any, Literal
 
 import msgspec
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""Version 2 added `Ensemble.half_widths`."""
 
 MANIFEST = "manifest.json"
 SCHEMA = "schema.json"
@@ -29,6 +30,9 @@ SAMPLE_OUTPUT = "sample_output.csv"
 CARD = "MODEL_CARD.md"
 FEATURES = "features"
 MODELS = "models"
+
+COVERAGES = (*(percent / 100 for percent in range(1, 100)), 0.995, 0.999)
+"""Shares of new rows that prediction intervals cover."""
 
 Kind = Literal["schema", "ensemble", "features", "model", "sample", "card"]
 
@@ -119,7 +123,9 @@ class Ensemble(Record, frozen=True):
     """Candidates with positive weights that sum to 1.
 
     `residual_quantile` is the half-width of the 90 % prediction interval in target units; None for classification.
+    `half_widths` are those of the intervals with each of `COVERAGES`; empty for classification and in bundles of version 1.
     """
 
     candidates: tuple[Candidate, ...]
     residual_quantile: float | None = None
+    half_widths: tuple[float, ...] = ()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from bisect import bisect_left
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tabapp.bundle.format import Candidate, Ensemble
+from tabapp.bundle.format import COVERAGES, Candidate, Ensemble
 from tabapp.data.schema import Schema
 from tabapp.data.typed import check_columns, typed_frame
 from tabapp.errors import BundleError, UsageError
@@ -55,13 +56,16 @@ class _Member:
 
 
 def residual_quantile(
-    truth: npt.NDArray[Any], prediction: npt.NDArray[Any], weight: npt.NDArray[Any] | None = None
+    truth: npt.NDArray[Any],
+    prediction: npt.NDArray[Any],
+    weight: npt.NDArray[Any] | None = None,
+    coverage: float = INTERVAL_LEVEL,
 ) -> float:
-    """Half-width of an interval that covers 90 % of new rows, from absolute errors on rows that the model was not fitted on.
+    """Half-width of an interval that covers a share of new rows, from absolute errors on rows that the model was not fitted on.
 
-    Split-conformal prediction with the symmetric absolute residual: the ⌈(n+1)·0.9⌉-th smallest error.
-    Vovk, Gammerman, Shafer: "Algorithmic Learning in a Random World", 2005; Lei, G'Sell, Rinaldo, Tibshirani, Wasserman, JASA 113,
-    2018, section 2.2.
+    Split-conformal prediction with the symmetric absolute residual: the ⌈(n+1) · coverage⌉-th smallest error, or the largest
+    where there are fewer rows. Vovk, Gammerman, Shafer: "Algorithmic Learning in a Random World", 2005; Lei, G'Sell, Rinaldo,
+    Tibshirani, Wasserman, JASA 113, 2018, section 2.2.
 
     NOTE[DIFF] the residuals are out-of-fold ones, each of another fold's model, as in the jackknife+ and CV+ (Barber, Candès,
     Ramdas, Tibshirani, Annals of Statistics 49, 2021) but pooled into one half-width, so the guarantee is approximate. With row
@@ -70,16 +74,33 @@ def residual_quantile(
     Args:
         truth, prediction: (rows,) in target units.
         weight: (rows,) or None.
+        coverage: share of rows in (0, 1).
     """
+    return _residual_quantiles(truth, prediction, weight, (coverage,))[0]
+
+
+def half_widths(
+    truth: npt.NDArray[Any], prediction: npt.NDArray[Any], weight: npt.NDArray[Any] | None = None
+) -> tuple[float, ...]:
+    """`residual_quantile` for each of `COVERAGES`."""
+    return _residual_quantiles(truth, prediction, weight, COVERAGES)
+
+
+def _residual_quantiles(
+    truth: npt.NDArray[Any],
+    prediction: npt.NDArray[Any],
+    weight: npt.NDArray[Any] | None,
+    coverages: Sequence[float],
+) -> tuple[float, ...]:
     error = np.abs(np.asarray(truth, dtype=np.float64) - prediction)
     order = np.argsort(error, kind="stable")
+    ordered: Float64 = error[order]
     if weight is None:
-        position = int(np.ceil((len(error) + 1) * INTERVAL_LEVEL)) - 1
+        positions = [int(np.ceil(round((len(error) + 1) * coverage, 9))) - 1 for coverage in coverages]
     else:
         cumulative = np.cumsum(np.asarray(weight, dtype=np.float64)[order])
-        position = int(np.count_nonzero(cumulative < INTERVAL_LEVEL * cumulative[-1]))
-    ordered: Float64 = error[order]
-    return float(ordered[min(position, len(ordered) - 1)])
+        positions = [int(np.count_nonzero(cumulative < coverage * cumulative[-1])) for coverage in coverages]
+    return tuple(float(ordered[min(position, len(ordered) - 1)]) for position in positions)
 
 
 class Predictor:
@@ -140,6 +161,23 @@ class Predictor:
         if half is None:
             half = float("nan")
         return Prediction(values, values - half, values + half, tuple(notes))
+
+    def half_width(self, coverage: float) -> float:
+        """Half-width of the prediction interval that covers a share of new rows, which is rounded up to one of `COVERAGES`.
+
+        Raises:
+            UsageError: the task is a classification, the share is out of range, or the bundle stores 90 % intervals only.
+        """
+        ensemble = self.ensemble
+        if ensemble.residual_quantile is None:
+            raise UsageError("Prediction intervals exist for regression only; a classifier gives probabilities.")
+        if not 0 < coverage <= COVERAGES[-1]:
+            raise UsageError(f"The coverage {coverage!r} is out of range. Use a share above 0, up to {COVERAGES[-1]}.")
+        if not ensemble.half_widths:
+            if coverage == INTERVAL_LEVEL:
+                return ensemble.residual_quantile
+            raise UsageError("The bundle was made by an older tabapp and stores 90 % intervals only; train it again.")
+        return ensemble.half_widths[bisect_left(COVERAGES, coverage)]
 
     def _rows_without_columns(self, n_rows: int) -> pl.DataFrame:
         """Rows of a table that shares no column with training; a frame without columns would forget how many there are."""

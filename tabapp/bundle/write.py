@@ -77,6 +77,7 @@ class BundleContents:
         candidates: those without weight are left out; the weights of the others are scaled to sum to 1.
         sample: a few training rows as text, None for a bundle that shows no data.
         residual_quantile: half-width of the 90 % interval (`predict.residual_quantile`); None for classification.
+        half_widths: half-widths for every coverage (`predict.half_widths`); empty for classification.
     """
 
     run: str
@@ -92,6 +93,7 @@ class BundleContents:
     candidates: Sequence[CandidateSource]
     sample: pl.DataFrame | None = None
     residual_quantile: float | None = None
+    half_widths: tuple[float, ...] = ()
 
 
 @dataclass
@@ -159,7 +161,12 @@ def _lay_out(contents: BundleContents) -> _Layout:
                 folds=tuple(folds),
             )
         )
-    return _Layout(Ensemble(candidates=tuple(candidates), residual_quantile=contents.residual_quantile), sources)
+    ensemble = Ensemble(
+        candidates=tuple(candidates),
+        residual_quantile=contents.residual_quantile,
+        half_widths=contents.half_widths,
+    )
+    return _Layout(ensemble, sources)
 
 
 def _manifest(contents: BundleContents, ensemble: Ensemble) -> Manifest:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tabapp import files, metrics
 from tabapp.bundle.format import MetricValue
 from tabapp.bundle.load import load_bundle
-from tabapp.bundle.predict import residual_quantile
+from tabapp.bundle.predict import half_widths, residual_quantile
 from tabapp.bundle.write import BundleContents, CandidateSource, FoldSource, write_bundle
 from tabapp.data.read import ReadOptions, read_table
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
@@ -211,6 +211,7 @@ class Finish:
             residual_quantile=residual_quantile(truth, selected.prediction, weight)
             if plan.task == "regression"
             else None,
+            half_widths=half_widths(truth, selected.prediction, weight) if plan.task == "regression" else (),
         )
         write_bundle(self._folder.bundle, contents)
         if self._config.out is None:

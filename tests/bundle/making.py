@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from tabapp.bundle.format import MetricValue
+from tabapp.bundle.format import COVERAGES, MetricValue
 from tabapp.bundle.write import BundleContents, CandidateSource, FoldSource
 from tabapp.data.infer import infer_schema
 from tabapp.data.typed import encode_target, typed_frame
@@ -164,4 +164,5 @@ def make_contents(folder: Path, task="binary", *, lightgbm=False, sample=True) -
         candidates=candidates,
         sample=frame.head(7) if sample else None,
         residual_quantile=55.5 if task == "regression" else None,
+        half_widths=tuple(55.5 * coverage / 0.9 for coverage in COVERAGES) if task == "regression" else (),
     )

@@ -1,11 +1,13 @@
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
 
 from tabapp.bundle import predict as predict_module
+from tabapp.bundle.format import COVERAGES
 from tabapp.bundle.load import load_bundle
-from tabapp.bundle.predict import residual_quantile
-from tabapp.errors import DataError
+from tabapp.bundle.predict import Predictor, half_widths, residual_quantile
+from tabapp.errors import DataError, UsageError
 from tests.bundle.making import text_table
 
 TASKS = ["binary", "multiclass", "regression"]
@@ -122,3 +124,43 @@ def test_residual_quantile_takes_the_rank_above_and_counts_weights():
     weight = np.zeros(19)
     weight[4] = 1
     assert residual_quantile(error, np.zeros(19), weight) == 5.0
+
+
+def test_half_widths_are_the_residual_quantiles_of_every_coverage():
+    generator = np.random.default_rng(1)
+    truth, weight = generator.normal(size=200), generator.random(200)
+    for rows in (None, weight):
+        widths = half_widths(truth, np.zeros(200), rows)
+        assert widths == tuple(residual_quantile(truth, np.zeros(200), rows, coverage) for coverage in COVERAGES)
+        assert list(widths) == sorted(widths)
+        assert widths[COVERAGES.index(0.9)] == residual_quantile(truth, np.zeros(200), rows)
+
+
+def test_every_coverage_is_kept_on_new_rows():
+    generator = np.random.default_rng(0)
+    covered = np.zeros((300, len(COVERAGES)))
+    for draw in covered:
+        widths = np.array(half_widths(generator.normal(size=1999), np.zeros(1999)))
+        draw[:] = (np.abs(generator.normal(size=(100, 1))) <= widths).mean(axis=0)
+    np.testing.assert_allclose(covered.mean(axis=0), COVERAGES, atol=0.015)
+
+
+def test_the_half_width_of_a_predictor_is_that_of_the_next_coverage(predictors):
+    predictor = predictors["regression"]
+    assert predictor.half_width(0.9) == pytest.approx(55.5)
+    assert predictor.half_width(0.5) == pytest.approx(55.5 * 0.5 / 0.9)
+    assert predictor.half_width(0.501) == predictor.half_width(0.51)
+    for coverage in (0.0, 1.0, -1.0, float("nan")):
+        with pytest.raises(UsageError, match="coverage"):
+            predictor.half_width(coverage)
+    with pytest.raises(UsageError, match="regression only"):
+        predictors["binary"].half_width(0.9)
+
+
+def test_a_bundle_of_the_first_format_has_ninety_percent_intervals_only(predictors):
+    new = predictors["regression"]
+    ensemble = msgspec.structs.replace(new.ensemble, half_widths=())
+    old = Predictor(new.schema, ensemble, {}, {})
+    assert old.half_width(0.9) == 55.5
+    with pytest.raises(UsageError, match="older tabapp"):
+        old.half_width(0.8)
