@@ -1,3 +1,5 @@
+from copy import copy
+
 import msgspec
 import numpy as np
 import polars as pl
@@ -6,7 +8,7 @@ import pytest
 from tabapp.bundle import predict as predict_module
 from tabapp.bundle.format import COVERAGES
 from tabapp.bundle.load import load_bundle
-from tabapp.bundle.predict import Predictor, half_widths, residual_quantile
+from tabapp.bundle.predict import half_widths, residual_quantile
 from tabapp.errors import DataError, UsageError
 from tests.bundle.making import text_table
 
@@ -158,9 +160,8 @@ def test_the_half_width_of_a_predictor_is_that_of_the_next_coverage(predictors):
 
 
 def test_a_bundle_of_the_first_format_has_ninety_percent_intervals_only(predictors):
-    new = predictors["regression"]
-    ensemble = msgspec.structs.replace(new.ensemble, half_widths=())
-    old = Predictor(new.schema, ensemble, {}, {})
+    old = copy(predictors["regression"])
+    old.ensemble = msgspec.structs.replace(old.ensemble, half_widths=())
     assert old.half_width(0.9) == 55.5
     with pytest.raises(UsageError, match="older tabapp"):
         old.half_width(0.8)
