@@ -102,7 +102,6 @@ class AutoInt(DeepPlugin):
     name = "autoint"
     title = "AutoInt"
     paper = "Song et al. 2019, AutoInt: Automatic Feature Interaction Learning via Self-Attentive Neural Networks"
-    tags = ("network", "transformer")
     params_type = AutoIntParams
     low_precision = True
     min_rows = 200

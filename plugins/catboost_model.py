@@ -91,7 +91,7 @@ class CatBoost(BoostingPlugin):
     name = "catboost"
     title = "CatBoost"
     paper = "Prokhorenkova et al. 2018, CatBoost: unbiased boosting with categorical features"
-    tags = ("core", "trees", "boosting")
+    starts_first = True
     requires = ("catboost",)
     params_type = CatBoostParams
     model_type = CatBoostModel

@@ -193,7 +193,6 @@ class DCAP(DeepPlugin):
     name = "dcap"
     title = "DCAP"
     paper = "Chen et al. 2021, DCAP: Deep Cross Attentional Product Network for User Response Prediction"
-    tags = ("network", "attention")
     params_type = DCAPParams
     low_precision = True
     min_rows = 500

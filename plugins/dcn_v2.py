@@ -92,7 +92,6 @@ class DCNV2(DeepPlugin):
     name = "dcn_v2"
     title = "DCN V2"
     paper = "Wang et al. 2021, DCN V2: Improved Deep & Cross Network"
-    tags = ("network",)
     params_type = DCNV2Params
     low_precision = True
 

@@ -11,7 +11,6 @@ class ExtraTrees(ForestPlugin):
     name = "extra_trees"
     title = "Extra trees"
     paper = "Geurts, Ernst & Wehenkel 2006, Extremely Randomized Trees"
-    tags = ("trees",)
     estimator = "ExtraTrees"
     bootstrap = False
 

@@ -160,7 +160,8 @@ class FTTransformer(DeepPlugin):
     name = "ft_transformer"
     title = "FT-Transformer"
     paper = "Gorishniy et al. 2021, Revisiting Deep Learning Models for Tabular Data, section 3.3"
-    tags = ("core", "network", "attention", "transformer")
+    starts_first = True
+    has_attention = True
     params_type = FTTransformerParams
     model_type = FTTransformerModel
     low_precision = True

@@ -276,7 +276,6 @@ class GrowNet(DeepPlugin):
     name = "grownet"
     title = "GrowNet"
     paper = "Badirli et al. 2020, Gradient Boosting Neural Networks: GrowNet"
-    tags = ("network", "boosting")
     params_type = GrowNetParams
     min_rows = 500
     max_features = 5_000

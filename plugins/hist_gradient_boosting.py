@@ -33,7 +33,6 @@ class HistGradientBoosting(BoostingPlugin):
     title = "Histogram gradient boosting"
     family = "classic"
     paper = "Ke et al. 2017, LightGBM: A Highly Efficient Gradient Boosting Decision Tree; scikit-learn's own"
-    tags = ("trees", "boosting")
     requires = ("sklearn", "safetensors")
     params_type = HistGradientBoostingParams
     model_type = TreesModel

@@ -111,7 +111,7 @@ class KNeighbors(Plugin):
     title = "k nearest neighbours"
     family = "classic"
     paper = "Fix & Hodges 1951, Discriminatory Analysis: Nonparametric Discrimination"
-    tags = ("neighbours", "training_rows")
+    contains_training_rows = True
     requires = ("sklearn", "safetensors")
     params_type = KNeighborsParams
 

@@ -60,7 +60,7 @@ class LightGBM(BoostingPlugin):
     name = "lightgbm"
     title = "LightGBM"
     paper = "Ke et al. 2017, LightGBM: A Highly Efficient Gradient Boosting Decision Tree"
-    tags = ("core", "trees", "boosting")
+    starts_first = True
     requires = ("lightgbm",)
     params_type = LightGBMParams
     model_type = LightGBMModel

@@ -91,7 +91,6 @@ class Linear(Plugin):
     title = "Linear model"
     family = "classic"
     paper = "Hoerl & Kennard 1970, Ridge Regression; Cox 1958, The Regression Analysis of Binary Sequences"
-    tags = ("linear",)
     requires = ("sklearn", "safetensors")
     params_type = LinearParams
 

@@ -49,7 +49,7 @@ class MLP(DeepPlugin):
     name = "mlp"
     title = "MLP"
     paper = "Gorishniy et al. 2021, Revisiting Deep Learning Models for Tabular Data, section 3.1"
-    tags = ("core", "network")
+    starts_first = True
     params_type = MLPParams
     low_precision = True
 

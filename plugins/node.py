@@ -184,7 +184,7 @@ class NODE(DeepPlugin):
     name = "node"
     title = "NODE"
     paper = "Popov et al. 2020, Neural Oblivious Decision Ensembles for Deep Learning on Tabular Data"
-    tags = ("network", "trees", "attention")
+    has_attention = True
     params_type = NODEParams
     model_type = NODEModel
     min_rows = 1000

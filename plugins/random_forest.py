@@ -11,7 +11,6 @@ class RandomForest(ForestPlugin):
     name = "random_forest"
     title = "Random forest"
     paper = "Breiman 2001, Random Forests"
-    tags = ("trees",)
     estimator = "RandomForest"
     bootstrap = True
 

@@ -75,7 +75,7 @@ class ResNet(DeepPlugin):
     name = "resnet"
     title = "ResNet"
     paper = "Gorishniy et al. 2021, Revisiting Deep Learning Models for Tabular Data, section 3.2"
-    tags = ("core", "network")
+    starts_first = True
     params_type = ResNetParams
     low_precision = True
 

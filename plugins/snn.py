@@ -59,7 +59,6 @@ class SNN(DeepPlugin):
     name = "snn"
     title = "SNN"
     paper = "Klambauer et al. 2017, Self-Normalizing Neural Networks"
-    tags = ("network",)
     params_type = SNNParams
 
     def build(self, sizes: Sizes, params: SNNParams) -> SNNNetwork:

@@ -124,7 +124,6 @@ class TabTransformer(DeepPlugin):
     name = "tab_transformer"
     title = "TabTransformer"
     paper = "Huang et al. 2020, TabTransformer: Tabular Data Modeling Using Contextual Embeddings"
-    tags = ("network", "transformer")
     params_type = TabTransformerParams
     low_precision = True
     min_rows = 200

@@ -133,7 +133,6 @@ class TabM(DeepPlugin):
     name = "tabm"
     title = "TabM"
     paper = "Gorishniy et al. 2025, TabM: Advancing Tabular Deep Learning with Parameter-Efficient Ensembling"
-    tags = ("network", "ensemble")
     params_type = TabMParams
     low_precision = True
     max_features = 5_000

@@ -226,7 +226,7 @@ class TabNet(DeepPlugin):
     name = "tabnet"
     title = "TabNet"
     paper = "Arik & Pfister 2021, TabNet: Attentive Interpretable Tabular Learning"
-    tags = ("network", "attention")
+    has_attention = True
     params_type = TabNetParams
     model_type = TabNetModel
     min_rows = 500

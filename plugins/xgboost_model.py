@@ -71,7 +71,7 @@ class XGBoost(BoostingPlugin):
     name = "xgboost"
     title = "XGBoost"
     paper = "Chen & Guestrin 2016, XGBoost: A Scalable Tree Boosting System"
-    tags = ("core", "trees", "boosting")
+    starts_first = True
     requires = ("xgboost",)
     params_type = XGBoostParams
     model_type = XGBoostModel

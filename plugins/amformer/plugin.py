@@ -52,7 +52,6 @@ class AMFormer(DeepPlugin):
     name = "amformer"
     title = "AMFormer"
     paper = "Cheng et al. 2024, Arithmetic Feature Interaction Is Necessary for Deep Tabular Learning"
-    tags = ("network", "transformer")
     params_type = AMFormerParams
     low_precision = True
     min_rows = 200

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, Table
-from tabapp.models.contract import FittedModel, Float32, RowNeighbours
+from tabapp.models.contract import FittedModel, Float32, RowNeighbors
 from tabapp.nn.objective import Objective
 
 from .network import Attributes, Entries, Memory, NPTNetwork, Predicted
@@ -197,7 +197,7 @@ class NPTModel(FittedModel):
                 categorical[missing, j] = codes.argmax(axis=1) + FIRST_LEVEL
         return replace(table, numeric=numeric, categorical=categorical)
 
-    def row_neighbours(self, table: Table, n: int) -> RowNeighbours:
+    def row_neighbors(self, table: Table, n: int) -> RowNeighbors:
         """As the contract says: by attention between rows, mean over heads, layers and contexts."""
         queries = self.queries(table)
         shares = torch.zeros(len(queries), len(self.source))
@@ -209,7 +209,7 @@ class NPTModel(FittedModel):
                     shares[i : i + CHUNK_ROWS].index_add_(1, draw, attention)
         shares /= shares.sum(dim=1, keepdim=True)
         weight, nearest = shares.topk(min(n, len(self.source)), dim=1)
-        return RowNeighbours(self.source[nearest].numpy(), weight.numpy())
+        return RowNeighbors(self.source[nearest].numpy(), weight.numpy())
 
     def save(self, folder: Path) -> None:
         from safetensors.torch import save_file

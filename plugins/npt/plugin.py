@@ -67,7 +67,8 @@ class NPT(Plugin):
     title = "Non-Parametric Transformer"
     family = "deep"
     paper = "Kossen et al. 2021, Self-Attention Between Datapoints: Going Beyond Individual Input-Output Pairs in Deep Learning"
-    tags = ("network", "transformer", "neighbours", "training_rows", "imputation")
+    contains_training_rows = True
+    can_impute = True
     requires = ("torch", "safetensors")
     params_type = NPTParams
     min_rows, max_rows, max_features, max_classes = 50, 100_000, 60, 100

@@ -110,7 +110,6 @@ class RealMLP(DeepPlugin):
     name = "realmlp"
     title = "RealMLP"
     paper = "Holzmüller et al. 2024, Better by Default: Strong Pre-Tuned MLPs and Boosted Trees on Tabular Data"
-    tags = ("network",)
     params_type = RealMLPParams
     prune_steps = ()
 

@@ -28,8 +28,6 @@ from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
 from tabapp.models.contract import FitContext, FittedModel, Plugin, Shape
 
-IMPUTES = "imputation"
-"""The tag of plugins whose models `impute`, and which fit tables without a target."""
 FILLED_KINDS = ("numeric", "categorical", "boolean")
 EARLY_STOPPING_SHARE = 0.15
 
@@ -70,7 +68,7 @@ def imputers_of_bundle(path: Path) -> tuple[Schema, list[Imputer]]:
         folder = Path(unpacked)
         archive.extract(folder)
         contents = decode_contents(archive)
-        able = [c for c in contents.ensemble.candidates if IMPUTES in registry.get(c.model).tags]
+        able = [c for c in contents.ensemble.candidates if registry.get(c.model).can_impute]
         if not able:
             names = ", ".join(sorted({c.model for c in contents.ensemble.candidates}))
             raise UsageError(f"{path} holds no model that imputes, only {names}; leave --model out to train one.")
@@ -138,7 +136,7 @@ def train_imputer(
 def _prepared(typed: pl.DataFrame, schema: Schema, seed: int) -> tuple[FeaturePreparer, Plugin]:
     for name in registry.names():
         found = registry.find(name)
-        if found.plugin is not None and found.reason is None and IMPUTES in found.plugin.tags:
+        if found.plugin is not None and found.reason is None and found.plugin.can_impute:
             return FeaturePreparer.fit(typed, schema, found.plugin.features(), seed), found.plugin
     raise DataError("no model that imputes is usable here; `tabapp models` says why")
 

@@ -36,9 +36,6 @@ from tabapp.bundle.predict import load_predictor
 from tabapp.data.schema import Schema
 from tabapp.models import registry
 
-KEEPS_ROWS = "training_rows"
-"""The tag of models whose saved form holds rows of the training table."""
-
 
 @dataclass(frozen=True)
 class FoldSource:
@@ -196,7 +193,7 @@ def _manifest(contents: BundleContents, ensemble: Ensemble) -> Manifest:
 def keepers_of_rows(ensemble: Ensemble) -> tuple[str, ...]:
     """Names of the ensemble's models that are saved with rows they were trained on."""
     names = {candidate.model for candidate in ensemble.candidates}
-    return tuple(sorted(name for name in names if KEEPS_ROWS in registry.get(name).tags))
+    return tuple(sorted(name for name in names if registry.get(name).contains_training_rows))
 
 
 def _libraries(ensemble: Ensemble) -> dict[str, str]:

@@ -32,8 +32,6 @@ TICK_SECONDS = 0.03
 BOARD_SECONDS = 0.5
 RESOURCES_SECONDS = 1.0
 GPU_FITS = 1
-CORE = "core"
-"""The tag of the models that start before all others."""
 
 Emit = Callable[[ev.Event], None]
 
@@ -79,7 +77,7 @@ class Conductor:
         self.scorer = Scorer(folder, data, plan.metric, plan.seed)
         self.scheduler = Scheduler(
             [
-                ModelRecord(name, self._prior_seconds(name), CORE in plugin.tags, plugin.merit(plan.task, shape))
+                ModelRecord(name, self._prior_seconds(name), plugin.starts_first, plugin.merit(plan.task, shape))
                 for name, plugin in self._plugins.items()
             ],
             metric=plan.metric,

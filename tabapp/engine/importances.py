@@ -19,8 +19,6 @@ from tabapp.run.folder import RunFolder
 
 N_REPEATS = 5
 MOST_ROWS = 2_000
-HAS_ATTENTION = "attention"
-"""The tag of models whose `attention` answers."""
 
 
 def fold_models(folder: RunFolder, data: RunData, candidate: Candidate, seed: int) -> list[FoldModel]:
@@ -58,7 +56,7 @@ def compute_importances(
         max_rows=MOST_ROWS,
         deadline=deadline,
     )
-    attentive = [candidate for candidate in best if HAS_ATTENTION in registry.get(candidate.model).tags]
+    attentive = [candidate for candidate in best if registry.get(candidate.model).has_attention]
     looking = min(attentive, key=lambda candidate: (-len(candidate.results), loss(candidate)), default=None)
     attention = None
     if looking is not None:

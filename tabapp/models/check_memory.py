@@ -1,4 +1,4 @@
-"""How much memory a fit takes, found in a process of its own: `python -m tabapp.models.check_memory` with a request on stdin."""
+"""Measure the memory of a fit in a separate process: `python -m tabapp.models.check_memory` with a JSON `Request` on stdin."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tabapp.models.check_tables import make_context, make_table, shape_of
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is to be trained: a model's defaults on a made table, for so many seconds."""
+    """A fit to measure: the model's defaults on a generated table, with a soft deadline in seconds."""
 
     model: str
     task: Task
@@ -27,17 +27,20 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seconds: float
 
 
-def fit_in_a_process(model: str, task: Task, columns: dict[str, Any], seconds: float) -> int:
-    """Peak bytes of a fit, beside what the process had taken before it.
+def peak_memory_of_fit(model: str, task: Task, columns: dict[str, Any], seconds: float) -> int:
+    """Peak memory of a fit in bytes, minus the memory that the process used before the fit.
+
+    Args:
+        columns: keyword arguments of `make_table`.
 
     Raises:
-        RuntimeError: the process failed; the message ends as its stderr does.
+        RuntimeError: the process failed; the message contains the last line of its stderr.
     """
     request = msgspec.json.encode(Request(model, task, columns, seconds))
     done = subprocess.run(module_command(__name__), input=request, capture_output=True, check=False)
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines()
-        raise RuntimeError(f"a fit in its own process ended with {done.returncode}: {lines[-1] if lines else ''}")
+        raise RuntimeError(f"the process of the fit exited with code {done.returncode}: {lines[-1] if lines else ''}")
     return int(done.stdout)
 
 

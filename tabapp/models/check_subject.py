@@ -1,4 +1,4 @@
-"""A plugin under examination, and how a check says that a promise is broken."""
+"""What the checks share: the plugin under test, its outcomes, and the check of predictions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tabapp.features.arrays import FeatureSpec, Table
@@ -17,58 +18,104 @@ from tabapp.models.check_tables import make_context, make_table, shape_of
 from tabapp.models.contract import FittedModel, Params, Plugin
 
 SIZES = (400, 1_500, 6_000)
+"""Numbers of rows that `Subject.accepted` tries."""
+DATA_ONLY = (".json", ".safetensors", ".ubj", ".txt", ".cbm", ".npy", ".npz", ".csv", ".onnx")
+"""Suffixes of file formats that hold data only."""
+FEW_STEPS = {"max_epochs": 4, "n_trees": 40, "n_estimators": 40, "n_steps": 150}
+"""Limits of hyperparameters with these usual names, for checks that do not measure quality."""
 
 
 class Broken(Exception):
-    """A promise of the contract that the plugin does not keep, as a sentence."""
+    """The plugin breaks a promise of the contract; the message says which."""
 
 
-class SitsOut(Exception):
-    """The plugin says that it does not take such tables; the message is its reason."""
+class Skipped(Exception):
+    """The check does not apply to the plugin; the message says why."""
 
 
 def demand(kept: bool, sentence: str) -> None:
-    """Raise `Broken` with the sentence unless the promise is kept."""
+    """Raise `Broken` with the sentence unless `kept` is true."""
     if not kept:
         raise Broken(sentence)
 
 
 @dataclass(frozen=True)
+class Trained:
+    """A fitted model, what it was fitted on, and the scores that it reported."""
+
+    model: FittedModel
+    train: Table
+    valid: Table
+    n_classes: int
+    reports: list[float]
+
+
+@dataclass(frozen=True)
 class Subject:
-    """A plugin under examination.
+    """A plugin under test.
 
     Attributes:
-        fit_seconds: soft deadline of each fit.
-        smaller: makes the default parameters quicker to train; unchanged by default.
+        plugin: the plugin.
+        fit_seconds: soft deadline of each fit, in seconds.
+        smaller: replaces the default hyperparameters by ones that train faster; the identity by default.
     """
 
     plugin: Plugin
     fit_seconds: float = 10.0
     smaller: Callable[[Params], Params] = field(default=lambda params: params)
+    _trained: dict[Task, Trained] = field(default_factory=dict[Task, "Trained"], repr=False, compare=False)
 
-    def accepted(self, task: Task, **columns: Any) -> tuple[Table, FeatureSpec, int]:
-        """A table that the plugin takes, no larger than it must be.
+    def any_task(self) -> Task:
+        """A task that the plugin supports."""
+        return "binary" if "binary" in self.plugin.tasks else self.plugin.tasks[0]
+
+    def quick(self) -> Subject:
+        """The same plugin with few training steps, for checks that do not measure quality."""
+
+        def few_steps(params: Params) -> Params:
+            params = self.smaller(params)
+            fewer = {name: min(n, getattr(params, name)) for name, n in FEW_STEPS.items() if hasattr(params, name)}
+            return msgspec.structs.replace(params, **fewer)
+
+        return Subject(self.plugin, min(self.fit_seconds, 5.0), few_steps)
+
+    def trained(self, task: Task) -> Trained:
+        """The model of a full fit on the smallest accepted table. The checks of one subject share it.
 
         Raises:
-            SitsOut: it takes none.
+            Skipped: the plugin supports none of the sizes.
         """
-        reason = f"it does not do {task} tasks"
+        if task not in self._trained:
+            table, spec, n_classes = self.accepted(task)
+            reports: list[float] = []
+            model = self.fit(task, table, spec, n_classes, on_report=lambda step, value: reports.append(value))
+            train, valid = split_for_early_stopping(table)
+            self._trained[task] = Trained(model, train, valid, n_classes, reports)
+        return self._trained[task]
+
+    def accepted(self, task: Task, **columns: Any) -> tuple[Table, FeatureSpec, int]:
+        """The smallest generated table that the plugin supports, with its spec and number of classes.
+
+        Args:
+            columns: keyword arguments of `make_table`; `n_rows` is the size to try first.
+
+        Raises:
+            Skipped: the plugin supports none of the sizes.
+        """
+        reason = f"it does not support {task} tasks"
         if task in self.plugin.tasks:
             for n_rows in (columns.pop("n_rows", SIZES[0]), *SIZES[1:]):
                 made = make_table(task, n_rows=n_rows, **columns)
                 reason = self.plugin.supports(task, shape_of(*made))
                 if reason is None:
                     return made
-        raise SitsOut(reason or "")
+        raise Skipped(reason or "")
 
     def fit(
         self, task: Task, table: Table, spec: FeatureSpec, n_classes: int, valid: Table | None = None, **context: Any
     ) -> FittedModel:
-        """Train the defaults on three quarters of a table, or on all of it where `valid` is given."""
-        n_train = len(table) * 3 // 4
-        train, held_out = table.take(slice(0, n_train)), table.take(slice(n_train, None))
-        if valid is not None:
-            train, held_out = table, valid
+        """Train the defaults on three quarters of a table and stop early on the rest, or on `valid` if given."""
+        train, held_out = split_for_early_stopping(table) if valid is None else (table, valid)
         params = self.smaller(self.plugin.defaults(task, shape_of(train, spec, n_classes), "cpu"))
         context.setdefault("soft_deadline", time.monotonic() + self.fit_seconds)
         with TemporaryDirectory(prefix="tabapp-check-") as folder:
@@ -77,8 +124,28 @@ class Subject:
             )
 
 
+def split_for_early_stopping(table: Table) -> tuple[Table, Table]:
+    """The first three quarters of the rows, and the rest."""
+    n_train = len(table) * 3 // 4
+    return table.take(slice(0, n_train)), table.take(slice(n_train, None))
+
+
+def saved_and_loaded(plugin: Plugin, model: FittedModel) -> FittedModel:
+    """Save a model, demand that its files hold data only, and load it."""
+    with TemporaryDirectory(prefix="tabapp-check-") as name:
+        folder = Path(name)
+        model.save(folder)
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        demand(bool(files), "save writes nothing")
+        odd = [path.name for path in files if path.suffix not in DATA_ONLY]
+        demand(not odd, f"save writes {', '.join(odd)}; only data may be saved ({', '.join(DATA_ONLY)})")
+        pickled = [path.name for path in files if path.read_bytes()[:2] in (b"\x80\x04", b"\x80\x05", b"\x80\x02")]
+        demand(not pickled, f"{', '.join(pickled)} is a pickle file, which can execute code")
+        return plugin.load(folder)
+
+
 def check_prediction(prediction: Any, task: Task, n_rows: int, n_classes: int) -> None:
-    """Demand what the contract says of an array of predictions."""
+    """Demand the type, shape and range that the contract states for predictions."""
     demand(isinstance(prediction, np.ndarray), f"predict returns {type(prediction).__name__}, not a NumPy array")
     demand(prediction.dtype == np.float32, f"predictions are {prediction.dtype}, not float32")
     shape = (n_rows,) if task == "regression" else (n_rows, n_classes)

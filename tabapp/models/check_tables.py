@@ -1,4 +1,4 @@
-"""Small tables made on the spot, for trying a plugin out: with every kind of trouble that a fold can bring."""
+"""Generated tables, contexts and shapes for the plugin checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,15 @@ def make_table(
     n_classes: int = 3,
     seed: int = 0,
 ) -> tuple[Table, FeatureSpec, int]:
-    """A table whose target depends on the first numeric and the first categorical column, its spec, and its number of classes."""
+    """Generate a table whose target depends on the first numeric and the first categorical column.
+
+    Args:
+        cardinalities: number of codes of each categorical column, including the two reserved ones.
+        n_classes: classes of a multiclass target; ignored for other tasks.
+
+    Returns:
+        The table, its spec, and its number of classes (1 for regression).
+    """
     generator = np.random.default_rng(seed)
     numeric = generator.normal(size=(n_rows, n_numeric)).astype(np.float32)
     codes = [generator.integers(1, c, n_rows) for c in cardinalities]
@@ -55,7 +63,7 @@ def make_context(
     soft_deadline: float | None = None,
     on_report: Callable[[int, float], None] = lambda step, value: None,
 ) -> FitContext:
-    """The context of a fit on one CPU thread."""
+    """A fit context with one CPU thread and, unless given, the default metric of the task."""
     return FitContext(
         task=task,
         n_classes=n_classes,
@@ -71,5 +79,5 @@ def make_context(
 
 
 def shape_of(table: Table, spec: FeatureSpec, n_classes: int) -> Shape:
-    """The shape that a plugin is asked about for this table."""
+    """The `Shape` of a generated table."""
     return Shape(len(table), len(spec.numeric), len(spec.categorical), n_classes)

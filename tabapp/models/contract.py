@@ -1,6 +1,7 @@
-"""What a model plugin promises, and what it may count on. A plugin is one class; tabapp's own use the same contract.
+"""The contract between tabapp and a model plugin. A plugin is one class; the built-in models use the same contract.
 
-The data's way: a `FeatureRecipe` says which arrays a model wants, `features` makes them, `fit` receives them as `Table`s.
+Data flow: the plugin returns a `FeatureRecipe`, the `features` package prepares those arrays, and `fit` receives them as `Table`s.
+`tabapp models --check NAME` verifies the promises stated here.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ __all__ = [
     "FittedModel",
     "Params",
     "Plugin",
-    "RowNeighbours",
+    "RowNeighbors",
     "Shape",
     "Table",
     "Task",
@@ -40,11 +41,11 @@ Float32 = npt.NDArray[np.float32]
 
 
 class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of a model's hyper-parameters: frozen, JSON in and out, unknown keys refused by name."""
+    """Base class of a model's hyperparameters: frozen, convertible to and from JSON; unknown keys are rejected by name."""
 
 
 class Trial(Protocol):
-    """The part of `optuna.trial.Trial` that a search space may use."""
+    """The methods of `optuna.trial.Trial` that a search space may call."""
 
     def suggest_float(
         self, name: str, low: float, high: float, *, step: float | None = ..., log: bool = ...
@@ -55,46 +56,58 @@ class Trial(Protocol):
 
 @dataclass(frozen=True)
 class Shape:
-    """The size of a problem as a plugin sees it: rows to learn from and columns after feature preparation."""
+    """Size of a problem after feature preparation.
+
+    Attributes:
+        n_rows: training rows.
+        n_numeric, n_categorical: columns of each type.
+        n_classes: number of classes; 2 for binary, 1 for regression.
+    """
 
     n_rows: int
     n_numeric: int
     n_categorical: int
     n_classes: int
-    """1 for regression, 2 for binary."""
 
     @property
     def n_features(self) -> int:
+        """Number of columns of both types."""
         return self.n_numeric + self.n_categorical
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one fit is expected to take on one thread (or on the device): seconds and bytes of memory."""
+    """Expected cost of one fit on one thread, or on the GPU.
+
+    Attributes:
+        seconds: wall-clock time.
+        n_bytes: peak memory beyond what Python and the libraries use before the fit.
+    """
 
     seconds: float
     n_bytes: int
 
 
 class FitStopped(Exception):
-    """The engine wants no more of this fit and no result of it. Raised by `FitContext.report`; plugins let it pass."""
+    """The engine has pruned or canceled this fit and discards its result. `FitContext.report` raises it; do not catch it."""
 
 
 @dataclass
 class FitContext:
-    """Everything a fit may use beside its data.
+    """Everything a fit may use besides its data.
 
     Attributes:
-        task: what is predicted; `n_classes` is 1 for regression.
-        metric: the run's metric by name, for early stopping.
-        features: what the columns of the tables are.
+        task: the task.
+        n_classes: number of classes; 1 for regression.
+        metric: name of the run's metric, for early stopping.
+        features: names, types and cardinalities of the tables' columns.
         seed: the only source of randomness.
         device: "cpu" or "cuda:N".
-        n_threads: how many threads the fit may use.
-        folder: a folder of the fit's own for checkpoints: a killed fit that is done again finds what it left there. Gone
-            after the fit.
-        soft_deadline: `time.monotonic()` after which the fit returns the best it has, or None for no limit.
-        on_report: receives (step, score on the early-stopping rows) and raises `FitStopped` to end the fit.
+        n_threads: maximum number of threads.
+        folder: private folder for checkpoints. A fit that was killed and is repeated finds its checkpoints there; the engine
+            deletes the folder after the fit.
+        soft_deadline: `time.monotonic()` value after which the fit returns its best model so far; None for no limit.
+        on_report: receives (step, validation score) and raises `FitStopped` to end the fit.
     """
 
     task: Task
@@ -109,10 +122,14 @@ class FitContext:
     on_report: Callable[[int, float], None] = field(default=lambda step, value: None)
 
     def report(self, step: int, value: float) -> None:
-        """Tell the score on the early-stopping rows after a step: an epoch, or a number of trees.
+        """Report the run's metric on the early-stopping rows.
+
+        Args:
+            step: number of epochs, trees or training steps so far.
+            value: the score, in the units and direction of the metric.
 
         Raises:
-            FitStopped: the engine has pruned or cancelled the fit.
+            FitStopped: the engine has pruned or canceled the fit.
         """
         self.on_report(step, value)
 
@@ -122,13 +139,13 @@ class FitContext:
 
 
 @dataclass(frozen=True)
-class RowNeighbours:
-    """Which rows answered for others.
+class RowNeighbors:
+    """The stored rows that contributed most to each prediction.
 
     Attributes:
-        index: (rows, n) int64 of rows the model was fitted with, counted from 0: training rows first, then early-stopping
-            ones. The one that counted most comes first.
-        weight: (rows, n) float32 share of each in the answer; all rows that answered have 1 together.
+        index: (rows, n) int64 positions among the rows passed to `fit`: training rows first, then early-stopping rows. Columns
+            are sorted by descending weight.
+        weight: (rows, n) float32 share of each stored row in the prediction. The shares of all stored rows sum to 1.
     """
 
     index: npt.NDArray[np.int64]
@@ -136,93 +153,130 @@ class RowNeighbours:
 
 
 class FittedModel(ABC):
-    """A trained model: predicts, and saves itself as data only (JSON, safetensors, native booster files)."""
+    """A trained model. It saves itself as data only: JSON, safetensors, or the native file of a boosting library.
+
+    Override `attention`, `row_neighbors` and `impute` only where the model supports them, and declare the first and the last in the
+    plugin (`Plugin.has_attention`, `Plugin.can_impute`).
+    """
 
     @abstractmethod
     def predict(self, table: Table) -> Float32:
-        """Predict rows, independently of one another.
+        """Predict each row independently of the others.
 
         Returns:
-            (rows, classes) probabilities that sum to 1, or (rows,) in target units for regression.
+            (rows, n_classes) float32 probabilities that sum to 1, or (rows,) float32 in target units for regression. All values
+            are finite.
         """
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write the model into an existing empty folder. No pickle, ever."""
+        """Write the model to an existing empty folder. Pickle and other executable formats are not allowed."""
 
     def attention(self, table: Table) -> Float32 | None:
-        """(rows, features) attention paid to each feature, rows summing to 1; None for a model without attention.
+        """Attention weights per feature, for plugins with `has_attention`.
 
-        Features are the table's numeric columns, then its categorical ones.
+        Returns:
+            (rows, n_features) float32, each row summing to 1, with numeric columns before categorical ones; None if this fitted
+            model has no attention per feature.
         """
         return None
 
-    def row_neighbours(self, table: Table, n: int) -> RowNeighbours | None:
-        """The n rows that counted most in predicting each row; None for a model that does not predict from rows."""
+    def row_neighbors(self, table: Table, n: int) -> RowNeighbors | None:
+        """The n stored rows with the largest weights in each prediction; None if the model does not predict from rows."""
         return None
 
     def impute(self, table: Table) -> Table | None:
-        """The same rows with every missing number and category filled in, in the table's units and codes; None for a model that
-        cannot.
+        """Fill missing cells, for plugins with `can_impute`.
+
+        Returns:
+            The same rows in the same units and codes, where every NaN and every `MISSING` code is replaced by a prediction and all
+            other cells are unchanged; None if the model cannot impute.
         """
         return None
 
     def summary(self) -> dict[str, Any]:
-        """Small facts about the trained model for the details view, such as the best iteration. JSON values."""
+        """Facts about the trained model for the details view, such as the best iteration. Values are JSON types."""
         return {}
 
 
 class Plugin(ABC):
-    """A model that tabapp can train. One class per model; the module imports its heavy library inside functions."""
+    """A model that tabapp can train: one class per model, created without arguments.
+
+    Import heavy libraries inside methods where possible: listing the models imports every plugin module.
+
+    Attributes:
+        name: identifier used in options, files and the entry point.
+        title: name shown to users.
+        family: "gbdt", "deep" or "classic".
+        paper: author, year and title of the source.
+        tasks: supported tasks.
+        requires: import names of required packages. If one is missing, the model is unavailable with that reason.
+        params_type: class of the hyperparameters.
+        prune_steps: steps at which a trial may be pruned against the median of earlier trials; empty if scores at equal steps are
+            not comparable between trials.
+        starts_first: start this model before models without this flag, whatever its cost. For models that give a strong first
+            score on most tables.
+        has_attention: fitted models return attention weights per feature from `FittedModel.attention`.
+        can_impute: `fit` accepts tables without a target, and fitted models fill missing cells in `FittedModel.impute`.
+        contains_training_rows: saved models contain training rows, unchanged or transformed. Bundles with such a model carry a
+            privacy notice.
+    """
 
     name: ClassVar[str]
     title: ClassVar[str]
     family: ClassVar[Family]
     paper: ClassVar[str]
-    tags: ClassVar[tuple[str, ...]] = ()
     tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass", "regression")
     requires: ClassVar[tuple[str, ...]] = ()
-    """Import names of the packages it needs; a missing one makes the model unavailable, with that as the reason."""
-    prune_steps: ClassVar[tuple[int, ...]] = ()
-    """Steps at which a trial may be pruned against the median of earlier trials; empty when its steps do not compare."""
     params_type: ClassVar[type[Params]]
+    prune_steps: ClassVar[tuple[int, ...]] = ()
+    starts_first: ClassVar[bool] = False
+    has_attention: ClassVar[bool] = False
+    can_impute: ClassVar[bool] = False
+    contains_training_rows: ClassVar[bool] = False
 
     def supports(self, task: Task, shape: Shape) -> str | None:
-        """None when the model can run on this problem, else the reason it sits out, as a sentence."""
+        """None if the model can run on this problem, else a sentence that says why the model is skipped."""
         return None
 
     @abstractmethod
     def features(self) -> FeatureRecipe:
-        """Which arrays the model wants."""
+        """The arrays that the model takes."""
 
     @abstractmethod
     def defaults(self, task: Task, shape: Shape, device: str) -> Params:
-        """The hyper-parameters of trial 0."""
+        """Hyperparameters of trial 0."""
 
     def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[Params, ...]:
-        """Strong configurations unlike the defaults, tried after them and before any is drawn; none unless a model has some."""
+        """Strong configurations that differ from the defaults. Trials 1, 2, ... use them before the sampler starts."""
         return ()
 
     @abstractmethod
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> Params:
-        """Draw hyper-parameters from the paper's table."""
+        """Draw hyperparameters from the search space, which is the paper's where it states one."""
 
     @abstractmethod
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
-        """A prior for seconds and bytes, refined by the engine from what it measures."""
+        """Estimated time and memory of one fit. The engine corrects the time by what it measures."""
 
     def merit(self, task: Task, shape: Shape) -> float:
-        """How many times its cost the model is worth on such tables, compared with others: what is worth more begins earlier.
+        """Expected value of the model on such a table, relative to other models of equal cost. A higher merit starts it earlier.
+
+        Called only if `supports` returns None.
 
         Returns:
-            a number above 0; it is asked only where `supports` has no objection.
+            A number above 0; 1 for a model of average value.
         """
         return 1.0
 
     @abstractmethod
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
-        """Train on `train`, stop early by `valid`. Neither holds a row that the fit is scored on."""
+        """Train on `train` and use `valid` for early stopping. Neither table contains rows that the fit is scored on.
+
+        Raises:
+            FitStopped: `context.report` ended the fit.
+        """
 
     @abstractmethod
     def load(self, folder: Path) -> FittedModel:
-        """Read back what `FittedModel.save` wrote; predictions are bit-equal to those before saving."""
+        """Read what `FittedModel.save` wrote. Predictions are bit-identical to those before saving."""

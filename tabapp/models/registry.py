@@ -1,5 +1,5 @@
-"""How models are found: entry points of the group `tabapp.models`, and files in the user's plugin folder, looked up without
-importing any of them.
+"""Discovery of model plugins: entry points of the group `tabapp.models`, and files in the user's plugin folder. Listing their
+names imports none of them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,23 @@ from tabapp.models.contract import Plugin
 from tabapp.plugin_files import load_module, model_files
 
 GROUP = "tabapp.models"
+TAG_MEMBERS = {
+    "core": "starts_first",
+    "attention": "has_attention",
+    "imputation": "can_impute",
+    "training_rows": "contains_training_rows",
+}
+"""Tags that once changed how tabapp treats a plugin, and the members of the contract that do so now. Ignoring such a tag could
+drop the privacy notice for training rows, so a plugin that still has one is unavailable until it is updated."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A model that is installed, and whether it can be used here.
+    """The result of looking a model up.
 
-    `plugin` is None and `reason` says why when its module does not import or it lacks a package.
+    Attributes:
+        plugin: None if its module cannot be imported or is not a plugin.
+        reason: why the model is unavailable; None if it is available.
     """
 
     name: str
@@ -35,22 +45,22 @@ def _entry_points() -> dict[str, EntryPoint]:
 
 
 def unused_files() -> list[Path]:
-    """Files of the plugin folder that nothing asks for, since an installed model has their name."""
+    """Plugin-folder files that are ignored because an installed model has the same name."""
     return [file for name, file in model_files().items() if name in _entry_points()]
 
 
 def names() -> list[str]:
-    """Names of all installed models, tabapp's own first; nothing is imported."""
+    """Names of all models, built-in ones first. Imports no plugin."""
     found = _entry_points()
     ours = sorted(name for name in found if found[name].value.startswith("tabapp_plugins."))
     return ours + sorted((set(found) | set(model_files())) - set(ours))
 
 
 def check_names(wanted: list[str] | tuple[str, ...]) -> None:
-    """Refuse names that are not installed models.
+    """Check that every name belongs to a model.
 
     Raises:
-        UsageError: names the first wrong one and the nearest right one.
+        UsageError: a name is unknown; the message suggests the closest known name.
     """
     known = names()
     for name in wanted:
@@ -61,7 +71,7 @@ def check_names(wanted: list[str] | tuple[str, ...]) -> None:
 
 @cache
 def find(name: str) -> Found:
-    """Import one model's plugin. A broken plugin is a reason, never an exception."""
+    """Import the plugin of one model. An error in the plugin becomes the reason, not an exception."""
     point, file = _entry_points().get(name), model_files().get(name)
     if point is None and file is None:
         return Found(name, None, f"no model named {name!r} is installed")
@@ -71,15 +81,24 @@ def find(name: str) -> Found:
         return Found(name, None, f"its plugin does not load: {type(error).__name__}: {error}")
     if not isinstance(plugin, Plugin):
         return Found(name, None, f"{point.value if point else file} is not a tabapp Plugin")
+    return Found(name, plugin, _unavailable(plugin))
+
+
+def _unavailable(plugin: Plugin) -> str | None:
     missing = [package for package in plugin.requires if find_spec(package) is None]
-    return Found(name, plugin, f"needs the package {missing[0]}" if missing else None)
+    if missing:
+        return f"needs the package {missing[0]}"
+    removed = [tag for tag in getattr(plugin, "tags", ()) if tag in TAG_MEMBERS]
+    if removed:
+        return f"its tag {removed[0]!r} is no longer read; set `{TAG_MEMBERS[removed[0]]} = True` in its class instead"
+    return None
 
 
 def get(name: str) -> Plugin:
-    """The usable plugin of that name.
+    """The plugin of an available model.
 
     Raises:
-        UsageError: it is not installed, does not load, or lacks a package.
+        UsageError: the model is unknown or unavailable.
     """
     found = find(name)
     if found.plugin is None or found.reason:
@@ -88,11 +107,11 @@ def get(name: str) -> Plugin:
 
 
 def _of_file(file: Path) -> Plugin:
-    """The one plugin that a file of the plugin folder defines.
+    """Import a plugin-folder file and create its plugin.
 
     Raises:
-        ImportError: it does not define exactly one plugin of the file's name.
-        Exception: whatever the file raises.
+        ImportError: the file does not define exactly one plugin with the file's name.
+        Exception: any error raised by the file itself.
     """
     module = load_module(file)
     classes = [

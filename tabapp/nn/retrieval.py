@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tabapp.features.arrays import Table
-from tabapp.models.contract import FitContext, RowNeighbours, Shape, Task
+from tabapp.models.contract import FitContext, RowNeighbors, Shape, Task
 from tabapp.nn.linear import linear
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
@@ -196,7 +196,7 @@ class RetrievalMethod(TrainingMethod):
 class RetrievalModel(DeepModel):
     """A trained network that can say which training rows it predicts from."""
 
-    def row_neighbours(self, table: Table, n: int) -> RowNeighbours | None:
+    def row_neighbors(self, table: Table, n: int) -> RowNeighbors | None:
         network = self.network
         assert isinstance(network, RetrievalNetwork)
         if not len(network.candidates):
@@ -209,7 +209,7 @@ class RetrievalModel(DeepModel):
                 for x, codes in zip(numeric.split(NEIGHBOUR_ROWS), categorical.split(NEIGHBOUR_ROWS), strict=True)
             ]
         index, share = (torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True))
-        return RowNeighbours(index=index, weight=share)
+        return RowNeighbors(index=index, weight=share)
 
 
 class RetrievalParams(TrainingParams, frozen=True, kw_only=True):
@@ -229,7 +229,7 @@ class RetrievalPlugin(DeepPlugin):
     out of fold; the authors look up training rows alone (`stopping_rows=False`).
     """
 
-    tags = ("network", "neighbours", "training_rows")
+    contains_training_rows = True
     model_type = RetrievalModel
 
     def method(

@@ -179,7 +179,7 @@ def test_names_the_rows_it_predicts_from(name: str, tmp_path: Path) -> None:
     params = msgspec.structs.replace(PARAMS[name], max_epochs=2)
     train, valid = table.take(slice(0, 80)), table.take(slice(80, None))
     model = plugin.fit(train, valid, params, make_context("regression", spec, 1, tmp_path))
-    found = model.row_neighbours(table, 5)
+    found = model.row_neighbors(table, 5)
     assert found is not None
     assert found.index.shape == found.weight.shape == (120, 5)
     assert found.index.dtype == np.int64
@@ -213,7 +213,7 @@ def test_rows_of_early_stopping_are_looked_up_only_after_training(name: str, tmp
 @pytest.mark.parametrize("name", NAMES)
 def test_training_rows_travel_with_the_model(name: str, tmp_path: Path) -> None:
     plugin = plugin_of(name)
-    assert "training_rows" in plugin.tags
+    assert plugin.contains_training_rows
     table, spec, n_classes = make_table("multiclass", n_rows=90)
     params = msgspec.structs.replace(PARAMS[name], max_epochs=2, average_decay=0.9)
     train, valid = table.take(slice(0, 60)), table.take(slice(60, None))

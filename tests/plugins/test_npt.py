@@ -189,16 +189,16 @@ def test_rows_without_a_target_take_part(task, absent, tmp_path: Path) -> None:
     assert model.source[model.source < 200].max() < 80
 
 
-def test_row_neighbours_name_rows_of_the_fit(model: NPTModel, tmp_path: Path) -> None:
-    found = model.row_neighbours(made(7, 3), 5)
+def test_row_neighbors_name_rows_of_the_fit(model: NPTModel, tmp_path: Path) -> None:
+    found = model.row_neighbors(made(7, 3), 5)
     assert found.index.shape == found.weight.shape == (7, 5)
     assert found.index.max() < 300
     assert (np.diff(found.weight, axis=1) <= 0).all()
-    everyone = model.row_neighbours(made(7, 3), 1000)
+    everyone = model.row_neighbors(made(7, 3), 1000)
     np.testing.assert_allclose(everyone.weight.sum(axis=1), 1, rtol=1e-4)
     assert np.array_equal(np.sort(everyone.index, axis=1), np.tile(np.arange(300), (7, 1)))
     model.save(tmp_path)
-    again = NPTModel.load(tmp_path).row_neighbours(made(7, 3), 5)
+    again = NPTModel.load(tmp_path).row_neighbors(made(7, 3), 5)
     np.testing.assert_array_equal(again.index, found.index)
     np.testing.assert_array_equal(again.weight, found.weight)
 

@@ -90,6 +90,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (folder / "nowhere.py").write_text(nowhere)
     worthless = of_folder("worthless") + "    def merit(self, task, shape): return 0.0\n"
     (folder / "worthless.py").write_text(worthless)
+    (folder / "tagged.py").write_text(of_folder("tagged") + '    tags = ("neighbors", "training_rows")\n')
     (folder / "unimportable.py").write_text("import a_package_that_nobody_has")
     (folder / "misnamed.py").write_text(of_folder("another_name"))
     (folder / "mlp.py").write_text(of_folder("mlp", "raise ValueError('this is not the mlp')"))
@@ -115,6 +116,10 @@ def test_strangers_are_listed_with_what_is_wrong(environment: dict[str, str]) ->
     assert "mlp.py is not used: an installed model has its name" in done.stderr
     assert "a_package_that_nobody_has" in listed["unimportable"]["reason"]
     assert "must define a Plugin whose name is 'misnamed'" in listed["misnamed"]["reason"]
+    assert not listed["tagged"]["available"]
+    assert (
+        "its tag 'training_rows' is no longer read; set `contains_training_rows = True`" in listed["tagged"]["reason"]
+    )
     assert "_notes" not in listed
 
 

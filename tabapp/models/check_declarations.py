@@ -1,0 +1,97 @@
+"""Checks of what a plugin declares about itself: attention, imputation, and training rows in saved models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from tabapp.features.arrays import FIRST_LEVEL, MISSING, Table
+from tabapp.metrics import Task
+from tabapp.models.check_rows import n_rows_found
+from tabapp.models.check_subject import Skipped, Subject, demand
+from tabapp.models.check_tables import make_table
+
+
+def attention_as_declared(subject: Subject, task: Task) -> None:
+    """Return attention weights per feature exactly if `has_attention` is set."""
+    if task not in subject.plugin.tasks:
+        raise Skipped(f"it does not support {task} tasks")
+    new, spec, _ = make_table(task, n_rows=300, seed=1)
+    weights = subject.trained(task).model.attention(new)
+    if not subject.plugin.has_attention:
+        demand(weights is None, "attention returns an array, but has_attention is False")
+        return
+    shape = (300, len(spec.numeric) + len(spec.categorical))
+    demand(weights is not None, "has_attention is True, but attention returns None")
+    assert weights is not None
+    demand(weights.shape == shape, f"attention has the shape {weights.shape}, not {shape}")
+    demand(bool(np.isfinite(weights).all()), "some attention weights are not finite")
+    demand(bool((weights >= 0).all()), "some attention weights are negative")
+    demand(bool(np.allclose(weights.sum(axis=1), 1, atol=1e-4)), "the attention weights of a row do not sum to 1")
+
+
+def imputation_as_declared(subject: Subject) -> None:
+    """Fill missing cells, after a fit without a target, exactly if `can_impute` is set."""
+    plugin = subject.plugin
+    if not plugin.can_impute:
+        trained = subject.trained(subject.any_task())
+        answer = trained.model.impute(Table(trained.valid.numeric, trained.valid.categorical))
+        demand(answer is None, "impute returns a table, but can_impute is False")
+        return
+    demand("regression" in plugin.tasks, "can_impute is True, but the model does not support regression tasks")
+    table, spec, _ = subject.accepted("regression")
+    model = subject.quick().fit("regression", Table(table.numeric, table.categorical), spec, 1)
+    numeric, categorical = table.numeric[:50].copy(), table.categorical[:50].copy()
+    recipe = plugin.features()
+    if recipe.numeric == "raw" or recipe.missing == "keep":
+        numeric[::2, 0] = np.nan
+    categorical[1::2, 0] = MISSING
+    filled = model.impute(Table(numeric, categorical))
+    demand(filled is not None, "can_impute is True, but impute returns None")
+    assert filled is not None
+    demand(filled.numeric.shape == numeric.shape, f"imputed numbers have the shape {filled.numeric.shape}")
+    demand(filled.categorical.shape == categorical.shape, f"imputed codes have the shape {filled.categorical.shape}")
+    demand(bool(np.isfinite(filled.numeric).all()), "impute leaves numbers missing")
+    was_missing = categorical == MISSING
+    codes = filled.categorical[was_missing]
+    demand(bool((codes >= FIRST_LEVEL).all()), "impute leaves categories missing")
+    demand(bool((codes < spec.cardinalities[0]).all()), "impute returns codes that do not exist")
+    known = ~np.isnan(numeric)
+    kept = np.array_equal(filled.numeric[known], numeric[known])
+    kept = kept and np.array_equal(filled.categorical[~was_missing], categorical[~was_missing])
+    demand(kept, "impute changes cells that are not missing")
+
+
+def training_rows_as_declared(subject: Subject) -> None:
+    """Save no training row, exact or scaled, unless `contains_training_rows` is set."""
+    if subject.plugin.contains_training_rows:
+        return
+    trained = subject.trained(subject.any_task())
+    with TemporaryDirectory(prefix="tabapp-check-") as name:
+        folder = Path(name)
+        trained.model.save(folder)
+        found = n_rows_found(folder, trained.train.numeric, trained.valid.numeric)
+    demand(
+        not found,
+        f"the saved model contains {found} of the rows passed to fit, but contains_training_rows is False; "
+        "its bundles would lack the privacy notice",
+    )
+
+
+def neighbors_are_rows_of_the_fit(subject: Subject) -> None:
+    """If `row_neighbors` answers, return positions of rows passed to `fit` with their shares, largest first."""
+    trained = subject.trained(subject.any_task())
+    found = trained.model.row_neighbors(trained.valid.take(slice(0, 20)), 3)
+    if found is None:
+        return
+    demand(subject.plugin.contains_training_rows, "row_neighbors answers, but contains_training_rows is False")
+    shape = (20, 3)
+    demand(found.index.shape == shape, f"the index of neighbors has the shape {found.index.shape}, not {shape}")
+    demand(found.weight.shape == shape, f"the weight of neighbors has the shape {found.weight.shape}, not {shape}")
+    n_rows = len(trained.train) + len(trained.valid)
+    demand(bool((found.index >= 0).all() and (found.index < n_rows).all()), "a neighbor is not a row passed to fit")
+    demand(bool((found.weight >= 0).all()), "some weights of neighbors are negative")
+    demand(bool((found.weight.sum(axis=1) <= 1 + 1e-4).all()), "the weights of the neighbors of a row exceed 1")
+    demand(bool((np.diff(found.weight, axis=1) <= 1e-6).all()), "neighbors are not sorted by descending weight")
