@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from tabapp.nn.attention import SelfAttention, ShortSoftmax
 from tabapp.nn.dropout import dropout
 from tabapp.nn.linear import Linear
+from tabapp.nn.precision import at_least_float32
 
 MANY_TOKENS = 128
 """Above so many tokens, only the selected keys and values are multiplied, in training too."""
@@ -20,12 +21,12 @@ SELECTION_SCORES = 2**24
 
 def logarithm(x: Tensor, epsilon: float) -> Tensor:
     """log(ReLU(x) + ε) in float32 (eq. 2). Shape: any to itself."""
-    return torch.log(F.relu(x.float()) + epsilon)
+    return torch.log(F.relu(at_least_float32(x)) + epsilon)
 
 
 def bounded_exponential(x: Tensor, bound: float) -> Tensor:
     """exp(c·tanh(x/c)) in float32: the exponential for |x| far below c, never above e^c. Shape: any to itself."""
-    return torch.exp(bound * torch.tanh(x.float() / bound))
+    return torch.exp(bound * torch.tanh(at_least_float32(x) / bound))
 
 
 def softmax(scores: Tensor) -> Tensor:
@@ -181,4 +182,4 @@ def mix_tokens(linear: nn.Linear, tokens: Tensor) -> Tensor:
     Shape: (rows, in_features, d_token) to (rows, out_features, d_token).
     """
     with torch.autocast(tokens.device.type, enabled=False):
-        return torch.bmm(linear.weight.expand(len(tokens), -1, -1), tokens.float())
+        return torch.bmm(linear.weight.expand(len(tokens), -1, -1), at_least_float32(tokens))

@@ -10,19 +10,20 @@ from torch import Tensor, nn
 
 from tabapp.nn.dropout import Dropout, dropout, kept_values
 from tabapp.nn.linear import Linear, linear
+from tabapp.nn.precision import at_least_float32
 
 MANY_TOKENS = 64
 
 
 class ShortSoftmax(torch.autograd.Function):
-    """Softmax over a short last dimension, in float32.
+    """Softmax over a short last dimension, in float32 or wider.
 
     torch's own takes rows one by one on a CPU: six times as long as these whole-tensor operations at 15 tokens.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        exponents = x.float().sub(x.amax(-1, keepdim=True)).exp_()
+        exponents = at_least_float32(x).sub(x.amax(-1, keepdim=True)).exp_()
         probabilities = exponents.div_(exponents.sum(-1, keepdim=True))
         ctx.save_for_backward(probabilities)
         return probabilities
@@ -49,7 +50,7 @@ class PackedAttention(torch.autograd.Function):
             part.view(rows, n_tokens, n_heads, d_head).transpose(1, 2).reshape(rows * n_heads, n_tokens, d_head)
             for part in packed.chunk(3, dim=2)
         )
-        exponents = torch.bmm(query, key.transpose(1, 2)).float().mul_(d_head**-0.5)
+        exponents = at_least_float32(torch.bmm(query, key.transpose(1, 2))).mul_(d_head**-0.5)
         exponents.sub_(exponents.amax(-1, keepdim=True)).exp_()
         probabilities = exponents.div_(exponents.sum(-1, keepdim=True))
         kept = kept_values(probabilities, dropout_rate) if dropout_rate else None
@@ -68,7 +69,7 @@ class PackedAttention(torch.autograd.Function):
         upstream = upstream.reshape(n_matrices, n_tokens, d_head)
         gradient = torch.empty(3, n_matrices, n_tokens, d_head, dtype=value.dtype)
         torch.bmm(weights.transpose(1, 2), upstream, out=gradient[2])
-        product = torch.bmm(upstream, value.transpose(1, 2)).float()
+        product = at_least_float32(torch.bmm(upstream, value.transpose(1, 2)))
         if kept is not None:
             product.mul_(kept)
         product.mul_(probabilities)

@@ -1,4 +1,4 @@
-"""Sparse relatives of softmax and sigmoid: exact values and exact gradients, in float32.
+"""Sparse relatives of softmax and sigmoid: exact values and exact gradients, in float32 or wider.
 
 Sparsemax: Martins & Astudillo 2016, algorithm 1. 1.5-entmax: Peters, Niculae & Martins 2019, algorithm 2. The two-class
 form of the latter: Popov et al. 2020 (NODE), section 3.1.
@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from tabapp.nn.precision import at_least_float32
 
 
 class _Sparsemax(torch.autograd.Function):
@@ -76,16 +78,16 @@ class _Entmoid15(torch.autograd.Function):
 
 def sparsemax(x: Tensor) -> Tensor:
     """The point of the simplex nearest to x, along the last dimension. Shape: (..., n) to itself."""
-    return _Sparsemax.apply(x.float())  # pyright: ignore[reportReturnType]
+    return _Sparsemax.apply(at_least_float32(x))  # pyright: ignore[reportReturnType]
 
 
 def entmax15(x: Tensor) -> Tensor:
     """1.5-entmax along the last dimension: between softmax and sparsemax. Shape: (..., n) to itself."""
-    return _Entmax15.apply(x.float())  # pyright: ignore[reportReturnType]
+    return _Entmax15.apply(at_least_float32(x))  # pyright: ignore[reportReturnType]
 
 
 def entmoid15(z: Tensor) -> Tensor:
     """The first of the two values of 1.5-entmax over [z, 0]: a sigmoid that is 0 below -2 and 1 above 2. Shape: any to
     itself.
     """
-    return _Entmoid15.apply(z.float())  # pyright: ignore[reportReturnType]
+    return _Entmoid15.apply(at_least_float32(z))  # pyright: ignore[reportReturnType]

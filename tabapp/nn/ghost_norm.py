@@ -7,6 +7,8 @@ from math import ceil
 import torch
 from torch import Tensor, nn
 
+from tabapp.nn.precision import at_least_float32
+
 
 class GhostBatchNorm(nn.Module):
     """Batch normalisation with the statistics of small virtual batches, each of which moves the running ones.
@@ -30,7 +32,7 @@ class GhostBatchNorm(nn.Module):
         self.epsilon = 1e-5
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x.float()
+        x = at_least_float32(x)
         if not self.training:
             scale = self.weight * (self.running_var + self.epsilon).rsqrt()
             return torch.addcmul(self.bias - self.running_mean * scale, x, scale)

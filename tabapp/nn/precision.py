@@ -1,4 +1,4 @@
-"""When the matrix products of a training step may run in bfloat16."""
+"""Floating-point precision: bfloat16 for matrix products where it is fast, at least float32 everywhere else."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
+from torch import Tensor
 
 
 def has_fast_bfloat16(device: torch.device) -> bool:
@@ -20,6 +21,11 @@ def has_fast_bfloat16(device: torch.device) -> bool:
         return False
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """Widen bfloat16 and float16 to float32; float64 stays, so that formulas can be checked without rounding errors."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def autocast(device: torch.device, enabled: bool) -> AbstractContextManager[Any]:

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from tabapp.features.arrays import Table
 from tabapp.models.contract import Shape
+from tabapp.nn.embeddings import embedding_width
 from tabapp.nn.entmax import entmax15, entmoid15
-from tabapp.nn.objective import Objective
 from tabapp.nn.plugin import Sizes
-from tabapp.nn.trainer import train_network
+from tests.nn.overfitting import lowest_training_loss
 from tests.plugins.tables import make_context, make_table
 
 EIGHT = Sizes(n_numeric=8, cardinalities=(), d_out=1)
@@ -119,29 +119,11 @@ def test_rows_in_portions_are_predicted_as_all_at_once() -> None:
 
 
 def test_overfits_64_random_rows(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    table, spec, _ = make_table("binary", n_rows=64)
-    table = Table(table.numeric, table.categorical, np.random.default_rng(0).integers(0, 2, 64))
-    context = make_context("binary", spec, 2, tmp_path, metric="log_loss")
-    params = NODEParams(
-        n_trees=64,
-        depth=8,
-        extra_channels=0,
-        learning_rate=0.1,
-        average_decay=0.0,
-        batch_size=64,
-        max_epochs=700,
-        patience=None,
-        unseen_rate=0.0,
-    )
-    network = NODE().build(Sizes(n_numeric=4, cardinalities=(5, 3), d_out=1), params)
-    NODE().initialise(network, table)
-    objective = Objective.fit(table, context)
-    method = NODE().method(network, params, objective, context)
-    assert train_network(network, table, table, params, objective, context, method).best_loss < 1e-3
+    params = NODEParams(n_trees=64, depth=8, extra_channels=0, learning_rate=0.1)
+    assert lowest_training_loss(NODE(), params, tmp_path, goal=1e-3, max_epochs=1400) < 1e-3
 
 
-def test_selectors_say_which_feature_decides(tmp_path: Path) -> None:
+def test_selectors_find_the_feature_that_determines_the_target(tmp_path: Path) -> None:
     table, spec, _ = make_table("regression", n_rows=1500, cardinalities=(3,))
     table = Table(table.numeric, table.categorical, np.sign(table.numeric[:, 2]).astype(np.float64))
     params = NODEParams(n_trees=32, depth=3, extra_channels=0, learning_rate=3e-2, max_epochs=30)
@@ -152,8 +134,11 @@ def test_selectors_say_which_feature_decides(tmp_path: Path) -> None:
     assert attention.shape == (10, 5)
     np.testing.assert_allclose(attention.sum(1), 1, atol=1e-6)
     assert (attention == attention[0]).all()
-    assert attention[0].argmax() == 2
-    assert attention[0, 2] > 0.5
+    # A category's share is the sum over its inputs. Over six seeds and tables the informative input ends at 0.42 to 0.56
+    # (all seven start at about 1/7), and at 3.3 to 6 times the next one.
+    per_input = attention[0] / [1, 1, 1, 1, embedding_width(3)]
+    assert per_input[2] > 2 / 7
+    assert per_input[2] > 2 * np.delete(per_input, 2).max()
 
 
 def test_says_why_it_sits_out() -> None:
