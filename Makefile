@@ -1,4 +1,4 @@
-# What a newcomer needs: `make demo` and `make test`, with nothing but Python 3.11 or newer and pip.
+# `make demo` and `make test` need nothing but Python 3.11 or newer and pip.
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,24 +10,24 @@ DEMO_BUDGET ?= 45s
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo test lint words format typecheck test-slow bench clean
+.PHONY: help install demo test lint words format typecheck test-slow test-minimum coverage docs dist recording bench clean
 
-help: ## Show this list.
+help: ## Show all targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' Makefile
 
 $(VENV)/.installed: pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit("tabapp needs Python 3.11 or newer, and $(PYTHON) is %d.%d; say PYTHON=…" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -c 'import sys; sys.exit("tabapp needs Python 3.11 or newer, but $(PYTHON) is %d.%d. Choose another with PYTHON=…" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) -e .
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(INSTALL) --quiet -e '.[test,dev,web]'
+	$(INSTALL) --quiet -e '.[test,dev,docs,web]'
 	@touch $@
 
 install: $(VENV)/.installed ## Install tabapp into .venv.
 
-demo: $(VENV)/.installed ## Learn from a real table, show what was found, and predict rows that were kept apart.
+demo: $(VENV)/.installed ## Train on a public table, show the results, and predict rows that were set aside.
 	$(BIN)/python -m benchmarks.demo_data $(DEMO)
 	$(BIN)/tabapp --auto $(DEMO)/breast_cancer.csv --target diagnosis --budget $(DEMO_BUDGET) \
 		--runs-dir $(DEMO)/runs --out $(DEMO)/breast_cancer.tabapp
@@ -35,11 +35,34 @@ demo: $(VENV)/.installed ## Learn from a real table, show what was found, and pr
 	@head -n 4 $(DEMO)/predictions.csv
 	$(BIN)/tabapp evaluate $(DEMO)/breast_cancer.tabapp $(DEMO)/new_patients.csv
 
-test: $(VENV)/.installed-test lint typecheck ## Everything that a change must pass; under 15 minutes on two cores.
+test: $(VENV)/.installed-test lint typecheck ## Everything that a change must pass.
 	$(BIN)/python -m pytest -n 2 -m "not slow and not gpu"
 
-test-slow: $(VENV)/.installed-test ## The tests that take minutes, and those that need a GPU where there is one.
+test-slow: $(VENV)/.installed-test ## Tests that take minutes, and GPU tests.
 	$(BIN)/python -m pytest -m "slow or gpu"
+
+test-minimum: ## Tests with the oldest supported versions of the libraries, in an environment of their own.
+	$(PYTHON) -m venv .venv-minimum
+	.venv-minimum/bin/python -m pip install --disable-pip-version-check --quiet -c constraints-minimum.txt -e '.[test,web]'
+	.venv-minimum/bin/python -m pytest -n 2 -m "not slow and not gpu" $(TESTS)
+
+coverage: $(VENV)/.installed-test ## Tests with branch coverage, subprocesses included; a report in build/coverage.
+	rm -f .coverage .coverage.*
+	$(BIN)/python -m pytest -n 2 -m "not slow and not gpu" --cov --cov-report= $(TESTS)
+	$(BIN)/python -m coverage html --quiet
+	$(BIN)/python -m coverage report --skip-covered
+
+docs: $(VENV)/.installed-test ## The documentation site, in build/docs; warnings are errors.
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "Open build/docs/index.html"
+
+dist: $(VENV)/.installed-test ## Build a wheel and an sdist, install them by pip, pipx and uv, and test each.
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m benchmarks.distribution dist
+
+recording: $(VENV)/.installed-test ## Record a real run in a terminal: the cast of the site and the GIF of the README.
+	$(BIN)/python -m benchmarks.recording
 
 lint: $(VENV)/.installed-test ## Style, format and import direction.
 	$(BIN)/ruff check .
@@ -50,16 +73,16 @@ words: $(VENV)/.installed-test ## Spelling and banned phrases, as a report.
 	$(BIN)/codespell || true
 	$(BIN)/python tools/check_words.py --report
 
-format: $(VENV)/.installed-test ## Put the code in its standard format.
+format: $(VENV)/.installed-test ## Format the code.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 typecheck: $(VENV)/.installed-test ## Static types, strict.
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-bench: $(VENV)/.installed ## The numbers of the README: start-up, then the tables (a quarter of an hour; needs TABAPP_DATA).
+bench: $(VENV)/.installed ## The numbers of the README: start-up, then the tables (15 minutes; needs TABAPP_DATA).
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.main_tables
 
-clean: ## Remove what make has made.
-	rm -rf $(VENV) $(DEMO) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+clean: ## Remove everything that make created.
+	rm -rf $(VENV) .venv-minimum $(DEMO) build dist docs/generated .coverage* *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -55,7 +55,7 @@ def test_the_table_of_keys_is_that_of_the_actions():
 
 def test_keys_that_the_text_names_are_those_of_actions():
     """The tasks speak of keys; each must be one that some action, or moving, has."""
-    tasks = PAGE.read_text().partition("## Ten things to try")[2].partition("## Small, dumb")[0]
+    tasks = PAGE.read_text().partition("## Ten things to try")[2].partition("## Small, limited")[0]
     rows = re.findall(r"^\| [a-z].* \| (`.*`.*) \| [\d.]+ \|$", tasks, re.MULTILINE)
     assert len(rows) == 10
     known = {NAMES.get(key, key) for action in ACTIONS for key in action.keys.split(",")}
