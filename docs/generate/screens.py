@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tabapp.tui.actions import ACTIONS, ALWAYS
-from tabapp.tui.help_texts import PANELS, SCREENS
+from tabapp.tui.chrome.actions import ACTIONS, ALWAYS
+from tabapp.tui.chrome.help_texts import PANELS, SCREENS
 
 from .markdown import code, table
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tabapp.cli.main import COMMANDS
-from tabapp.metrics import METRICS
+from tabapp.metrics.registry import BUILT_IN
 from tabapp.models import registry
 
 ROOT = Path(__file__).parents[2]
@@ -54,7 +54,7 @@ def test_every_model_metric_and_screen_has_its_page():
     pages = models.pages()
     for name in registry.names():
         assert f"models/{name}.md" in pages
-    for name in METRICS:
+    for name in BUILT_IN:
         assert f"`{name}`" in metrics.pages()["metrics.md"]
     for name in screens.pages():
         page = ROOT / "docs" / "screens" / Path(name).name
