@@ -20,8 +20,8 @@ def pages() -> dict[str, str]:
             + ". All metrics accept row weights. `tabapp evaluate` reports every metric of the task.",
             *sections,
             "## Costs of errors",
-            f"{code('--metric ' + COST_EXAMPLE)} compares binary classifiers by the mean cost per row: here 5 for each false negative "
-            "and 1 for each false positive.",
+            f"{code('--metric ' + COST_EXAMPLE)} compares binary classifiers by the mean cost per row: here 5 for each false "
+            "negative and 1 for each false positive.",
             "## Your own metric",
             "A metric is one `Metric` object, in a file of your plugin folder or as an entry point of the group `tabapp.metrics`. "
             "It then works in every view and option. The contribution guide has a recipe for a built-in metric.",
