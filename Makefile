@@ -5,12 +5,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
+NUMERIC_TESTS ?= tests/nn tests/plugins tests/features tests/explain tests/ensemble tests/bundle tests/test_metrics.py
+
 DEMO := demo
 DEMO_BUDGET ?= 45s
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo test lint words format typecheck test-slow test-minimum coverage docs dist recording bench clean
+.PHONY: help install demo test lint words format typecheck test-arithmetic test-slow test-minimum coverage docs dist recording bench clean
 
 help: ## Show all targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' Makefile
@@ -36,7 +38,18 @@ demo: $(VENV)/.installed ## Train on a public table, show the results, and predi
 	$(BIN)/tabapp evaluate $(DEMO)/breast_cancer.tabapp $(DEMO)/new_patients.csv
 
 test: $(VENV)/.installed-test lint typecheck ## Everything that a change must pass.
-	$(BIN)/python -m pytest -n 2 -m "not slow and not gpu"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu"
+
+test-arithmetic: $(VENV)/.installed-test ## Numeric tests under four instruction sets, as on other processors.
+	set -e; for settings in \
+		"" \
+		"ONEDNN_MAX_CPU_ISA=SSE41 MKL_ENABLE_INSTRUCTIONS=SSE4_2 ATEN_CPU_CAPABILITY=default" \
+		"ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 ATEN_CPU_CAPABILITY=avx2" \
+		"ONEDNN_MAX_CPU_ISA=AVX512_CORE ATEN_CPU_CAPABILITY=avx512"; \
+	do \
+		echo "Settings: $${settings:-the default of this machine}"; \
+		env $$settings $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu" $(NUMERIC_TESTS); \
+	done
 
 test-slow: $(VENV)/.installed-test ## Tests that take minutes, and GPU tests.
 	$(BIN)/python -m pytest -m "slow or gpu"
@@ -44,11 +57,11 @@ test-slow: $(VENV)/.installed-test ## Tests that take minutes, and GPU tests.
 test-minimum: ## Tests with the oldest supported versions of the libraries, in an environment of their own.
 	$(PYTHON) -m venv .venv-minimum
 	.venv-minimum/bin/python -m pip install --disable-pip-version-check --quiet -c constraints-minimum.txt -e '.[test,web]'
-	.venv-minimum/bin/python -m pytest -n 2 -m "not slow and not gpu" $(TESTS)
+	.venv-minimum/bin/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu" $(TESTS)
 
 coverage: $(VENV)/.installed-test ## Tests with branch coverage, subprocesses included; a report in build/coverage.
 	rm -f .coverage .coverage.*
-	$(BIN)/python -m pytest -n 2 -m "not slow and not gpu" --cov --cov-report= $(TESTS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu" --cov --cov-report= $(TESTS)
 	$(BIN)/python -m coverage html --quiet
 	$(BIN)/python -m coverage report --skip-covered
 

@@ -1,18 +1,29 @@
-"""What all tests share: nothing of the developer's own configuration, and nothing written to their folders."""
+"""Fixtures of all tests: isolation from the developer's own configuration and folders, and a clock for deadlines."""
 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
-def no_settings_of_the_developer(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def isolated_configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     folder: Path = tmp_path_factory.getbasetemp()
     monkeypatch.setenv("TABAPP_CONFIG", str(folder / "no-config.toml"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     monkeypatch.delenv("TABAPP_THEME", raising=False)
     if "TABAPP_PLUGINS_DIR" not in os.environ:
         monkeypatch.setenv("TABAPP_PLUGINS_DIR", str(folder / "no-plugins"))
+
+
+@pytest.fixture
+def ticking_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[], float]:
+    """A clock in place of `time.monotonic` that advances by a millisecond each time it is read."""
+    ticks = count(1)
+    monkeypatch.setattr(time, "monotonic", lambda: next(ticks) / 1000)
+    return time.monotonic

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from tests.run.recording import write_run
+from tests.waiting import HANG_SECONDS
 
 NUMERIC_LIBRARIES = (
     "catboost", "joblib", "lightgbm", "matplotlib", "numpy", "optuna", "pandas", "plotly", "polars", "psutil", "pyarrow",
@@ -37,7 +38,7 @@ print(json.dumps(sorted(sys.modules)))
         [sys.executable, "-c", script],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_SECONDS,
         env={**os.environ, **(environment or {})},
         check=True,
     )

@@ -18,6 +18,7 @@ from tabapp.cli.completing import header
 from tabapp.cli.main import group, run_command_line
 from tests.cli.tables import write_tables
 from tests.run.recording import write_run
+from tests.waiting import HANG_SECONDS
 
 
 @pytest.fixture
@@ -142,6 +143,8 @@ def test_bash_types_names_with_spaces_as_one_word(tables: Path) -> None:
     echo "${#words[@]}:${words[0]}"
     """
     environment = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "--norc", "-c", script], env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script], env=environment, capture_output=True, text=True, timeout=HANG_SECONDS
+    )
     assert done.stdout == "1:sepal length (cm)\n", done.stderr
     assert done.stderr == ""

@@ -21,6 +21,7 @@ from tabapp.errors import TabappError
 from tabapp.run.config import RunConfig
 from tests.cli.tables import write_tables
 from tests.run.recording import write_run
+from tests.waiting import HANG_SECONDS
 
 USAGE, DATA = 2, 3
 VIEW_ONLY = {"auto", "runs_dir", "plain", "as_json", "quiet", "verbose", "web", "port"}
@@ -247,7 +248,7 @@ def test_a_finished_run_is_listed_and_shown_without_an_engine(tmp_path, capsys, 
 # -- the real command, with its engine ------------------------------------------------------------------------------------------
 
 
-def tabapp(*arguments: str, folder: Path, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+def tabapp(*arguments: str, folder: Path, timeout: float = HANG_SECONDS) -> subprocess.CompletedProcess[str]:
     """The command as a shell runs it, in a folder whose runs are kept beside the data."""
     return subprocess.run(
         [sys.executable, "-m", "tabapp", *arguments],
@@ -333,7 +334,7 @@ def test_output_that_nobody_reads_is_no_complaint(small_run):
         env={**os.environ, "TABAPP_RUNS_DIR": str(folder / "runs")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert (done.returncode, done.stderr) == (main.BROKEN_PIPE_EXIT_CODE, "")

@@ -13,6 +13,7 @@ from tabapp.bundle.write import write_bundle
 from tabapp.cli import predicting
 from tabapp.errors import BundleError, DataError, TabappError, UsageError
 from tests.bundle.making import make_contents, register_linear, text_table
+from tests.waiting import HANG_SECONDS
 
 TASKS = ["binary", "multiclass", "regression"]
 
@@ -229,13 +230,17 @@ def test_inspect_loads_no_model_and_no_model_library(bundles):
         "assert result.exit_code == 0, result.output;"
         "print(sorted(m for m in sys.modules if m in ('torch', 'lightgbm', 'xgboost', 'catboost', 'sklearn')))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANG_SECONDS
+    )
     assert done.stdout.strip() == "[]"
 
 
 def test_module_imports_nothing_heavy():
     program = "import sys, tabapp.cli.predicting; print([m for m in ('numpy', 'polars', 'torch', 'rich') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANG_SECONDS
+    )
     assert done.stdout.strip() == "[]"
 
 

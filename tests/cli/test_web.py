@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ from tabapp.cli.main import run_command_line
 from tabapp.run.folder import list_runs
 from tests.cli.tables import write_tables
 from tests.run.recording import write_run
+from tests.waiting import HANG_SECONDS, wait_until
 
 pytest.importorskip("textual_serve", reason="the extra `web` is not installed")
 aiohttp = pytest.importorskip("aiohttp")
@@ -51,14 +51,9 @@ def processes_about(folder: Path, word: str = "") -> list[psutil.Process]:
     return found
 
 
-def gone(folder: Path, word: str, seconds: float) -> bool:
-    """Whether no such process is left after some time at most."""
-    until = time.monotonic() + seconds
-    while processes_about(folder, word):
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.1)
-    return True
+def wait_until_gone(folder: Path, word: str) -> None:
+    """Wait until no such process is left."""
+    wait_until(lambda: not processes_about(folder, word), lambda: f"the end of {processes_about(folder, word)}")
 
 
 def serve(*arguments: str) -> tuple[subprocess.Popen[str], str]:
@@ -138,7 +133,7 @@ async def test_only_the_told_address_lets_in_and_every_run_has_a_page(place: Pat
         if not host.startswith("127."):
             assert stranger.connect_ex((host, port)) != 0
     server.send_signal(signal.SIGINT)
-    server.communicate(timeout=60)
+    server.communicate(timeout=HANG_SECONDS)
     assert server.returncode == 0
     assert first.path.exists()
 
@@ -155,25 +150,22 @@ async def test_no_page_outlives_the_server(place: Path, how: signal.Signals) -> 
         for socket_of_page in (page, other):
             drawn = b""
             while b"Leaderboard" not in drawn:
-                drawn += (await socket_of_page.receive(timeout=30)).data
+                drawn += (await socket_of_page.receive(timeout=HANG_SECONDS)).data
         assert len(processes_about(place, "tabapp.cli.page")) == 2
         await other.close()
-        until = time.monotonic() + 60
-        while len(processes_about(place, "tabapp.cli.page")) > 1 and time.monotonic() < until:
-            await asyncio.sleep(0.1)
-        assert len(processes_about(place, "tabapp.cli.page")) == 1
+        await asyncio.to_thread(wait_until, lambda: len(processes_about(place, "tabapp.cli.page")) == 1)
         server.send_signal(how)
-        while not (await page.receive(timeout=30)).type.name.startswith("CLOS"):
+        while not (await page.receive(timeout=HANG_SECONDS)).type.name.startswith("CLOS"):
             pass
-        await asyncio.to_thread(server.communicate, timeout=60)
-    assert gone(place, "tabapp.cli.page", 5)
+        await asyncio.to_thread(server.communicate, timeout=HANG_SECONDS)
+    wait_until_gone(place, "tabapp.cli.page")
 
 
 def test_a_run_that_was_only_looked_at_leaves_nothing(place: Path) -> None:
     server, _ = serve("shop.csv")
     (folder,) = list_runs(place / "runs")
     os.killpg(server.pid, signal.SIGINT)
-    told, narrated = server.communicate(timeout=30)
+    told, narrated = server.communicate(timeout=HANG_SECONDS)
     assert (server.returncode, told) == (0, ""), narrated
     assert not folder.path.exists()
-    assert gone(place, "tabapp.worker", 5)
+    wait_until_gone(place, "tabapp.worker")

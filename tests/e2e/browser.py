@@ -13,6 +13,8 @@ from typing import Any
 
 import aiohttp
 
+from tests.waiting import HANG_SECONDS
+
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 # The page's script keeps its terminal to itself; the first object to be given a `websocket_url` is the one that has it.
@@ -56,7 +58,7 @@ class Tab:
         self._number += 1
         await self._socket.send_json({"id": self._number, "method": method, "params": parameters})
         while True:
-            message = await self._socket.receive_json(timeout=60)
+            message = await self._socket.receive_json(timeout=HANG_SECONDS)
             if message.get("method") == "Network.requestWillBeSent":
                 self.asked.append(message["params"]["request"]["url"])
             if message.get("id") == self._number:
@@ -81,7 +83,7 @@ class Tab:
         """The text on the page's terminal."""
         return await self.run(READ_TERMINAL) or ""
 
-    async def wait(self, text: str, seconds: float = 90) -> str:
+    async def wait(self, text: str, seconds: float = HANG_SECONDS) -> str:
         """Wait until a text is on the terminal; returns the screen."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -151,7 +153,7 @@ class Browser:
             return Tab(self._session, (await answer.json())["webSocketDebuggerUrl"])
 
     async def _find_port(self) -> int:
-        file, until = self._profile / "DevToolsActivePort", time.monotonic() + 60
+        file, until = self._profile / "DevToolsActivePort", time.monotonic() + HANG_SECONDS
         while time.monotonic() < until and self._process.poll() is None:
             lines = file.read_text().split() if file.exists() else []
             if lines:

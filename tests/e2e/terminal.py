@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.waiting import HANG_SECONDS
+
 CAPTURES = Path(__file__).parent / "captures"
 BRAILLE_AND_BLOCKS = r"[▁-▏⠀-⣿]"
 PYTHON = shlex.quote(sys.executable)
@@ -30,7 +32,9 @@ class Terminal:
 
     def tmux(self, *words: str) -> str:
         """Ask something of the server."""
-        done = subprocess.run(["tmux", "-S", self._socket, *words], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            ["tmux", "-S", self._socket, *words], capture_output=True, text=True, timeout=HANG_SECONDS
+        )
         return done.stdout
 
     def start(self, command: str, **environment: str) -> None:
@@ -50,12 +54,12 @@ class Terminal:
         """What is on the screen now."""
         return self.tmux("capture-pane", "-p", *(["-e"] if colours else []))
 
-    def wait(self, *texts: str, seconds: float = 90) -> str:
+    def wait(self, *texts: str, seconds: float = HANG_SECONDS) -> str:
         """Wait until texts are on the screen; returns the screen."""
         self.until(lambda: all(text in self.screen() for text in texts), " and ".join(texts), seconds)
         return self.screen()
 
-    def until(self, condition: Callable[[], object], what: str, seconds: float = 90) -> None:
+    def until(self, condition: Callable[[], object], what: str, seconds: float = HANG_SECONDS) -> None:
         """Wait until something holds; fails with the screen where it never does."""
         end = time.monotonic() + seconds
         while not condition():

@@ -6,7 +6,6 @@ import asyncio
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from tabapp.run.folder import list_runs
 from tests.tables import write_wine
+from tests.waiting import HANG_SECONDS, wait_until
 
 pytest.importorskip("textual_serve", reason="the extra `web` is not installed")
 from tests.e2e.browser import CONTROL, PROGRAM, Browser
@@ -70,9 +70,7 @@ async def test_a_run_started_by_keys_in_one_tab_is_the_run_of_every_tab(place: P
         await second.key("1")
         assert "Linear model" in await second.wait("2 models · best 0.")
         (run,) = list_runs(runs)
-        until = time.monotonic() + 120
-        while run.state().finished is None and time.monotonic() < until:
-            await asyncio.sleep(0.2)
+        await asyncio.to_thread(wait_until, lambda: run.state().finished is not None, "the end of the run")
         best = run.state().best
         assert best is not None
         assert best.score is not None
@@ -80,7 +78,7 @@ async def test_a_run_started_by_keys_in_one_tab_is_the_run_of_every_tab(place: P
             assert f"best {best.score:.4f}" in await tab.wait("100%")
             assert {url.split("/")[2] for url in tab.asked} == {address.split("/")[2]}, "a page asks another host"
         server.send_signal(signal.SIGINT)
-        told, narrated = await asyncio.to_thread(server.communicate, timeout=30)
+        told, narrated = await asyncio.to_thread(server.communicate, timeout=HANG_SECONDS)
     assert server.returncode == 0, narrated
     assert f"tabapp predict {run.bundle}" in told
     assert not [process for process in processes_about(runs) if "tabapp.cli.page" in process.cmdline()]

@@ -7,7 +7,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from tests.e2e.terminal import PYTHON, TABAPP, Terminal, check_capture
 from tests.recordings import events_of
 from tests.recordings.replay import ReplayWorker, make_run
 from tests.tables import write_wine
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 REPOSITORY = Path(__file__).parent.parent.parent
@@ -54,11 +54,8 @@ def at_work(tmp_path: Path) -> Iterator[RunFolder]:
     words = [sys.executable, "-m", "tests.recordings.replay", str(folder.path), "cancer", "--until", "trial.finished"]
     worker = subprocess.Popen(words, cwd=REPOSITORY)
     for reached, command in ((lambda: folder.state().stage == "ready", Start()), (lambda: folder.state().trials, None)):
-        until = time.monotonic() + 90
-        while not reached():
-            assert time.monotonic() < until
-            assert worker.poll() is None
-            time.sleep(0.05)
+        wait_until(lambda reached=reached: worker.poll() is not None or reached(), "the recording to get there")
+        assert worker.poll() is None
         if command is not None:
             folder.send(command)
     yield folder

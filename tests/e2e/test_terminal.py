@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tabapp.run import events as ev
 from tabapp.run.folder import EventReader, RunFolder, list_runs
 from tests.e2e.terminal import Terminal
 from tests.tables import write_wine
+from tests.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
@@ -37,22 +37,17 @@ def test_from_a_table_to_an_exported_bundle_with_keys_only(terminal: Terminal, t
     terminal.wait("log loss")
     terminal.keys("C-r")
     terminal.wait("LightGBM")
-    until = time.monotonic() + 90
-    while list_runs(runs)[0].state().finished is None and time.monotonic() < until:
-        time.sleep(0.2)
+    terminal.until(lambda: list_runs(runs)[0].state().finished is not None, "the end of the run")
     terminal.keys("5")
     terminal.wait("proline")
     terminal.keys("e")
     terminal.wait("wine.tabapp")
     terminal.keys("Enter")
-    until = time.monotonic() + 90
-    while not (tmp_path / "wine.tabapp").exists() and time.monotonic() < until:
-        time.sleep(0.1)
-    assert (tmp_path / "wine.tabapp").exists()
+    terminal.until((tmp_path / "wine.tabapp").exists, "the exported bundle")
     terminal.keys("q")
     terminal.wait("EXIT=0")
     words = [sys.executable, "-m", "tabapp", "predict", "wine.tabapp", "wine.csv", "-o", "out.csv"]
-    assert subprocess.run(words, cwd=tmp_path, timeout=60).returncode == 0
+    assert subprocess.run(words, cwd=tmp_path, timeout=HANG_SECONDS).returncode == 0
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 179
 
 
@@ -128,7 +123,7 @@ def test_an_engine_that_is_killed_is_told_and_the_run_resumed_to_its_end(wide: T
     wide.keys("7")
     wide.wait("■ stopped")
     wide.keys("r")
-    wide.until(lambda: folder.state().finished is not None, "the end of the run", 90)
+    wide.until(lambda: folder.state().finished is not None, "the end of the run")
     assert fits_of(folder) > fits
     wide.wait("✓ done")
     wide.keys("q")

@@ -23,6 +23,7 @@ from tabapp.models import registry
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder, create_run
 from tests.tables import write_breast_cancer
+from tests.waiting import HANG_SECONDS, wait_until
 
 PLENTY = 2**40
 
@@ -69,8 +70,8 @@ def long_job(folder: RunFolder, fit: str) -> FitJob:
     return job(folder, fit, "mlp", learning_rate=1e-9)
 
 
-def wait_for_end(executor: LocalExecutor, fit: str, seconds: float = 60.0) -> Message:
-    until = time.monotonic() + seconds
+def wait_for_end(executor: LocalExecutor, fit: str) -> Message:
+    until = time.monotonic() + HANG_SECONDS
     while time.monotonic() < until:
         for message in executor.poll():
             if message.fit == fit and isinstance(message, Done | Failed):
@@ -80,7 +81,7 @@ def wait_for_end(executor: LocalExecutor, fit: str, seconds: float = 60.0) -> Me
 
 
 def wait_for_progress(executor: LocalExecutor, fit: str) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + HANG_SECONDS
     while time.monotonic() < until:
         messages = executor.poll()
         assert not any(isinstance(message, Done | Failed) for message in messages), messages
@@ -119,7 +120,7 @@ def test_a_killed_fit_is_a_failure_and_the_others_go_on(folder: RunFolder, execu
     executor.submit(job(folder, "other", fold=1))
     os.kill(pid, signal.SIGKILL)
     ends: dict[str, Message] = {}
-    until = time.monotonic() + 60
+    until = time.monotonic() + HANG_SECONDS
     while len(ends) < 2 and time.monotonic() < until:
         ends |= {m.fit: m for m in executor.poll() if isinstance(m, Done | Failed)}
         time.sleep(0.02)
@@ -166,7 +167,7 @@ def test_fits_die_with_the_engine(folder: RunFolder) -> None:
         "if __name__ == '__main__':\n"
         "    executor = LocalExecutor(2**40)\n"
         "    print(executor.submit(msgspec.json.decode(sys.argv[1], type=FitJob)), flush=True)\n"
-        "    time.sleep(60)\n"
+        "    time.sleep(3600)\n"
     )
     words = [sys.executable, "-c", program, msgspec.json.encode(long_job(folder, "orphan")).decode()]
     engine = subprocess.Popen(words, stdout=subprocess.PIPE)
@@ -175,10 +176,7 @@ def test_fits_die_with_the_engine(folder: RunFolder) -> None:
     assert psutil.pid_exists(pid)
     engine.kill()
     engine.wait()
-    until = time.monotonic() + 60
-    while time.monotonic() < until and psutil.pid_exists(pid):
-        time.sleep(0.05)
-    assert not psutil.pid_exists(pid)
+    wait_until(lambda: not psutil.pid_exists(pid), "the end of the fit")
 
 
 def test_the_path_of_a_fit_is_free_of_the_scored_rows(

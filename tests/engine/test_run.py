@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,12 @@ from tabapp.run import events as ev
 from tabapp.run.folder import EventReader, RunFolder, list_runs
 from tabapp.run.state import replay
 from tests.tables import write_mixed, write_wine
+from tests.waiting import HANG_SECONDS, wait_until
 
 QUICK = ["--models", "lightgbm,xgboost", "--trials", "2", "--folds", "3"]
 
 
-def tabapp(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+def tabapp(*arguments: str, timeout: float = HANG_SECONDS) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", "tabapp", *arguments]
     return subprocess.run(words, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
 
@@ -36,6 +38,12 @@ def tabapp(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess
 def start(*arguments: str) -> subprocess.Popen[bytes]:
     words = [sys.executable, "-m", "tabapp", *arguments]
     return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+
+def children_cpu_seconds() -> float:
+    """Processor seconds of all processes that this one has started and waited for, and of theirs."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def events_of(output: str) -> list[dict[str, Any]]:
@@ -186,8 +194,20 @@ def command_of(process: psutil.Process) -> list[str]:
         return []
 
 
+def n_events(runs: Path) -> int:
+    """Events of all runs in a folder."""
+    return sum(len(run.events.read_bytes().splitlines()) for run in list_runs(runs) if run.events.exists())
+
+
+def ended_or_written(process: subprocess.Popen[bytes], runs: Path, goal: int) -> bool:
+    """Whether a command has ended, or its runs have that many events."""
+    return process.poll() is not None or n_events(runs) >= goal
+
+
 def kill_and_resume(tmp_path: Path, rounds: int, seed: int, models: list[str], trials: int) -> None:
-    """Kill the engine, a fit or everything at random moments; every resume goes on, and nothing complete is done again."""
+    """Kill the engine, a fit or everything after a random number of events; every resume continues the run, and no
+    complete fit is repeated.
+    """
     generator = random.Random(seed)
     data = write_wine(tmp_path / "wine.csv")
     runs = tmp_path / "runs"
@@ -195,8 +215,9 @@ def kill_and_resume(tmp_path: Path, rounds: int, seed: int, models: list[str], t
     command = ["--auto", str(data), *options]
     kills = 0
     while kills < rounds:
+        goal = n_events(runs) + generator.randint(1, 25)
         process = start(*command)
-        time.sleep(generator.uniform(2.0, 6.0))
+        wait_until(partial(ended_or_written, process, runs, goal), "events or the end of the run")
         found = list_runs(runs)
         if process.poll() is not None:
             break
@@ -208,19 +229,20 @@ def kill_and_resume(tmp_path: Path, rounds: int, seed: int, models: list[str], t
         kills += 1
         if victim == "fit" and fits:
             with suppress(psutil.NoSuchProcess):
-                generator.choice(fits).kill()
-            time.sleep(0.5)
+                fit = generator.choice(fits)
+                fit.kill()
+                psutil.wait_procs([fit], timeout=HANG_SECONDS)
         if victim == "engine" and engines:
             engines[0].kill()
-            process.wait(20)
+            process.wait(HANG_SECONDS)
         else:
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait(20)
-        _, alive = psutil.wait_procs(children, timeout=15)
+            process.wait(HANG_SECONDS)
+        _, alive = psutil.wait_procs(children, timeout=HANG_SECONDS)
         assert not alive
         if found:
             command = ["resume", str(found[0].path), "--json"]
-    done = tabapp(*command, timeout=200)
+    done = tabapp(*command)
     assert done.returncode in (0, 2), done.stderr
     folder = list_runs(runs)[0]
     state = folder.state()
@@ -251,14 +273,9 @@ def test_an_interrupt_leaves_the_best_so_far_in_a_bundle(tmp_path: Path) -> None
     process = start(
         "--auto", str(data), "--budget", "10m", "--models", "lightgbm", "--runs-dir", str(tmp_path / "runs")
     )
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        folders = list_runs(tmp_path / "runs")
-        if folders and folders[0].state().ensemble is not None:
-            break
-        time.sleep(0.2)
+    wait_until(lambda: any(run.state().ensemble for run in list_runs(tmp_path / "runs")), "the first ensemble")
     os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(30) == 130
+    assert process.wait(HANG_SECONDS) == 130
     folder = list_runs(tmp_path / "runs")[0]
     finished = folder.state().finished
     assert finished is not None
@@ -274,13 +291,40 @@ def test_a_budget_too_short_for_any_model_is_exit_4(tmp_path: Path) -> None:
 
 
 def test_the_budget_is_kept(tmp_path: Path) -> None:
+    """No fit starts after the deadline, those under way end at once, and the work after it fits into the reserve.
+
+    On a busy machine each of these is late by what the neighbors take, so the limit is on processor time, which they do
+    not change: a run that keeps to its budget uses at most all cores from its start to its end. It may also end without a
+    model there (exit code 4), and must then end just as early.
+    """
     data = write_mixed(tmp_path / "mixed.csv", rows=3000)
-    began = time.monotonic()
+    budget, cores = 20, len(psutil.Process().cpu_affinity() or [0])
+    before = children_cpu_seconds()
     done = tabapp(
-        "--auto", str(data), "--target", "price", "--budget", "20s", "--json", "--runs-dir", str(tmp_path / "runs")
+        "--auto",
+        str(data),
+        "--target",
+        "price",
+        "--budget",
+        f"{budget}s",
+        "--json",
+        "--runs-dir",
+        str(tmp_path / "runs"),
     )
-    assert done.returncode == 0, done.stderr
-    assert time.monotonic() - began < 20 * 1.1 + 2
+    assert done.returncode in (0, 4), done.stderr
+    assert children_cpu_seconds() - before < cores * (budget * 1.1 + 2)
+    events = events_of(done.stdout)
+    deadline = next(e["deadline"] for e in events if e["ev"] == "stage.changed" and e["stage"] == "fitting")
+    began = next(e["t"] for e in events if e["ev"] == "run.started")
+    assert deadline <= began + budget
+    assert all(e["t"] < deadline for e in events if e["ev"] == "fit.started")
+    assert events[-1]["ev"] == "run.finished"
+    if done.returncode == 4:
+        return
+    stages = [e["stage"] for e in events if e["ev"] == "stage.changed"]
+    assert stages.index("fitting") < stages.index("ensembling") < stages.index("exporting")
+    ensembling = next(i for i, e in enumerate(events) if e["ev"] == "stage.changed" and e["stage"] == "ensembling")
+    assert not any(e["ev"].startswith("fit.") for e in events[ensembling:])
 
 
 def test_a_run_lists_itself(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:

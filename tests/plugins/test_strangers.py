@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.tables import write_wine
+from tests.waiting import HANG_SECONDS
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")
 
@@ -102,7 +103,13 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def tabapp(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", "tabapp", *arguments]
     return subprocess.run(
-        words, capture_output=True, text=True, timeout=180, stdin=subprocess.DEVNULL, env=environment, check=False
+        words,
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
+        stdin=subprocess.DEVNULL,
+        env=environment,
+        check=False,
     )
 
 
