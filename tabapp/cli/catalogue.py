@@ -121,22 +121,21 @@ def profile(
     """
     import msgspec
 
-    from tabapp.data.infer import compare_with_test, infer_schema
+    from tabapp.data.profile import make_profile, schema_with_warnings
     from tabapp.data.read import ReadOptions, read_table
+    from tabapp.metrics import default_metric
 
     read_options = ReadOptions(delimiter=delimiter, encoding=encoding, decimal=decimal, null=null)
     with _on_disk(data) as path:
         _first_look(path, data, read_options, {"null": null, **options})
         reading = read_table(path, read_options)
-    frame = reading.frame
-    schema = infer_schema(frame, null=null, stored=reading.stored, **options)
-    warnings = [*reading.warnings, *schema.warnings]
     if test is not None:
         check_file(test)
-        warnings += compare_with_test(frame, read_table(Path(test), read_options).frame, schema)
-    schema = msgspec.structs.replace(schema, warnings=tuple(warnings))
+    other = None if test is None else read_table(Path(test), read_options).frame
+    schema = schema_with_warnings(reading, other, null=null, **options)
     if as_json:
-        click.echo(json.dumps(_profile_facts(data, reading, schema), ensure_ascii=False, indent=1))
+        facts = make_profile(data, reading, schema, default_metric(schema.task))
+        click.echo(json.dumps(msgspec.to_builtins(facts), ensure_ascii=False, indent=1))
     else:
         _print_profile(data, reading, schema, every)
     return 0
@@ -191,43 +190,6 @@ def _summary(schema: Schema) -> list[str]:
         f"task    {schema.task}: {schema.task_reason}",
         f"metric  {default_metric(schema.task)}",
     ]
-
-
-def _profile_facts(data: str, reading: Reading, schema: Schema) -> dict[str, Any]:
-    import msgspec
-
-    from tabapp.metrics import default_metric
-
-    return {
-        "file": data,
-        "rows": reading.frame.height,
-        "reading": {
-            "format": reading.format,
-            "encoding": reading.encoding,
-            "delimiter": reading.delimiter,
-            "bytes": reading.n_bytes,
-            "repairs": [msgspec.to_builtins(warning) for warning in reading.warnings],
-        },
-        "columns": [
-            {
-                **{
-                    name: getattr(column, name)
-                    for name in ("name", "kind", "role", "reason", "support", "missing", "unique")
-                },
-                **{name: getattr(column, name) for name in ("missing_spellings", "low", "high", "unit", "overridden")},
-                "datetime_format": column.datetime_format,
-                "levels": column.levels[:10],
-            }
-            for column in schema.columns
-        ],
-        "target": schema.target,
-        "target_reason": schema.target_reason,
-        "task": schema.task,
-        "task_reason": schema.task_reason,
-        "classes": schema.classes[:100],
-        "metric": default_metric(schema.task),
-        "warnings": [msgspec.to_builtins(warning) for warning in schema.warnings],
-    }
 
 
 def _print_profile(data: str, reading: Reading, schema: Schema, every: bool) -> None:

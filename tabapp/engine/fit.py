@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import shutil
 import signal
@@ -209,7 +210,9 @@ def fit_process(job_json: bytes, connection: Connection) -> None:
     def report(step: int, value: float) -> None:
         if connection.poll():
             raise FitStopped
-        connection.send_bytes(encode(Progress(fit=job.fit, step=step, value=float(value))))
+        # A metric may be undefined on few rows, such as an area under a curve where one class is absent.
+        if math.isfinite(value):
+            connection.send_bytes(encode(Progress(fit=job.fit, step=step, value=float(value))))
 
     try:
         message = Done(fit=job.fit, result=run_fit(job, report))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 import click
@@ -113,8 +115,11 @@ class Interrupts:
 
 
 @contextmanager
-def _handled(interrupts: Interrupts) -> Generator[None]:
-    before = {number: signal.signal(number, interrupts) for number in (signal.SIGINT, signal.SIGTERM)}
+def _handled(interrupts: Interrupts, signals: tuple[signal.Signals, ...]) -> Generator[None]:
+    """Let interrupts end the run instead of the program. Only the main thread of a program receives signals."""
+    if threading.current_thread() is not threading.main_thread():
+        signals = ()
+    before = {number: signal.signal(number, interrupts) for number in signals}
     try:
         yield
     finally:
@@ -132,11 +137,33 @@ def _view(*, plain: bool, as_json: bool, quiet: bool, verbose: bool) -> View:
     return LiveView()
 
 
-def follow(folder: RunFolder, *, plain: bool, as_json: bool, quiet: bool, verbose: bool, start: bool) -> int:
-    """Follow a run to its end; returns the exit code that the run ends with.
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended, as its follower saw it.
+
+    Attributes:
+        state: the last state; its `finished` is None where no result was reported.
+        return_code: what the engine process returned; None where another program started it.
+        interrupts: how often the user pressed Ctrl+C.
+    """
+
+    state: RunState
+    return_code: int | None
+    interrupts: int
+
+
+def watch(
+    folder: RunFolder,
+    view: View,
+    *,
+    start: bool,
+    signals: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM),
+) -> Ended:
+    """Show the events of a run in a view until it ends.
 
     Args:
         start: start the engine; otherwise the run is at work elsewhere or over.
+        signals: those that finish the run with the best so far, when they arrive in the main thread.
     """
     reader = EventReader(folder.events)
     state = RunState()
@@ -145,44 +172,64 @@ def follow(folder: RunFolder, *, plain: bool, as_json: bool, quiet: bool, verbos
             state = reduce(state, event)
         # An earlier session of a resumed run may have finished; this one has not.
         state = msgspec.structs.replace(state, finished=None)
-    view = _view(plain=plain, as_json=as_json, quiet=quiet, verbose=verbose)
     engine = start_engine(folder) if start else None
     interrupts = Interrupts(folder, engine)
+    try:
+        with _handled(interrupts, signals):
+            state = _follow_events(folder, reader, view, state, engine)
+            view.close(state)
+            if engine is not None and state.finished is not None:
+                try:
+                    engine.wait(ABORT_SECONDS)
+                except subprocess.TimeoutExpired:
+                    engine.kill()
+                    engine.wait()
+    except BaseException:
+        # The program may live on: an engine that nobody follows must not.
+        if engine is not None and engine.poll() is None:
+            engine.terminate()
+        raise
+    return Ended(state, None if engine is None else engine.returncode, interrupts.count)
+
+
+def _follow_events(
+    folder: RunFolder, reader: EventReader, view: View, state: RunState, engine: subprocess.Popen[bytes] | None
+) -> RunState:
+    """Show events until the last one, or until no engine is left that could write more."""
     gone = False
     alive_at = time.monotonic()
-    with _handled(interrupts):
-        while True:
-            for event in reader.read_new():
-                state = reduce(state, event)
-                view.show(event, state)
-            if state.finished is not None and (engine is not None or not folder.is_running()):
-                break
-            if gone:
-                break
-            view.tick(state)
-            time.sleep(POLL_SECONDS)
-            if engine is not None:
-                gone = engine.poll() is not None
-            elif time.monotonic() - alive_at > ALIVE_SECONDS or state.seq == 0:
-                alive_at = time.monotonic()
-                gone = not folder.is_running()
-        view.close(state)
-        if engine is not None and state.finished is not None:
-            try:
-                engine.wait(ABORT_SECONDS)
-            except subprocess.TimeoutExpired:
-                engine.kill()
-                engine.wait()
-    if state.finished is None:
-        code = engine.returncode if engine is not None else 0
-        if interrupts.count > 1:
+    while True:
+        for event in reader.read_new():
+            state = reduce(state, event)
+            view.show(event, state)
+        if gone or (state.finished is not None and (engine is not None or not folder.is_running())):
+            return state
+        view.tick(state)
+        time.sleep(POLL_SECONDS)
+        if engine is not None:
+            gone = engine.poll() is not None
+        elif time.monotonic() - alive_at > ALIVE_SECONDS or state.seq == 0:
+            alive_at = time.monotonic()
+            gone = not folder.is_running()
+
+
+def follow(folder: RunFolder, *, plain: bool, as_json: bool, quiet: bool, verbose: bool, start: bool) -> int:
+    """Follow a run to its end; returns the exit code that the run ends with.
+
+    Args:
+        start: start the engine; otherwise the run is at work elsewhere or over.
+    """
+    ended = watch(folder, _view(plain=plain, as_json=as_json, quiet=quiet, verbose=verbose), start=start)
+    finished = ended.state.finished
+    if finished is None:
+        if ended.interrupts > 1:
             say(f"Stopped; `tabapp resume {folder.argument}` goes on with it.")
             return 130
-        if engine is None:
+        if ended.return_code is None:
             say(f"The run was stopped; `tabapp resume {folder.argument}` goes on with it.")
         else:
-            say(describe_death(code, folder))
+            say(describe_death(ended.return_code, folder))
         return NO_RESULT_EXIT_CODE
-    if state.finished.message:
-        say(state.finished.message)
-    return state.finished.exit_code
+    if finished.message:
+        say(finished.message)
+    return finished.exit_code

@@ -1,0 +1,206 @@
+"""Runs started from Python: `fit` and `resume`. The engine is a process of its own, as for every other view."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tabapp.api.errors import error_for
+from tabapp.api.frames import is_path, to_polars, write_frame
+from tabapp.api.progress import Progress, view_for
+from tabapp.api.runs import Run, find
+from tabapp.errors import DataError, TabappError, UsageError, did_you_mean
+from tabapp.headless.follow import View, watch
+from tabapp.run.client import describe_death
+from tabapp.run.config import RunConfig
+from tabapp.run.folder import EventReader, RunBusy, RunFolder, create_run, default_runs_dir
+from tabapp.run.keywords import config_from_keywords, normalized_columns
+from tabapp.run.state import seconds_used
+
+if TYPE_CHECKING:
+    import polars as pl
+
+TABLE_FILE = "data.arrow"
+TEST_FILE = "test.arrow"
+
+
+def fit(
+    data: Any,
+    *,
+    target: str,
+    task: str = "auto",
+    metric: str | None = None,
+    budget: str | float | timedelta | None = None,
+    trials: int | None = None,
+    quality: str = "balanced",
+    models: str | Sequence[str] | None = None,
+    exclude: str | Sequence[str] | None = None,
+    seed: int = 0,
+    progress: Progress = "auto",
+    runs_dir: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> Run:
+    """Train models on a table until the budget ends, and return the run.
+
+    The run is the same as that of `tabapp --auto`: it has a folder, and `tabapp runs`, `attach` and `resume` know it. Every long
+    option of `tabapp --auto` is a keyword here, with underscores. Ctrl+C finishes with the best models so far; pressed twice it
+    stops at once.
+
+    Args:
+        data: path of a file, or a polars, pandas or pyarrow table. Column types are kept: categories stay categories.
+        target: column to predict.
+        task: "auto", "binary", "multiclass" or "regression".
+        metric: name of the metric that models are chosen by; None takes the default of the task.
+        budget: time limit such as "90s", "10m" or "2h", seconds, or a timedelta. None means ten minutes, or no time limit where
+            `trials` is given.
+        trials: maximum trials per model. With it and without a budget, the same seed gives the same scores.
+        quality: "fast", "balanced" or "best".
+        models: only these models.
+        exclude: all but these models.
+        seed: seed of every random choice.
+        progress: "auto" shows progress in a terminal and in a notebook; True also in a pipe; False shows nothing.
+        runs_dir: folder that keeps runs; None takes the same as the command line.
+        options: further options: validation, folds, group, time, weight, test, ignore, kind, positive, device, workers,
+            memory_limit, out, name, and those for reading a file (delimiter, encoding, decimal, null).
+
+    Raises:
+        UsageError: an option does not exist or cannot be used.
+        DataError: the data cannot be used.
+        BudgetError: the budget ended before the first model had a score.
+        TabappError: no model could be trained, or the engine stopped.
+    """
+    given = {
+        "target": target,
+        "task": task,
+        "metric": metric,
+        "budget": budget,
+        "trials": trials,
+        "quality": quality,
+        "models": models,
+        "exclude": exclude,
+        "seed": seed,
+        **options,
+    }
+    folder = prepare_run(data, given, Path(runs_dir) if runs_dir is not None else default_runs_dir())
+    return follow(folder, view_for(progress))
+
+
+def prepare_run(data: Any, options: Mapping[str, Any], runs_dir: Path) -> RunFolder:
+    """Make the folder of a run, with the tables in it that are not files yet.
+
+    Raises:
+        UsageError, DataError: an option or a table cannot be used.
+    """
+    given = dict(options)
+    test = given.pop("test", None)
+    frame = None if is_path(data) else to_polars(data)
+    test_frame = None if test is None or is_path(test) else to_polars(test, "test")
+    if frame is not None:
+        given = {name: normalized_columns(name, value) for name, value in given.items()}
+    config = config_from_keywords(TABLE_FILE if frame is not None else _file(data), given)
+    if frame is not None:
+        _check_table(frame, config)
+    if test is not None and test_frame is None:
+        config = msgspec.structs.replace(config, test=_file(test))
+    if config.out is not None:
+        config = msgspec.structs.replace(config, out=str(Path(config.out).absolute()))
+    folder = create_run(config, runs_dir.absolute())
+    try:
+        if frame is not None:
+            write_frame(frame, folder.path / TABLE_FILE)
+            config = msgspec.structs.replace(config, data=str(folder.path / TABLE_FILE))
+        if test_frame is not None:
+            write_frame(test_frame, folder.path / TEST_FILE)
+            config = msgspec.structs.replace(config, test=str(folder.path / TEST_FILE))
+        folder.save_config(config)
+    except BaseException:
+        shutil.rmtree(folder.path, ignore_errors=True)
+        raise
+    return folder
+
+
+def _file(path: Any) -> str:
+    """The absolute path of an existing file.
+
+    Raises:
+        DataError: there is none.
+    """
+    file = Path(path).absolute()
+    if not file.is_file():
+        beside = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
+        raise DataError(f"There is no file {path}{did_you_mean(file.name, beside) or '; check the path.'}")
+    return str(file)
+
+
+def _check_table(frame: pl.DataFrame, config: RunConfig) -> None:
+    """Reject what needs no engine to see.
+
+    Raises:
+        DataError: the table has no rows, or not the target column.
+    """
+    if frame.height == 0:
+        raise DataError("The table has no rows.")
+    if config.target is not None and config.target not in frame.columns:
+        raise DataError(f"There is no column {config.target!r}{did_you_mean(config.target, frame.columns) or '.'}")
+
+
+def follow(folder: RunFolder, view: View) -> Run:
+    """Start the engine of a prepared run, follow it to its end, and return the run.
+
+    Raises:
+        TabappError: the run ended without a bundle; the class is that of its exit code.
+        KeyboardInterrupt: the user pressed Ctrl+C twice.
+    """
+    ended = watch(folder, view, start=True, signals=(signal.SIGINT,))
+    finished = ended.state.finished
+    if finished is None:
+        if ended.interrupts > 1:
+            raise KeyboardInterrupt
+        raise TabappError(describe_death(ended.return_code or 0, folder))
+    if finished.bundle is None:
+        raise error_for(finished.exit_code, finished.message)
+    return Run(folder)
+
+
+def resume(
+    run: Run | str | os.PathLike[str],
+    *,
+    budget: str | float | timedelta | None = None,
+    trials: int | None = None,
+    progress: Progress = "auto",
+    runs_dir: str | os.PathLike[str] | None = None,
+) -> Run:
+    """Continue a run that was stopped, or give a complete one more time or trials. Complete fits are kept.
+
+    Args:
+        run: a run, its id, a part of its id, its name, its path, or "last".
+        budget: time on top of what the run has used.
+        trials: a new maximum of trials per model.
+        progress: as for `fit`.
+        runs_dir: folder that keeps runs.
+
+    Raises:
+        UsageError: there is no such run, another process works on it, or it is complete and is given nothing more.
+        TabappError: as for `fit`.
+    """
+    folder = find(run, runs_dir)
+    if folder.is_running():
+        raise RunBusy(f"Another process works on the run {folder.run}; wait until it ends.")
+    state, config = folder.state(), folder.config()
+    if state.finished is not None and state.finished.status == "ok" and budget is None and trials is None:
+        raise UsageError(f"The run {folder.run} is complete; give it more with budget or trials.")
+    given = config_from_keywords(config.data, {"budget": budget, "trials": trials})
+    if given.budget is not None:
+        spent = seconds_used(EventReader(folder.events).read_new())
+        config = msgspec.structs.replace(config, budget=spent + given.budget)
+    if given.trials is not None:
+        config = msgspec.structs.replace(config, trials=given.trials)
+    folder.save_config(msgspec.structs.replace(config, start=True))
+    return follow(folder, view_for(progress))

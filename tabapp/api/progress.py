@@ -1,0 +1,122 @@
+"""Progress of a run in a terminal, in a notebook, or nowhere."""
+
+from __future__ import annotations
+
+import html
+import sys
+import time
+from io import StringIO
+from typing import Any, Literal
+
+from tabapp.errors import UsageError
+from tabapp.headless.follow import PlainView, View
+from tabapp.headless.live import REFRESH_PER_SECOND, LiveView, render
+from tabapp.headless.narration import say
+from tabapp.run import events as ev
+from tabapp.run.state import RunState, format_score
+
+Progress = bool | Literal["auto"]
+
+NOTEBOOK_WIDTH = 110
+
+
+def view_for(progress: Progress) -> View:
+    """The view that shows a run: in a notebook where there is one, else on stderr.
+
+    Args:
+        progress: False shows nothing; "auto" shows nothing where stderr is not a terminal.
+
+    Raises:
+        UsageError: it is none of True, False and "auto".
+    """
+    if progress not in (True, False, "auto"):
+        raise UsageError(f"progress={progress!r} is not known; use True, False or 'auto'.")
+    if progress is False:
+        return Silent()
+    if (display := _notebook_display()) is not None:
+        return NotebookView(display)
+    if sys.stderr.isatty():
+        return TerminalView()
+    return PlainLines(quiet=False, verbose=False) if progress is True else Silent()
+
+
+def _notebook_display() -> Any:
+    """IPython's `display` in the kernel of a notebook; None elsewhere. IPython is not imported for the answer."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is None or getattr(shell, "kernel", None) is None:
+        return None
+    from IPython.display import display  # pyright: ignore[reportMissingImports]
+
+    return display
+
+
+class Silent:
+    """Shows nothing."""
+
+    def show(self, event: ev.AnyEvent, state: RunState) -> None:
+        pass
+
+    def tick(self, state: RunState) -> None:
+        pass
+
+    def close(self, state: RunState) -> None:
+        pass
+
+
+class TerminalView(LiveView):
+    """The live leaderboard of `tabapp --auto`, and one line at the end."""
+
+    def close(self, state: RunState) -> None:
+        self._live.stop()
+        _say_result(state)
+
+
+class PlainLines(PlainView):
+    """A line on stderr for every event worth one."""
+
+    def close(self, state: RunState) -> None:
+        _say_result(state)
+
+
+class NotebookView:
+    """The live leaderboard as preformatted text below a notebook cell, redrawn in place."""
+
+    def __init__(self, display: Any) -> None:
+        self._display = display
+        self._handle: Any = None
+        self._drawn = 0.0
+
+    def show(self, event: ev.AnyEvent, state: RunState) -> None:
+        pass
+
+    def tick(self, state: RunState) -> None:
+        now = time.monotonic()
+        if now - self._drawn >= 1 / REFRESH_PER_SECOND:
+            self._drawn = now
+            self._draw(state)
+
+    def close(self, state: RunState) -> None:
+        self._draw(state)
+
+    def _draw(self, state: RunState) -> None:
+        from rich.console import Console
+
+        text = StringIO()
+        Console(file=text, width=NOTEBOOK_WIDTH, color_system=None).print(render(state, time.time()))
+        content = {"text/plain": text.getvalue(), "text/html": f"<pre>{html.escape(text.getvalue())}</pre>"}
+        if self._handle is None:
+            self._handle = self._display(content, raw=True, display_id=True)
+        else:
+            self._handle.update(content, raw=True)
+
+
+def _say_result(state: RunState) -> None:
+    best, plan = state.best, state.plan
+    if best is None or plan is None or state.finished is None:
+        return
+    interval = f"({format_score(best.low)} … {format_score(best.high)})"
+    say(
+        f"{best.title}: {plan.metric_title} {format_score(best.score)} {interval}, {plan.validation}, "
+        f"{state.finished.seconds:.0f} s"
+    )

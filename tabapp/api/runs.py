@@ -1,0 +1,180 @@
+"""Runs as objects: what they found, and their bundles."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from tabapp import files
+from tabapp.errors import UsageError
+from tabapp.run.folder import RunFolder, default_runs_dir, find_run, list_runs
+from tabapp.run.state import RunState, format_score
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tabapp.api.predictor import Predictor
+
+Status = Literal["ok", "interrupted", "failed", "running", "stopped"]
+
+_LEADERBOARD = (
+    "rank", "model", "title", "family", "score", "low", "high", "folds", "trials", "fit_seconds", "predict_ms_per_1k",
+    "in_ensemble", "status", "reason",
+)  # fmt: skip
+_IMPORTANCES = ("feature", "permutation", "low", "high", "attention")
+_INTEGERS = ("rank", "folds", "trials")
+_TEXTS = ("model", "title", "family", "status", "reason", "feature")
+
+
+class Run:
+    """One run, read from its folder. A run that is still at work is read anew by every call."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+
+    @property
+    def id(self) -> str:
+        """The id, as `tabapp runs` lists it."""
+        return self._folder.run
+
+    @property
+    def path(self) -> Path:
+        """The folder of the run."""
+        return self._folder.path
+
+    @property
+    def status(self) -> Status:
+        """ "ok" or "failed", "interrupted" by the user, "running", or "stopped" without a result."""
+        if self._folder.is_running():
+            return "running"
+        finished = self._state().finished
+        return finished.status if finished is not None else "stopped"
+
+    @property
+    def target(self) -> str | None:
+        """The column that is predicted; None before the run has read its data."""
+        plan = self._state().plan
+        return plan.target if plan is not None else None
+
+    @property
+    def task(self) -> Literal["binary", "multiclass", "regression"] | None:
+        """What kind of prediction it is; None before the run has read its data."""
+        plan = self._state().plan
+        return plan.task if plan is not None else None
+
+    @property
+    def metric(self) -> str | None:
+        """The metric of the scores; None before the run has read its data."""
+        plan = self._state().plan
+        return plan.metric if plan is not None else None
+
+    @property
+    def score(self) -> float | None:
+        """The best score of the leaderboard, in units of the metric; None before the first model has one."""
+        best = self._state().best
+        return best.score if best is not None else None
+
+    @property
+    def test_score(self) -> float | None:
+        """The score of the bundle on the rows of `test`; None without them."""
+        finished = self._state().finished
+        return finished.test_score if finished is not None else None
+
+    def leaderboard(self) -> pl.DataFrame:
+        """Every model with its out-of-fold score and 95 % interval, the best first; the ensemble is a row of its own."""
+        return _frame(self._state().leaderboard, _LEADERBOARD)
+
+    def importances(self) -> pl.DataFrame:
+        """How much each column matters, the most important first: permutation importance in units of the metric with its
+        interval, and the share of attention where a model has any."""
+        found = self._state().importances
+        return _frame(found.rows if found is not None else (), _IMPORTANCES)
+
+    def predictor(self) -> Predictor:
+        """Load the bundle of the run.
+
+        Raises:
+            UsageError: the run has no bundle.
+        """
+        from tabapp.api.predictor import load
+
+        return load(self._bundle())
+
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """Copy the bundle to a file and return its path.
+
+        Raises:
+            UsageError: the run has no bundle, or the file cannot be written.
+        """
+        bundle, out = self._bundle(), Path(path)
+        try:
+            files.write_bytes(out, bundle.read_bytes())
+        except OSError as error:
+            raise UsageError(f"{out} cannot be written: {error.strerror}; choose another place.") from None
+        return out
+
+    def _bundle(self) -> Path:
+        if not self._folder.bundle.is_file():
+            raise UsageError(f"The run {self.id} has no bundle; tabapp.resume finishes it.")
+        return self._folder.bundle
+
+    def _state(self) -> RunState:
+        return self._folder.state()
+
+    def __repr__(self) -> str:
+        state = self._state()
+        facts = [repr(self.id), self.status]
+        if state.plan is not None:
+            facts.append(f"{state.plan.target!r} ({state.plan.task})")
+            if state.best is not None:
+                facts.append(f"{state.best.model} {state.plan.metric}={format_score(state.best.score)}")
+        return f"<Run {', '.join(facts)}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Run) and other.path == self.path
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+
+def _frame(rows: Sequence[msgspec.Struct], names: Sequence[str]) -> pl.DataFrame:
+    """Records as a frame of some of their fields."""
+    import polars as pl
+
+    return pl.DataFrame(
+        {
+            name: pl.Series(
+                [getattr(row, name) for row in rows],
+                dtype=pl.Int64 if name in _INTEGERS else pl.String if name in _TEXTS else pl.Float64,
+            )
+            for name in names
+        }
+    )
+
+
+def runs(runs_dir: str | os.PathLike[str] | None = None) -> list[Run]:
+    """All runs, the newest first.
+
+    Args:
+        runs_dir: folder that keeps runs; None takes the same as the command line.
+    """
+    return [Run(folder) for folder in list_runs(_place(runs_dir))]
+
+
+def find(run: Run | str | os.PathLike[str], runs_dir: str | os.PathLike[str] | None = None) -> RunFolder:
+    """The folder of a run by the run itself, its path, its id, a part of its id, its name, or "last".
+
+    Raises:
+        UsageError: there is none, or there are several.
+    """
+    if isinstance(run, Run):
+        return RunFolder(run.path)
+    return find_run(os.fspath(run), _place(runs_dir))
+
+
+def _place(runs_dir: str | os.PathLike[str] | None) -> Path:
+    return Path(runs_dir) if runs_dir is not None else default_runs_dir()

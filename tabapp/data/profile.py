@@ -1,0 +1,108 @@
+"""What a table is, as `tabapp profile` and `tabapp.profile` report it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from tabapp.data.infer import compare_with_test, infer_schema
+from tabapp.data.read import Reading
+from tabapp.data.schema import Column, DataWarning, Kind, Role, Schema, Task
+
+_LEVELS, _CLASSES = 10, 100
+
+
+class ReadingProfile(msgspec.Struct, frozen=True, kw_only=True):
+    """How a file was read, and what was repaired on the way. `encoding` and `delimiter` are None for typed tables."""
+
+    format: str
+    encoding: str | None
+    delimiter: str | None
+    bytes: int
+    repairs: tuple[DataWarning, ...]
+
+
+class ColumnProfile(msgspec.Struct, frozen=True, kw_only=True):
+    """What a column was taken for, and why; see `tabapp.data.schema.Column`. `levels` holds the ten most frequent ones."""
+
+    name: str
+    kind: Kind
+    role: Role
+    reason: str
+    support: float
+    missing: int
+    unique: int
+    missing_spellings: tuple[str, ...]
+    low: float | None
+    high: float | None
+    unit: str | None
+    overridden: bool
+    datetime_format: str | None
+    levels: tuple[str, ...]
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """The columns of a table, the target, task and metric that a run would choose, and what looks wrong."""
+
+    file: str
+    rows: int
+    reading: ReadingProfile
+    columns: tuple[ColumnProfile, ...]
+    target: str
+    target_reason: str
+    task: Task
+    task_reason: str
+    classes: tuple[str, ...]
+    metric: str
+    warnings: tuple[DataWarning, ...]
+
+
+def schema_with_warnings(reading: Reading, test: pl.DataFrame | None = None, **options: Any) -> Schema:
+    """The schema of a table with every warning: those of reading it, those on its columns, and differences to a test table.
+
+    Args:
+        test: a second table as text.
+        options: as for `infer_schema`.
+
+    Raises:
+        DataError, UsageError: as `infer_schema`.
+    """
+    schema = infer_schema(reading.frame, stored=reading.stored, **options)
+    drift = compare_with_test(reading.frame, test, schema) if test is not None else ()
+    return msgspec.structs.replace(schema, warnings=(*reading.warnings, *schema.warnings, *drift))
+
+
+def make_profile(file: str, reading: Reading, schema: Schema, metric: str) -> Profile:
+    """Put a profile together.
+
+    Args:
+        file: what to call the table.
+        schema: of `schema_with_warnings`.
+        metric: the default metric of the task.
+    """
+    return Profile(
+        file=file,
+        rows=reading.frame.height,
+        reading=ReadingProfile(
+            format=reading.format,
+            encoding=reading.encoding,
+            delimiter=reading.delimiter,
+            bytes=reading.n_bytes,
+            repairs=tuple(reading.warnings),
+        ),
+        columns=tuple(_column_profile(column) for column in schema.columns),
+        target=schema.target,
+        target_reason=schema.target_reason,
+        task=schema.task,
+        task_reason=schema.task_reason,
+        classes=schema.classes[:_CLASSES],
+        metric=metric,
+        warnings=schema.warnings,
+    )
+
+
+def _column_profile(column: Column) -> ColumnProfile:
+    facts = {name: getattr(column, name) for name in ColumnProfile.__struct_fields__}
+    return ColumnProfile(**{**facts, "levels": column.levels[:_LEVELS]})

@@ -1,0 +1,121 @@
+"""The options of a run as keywords of Python functions. They derive from `RunConfig`, so that every view has the same ones."""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any, SupportsIndex, get_args, get_origin
+
+import msgspec
+
+from tabapp.errors import UsageError, did_you_mean
+from tabapp.run.config import RunConfig, check_bounds, parse_budget, parse_bytes
+
+_OPTIONS = {"kinds": "kind"}
+"""Fields whose option has another name."""
+_NOT_OPTIONS = ("data", "start")
+_COLUMN_OPTIONS = ("target", "group", "time", "weight")
+"""Options that name one column."""
+
+
+def keyword_fields() -> dict[str, str]:
+    """The field of `RunConfig` for each keyword: the long options of `tabapp --auto` with underscores."""
+    return {_OPTIONS.get(field, field): field for field in RunConfig.__struct_fields__ if field not in _NOT_OPTIONS}
+
+
+def config_from_keywords(data: str, options: Mapping[str, Any]) -> RunConfig:
+    """The configuration of a run from keywords.
+
+    Args:
+        data: path of the table.
+        options: values by keyword; None stands for the default.
+
+    Raises:
+        UsageError: a keyword does not exist, or its value cannot be used; names the keyword.
+    """
+    fields = keyword_fields()
+    types = {field.name: field.type for field in msgspec.structs.fields(RunConfig)}
+    values: dict[str, Any] = {}
+    for keyword, value in options.items():
+        if keyword not in fields:
+            raise UsageError(f"There is no option {keyword!r}{did_you_mean(keyword, fields) or '.'}")
+        if value is not None:
+            field = fields[keyword]
+            values[field] = _converted(keyword, field, value, types[field])
+    config = RunConfig(data=data, **values)
+    try:
+        check_bounds(config)
+    except UsageError as error:
+        raise UsageError(in_python(str(error))) from None
+    return config
+
+
+def column_name(name: object) -> str:
+    """The name that a column of a data frame has in a run: text, with single spaces inside and none around."""
+    return " ".join(str(name).split())
+
+
+def normalized_columns(keyword: str, value: Any) -> Any:
+    """The value of an option with the names of columns as `column_name` writes them."""
+    if keyword in _COLUMN_OPTIONS and value is not None:
+        return column_name(value)
+    if keyword == "ignore" and not isinstance(value, str | None):
+        return [column_name(name) for name in value]
+    if keyword == "kind" and isinstance(value, Mapping):
+        return {column_name(name): kind for name, kind in value.items()}  # pyright: ignore[reportUnknownArgumentType]
+    return value
+
+
+def _converted(keyword: str, field: str, value: Any, wanted: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    elif isinstance(value, SupportsIndex) and not isinstance(value, int):
+        value = operator.index(value)
+    if field == "budget":
+        value = parse_budget(value) if isinstance(value, str) else _seconds(value)
+    elif field == "memory_limit" and isinstance(value, str):
+        value = parse_bytes(value)
+    elif field == "workers" and value == "auto":
+        return None
+    elif field == "kinds":
+        value = _kinds(value)
+    elif get_origin(wanted) is tuple:
+        value = _names(value)
+    try:
+        return msgspec.convert(value, wanted)
+    except msgspec.ValidationError as error:
+        choices = [choice for choice in get_args(wanted) if isinstance(choice, str)]
+        if choices:
+            hint = did_you_mean(str(value), choices) or f"; use one of {', '.join(choices)}."
+            raise UsageError(f"{keyword}={value!r} is not known{hint}") from None
+        reason = str(error).partition(" - at ")[0]
+        raise UsageError(f"{keyword}={value!r} cannot be used: {reason[:1].lower()}{reason[1:]}.") from None
+
+
+def _seconds(value: Any) -> Any:
+    return value.total_seconds() if isinstance(value, timedelta) else value
+
+
+def _names(value: Any) -> Any:
+    """Names as a list, or as one text separated by commas."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return tuple(value) if isinstance(value, Iterable) else value  # pyright: ignore[reportUnknownVariableType]
+
+
+def _kinds(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    pairs = [part.partition("=") for part in value.split(",")]
+    if not all(equals for _, equals, _ in pairs):
+        raise UsageError(f"kind={value!r} is not COLUMN=KIND; pass a mapping such as {{'zip': 'categorical'}}.")
+    return {column.strip(): kind.strip() for column, _, kind in pairs}
+
+
+def in_python(message: str) -> str:
+    """A message in which command-line options are named as keywords: `--missing-columns fill` → `missing_columns='fill'`."""
+    message = re.sub(r"--missing-columns (error|fill)", r"missing_columns='\1'", message)
+    return re.sub(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)", lambda found: found[1].replace("-", "_"), message)

@@ -1,0 +1,104 @@
+"""Options as keywords: the same ones as on the command line, with the same values."""
+
+from __future__ import annotations
+
+import inspect
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tabapp
+from tabapp.cli.options import RUN_OPTIONS
+from tabapp.errors import UsageError
+from tabapp.run.config import RunConfig
+from tabapp.run.keywords import config_from_keywords, in_python, keyword_fields
+
+VIEW_OPTIONS = {"auto", "runs_dir", "plain", "json", "quiet", "verbose", "web", "port"}
+
+
+def long_options() -> set[str]:
+    """Every long option of a run on the command line, with underscores."""
+
+    def command(**options: object) -> None: ...
+
+    for option in RUN_OPTIONS:
+        command = option(command)
+    parameters = command.__click_params__  # type: ignore[attr-defined]
+    names = [next(name for name in parameter.opts if name.startswith("--")) for parameter in parameters]
+    return {name.removeprefix("--").replace("-", "_") for name in names}
+
+
+def test_the_keywords_are_the_long_options_of_a_run():
+    assert set(keyword_fields()) == long_options() - VIEW_OPTIONS
+    assert set(keyword_fields().values()) | {"data", "start"} == set(RunConfig.__struct_fields__)
+
+
+def test_named_parameters_of_fit_have_the_defaults_of_a_run():
+    defaults = RunConfig(data="t.csv")
+    named = {
+        name: parameter
+        for name, parameter in inspect.signature(tabapp.fit).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY and name not in ("progress", "runs_dir", "target")
+    }
+    assert set(named) <= set(keyword_fields())
+    given = {name: parameter.default for name, parameter in named.items()}
+    assert config_from_keywords("t.csv", given) == defaults
+
+
+@pytest.mark.parametrize(
+    ("keywords", "fields"),
+    [
+        ({"budget": "2m"}, {"budget": 120.0}),
+        ({"budget": 30}, {"budget": 30.0}),
+        ({"budget": timedelta(minutes=1.5)}, {"budget": 90.0}),
+        ({"models": ["linear", "mlp"]}, {"models": ("linear", "mlp")}),
+        ({"models": "linear, mlp"}, {"models": ("linear", "mlp")}),
+        ({"kind": {"zip": "categorical"}}, {"kinds": {"zip": "categorical"}}),
+        ({"kind": "zip=categorical,age=numeric"}, {"kinds": {"zip": "categorical", "age": "numeric"}}),
+        ({"memory_limit": "1GiB"}, {"memory_limit": 2**30}),
+        ({"workers": "auto"}, {}),
+        ({"workers": np.int64(3)}, {"workers": 3}),
+        ({"seed": np.int32(7), "trials": 2}, {"seed": 7, "trials": 2}),
+        ({"out": Path("a.tabapp")}, {"out": "a.tabapp"}),
+        ({"metric": None, "group": None}, {}),
+    ],
+    ids=str,
+)
+def test_values_become_those_of_a_configuration(keywords, fields):
+    assert config_from_keywords("t.csv", keywords) == RunConfig(data="t.csv", **fields)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"bugdet": "2m"}, "There is no option 'bugdet'; did you mean 'budget'?"),
+        ({"kinds": {}}, "did you mean 'kind'"),
+        ({"start": False}, "There is no option 'start'"),
+        ({"data": "x.csv"}, "There is no option 'data'"),
+        ({"task": "regresion"}, "task='regresion' is not known; did you mean 'regression'?"),
+        ({"quality": 3}, "use one of fast, balanced, best"),
+        ({"budget": "soon"}, "is not a duration"),
+        ({"budget": -1}, "budget"),
+        ({"trials": 0}, "trials 0 is out of range"),
+        ({"trials": 1.5}, "trials=1.5 cannot be used: expected `int"),
+        ({"seed": -1}, "seed -1 is out of range"),
+        ({"folds": 1}, "folds 1 is out of range"),
+        ({"kind": "zip"}, "is not COLUMN=KIND"),
+        ({"target": 3}, "target=3 cannot be used: expected `str"),
+        ({"models": 3}, "models=3 cannot be used"),
+    ],
+    ids=str,
+)
+def test_a_value_that_cannot_be_used_is_rejected_by_name(keywords, message):
+    with pytest.raises(UsageError) as raised:
+        config_from_keywords("t.csv", keywords)
+    assert "--" not in str(raised.value)
+    assert message in str(raised.value)
+
+
+def test_messages_name_options_as_keywords():
+    assert in_python("give --missing-columns fill to predict") == "give missing_columns='fill' to predict"
+    assert in_python("choose another with --target, or --memory-limit") == "choose another with target, or memory_limit"
+    assert in_python("from 1--2, a -- b") == "from 1--2, a -- b"
