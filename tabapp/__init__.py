@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         FittedModel,
         Params,
         Plugin,
-        RowNeighbours,
+        RowNeighbors,
         Shape,
         Table,
         Task,
@@ -48,7 +48,7 @@ __all__ = [
     "Plugin",
     "Predictor",
     "Profile",
-    "RowNeighbours",
+    "RowNeighbors",
     "Run",
     "Shape",
     "TabappError",
@@ -73,7 +73,7 @@ _HOMES = {
     "tabapp.data.profile": ("Profile",),
     "tabapp.errors": ("BudgetError", "BundleError", "DataError", "TabappError", "UsageError"),
     "tabapp.models.contract": (
-        "Cost", "FeatureRecipe", "FeatureSpec", "FitContext", "FitStopped", "FittedModel", "Params", "Plugin", "RowNeighbours",
+        "Cost", "FeatureRecipe", "FeatureSpec", "FitContext", "FitStopped", "FittedModel", "Params", "Plugin", "RowNeighbors",
         "Shape", "Table", "Task", "Trial",
     ),
 }  # fmt: skip

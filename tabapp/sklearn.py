@@ -51,6 +51,9 @@ class _TabappEstimator(BaseEstimator):
         n_features_in_, feature_names_in_: as in scikit-learn.
     """
 
+    n_features_in_: int
+    bundle_: bytes
+
     def __init__(
         self,
         *,
@@ -117,15 +120,17 @@ class _TabappEstimator(BaseEstimator):
     def _frame(self, X: Any, *, reset: bool) -> pl.DataFrame:
         """Features as a frame: a pandas or polars table with its types, anything else as an array of numbers or text."""
         if is_pandas(X) or isinstance(X, pl.DataFrame):
-            validate_data(self, X, reset=reset, skip_check_array=True)
+            given: Any = X
+            validate_data(self, given, reset=reset, skip_check_array=True)
             names = self._names()
-            table = X.set_axis(names, axis=1) if is_pandas(X) else X.rename(dict(zip(X.columns, names, strict=True)))
+            renamed = dict(zip(given.columns, names, strict=True))
+            table = given.set_axis(names, axis=1) if is_pandas(X) else given.rename(renamed)
             frame = _as_value_error(to_polars, table, "X")
             infinite = [c.name for c in frame if c.dtype.is_float() and c.is_infinite().any()]
             if infinite:
                 raise ValueError(f"Input X contains infinity in the column {infinite[0]!r}.")
             return frame
-        array = validate_data(
+        array: Any = validate_data(
             self,
             X,
             reset=reset,
@@ -156,10 +161,8 @@ class _TabappEstimator(BaseEstimator):
         return _as_value_error(lambda: predictor.predict_frame(as_text(frame, "X")).values)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        if "_loaded" in state:
-            state["_loaded"] = None
-        return state
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        return {**state, "_loaded": None} if "_loaded" in state else state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -14,7 +14,7 @@ import msgspec
 
 from tabapp.api.errors import error_for
 from tabapp.api.frames import is_path, to_polars, write_frame
-from tabapp.api.progress import Progress, view_for
+from tabapp.api.progress import Progress, check_progress, view_for
 from tabapp.api.runs import Run, find
 from tabapp.errors import DataError, TabappError, UsageError, did_you_mean
 from tabapp.headless.follow import View, watch
@@ -76,6 +76,7 @@ def fit(
         BudgetError: the budget ended before the first model had a score.
         TabappError: no model could be trained, or the engine stopped.
     """
+    check_progress(progress)
     given = {
         "target": target,
         "task": task,
@@ -190,6 +191,7 @@ def resume(
         UsageError: there is no such run, another process works on it, or it is complete and is given nothing more.
         TabappError: as for `fit`.
     """
+    check_progress(progress)
     folder = find(run, runs_dir)
     if folder.is_running():
         raise RunBusy(f"Another process works on the run {folder.run}; wait until it ends.")

@@ -31,7 +31,7 @@ def is_pandas(data: object) -> bool:
     return pandas is not None and isinstance(data, pandas.DataFrame)
 
 
-def to_polars(data: object, what: str = "data") -> pl.DataFrame:
+def to_polars(data: Any, what: str = "data") -> pl.DataFrame:
     """Convert a table to polars with its column types; the index of a pandas table is ignored.
 
     Args:
@@ -89,6 +89,7 @@ def _from_pandas(data: Any, what: str) -> pl.DataFrame:
 
 def _from_pandas_column(column: Any, name: str, what: str) -> pl.Series:
     """One pandas column by its type: categories stay categories, nullable integers stay integers."""
+    import numpy as np
     import pandas as pd
     import polars as pl
 
@@ -103,7 +104,10 @@ def _from_pandas_column(column: Any, name: str, what: str) -> pl.Series:
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
     missing = column.isna().to_numpy()
     if column.dtype.kind in "mM":
-        return pl.Series(name, column.to_numpy())
+        moments = column.to_numpy()
+        # polars has no seconds.
+        coarse = np.datetime_data(moments.dtype)[0] not in ("ms", "us", "ns")
+        return pl.Series(name, moments.astype(f"{moments.dtype.kind}8[us]") if coarse else moments)
     if column.dtype.kind in "biuf" and not isinstance(dtype, getattr(pd, "ArrowDtype", ())):
         if isinstance(dtype, pd.api.extensions.ExtensionDtype):
             filled = column.fillna(False if dtype.kind == "b" else 0)
@@ -146,7 +150,7 @@ def from_objects(cells: list[Any], name: str, what: str) -> pl.Series:
         return pl.Series(name, cells, dtype=pl.String)
     if len(types) == 1 and next(iter(types)).__name__ in _EXACT_TYPES:
         return pl.Series(name, cells)
-    if all(issubclass(kind, numbers.Real | Decimal) and not issubclass(kind, bool) for kind in types):
+    if bool not in types and all(issubclass(kind, numbers.Real | Decimal) for kind in types):
         return pl.Series(name, [None if cell is None else float(cell) for cell in cells])
     return pl.Series(name, [None if cell is None else str(cell) for cell in cells])
 

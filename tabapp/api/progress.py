@@ -20,17 +20,22 @@ Progress = bool | Literal["auto"]
 NOTEBOOK_WIDTH = 110
 
 
+def check_progress(progress: object) -> None:
+    """Reject a value that is none of True, False and "auto".
+
+    Raises:
+        UsageError: names the value.
+    """
+    if progress not in (True, False, "auto"):
+        raise UsageError(f"progress={progress!r} is not known; use True, False or 'auto'.")
+
+
 def view_for(progress: Progress) -> View:
     """The view that shows a run: in a notebook where there is one, else on stderr.
 
     Args:
         progress: False shows nothing; "auto" shows nothing where stderr is not a terminal.
-
-    Raises:
-        UsageError: it is none of True, False and "auto".
     """
-    if progress not in (True, False, "auto"):
-        raise UsageError(f"progress={progress!r} is not known; use True, False or 'auto'.")
     if progress is False:
         return Silent()
     if (display := _notebook_display()) is not None:

@@ -105,4 +105,4 @@ def make_profile(file: str, reading: Reading, schema: Schema, metric: str) -> Pr
 
 def _column_profile(column: Column) -> ColumnProfile:
     facts = {name: getattr(column, name) for name in ColumnProfile.__struct_fields__}
-    return ColumnProfile(**{**facts, "levels": column.levels[:_LEVELS]})
+    return msgspec.structs.replace(ColumnProfile(**facts), levels=column.levels[:_LEVELS])

@@ -61,7 +61,7 @@ def test_types_of_a_frame_are_kept(run):
         "plan": "categorical",
         "member": "boolean",
         "since": "datetime",
-        "bought": "categorical",
+        "bought": "boolean",
     }
     assert run.predictor().schema.column("plan").missing == 0, "none is a level of a categorical column"
 

@@ -40,6 +40,12 @@ COLUMNS: dict[str, tuple[object, pl.DataType, list[object]]] = {
         pl.Datetime("us"),
         [DAY, None],
     ),
+    "moments in seconds": (pd.Series([DAY, None], dtype="datetime64[s]"), pl.Datetime("us"), [DAY, None]),
+    "durations in seconds": (
+        pd.Series([timedelta(hours=1), None], dtype="timedelta64[s]"),
+        pl.Duration("us"),
+        [timedelta(hours=1), None],
+    ),
     "periods": (
         pd.Series(pd.period_range("2024-01", periods=2, freq="M")),
         pl.Datetime("us"),
