@@ -44,3 +44,7 @@ def test_every_block_runs(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "There is no column 'chruned'; did you mean 'churned'?" in printed
     assert len(tabapp.runs()) == 3
+
+
+def test_the_readme_shows_the_first_block():
+    assert BLOCK.findall((PAGE.parents[1] / "README.md").read_text())[:1] == BLOCK.findall(PAGE.read_text())[:1]
