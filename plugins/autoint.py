@@ -1,4 +1,4 @@
-"""AutoInt (Song et al. 2019) with normalisation, as in Gorishniy et al. 2021, supplement B.10."""
+"""AutoInt (Song et al. 2019) with normalization, as in Gorishniy et al. 2021, supplement B.10."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class AutoInt(DeepPlugin):
         return AutoIntNetwork(sizes, params)
 
     def undecayed(self, network: nn.Module) -> set[str]:
-        """Tokenizer, normalisations and biases."""
+        """Tokenizer, normalizations and biases."""
         return {
             name
             for name, _ in network.named_parameters()

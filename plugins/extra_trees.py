@@ -1,4 +1,4 @@
-"""Extremely randomised trees (Geurts et al. 2006), grown by scikit-learn."""
+"""Extremely randomized trees (Geurts et al. 2006), grown by scikit-learn."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Block(nn.Module):
 
     Shape: (rows, n_tokens, d_token) to itself, or to (rows, 1, d_token) for [CLS] alone.
 
-    The first block has no normalisation before its attention, which would forget how large the tokens are. Its queries, keys
+    The first block has no normalization before its attention, which would forget how large the tokens are. Its queries, keys
     and values are therefore linear in the features, and can be given as `projected`.
     """
 
@@ -89,7 +89,7 @@ class Block(nn.Module):
         self.residual_dropout = Dropout(params.residual_dropout)
 
     def attended(self, tokens: Tensor) -> Tensor:
-        """What the attention sees: the tokens, normalised except in the first block."""
+        """What the attention sees: the tokens, normalized except in the first block."""
         return tokens if self.attention_normalization is None else self.attention_normalization(tokens)
 
     def forward(self, tokens: Tensor, *, cls_only: bool, projected: Tensor | None = None) -> Tensor:
@@ -173,7 +173,7 @@ class FTTransformer(DeepPlugin):
         return FTTransformerNetwork(sizes, params)
 
     def undecayed(self, network: nn.Module) -> set[str]:
-        """Tokenizer, normalisations and biases (C.3). As in the authors' code, the head's normalisation weight is
+        """Tokenizer, normalizations and biases (C.3). As in the authors' code, the head's normalization weight is
         decayed.
         """
         return {

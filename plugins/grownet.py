@@ -126,7 +126,7 @@ def start_value(objective: Objective, target: Tensor, weight: Tensor | None) -> 
 
 
 def newton_step(objective: Objective, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """(rows, d_out) steps that minimise the loss to second order, and their weights, the second derivatives (section
+    """(rows, d_out) steps that minimize the loss to second order, and their weights, the second derivatives (section
     3.2). The step of a row that is badly wrong is bounded.
     """
     if objective.task == "regression":

@@ -1,4 +1,4 @@
-"""k nearest neighbours (Fix & Hodges 1951), found by scikit-learn. The model is its training rows: they are in every copy."""
+"""k nearest neighbors (Fix & Hodges 1951), found by scikit-learn. The model is its training rows: they are in every copy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class KNeighborsModel(FittedModel):
 
     Attributes:
         rows: (n_rows, columns) float32 matrix of the design.
-        known: (n_rows,) float64 standardised target or class code.
+        known: (n_rows,) float64 standardized target or class code.
         weight: (n_rows,) float32.
     """
 
@@ -75,7 +75,7 @@ class KNeighborsModel(FittedModel):
         votes = np.zeros((len(matrix), self.target.n_classes))
         for code in range(self.target.n_classes):
             votes[:, code] = (vote * (self.known[nearest] == code)).sum(axis=1)
-        # One vote more, spread over all classes: no class is ever impossible for not being among a few neighbours.
+        # One vote more, spread over all classes: no class is ever impossible for not being among a few neighbors.
         prior = 1 / (self.params.n_neighbors * self.target.n_classes)
         return self.target.prediction((votes + prior) / (1 + prior * self.target.n_classes))
 
@@ -108,7 +108,7 @@ class KNeighbors(Plugin):
     """Numbers by their quantiles, so that all weigh alike, and one-hot levels."""
 
     name = "k_neighbors"
-    title = "k nearest neighbours"
+    title = "k nearest neighbors"
     family = "classic"
     paper = "Fix & Hodges 1951, Discriminatory Analysis: Nonparametric Discrimination"
     contains_training_rows = True

@@ -29,7 +29,7 @@ class LinearParams(Params, frozen=True, kw_only=True):
 
 
 class LinearModel(FittedModel):
-    """Standardised columns times weights, plus an intercept.
+    """Standardized columns times weights, plus an intercept.
 
     Attributes:
         weight: (columns, outputs) float64, with one output for regression and for two classes.
@@ -131,7 +131,7 @@ class Linear(Plugin):
         return model
 
     def solve(self, train: Table, params: LinearParams, context: FitContext) -> LinearModel:
-        """The weights that minimise mean loss and penalty on training rows."""
+        """The weights that minimize mean loss and penalty on training rows."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression, Ridge
         from threadpoolctl import threadpool_limits

@@ -1,4 +1,4 @@
-"""ModernNCA: a soft nearest-neighbour vote in a learned space (Ye et al. 2024, Revisiting Nearest Neighbor for Tabular Data:
+"""ModernNCA: a soft nearest-neighbor vote in a learned space (Ye et al. 2024, Revisiting Nearest Neighbor for Tabular Data:
 A Deep Tabular Baseline Two Decades Later), as in the authors' package TALENT.
 """
 
@@ -125,7 +125,7 @@ class ModernNCANetwork(RetrievalNetwork):
     def training_output(self, rows: Tensor, numeric: Tensor, categorical: Tensor) -> Tensor:
         """The candidates are the rest of the batch and a random share of all other rows.
 
-        NOTE[DIFF]: keys of the batch and of its candidates are computed together, so that batch normalisation treats them
+        NOTE[DIFF]: keys of the batch and of its candidates are computed together, so that batch normalization treats them
         alike.
         """
         stored, n_batch = self.candidates, len(rows)
@@ -148,7 +148,7 @@ class ModernNCANetwork(RetrievalNetwork):
         parts = [self.vote(self.similarities(x, keys, stored.weight), stored.target) for x in chunks]
         return torch.cat(parts)
 
-    def neighbours(self, numeric: Tensor, categorical: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    def neighbors(self, numeric: Tensor, categorical: Tensor, n: int) -> tuple[Tensor, Tensor]:
         stored = self.candidates
         similarities = self.similarities(self.key(numeric, categorical), stored.keys(self), stored.weight)
         share, index = torch.softmax(similarities, dim=1).topk(n, dim=1)

@@ -61,7 +61,7 @@ class ObliviousTrees(nn.Module):
         return (weight.flatten(0, 1) @ x.T).view(*weight.shape[:2], len(x))
 
     @torch.no_grad()
-    def initialise(self, x: Tensor) -> None:
+    def initialize(self, x: Tensor) -> None:
         """Put the thresholds at random quantiles of training rows, and the temperatures where all of those rows are
         still undecided (section 3.1, "Data-aware initialization").
         """
@@ -128,11 +128,11 @@ class NODENetwork(nn.Module):
         self.layers = nn.ModuleList([ObliviousTrees(d, params.n_trees, params.depth, d_tree) for d in d_in])
 
     @torch.no_grad()
-    def initialise(self, x: Tensor) -> None:
+    def initialize(self, x: Tensor) -> None:
         """Fit every layer's splits to a flat input (rows, width)."""
         for layer in self.layers:
             assert isinstance(layer, ObliviousTrees)
-            layer.initialise(x)
+            layer.initialize(x)
             x = torch.cat([x, layer(x).flatten(1)], dim=1)
 
     def mean(self, x: Tensor) -> Tensor:
@@ -194,11 +194,11 @@ class NODE(DeepPlugin):
     def build(self, sizes: Sizes, params: NODEParams) -> NODENetwork:
         return NODENetwork(sizes, params)
 
-    def initialise(self, network: nn.Module, train: Table) -> None:
+    def initialize(self, network: nn.Module, train: Table) -> None:
         assert isinstance(network, NODENetwork)
         rows = torch.randperm(len(train))[:INIT_ROWS].numpy()
         with torch.no_grad():
-            network.initialise(network.input(*inputs(train.take(rows), torch.device("cpu"))))
+            network.initialize(network.input(*inputs(train.take(rows), torch.device("cpu"))))
 
     def supports(self, task: Task, shape: Shape) -> str | None:
         if shape.n_classes > MAX_CLASSES:

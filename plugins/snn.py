@@ -1,4 +1,4 @@
-"""SNN: self-normalising networks (Klambauer et al. 2017), as in Gorishniy et al. 2021, supplement B.5."""
+"""SNN: self-normalizing networks (Klambauer et al. 2017), as in Gorishniy et al. 2021, supplement B.5."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Layer(nn.Module):
 class TabTransformerNetwork(nn.Module):
     """MLP([Transformer(tokens of the categorical columns), LayerNorm(numeric columns)]).
 
-    NOTE[DIFF]: up to four numeric columns are taken as they come, standardised already: a LayerNorm over one column is
+    NOTE[DIFF]: up to four numeric columns are taken as they come, standardized already: a LayerNorm over one column is
     constant, and over two keeps their order only. Hidden layers are no wider than
     1024. A table whose categorical columns are all constant in a fold has no tokens, and only the MLP is left.
 

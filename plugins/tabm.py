@@ -52,7 +52,7 @@ class MemberScale(nn.Module):
         self.weight = nn.Parameter(torch.ones(n_members, d))
 
     @torch.no_grad()
-    def randomise(self, widths: tuple[int, ...], *, normal: bool) -> None:
+    def randomize(self, widths: tuple[int, ...], *, normal: bool) -> None:
         """One random factor per member and feature, shared by all columns of the feature: N(0, 1), or a random sign."""
         shape = len(self.weight), len(widths)
         factors = torch.randn(shape) if normal else 1.0 - 2.0 * torch.randint(0, 2, shape)
@@ -107,7 +107,7 @@ class TabMNetwork(nn.Module):
             layers = [*ensembles]
             first_scale = ensembles[0].input_scale
         # With embeddings a sign alone would tell the members apart too little.
-        first_scale.randomise(widths, normal=embedded)
+        first_scale.randomize(widths, normal=embedded)
         self.blocks = nn.Sequential(*[nn.Sequential(x, nn.ReLU(), Dropout(params.dropout)) for x in layers])
         bound = width**-0.5
         self.head_weight = nn.Parameter(torch.empty(k, width, sizes.d_out).uniform_(-bound, bound))
@@ -140,7 +140,7 @@ class TabM(DeepPlugin):
     def build(self, sizes: Sizes, params: TabMParams) -> TabMNetwork:
         return TabMNetwork(sizes, params)
 
-    def initialise(self, network: nn.Module, train: Table) -> None:
+    def initialize(self, network: nn.Module, train: Table) -> None:
         assert isinstance(network, TabMNetwork)
         if network.numeric is not None:
             network.numeric.set_bins(torch.tensor(train.numeric))

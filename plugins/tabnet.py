@@ -32,7 +32,7 @@ class TabNetParams(TrainingParams, frozen=True, kw_only=True):
     n_shared, n_independent: layers of a feature transformer whose weights all steps share, and of each step's own.
     relaxation: how often a feature may be used again (γ); 1 allows one step each.
     sparsity: weight of the masks' entropy in the loss (λ).
-    virtual_batch_size, momentum: of ghost batch normalisation.
+    virtual_batch_size, momentum: of ghost batch normalization.
     decay_rate, decay_steps: the learning rate is multiplied by the rate over so many training steps.
     """
 
@@ -63,7 +63,7 @@ def scaled_linear(d_in: int, d_out: int, *, gated: bool = False) -> nn.Linear:
 def gradient_bounded(attention: Tensor) -> Tensor:
     """The same values, whose gradients are cut at ±1, far beyond those of a mean loss.
 
-    NOTE[DIFF]: on columns that hardly vary within a batch each normalisation multiplies gradients by hundreds, and over
+    NOTE[DIFF]: on columns that hardly vary within a batch each normalization multiplies gradients by hundreds, and over
     the five of every step, step after step, they would overflow.
     """
     if attention.requires_grad:
@@ -235,7 +235,7 @@ class TabNet(DeepPlugin):
     def build(self, sizes: Sizes, params: TabNetParams) -> TabNetNetwork:
         return TabNetNetwork(sizes, params)
 
-    def initialise(self, network: nn.Module, train: Table) -> None:
+    def initialize(self, network: nn.Module, train: Table) -> None:
         """Start the input's running statistics at those of training rows.
 
         NOTE[DIFF]: the reference starts at mean 0 and variance 1, which its slow momentum takes hundreds of steps to

@@ -39,7 +39,7 @@ N_EPOCHS = 30
 MERIT = 16.0
 """Large enough to begin beside the core models in two minutes on 20,000 rows, too small to do so on 50,000."""
 PREDICTION_ROWS = 1024
-"""Rows predicted at once: each brings its neighbours."""
+"""Rows predicted at once: each brings its neighbors."""
 
 
 class TabRParams(RetrievalParams, frozen=True, kw_only=True):
@@ -47,17 +47,17 @@ class TabRParams(RetrievalParams, frozen=True, kw_only=True):
 
     Attributes:
         width: of a row's representation; inside blocks it is twice that ("d_main" in the authors' code).
-        n_neighbours: training rows that are looked up for each row ("context_size").
+        n_neighbors: training rows that are looked up for each row ("context_size").
         context_dropout: of the looked-up rows' shares.
         dropout, residual_dropout: in blocks, after their first and second layer.
         n_encoder_blocks, n_predictor_blocks: before and after the look-up.
         n_frequencies, frequency_scale, d_embedding: of the numeric columns' periodic embeddings; 0 frequencies for none.
-        search_epochs: epochs in which every step searches its neighbours anew; None for all of them.
-        search_period: epochs after which the neighbours of all rows are searched once more, from there on.
+        search_epochs: epochs in which every step searches its neighbors anew; None for all of them.
+        search_period: epochs after which the neighbors of all rows are searched once more, from there on.
     """
 
     width: int = 265
-    n_neighbours: int = 96
+    n_neighbors: int = 96
     context_dropout: float = 0.3892
     dropout: float = 0.3885
     residual_dropout: float = 0.0
@@ -75,11 +75,11 @@ class TabRParams(RetrievalParams, frozen=True, kw_only=True):
 class TabRBlock(nn.Module):
     """x + Dropout(Linear(Dropout(ReLU(Linear(Norm(x)))))), the first one without a norm."""
 
-    def __init__(self, params: TabRParams, *, normalised: bool) -> None:
+    def __init__(self, params: TabRParams, *, normalized: bool) -> None:
         super().__init__()
         width = params.width
         self.layers = nn.Sequential(
-            nn.LayerNorm(width) if normalised else nn.Identity(),
+            nn.LayerNorm(width) if normalized else nn.Identity(),
             Linear(width, 2 * width),
             nn.ReLU(),
             Dropout(params.dropout),
@@ -115,7 +115,7 @@ class TabRNetwork(RetrievalNetwork):
     """A row's representation plus Σ_j w_j (Y(y_j) + T(k - k_j)) over the nearest candidates, w = softmax(-‖k - k_j‖²), then
     blocks and a head.
 
-    T(d) = W₂ Dropout(ReLU(W₁ d + b)) is summed over the neighbours before W₂: the same function at half the products.
+    T(d) = W₂ Dropout(ReLU(W₁ d + b)) is summed over the neighbors before W₂: the same function at half the products.
 
     Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, d_out).
     """
@@ -138,7 +138,7 @@ class TabRNetwork(RetrievalNetwork):
         d_in = sizes.n_numeric * (params.d_embedding if embedded else 1) + self.categorical.d_out
         width = params.width
         self.projection = Linear(d_in, width)
-        self.encoder = nn.Sequential(*[TabRBlock(params, normalised=i > 0) for i in range(params.n_encoder_blocks)])
+        self.encoder = nn.Sequential(*[TabRBlock(params, normalized=i > 0) for i in range(params.n_encoder_blocks)])
         self.key_norm = nn.LayerNorm(width) if params.n_encoder_blocks else nn.Identity()
         self.to_key = Linear(width, width)
         self.label = LabelEncoder(sizes.n_classes, width)
@@ -146,10 +146,10 @@ class TabRNetwork(RetrievalNetwork):
         self.difference_dropout = Dropout(params.dropout)
         self.difference_out = Linear(2 * width, width, bias=False)
         self.context_dropout = Dropout(params.context_dropout)
-        self.predictor = nn.Sequential(*[TabRBlock(params, normalised=True) for _ in range(params.n_predictor_blocks)])
+        self.predictor = nn.Sequential(*[TabRBlock(params, normalized=True) for _ in range(params.n_predictor_blocks)])
         self.head = nn.Sequential(nn.LayerNorm(width), nn.ReLU(), Linear(width, sizes.d_out))
         self.candidates = Candidates(sizes.n_numeric, len(sizes.cardinalities))
-        self.n_neighbours, self.d_out = params.n_neighbours, sizes.d_out
+        self.n_neighbors, self.d_out = params.n_neighbors, sizes.d_out
         self._found: Tensor | None = None
 
     def encode(self, numeric: Tensor, categorical: Tensor) -> tuple[Tensor, Tensor]:
@@ -162,11 +162,11 @@ class TabRNetwork(RetrievalNetwork):
     def key(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         return self.encode(numeric, categorical)[1]
 
-    def output(self, x: Tensor, key: Tensor, neighbours: Tensor, target: Tensor) -> Tensor:
+    def output(self, x: Tensor, key: Tensor, neighbors: Tensor, target: Tensor) -> Tensor:
         """(rows, d_out) from the rows' representations and keys, and the (rows, n, width) keys and (rows, n) targets of their
-        neighbours.
+        neighbors.
         """
-        difference = key.unsqueeze(1) - neighbours
+        difference = key.unsqueeze(1) - neighbors
         share = self.context_dropout(self.shares(difference))
         hidden = self.difference_dropout(self.difference_in(difference).relu())
         mixed = self.difference_out(torch.bmm(share.unsqueeze(1).to(hidden.dtype), hidden).squeeze(1))
@@ -178,10 +178,10 @@ class TabRNetwork(RetrievalNetwork):
         return torch.softmax(-difference.square().sum(2), dim=1)
 
     def training_output(self, rows: Tensor, numeric: Tensor, categorical: Tensor) -> Tensor:
-        """Neighbours are searched without gradient and encoded again with it, or all candidates are where they are fewer."""
+        """Neighbors are searched without gradient and encoded again with it, or all candidates are where they are fewer."""
         stored = self.candidates
         x, key = self.encode(numeric, categorical)
-        n = min(self.n_neighbours, len(stored) - 1)
+        n = min(self.n_neighbors, len(stored) - 1)
         few = len(stored) <= n * len(rows)
         found = self._found
         if few or found is None:
@@ -193,21 +193,21 @@ class TabRNetwork(RetrievalNetwork):
         else:
             context = found[rows].long()
         chosen = context.flatten()
-        neighbours = self.key(stored.numeric[chosen], stored.categorical[chosen].long()).view(*context.shape, -1)
-        return self.output(x, key, neighbours, stored.target[context])
+        neighbors = self.key(stored.numeric[chosen], stored.categorical[chosen].long()).view(*context.shape, -1)
+        return self.output(x, key, neighbors, stored.target[context])
 
     @torch.no_grad()
     def search(self) -> None:
-        """Find the neighbours of all training rows by the weights as they are, and keep them for the steps to come."""
+        """Find the neighbors of all training rows by the weights as they are, and keep them for the steps to come."""
         stored = self.candidates
         own = torch.arange(len(stored), device=stored.target.device)
         parts = zip(stored.numeric.split(ENCODED_ROWS), stored.categorical.split(ENCODED_ROWS), strict=True)
         keys = torch.cat([self.key(x, codes.long()) for x, codes in parts])
-        self._found = nearest(keys, keys, min(self.n_neighbours, len(stored) - 1), own=own).int()
+        self._found = nearest(keys, keys, min(self.n_neighbors, len(stored) - 1), own=own).int()
 
     def prediction_output(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         stored = self.candidates
-        keys, n = stored.keys(self), min(self.n_neighbours, len(stored))
+        keys, n = stored.keys(self), min(self.n_neighbors, len(stored))
         parts: list[Tensor] = []
         for rows, codes in zip(numeric.split(PREDICTION_ROWS), categorical.split(PREDICTION_ROWS), strict=True):
             x, key = self.encode(rows, codes)
@@ -215,17 +215,17 @@ class TabRNetwork(RetrievalNetwork):
             parts.append(self.output(x, key, keys[context], stored.target[context]))
         return torch.cat(parts)
 
-    def neighbours(self, numeric: Tensor, categorical: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    def neighbors(self, numeric: Tensor, categorical: Tensor, n: int) -> tuple[Tensor, Tensor]:
         keys = self.candidates.keys(self)
         key = self.key(numeric, categorical)
-        context = nearest(key, keys, min(self.n_neighbours, len(keys)))
+        context = nearest(key, keys, min(self.n_neighbors, len(keys)))
         share = self.shares(key.unsqueeze(1) - keys[context])
         share, order = share.topk(min(n, share.shape[1]), dim=1)
         return context.gather(1, order), share
 
 
 class TabRMethod(RetrievalMethod):
-    """Training whose neighbours are searched in every step at first, and then for several epochs at once."""
+    """Training whose neighbors are searched in every step at first, and then for several epochs at once."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -244,7 +244,7 @@ class TabRMethod(RetrievalMethod):
 
 
 class TabR(RetrievalPlugin):
-    """NOTE[DIFF]: categories of many levels have an embedding instead of a one-hot vector. Neighbours are found by comparing
+    """NOTE[DIFF]: categories of many levels have an embedding instead of a one-hot vector. Neighbors are found by comparing
     with all rows instead of by faiss, whose flat index does the same.
     """
 
@@ -276,9 +276,9 @@ class TabR(RetrievalPlugin):
     def defaults(self, task: Task, shape: Shape, device: str) -> TabRParams:
         """The authors' on a GPU.
 
-        NOTE[DIFF]: on a CPU a third of the width and of the neighbours, half the dropout, and a higher learning rate with an
+        NOTE[DIFF]: on a CPU a third of the width and of the neighbors, half the dropout, and a higher learning rate with an
         average of the weights: 43,200 RMSE on California housing after 25 s of one thread, where their own dropout had
-        44,600 at a rate of 1e-3. Neighbours are searched anew for two epochs and then once in three: on scikit-learn's table, an
+        44,600 at a rate of 1e-3. Neighbors are searched anew for two epochs and then once in three: on scikit-learn's table, an
         RMSE on early-stopping rows of 0.414 after 18 s and 0.392 after 60 s, where searching in every step had 0.427 and 0.396,
         and never again after two epochs 0.410 and 0.397.
         """
@@ -286,7 +286,7 @@ class TabR(RetrievalPlugin):
             return TabRParams()
         return TabRParams(
             width=96,
-            n_neighbours=32,
+            n_neighbors=32,
             dropout=0.2,
             context_dropout=0.2,
             search_epochs=2,
@@ -298,14 +298,14 @@ class TabR(RetrievalPlugin):
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> TabRParams:
         """Gorishniy et al. 2024, the space of TabR with and without PLR-lite embeddings.
 
-        NOTE[DIFF]: on a CPU 32 neighbours, widths from 64 to 160, and learning rates from 5e-4 to 5e-3 with an average of the
+        NOTE[DIFF]: on a CPU 32 neighbors, widths from 64 to 160, and learning rates from 5e-4 to 5e-3 with an average of the
         weights, as its defaults have.
         """
         on_cpu = device == "cpu"
         embedded = trial.suggest_categorical("embedded", [False, True])
         n_frequencies = trial.suggest_int("n_frequencies", 16, 96) if embedded else 0
         return TabRParams(
-            n_neighbours=32 if on_cpu else 96,
+            n_neighbors=32 if on_cpu else 96,
             average_decay=0.99 if on_cpu else 0.0,
             search_epochs=2 if on_cpu else None,
             search_period=3 if on_cpu else 1000,
@@ -330,8 +330,8 @@ class TabR(RetrievalPlugin):
         width, batch = params.width, min(params.batch_size or batch_size_for(shape.n_rows), shape.n_rows)
         d_in = shape.n_numeric * (params.d_embedding if params.n_frequencies else 1) + 6 * shape.n_categorical
         encoder = width * (d_in + width) + 4 * params.n_encoder_blocks * width**2
-        looked_up = batch * min(params.n_neighbours, shape.n_rows)
-        # A search, and each value of the neighbours, also pass through memory several times.
+        looked_up = batch * min(params.n_neighbors, shape.n_rows)
+        # A search, and each value of the neighbors, also pass through memory several times.
         search = batch * shape.n_rows * (2 * width + 100)
         n_live = N_EPOCHS if params.search_epochs is None else params.search_epochs
         searched = (n_live + (N_EPOCHS - n_live) / params.search_period) / N_EPOCHS

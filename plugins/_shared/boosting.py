@@ -99,9 +99,9 @@ class Watch:
 
 @dataclass(frozen=True)
 class Target:
-    """The target as a booster learns it: class codes, or standardised values (Gorishniy et al. 2021, A.2, eq. 1).
+    """The target as a booster learns it: class codes, or standardized values (Gorishniy et al. 2021, A.2, eq. 1).
 
-    Standardising makes penalties mean the same in any unit.
+    Standardizing makes penalties mean the same in any unit.
     """
 
     task: Task
@@ -184,7 +184,7 @@ class BoostedModel(FittedModel):
 
     @abstractmethod
     def output(self, table: Table) -> npt.NDArray[Any]:
-        """Raw predictions of the library: probabilities, or the standardised target."""
+        """Raw predictions of the library: probabilities, or the standardized target."""
 
     @abstractmethod
     def save_booster(self, path: Path) -> None:

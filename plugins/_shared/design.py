@@ -1,4 +1,4 @@
-"""Tables as one matrix of numbers, for models that know nothing else: standardised columns beside one-hot levels."""
+"""Tables as one matrix of numbers, for models that know nothing else: standardized columns beside one-hot levels."""
 
 from __future__ import annotations
 

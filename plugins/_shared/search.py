@@ -1,4 +1,4 @@
-"""How the papers' tables of hyper-parameters are drawn from a trial."""
+"""How the papers' tables of hyperparameters are drawn from a trial."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ class Grown:
     baseline: tuple[float, ...] = ()
 
     def output(self, X: Float32, n_classes: int) -> npt.NDArray[np.float64]:
-        """(rows,) the standardised target, or (rows, n_classes) probabilities."""
+        """(rows,) the standardized target, or (rows, n_classes) probabilities."""
         return self.from_total(self.trees.total(X, len(self.baseline) or 1), n_classes)
 
     def from_total(self, total: npt.NDArray[np.float64], n_classes: int) -> npt.NDArray[np.float64]:

@@ -100,7 +100,7 @@ class AMFormer(DeepPlugin):
         NOTE[DIFF]: on a CPU smaller tokens, fewer layers and heads, a higher rate after a short warm-up, an average of the
         weights and no dropout, as for the FT-Transformer: minutes there hold a handful of epochs. In 25 s, one thread reached
         an RMSE of 49,400 on California housing, and 51,000 at the paper's rate with 8 heads. Everywhere, numbers are mapped to
-        a normal distribution by their quantiles: standardised as in the paper, it was 53,400.
+        a normal distribution by their quantiles: standardized as in the paper, it was 53,400.
         """
         params = AMFormerParams()
         if device == "cpu":

@@ -43,7 +43,7 @@ class Entries:
     """Rows as the network sees them, X and M of section 2.1.
 
     Attributes:
-        numeric: (rows, n_numeric) float32, standardised.
+        numeric: (rows, n_numeric) float32, standardized.
         categorical: (rows, n_categorical) int64 levels from 0.
         hidden: (rows, n_attributes) bool: the entries whose content is not shown: missing ones, and those to predict. What
             they hold never matters.
@@ -82,7 +82,7 @@ class Entries:
 
 @dataclass(frozen=True)
 class Predicted:
-    """What the network says of every entry: (rows, n_numeric) standardised values, and (rows, n_levels) logits for each
+    """What the network says of every entry: (rows, n_numeric) standardized values, and (rows, n_levels) logits for each
     categorical attribute.
     """
 
@@ -162,7 +162,7 @@ class SelfAttentionBlock(nn.Module):
     residual branch. 13·h² + 14·h parameters.
 
     The scale is 1/√h with h the full width, as equation 1 says, not the width of a head. `normalize_keys` False is the
-    authors' code, which normalises what queries are made of only.
+    authors' code, which normalizes what queries are made of only.
 
     Shape: (sets, n, h) to itself; attention is among the n of each set.
     """

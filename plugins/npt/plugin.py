@@ -59,7 +59,7 @@ def sized(size: Size, n_attributes: int, **changes: Any) -> NPTParams:
 
 
 class NPT(Plugin):
-    """Rows of the training table whose target is missing (NaN, or a negative code) take part as unlabelled ones. A table without
+    """Rows of the training table whose target is missing (NaN, or a negative code) take part as unlabeled ones. A table without
     a target gives a model of its features alone, which imputes.
     """
 
@@ -205,7 +205,7 @@ def _plan(train: Table, params: NPTParams, context: FitContext) -> SavedNPT:
     spec = context.features
     objective = None
     if train.target is not None:
-        objective = Objective.fit(train.take(_labelled(train, context.task)), context)
+        objective = Objective.fit(train.take(_labeled(train, context.task)), context)
     regression = objective is not None and objective.task == "regression"
     n_levels = [cardinality - 1 for cardinality in spec.cardinalities]
     if objective is not None and not regression:
@@ -229,7 +229,7 @@ def _plan(train: Table, params: NPTParams, context: FitContext) -> SavedNPT:
     return msgspec.structs.replace(saved, attributes=attributes)
 
 
-def _labelled(table: Table, task: Task) -> npt.NDArray[np.bool_]:
+def _labeled(table: Table, task: Task) -> npt.NDArray[np.bool_]:
     """Which rows have a target."""
     y = target_of(table)
     return np.isfinite(y) if task == "regression" else y >= 0
@@ -245,7 +245,7 @@ def _strata(table: Table, objective: Objective | None) -> Tensor:
     """Class, or group by the target's quantiles; rows without a target are a stratum of their own, -2."""
     if objective is None:
         return torch.zeros(len(table), dtype=torch.int64)
-    y, known = target_of(table), _labelled(table, objective.task)
+    y, known = target_of(table), _labeled(table, objective.task)
     if objective.task != "regression":
         return torch.from_numpy(np.where(known, y, -2).astype(np.int64))
     edges = np.quantile(y[known], np.linspace(0, 1, N_STRATA + 1)[1:-1]) if known.any() else np.empty(0)

@@ -16,7 +16,7 @@ from tabapp.nn.precision import autocast, has_fast_bfloat16
 
 from .network import Attributes, Entries, NPTNetwork, Predicted
 
-RANDOMISED = 0.1
+RANDOMIZED = 0.1
 """Share of the chosen entries that get a random content instead of being hidden (appendix C.4.3)."""
 OTHER_STREAM = 2**31
 SPARE_TIME = 0.85
@@ -31,7 +31,7 @@ class NPTParams(Params, frozen=True, kw_only=True):
         n_layers: attention between rows and between attributes in turn, so an even number.
         n_heads: attention heads, of both kinds.
         dropout: on attention probabilities, hidden layers, embeddings and outputs.
-        normalize_keys: layer normalisation also of what keys and values are made of (the paper's equation 4); without, it is
+        normalize_keys: layer normalization also of what keys and values are made of (the paper's equation 4); without, it is
             the authors' code.
         learning_rate, flat: LAMB's rate, and the share of the steps after which it is annealed.
         n_steps: training steps.
@@ -113,20 +113,20 @@ def corrupt(
     chance = torch.full((len(attributes),), params.feature_masking, device=device)
     chance[list(attributes.targets)] = params.target_masking
     chosen = (torch.rand(entries.hidden.shape, generator=generator, device=device) < chance) & ~entries.hidden
-    randomised = chosen & (torch.rand(chosen.shape, generator=generator, device=device) < RANDOMISED)
+    randomized = chosen & (torch.rand(chosen.shape, generator=generator, device=device) < RANDOMIZED)
     if params.target_masking >= 1:
-        randomised[:, list(attributes.targets)] = False
-    in_numeric, in_categorical = randomised[:, : attributes.n_numeric], randomised[:, attributes.n_numeric :]
+        randomized[:, list(attributes.targets)] = False
+    in_numeric, in_categorical = randomized[:, : attributes.n_numeric], randomized[:, attributes.n_numeric :]
     noise = torch.randn(entries.numeric.shape, generator=generator, device=device)
     numeric = torch.where(in_numeric, noise, entries.numeric)
     n_levels = torch.tensor(attributes.n_levels, device=device)
     draw = torch.rand(entries.categorical.shape, generator=generator, device=device)
     categorical = torch.where(in_categorical, (draw * n_levels).long(), entries.categorical)
-    return Entries(numeric, categorical, entries.hidden | (chosen & ~randomised)), chosen
+    return Entries(numeric, categorical, entries.hidden | (chosen & ~randomized)), chosen
 
 
 def entry_losses(predicted: Predicted, truth: Entries) -> Tensor:
-    """(rows, n_attributes) squared error of standardised numbers, and cross-entropy of levels."""
+    """(rows, n_attributes) squared error of standardized numbers, and cross-entropy of levels."""
     numeric = (predicted.numeric.float() - truth.numeric).square()
     levels = [
         F.cross_entropy(logits.float(), truth.categorical[:, j], reduction="none")

@@ -128,7 +128,7 @@ class Categories(nn.Module):
 
 
 class NTKLinear(nn.Module):
-    """x W / √d_in + b, the neural tangent parametrisation, with W and b from N(0, 1) unless fitted.
+    """x W / √d_in + b, the neural tangent parametrization, with W and b from N(0, 1) unless fitted.
 
     Shape: (rows, d_in) to (rows, d_out).
     """
@@ -169,7 +169,7 @@ class ParametricActivation(nn.Module):
 
 
 class RealMLPNetwork(nn.Module):
-    """Embedded inputs, a learned scale of each, then layers in the neural tangent parametrisation.
+    """Embedded inputs, a learned scale of each, then layers in the neural tangent parametrization.
 
     Outputs of a regression stay between the lowest and highest training target when not in training. Two classes have two
     outputs, whose difference is the logit.

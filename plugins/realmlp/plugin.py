@@ -119,7 +119,7 @@ class RealMLP(DeepPlugin):
     def features(self) -> FeatureRecipe:
         return FeatureRecipe(numeric="robust")
 
-    def initialise(self, network: nn.Module, train: Table) -> None:
+    def initialize(self, network: nn.Module, train: Table) -> None:
         assert isinstance(network, RealMLPNetwork)
         network.fit_to(*inputs(train, torch.device("cpu")))
 

@@ -144,10 +144,10 @@ class ProductAttention(nn.Module):
 class ArithmeticBlock(nn.Module):
     """Sums and products of features side by side, mixed by a linear layer over the candidates: FC([O_A; O_M]ᵀ)ᵀ (eq. 4).
 
-    NOTE[DIFF]: FC has no bias. It would add one number to all values of a token, which layer normalisation takes out again.
+    NOTE[DIFF]: FC has no bias. It would add one number to all values of a token, which layer normalization takes out again.
 
     Args:
-        additive: what makes the first `n_sums` candidates, from normalised tokens.
+        additive: what makes the first `n_sums` candidates, from normalized tokens.
         multiplicative: what makes `n_products` more, from the tokens themselves.
         n_out: how many tokens the candidates are mixed into.
         normalization: of what the additive stream sees; None in a first block, which would forget how large features are.

@@ -1,4 +1,4 @@
-"""Ghost batch normalisation (Hoffer et al. 2017), as TabNet uses it."""
+"""Ghost batch normalization (Hoffer et al. 2017), as TabNet uses it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tabapp.nn.precision import at_least_float32
 
 
 class GhostBatchNorm(nn.Module):
-    """Batch normalisation with the statistics of small virtual batches, each of which moves the running ones.
+    """Batch normalization with the statistics of small virtual batches, each of which moves the running ones.
 
     A batch is cut into ⌈rows / virtual_batch_size⌉ parts whose sizes differ by one at most, and never into single rows,
-    which have no variance. In evaluation mode it is ordinary batch normalisation.
+    which have no variance. In evaluation mode it is ordinary batch normalization.
 
     Shape: (rows, width) to itself.
     """
@@ -38,19 +38,19 @@ class GhostBatchNorm(nn.Module):
             return torch.addcmul(self.bias - self.running_mean * scale, x, scale)
         n_parts = max(1, min(ceil(len(x) / self.virtual_batch_size), len(x) // 2))
         n_larger, size = len(x) % n_parts, len(x) // n_parts
-        # Parts of one size are normalised together: the larger ones come first.
+        # Parts of one size are normalized together: the larger ones come first.
         cut = n_larger * (size + 1)
         pieces = [(x[:cut], n_larger, size + 1), (x[cut:], n_parts - n_larger, size)]
-        return torch.cat([self._normalise(rows, n, size) for rows, n, size in pieces if n])
+        return torch.cat([self._normalize(rows, n, size) for rows, n, size in pieces if n])
 
-    def _normalise(self, x: Tensor, n_parts: int, size: int) -> Tensor:
-        """Normalise (n_parts · size, width) rows part by part, and move the running statistics as often."""
+    def _normalize(self, x: Tensor, n_parts: int, size: int) -> Tensor:
+        """Normalize (n_parts · size, width) rows part by part, and move the running statistics as often."""
         parts = x.view(n_parts, size, -1)
         mean = parts.mean(1, keepdim=True)
-        centred = parts - mean
-        var = centred.square().mean(1, keepdim=True)
+        centered = parts - mean
+        var = centered.square().mean(1, keepdim=True)
         self._track(mean.detach()[:, 0], var.detach()[:, 0] * (size / max(size - 1, 1)))
-        return torch.addcmul(self.bias, centred, self.weight * (var + self.epsilon).rsqrt()).view_as(x)
+        return torch.addcmul(self.bias, centered, self.weight * (var + self.epsilon).rsqrt()).view_as(x)
 
     @torch.no_grad()
     def _track(self, means: Tensor, variances: Tensor) -> None:

@@ -1,6 +1,6 @@
 """LAMB (You et al. 2020) and Lookahead (Zhang et al. 2019), with which NPT is trained."""
 
-# torch exports the operations on many tensors at once under private names only; its own optimisers are made of them.
+# torch exports the operations on many tensors at once under private names only; its own optimizers are made of them.
 # pyright: reportPrivateUsage=false, reportPrivateImportUsage=false
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Lamb:
 
 
 class Lookahead:
-    """Around another optimiser: every `n_fast` steps the weights go back to `rate` of the way that these steps led (Zhang et al.
+    """Around another optimizer: every `n_fast` steps the weights go back to `rate` of the way that these steps led (Zhang et al.
     2019, Algorithm 1).
 
     The slow weights start as the initial ones, as in the paper. Right after a multiple of `n_fast` steps the network
@@ -80,7 +80,7 @@ class Lookahead:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Take a step of the inner optimiser, and the slow one when it is due."""
+        """Take a step of the inner optimizer, and the slow one when it is due."""
         self.fast.step()
         self._n_steps += 1
         if self._n_steps % self.n_fast == 0:

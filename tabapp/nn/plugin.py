@@ -58,7 +58,7 @@ class DeepModel(FittedModel):
 
 
 def training_cost(shape: Shape, flops_per_epoch: float, n_weights: int, device: str, *, n_epochs: int) -> Cost:
-    """A prior for a network's training, from what one thread of a 2.6 GHz server core, or one data-centre GPU, was seen
+    """A prior for a network's training, from what one thread of a 2.6 GHz server core, or one data-center GPU, was seen
     to do.
 
     A step costs its arithmetic (200 GFLOP/s in bfloat16) and a fixed time for launching its
@@ -88,7 +88,7 @@ class DeepPlugin(Plugin):
     def build(self, sizes: Sizes, params: Any) -> nn.Module:
         """The network with fresh weights from torch's global generator; its forward takes (numeric, categorical)."""
 
-    def initialise(self, network: nn.Module, train: Table) -> None:
+    def initialize(self, network: nn.Module, train: Table) -> None:
         """Set what of a fresh network depends on the training rows, such as the edges of bins; nothing for most."""
 
     def undecayed(self, network: nn.Module) -> set[str]:
@@ -135,7 +135,7 @@ class DeepPlugin(Plugin):
             n_classes=objective.n_classes,
         )
         network = self.build(sizes, params)
-        self.initialise(network, train)
+        self.initialize(network, train)
         method = self.method(network, params, objective, context)
         training = train_network(network, train, valid, params, objective, context, method)
         self.add_stopping_rows(network, train, valid, objective, params)

@@ -29,5 +29,5 @@ def at_least_float32(x: Tensor) -> Tensor:
 
 
 def autocast(device: torch.device, enabled: bool) -> AbstractContextManager[Any]:
-    """Matrix products in bfloat16 if enabled; weights, normalisations, softmax and losses stay in float32."""
+    """Matrix products in bfloat16 if enabled; weights, normalizations, softmax and losses stay in float32."""
     return torch.autocast(device.type, dtype=torch.bfloat16) if enabled else nullcontext()

@@ -23,7 +23,7 @@ thread about two minutes."""
 SEARCH_CELLS = {"cpu": 2**23, "cuda": 2**28}
 """Distances held at once in a search or a prediction: 32 MB on a CPU, 1 GB on a GPU."""
 ENCODED_ROWS = 65_536
-NEIGHBOUR_ROWS = 1024
+NEIGHBOR_ROWS = 1024
 
 
 def too_many_rows(shape: Shape) -> str | None:
@@ -41,7 +41,7 @@ class Candidates(nn.Module):
     Attributes:
         numeric: (n, n_numeric) float32.
         categorical: (n, n_categorical) int32 codes.
-        target: (n,) float32, standardised in a regression, else the class code.
+        target: (n,) float32, standardized in a regression, else the class code.
         weight: (n,) float32 row weights of mean one.
     """
 
@@ -118,12 +118,12 @@ def squared_distances(queries: Tensor, keys: Tensor) -> Tensor:
     moved to the mean of the keys first. Distances that have to be exact are summed from differences instead.
     """
     with torch.autocast(queries.device.type, enabled=False):
-        queries, keys = centred(queries, keys)
+        queries, keys = centered(queries, keys)
         products = linear(-2 * queries, keys, keys.square().sum(1))
         return (products + queries.square().sum(1, keepdim=True)).clamp_min(0)
 
 
-def centred(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+def centered(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     """Both in float32 and moved to the mean of the keys, which changes no distance."""
     middle = keys.detach().float().mean(0)
     return queries.float() - middle, keys.float() - middle
@@ -139,7 +139,7 @@ def nearest(queries: Tensor, keys: Tensor, n_nearest: int, *, own: Tensor | None
     found = [torch.zeros(0, n_nearest, dtype=torch.int64, device=keys.device)]
     chunk = queries_at_once(keys)
     with torch.autocast(queries.device.type, enabled=False):
-        queries, keys = centred(queries, keys)
+        queries, keys = centered(queries, keys)
         norms = keys.square().sum(1)
         for start in range(0, len(queries), chunk):
             # What a query's own norm adds is the same for all keys.
@@ -169,7 +169,7 @@ class RetrievalNetwork(nn.Module):
         """(rows, d_out) for rows that are none of the candidates."""
 
     @abstractmethod
-    def neighbours(self, numeric: Tensor, categorical: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    def neighbors(self, numeric: Tensor, categorical: Tensor, n: int) -> tuple[Tensor, Tensor]:
         """The (rows, n) candidates that count most in predicting rows, the foremost first, and their shares among all."""
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
@@ -205,8 +205,8 @@ class RetrievalModel(DeepModel):
         n = min(n, len(network.candidates))
         with torch.inference_mode():
             parts = [
-                network.neighbours(x, codes, n)
-                for x, codes in zip(numeric.split(NEIGHBOUR_ROWS), categorical.split(NEIGHBOUR_ROWS), strict=True)
+                network.neighbors(x, codes, n)
+                for x, codes in zip(numeric.split(NEIGHBOR_ROWS), categorical.split(NEIGHBOR_ROWS), strict=True)
             ]
         index, share = (torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True))
         return RowNeighbors(index=index, weight=share)

@@ -51,7 +51,7 @@ class Training:
 
 
 def batches(order: Tensor, size: int) -> Iterator[Tensor]:
-    """Cut a permutation into batches; a last batch of one row, which batch normalisation cannot take, joins the one
+    """Cut a permutation into batches; a last batch of one row, which batch normalization cannot take, joins the one
     before it.
     """
     start = 0

@@ -43,7 +43,7 @@ def lowest_training_loss(
         params, batch_size=N_ROWS, max_epochs=max_epochs, patience=None, unseen_rate=0.0, average_decay=0.0
     )
     network = plugin.build(SIZES, params)
-    plugin.initialise(network, table)
+    plugin.initialize(network, table)
     objective = Objective.fit(table, context)
     method = plugin.method(network, params, objective, context)
     with suppress(FitStopped):

@@ -70,7 +70,7 @@ def test_gradient_reaches_every_parameter(name: str) -> None:
     torch.manual_seed(0)
     network = plugin.build(SIZES, params)
     x, codes = torch.randn(60, 4), torch.stack([torch.arange(60) % 5, torch.arange(60) % 3], 1)
-    plugin.initialise(network, Table(x.numpy(), codes.int().numpy()))
+    plugin.initialize(network, Table(x.numpy(), codes.int().numpy()))
     network.train()(x, codes).square().sum().backward()
     for parameter_name, parameter in network.named_parameters():
         assert parameter.grad is not None, parameter_name

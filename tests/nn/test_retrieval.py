@@ -24,7 +24,7 @@ PARAMS: dict[str, TrainingParams] = {
     "modern_nca": ModernNCAParams(width=32, n_blocks=1, block_width=32, n_frequencies=8, d_embedding=8, dropout=0.0),
     "tabr": TabRParams(
         width=32,
-        n_neighbours=16,
+        n_neighbors=16,
         dropout=0.0,
         context_dropout=0.0,
         n_encoder_blocks=1,

@@ -27,14 +27,14 @@ SMALL: dict[str, dict[str, object]] = {
     "dcap": {"d_embedding": 8, "widths": (64,), "learning_rate": 3e-3, "average_decay": 0.0},
     "realmlp": {"widths": (64, 64), "batch_size": 64},
     "modern_nca": {"width": 32, "n_frequencies": 8, "d_embedding": 8, "learning_rate": 1e-2},
-    "tabr": {"width": 32, "n_neighbours": 16, "learning_rate": 5e-3, "dropout": 0.0, "context_dropout": 0.0},
+    "tabr": {"width": 32, "n_neighbors": 16, "learning_rate": 5e-3, "dropout": 0.0, "context_dropout": 0.0},
     "npt": {"d_embedding": 8, "n_layers": 2, "n_steps": 90, "learning_rate": 1e-2, "n_evaluations": 3},
 }
 """What makes the defaults small enough to learn something in a few epochs on a few rows."""
 
 
 def smaller(plugin: Plugin) -> Callable[[Params], Params]:
-    """Turns the plugin's parameters into ones with few steps: the tests are about behaviour, not scores."""
+    """Turns the plugin's parameters into ones with few steps: the tests are about behavior, not scores."""
     fewer: dict[str, object] = {"n_trees": 40, "patience": 10, "max_epochs": 4} | SMALL.get(plugin.name, {})
 
     def shrink(params: Params) -> Params:

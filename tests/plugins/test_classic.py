@@ -1,4 +1,4 @@
-"""Linear models and neighbours against scikit-learn, and the matrix that they see."""
+"""Linear models and neighbors against scikit-learn, and the matrix that they see."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tabapp.features.arrays import Table
 from tests.plugins.tables import make_context, make_table
 
 
-def test_the_matrix_is_standardised_and_one_hot() -> None:
+def test_the_matrix_is_standardized_and_one_hot() -> None:
     numeric = np.array([[1.0, np.nan], [3.0, 2.0], [5.0, 2.0], [7.0, np.nan]], dtype=np.float32)
     codes = np.array([[2], [2], [3], [1]], dtype=np.int32)
     fitted = Design.fit(Table(numeric, codes))
@@ -64,7 +64,7 @@ def test_one_neighbour_gives_back_the_training_target(tmp_path: Path) -> None:
     np.testing.assert_allclose(model.predict(table), table.target, rtol=1e-6)
 
 
-def test_neighbours_vote(tmp_path: Path) -> None:
+def test_neighbors_vote(tmp_path: Path) -> None:
     numeric = np.array([[0.0], [1.0], [2.0], [10.0]], dtype=np.float32)
     codes = np.zeros((4, 0), dtype=np.int32)
     table = Table(numeric, codes, np.array([0, 0, 1, 1]), np.array([1, 1, 2, 1], np.float32))

@@ -60,7 +60,7 @@ def test_the_nearest_neighbour_of_random_labels_is_right_by_chance() -> None:
     )
     accuracy = ((output[:, 0] > 0).long() == labels).float().mean()
     assert abs(accuracy - 0.5) < 0.08
-    # Were a row its own neighbour, all would be right.
+    # Were a row its own neighbor, all would be right.
     assert ((network.eval()(rows, codes_of(400))[:, 0] > 0).long() == labels).all()
 
 

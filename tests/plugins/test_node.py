@@ -40,14 +40,14 @@ def spelled_out(trees: ObliviousTrees, x: Tensor) -> Tensor:
 def test_output_is_the_sum_over_all_leaves(n_trees: int, depth: int, d_tree: int) -> None:
     torch.manual_seed(0)
     trees, x = ObliviousTrees(7, n_trees, depth, d_tree), torch.randn(50, 7)
-    trees.initialise(x[:40])
+    trees.initialize(x[:40])
     torch.testing.assert_close(trees(x), spelled_out(trees, x), atol=1e-5, rtol=1e-5)
 
 
 def test_leaf_weights_sum_to_one_and_selectors_are_sparse() -> None:
     torch.manual_seed(0)
     trees, x = ObliviousTrees(40, 6, 4, 16), torch.randn(64, 40)
-    trees.initialise(x)
+    trees.initialize(x)
     with torch.no_grad():
         # With the unit vectors as responses, the output is the leaf weights themselves.
         trees.response.copy_(torch.eye(16).expand(6, 16, 16))
@@ -82,7 +82,7 @@ def test_thresholds_start_inside_the_data_and_no_row_is_decided() -> None:
     table, _, _ = make_table("regression", n_rows=3000, n_numeric=8, cardinalities=())
     table.numeric[:, 0] = 0.0
     network = NODENetwork(EIGHT, NODEParams(n_layers=2, n_trees=12))
-    NODE().initialise(network, table)
+    NODE().initialize(network, table)
     x = torch.tensor(table.numeric)
     for layer in network.layers:
         assert isinstance(layer, ObliviousTrees)
@@ -172,7 +172,7 @@ def test_every_parameter_is_trained_in_a_deep_one() -> None:
     sizes = Sizes(n_numeric=3, cardinalities=(5,), d_out=1)
     network = NODENetwork(sizes, NODEParams(n_layers=2, n_trees=8, depth=3))
     x, codes = torch.randn(60, 3), torch.arange(60)[:, None] % 5
-    NODE().initialise(network, Table(x.numpy(), codes.int().numpy()))
+    NODE().initialize(network, Table(x.numpy(), codes.int().numpy()))
     network(x, codes).square().sum().backward()
     for layer in network.layers:
         assert isinstance(layer, nn.Module)

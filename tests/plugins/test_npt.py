@@ -1,4 +1,4 @@
-"""NPT as a model: contexts, leaks, several targets, imputation, unlabelled rows, and what can be seen inside."""
+"""NPT as a model: contexts, leaks, several targets, imputation, unlabeled rows, and what can be seen inside."""
 
 from __future__ import annotations
 
@@ -168,19 +168,19 @@ def test_imputes_without_a_target(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("task", "absent"), [("regression", np.nan), ("binary", -1)])
 def test_rows_without_a_target_take_part(task, absent, tmp_path: Path) -> None:
-    labelled, unlabelled, valid = made(80), made(120, 9), made(60, 1)
+    labeled, unlabeled, valid = made(80), made(120, 9), made(60, 1)
     if task == "binary":
-        labelled, valid = (replace(t, target=(t.target > 50).astype(np.int64)) for t in (labelled, valid))
-    target = np.concatenate([labelled.target, np.full(120, absent)]).astype(labelled.target.dtype)
+        labeled, valid = (replace(t, target=(t.target > 50).astype(np.int64)) for t in (labeled, valid))
+    target = np.concatenate([labeled.target, np.full(120, absent)]).astype(labeled.target.dtype)
     both = Table(
-        np.concatenate([labelled.numeric, unlabelled.numeric]),
-        np.concatenate([labelled.categorical, unlabelled.categorical]),
+        np.concatenate([labeled.numeric, unlabeled.numeric]),
+        np.concatenate([labeled.categorical, unlabeled.categorical]),
         target,
     )
     n_classes = 1 if task == "regression" else 2
     options = {"n_steps": 60, "context_rows": 100, "n_contexts": 2}
     model = fit(both, valid, tmp_path, task, n_classes, **options)
-    alone = fit(labelled, valid, tmp_path, task, n_classes, **options)
+    alone = fit(labeled, valid, tmp_path, task, n_classes, **options)
     assert np.isfinite(model.predict(valid)).all()
     assert not np.array_equal(model.predict(valid), alone.predict(valid))
     if task == "regression":

@@ -58,7 +58,7 @@ def test_a_block_is_equations_one_to_five() -> None:
     torch.testing.assert_close(block(x[None])[0], expected)
 
 
-def test_keys_of_the_authors_code_are_not_normalised() -> None:
+def test_keys_of_the_authors_code_are_not_normalized() -> None:
     entries = make_entries(6)
     paper, code = make_network(), make_network(normalize_keys=False)
     code.load_state_dict(paper.state_dict())
@@ -141,8 +141,8 @@ def test_masking_is_ninety_to_ten_and_leaves_hidden_entries_alone() -> None:
     masked = chosen & shown.hidden
     assert float(masked.sum() / chosen.sum()) == pytest.approx(0.9, abs=0.01)
     assert torch.equal(shown.hidden, entries.hidden | masked)
-    randomised = chosen & ~masked
-    in_numeric = randomised[:, :3]
+    randomized = chosen & ~masked
+    in_numeric = randomized[:, :3]
     assert torch.equal(shown.numeric[~in_numeric], entries.numeric[~in_numeric])
     assert float((shown.numeric[in_numeric] == entries.numeric[in_numeric]).float().mean()) == 0
     assert int(shown.categorical[:, 0].max()) == 3
@@ -199,8 +199,8 @@ def intervention_slope(network: NPTNetwork, task: LookupTask) -> float:
     drawn = task.draw(12, torch.Generator().manual_seed(98))
     values = torch.linspace(-1.5, 1.5, 13)
     said = torch.stack([looked_up(network, drawn.with_targets(value.expand(12)))[0] for value in values])
-    centred = values - values.mean()
-    return float((centred * (said - said.mean())).sum() / centred.square().sum())
+    centered = values - values.mean()
+    return float((centered * (said - said.mean())).sum() / centered.square().sum())
 
 
 def test_learns_to_look_up_in_other_rows() -> None:

@@ -34,7 +34,7 @@ def test_first_values_of_each_unit_have_a_standard_deviation_of_one(n_classes: i
     table, _, _ = make_table("regression", n_rows=500)
     sizes = msgspec.structs.replace(SIZES, d_out=n_classes, n_classes=n_classes)
     network = RealMLPNetwork(sizes, RealMLPParams(widths=(64, 32))).eval()
-    RealMLP().initialise(network, table)
+    RealMLP().initialize(network, table)
     with torch.no_grad():
         x = network.inputs(torch.tensor(table.numeric), torch.tensor(table.categorical).long())
         for layer, activation in zip(network.layers, network.activations, strict=True):

@@ -116,9 +116,9 @@ def test_the_masks_entropy_is_part_of_the_loss(tmp_path: Path) -> None:
     target = objective.target(table, torch.device("cpu"))
     plain = TabNetMethod(network, params, objective).loss(torch.arange(64), x, codes, target, None)
     heavy = msgspec.structs.replace(params, sparsity=0.5)
-    penalised = TabNetMethod(network, heavy, objective).loss(torch.arange(64), x, codes, target, None)
+    penalized = TabNetMethod(network, heavy, objective).loss(torch.arange(64), x, codes, target, None)
     entropy = network.decide(x, codes).entropy()
-    torch.testing.assert_close(penalised, plain + 0.5 * entropy)
+    torch.testing.assert_close(penalized, plain + 0.5 * entropy)
     torch.testing.assert_close(plain, objective.loss(network(x, codes), target, None))
 
 

@@ -20,7 +20,7 @@ def codes_of(n_rows: int) -> torch.Tensor:
 def network_of(n_rows: int, sizes: Sizes = NUMERIC, **params: object) -> TabRNetwork:
     """A small network without dropout, and random rows to choose from."""
     torch.manual_seed(0)
-    settings = {"width": 12, "n_neighbours": 7, "dropout": 0.0, "context_dropout": 0.0} | params
+    settings = {"width": 12, "n_neighbors": 7, "dropout": 0.0, "context_dropout": 0.0} | params
     network = TabRNetwork(sizes, TabRParams(**settings))
     target = torch.randn(n_rows) if sizes.n_classes == 1 else torch.randint(0, sizes.n_classes, (n_rows,))
     network.candidates.put(torch.randn(n_rows, 8), codes_of(n_rows), target, None)
@@ -41,7 +41,7 @@ def by_the_formula(network: TabRNetwork, x: torch.Tensor, leave_out: torch.Tenso
         distance = (key - keys).square().sum(1)
         if leave_out is not None:
             distance[leave_out[i]] = torch.inf
-        nearest = distance.argsort()[: network.n_neighbours]
+        nearest = distance.argsort()[: network.n_neighbors]
         share = F.softmax(-distance[nearest], dim=0)
         if network.label.is_number:
             label = stored.target[nearest, None] * network.label.weight + network.label.bias
@@ -63,8 +63,8 @@ def test_equals_the_formula() -> None:
         torch.testing.assert_close(network.train().training_output(rows, batch, codes_of(20)), expected)
 
 
-def test_gradient_is_the_same_with_all_candidates_encoded_or_the_neighbours_alone() -> None:
-    # 7 neighbours of 20 rows are more than 60 candidates, of 5 rows fewer.
+def test_gradient_is_the_same_with_all_candidates_encoded_or_the_neighbors_alone() -> None:
+    # 7 neighbors of 20 rows are more than 60 candidates, of 5 rows fewer.
     network = network_of(60)
     rows, gradients = torch.arange(20), []
     for parts in (rows.split(20), rows.split(5)):
@@ -72,12 +72,12 @@ def test_gradient_is_the_same_with_all_candidates_encoded_or_the_neighbours_alon
         for part in parts:
             network.training_output(part, network.candidates.numeric[part], codes_of(len(part))).sum().backward()
         gradients.append([p.grad.clone() for p in network.parameters()])
-    for all_encoded, neighbours in zip(*gradients, strict=True):
-        torch.testing.assert_close(all_encoded, neighbours, atol=1e-4, rtol=1e-4)
+    for all_encoded, neighbors in zip(*gradients, strict=True):
+        torch.testing.assert_close(all_encoded, neighbors, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("n_rows", [20, 5])
-def test_neighbours_found_for_all_rows_at_once_are_those_of_a_step(n_rows: int) -> None:
+def test_neighbors_found_for_all_rows_at_once_are_those_of_a_step(n_rows: int) -> None:
     network, rows = network_of(60).train(), torch.arange(n_rows)
     batch = network.candidates.numeric[rows]
     searched = network.training_output(rows, batch, codes_of(n_rows))
@@ -86,7 +86,7 @@ def test_neighbours_found_for_all_rows_at_once_are_those_of_a_step(n_rows: int) 
 
 
 @pytest.mark.parametrize(("first", "expected"), [(0, [2, 5, 8]), (7, [7, 8])])
-def test_neighbours_are_searched_for_several_epochs_at_once(
+def test_neighbors_are_searched_for_several_epochs_at_once(
     first: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the third epoch and each third after it; and where a fit goes on from a checkpoint."""
@@ -101,7 +101,7 @@ def test_neighbours_are_searched_for_several_epochs_at_once(
 
 
 def test_its_own_target_helps_no_training_row() -> None:
-    network = network_of(100, n_neighbours=1).train()
+    network = network_of(100, n_neighbors=1).train()
     rows = torch.arange(100)
     before = network.training_output(rows, network.candidates.numeric, codes_of(100)).detach()
     for i in range(0, 100, 10):
@@ -112,7 +112,7 @@ def test_its_own_target_helps_no_training_row() -> None:
         network.candidates.target[i] = kept
 
 
-def test_fewer_rows_than_neighbours() -> None:
+def test_fewer_rows_than_neighbors() -> None:
     network = network_of(5)
     rows = torch.arange(5)
     assert network.training_output(rows, network.candidates.numeric, codes_of(5)).isfinite().all()
