@@ -12,7 +12,7 @@ DEMO_BUDGET ?= 45s
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo test lint words format typecheck test-arithmetic test-slow test-minimum coverage docs dist recording bench clean
+.PHONY: help install demo test lint words format typecheck test-arithmetic test-slow test-minimum coverage docs dist recording bench bench-docs clean
 
 help: ## Show all targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' Makefile
@@ -96,6 +96,9 @@ typecheck: $(VENV)/.installed-test ## Static types, strict.
 bench: $(VENV)/.installed ## The numbers of the README: start-up, then the tables (15 minutes; needs TABAPP_DATA).
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.main_tables
+
+bench-docs: $(VENV)/.installed ## Pages and tables of the documentation from benchmarks/results.
+	$(BIN)/python -m benchmarks.document
 
 clean: ## Remove everything that make created.
 	rm -rf $(VENV) .venv-minimum $(DEMO) build dist docs/generated .coverage* *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -29,7 +29,7 @@ from tabapp_plugins.amformer.network import MANY_PROMPTS, AMFormerNetwork, AMFor
 from tabapp_plugins.ft_transformer import FTTransformerNetwork, FTTransformerParams
 from torch import nn
 
-from benchmarks.machine import machine, report
+from benchmarks.machine import RESULTS, machine, report
 from tabapp.nn.plugin import Sizes
 
 LAYOUTS = ("prompts", "hybrid", "self", "ft_transformer")
@@ -108,7 +108,7 @@ def main() -> int:
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/amformer_scaling.json"))
+    parser.add_argument("--out", type=Path, default=RESULTS / "amformer_scaling.json")
     parser.add_argument("--point", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.point:

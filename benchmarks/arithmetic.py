@@ -42,7 +42,7 @@ from tabapp_plugins.amformer.network import AMFormerNetwork, AMFormerParams
 from tabapp_plugins.ft_transformer import FTTransformerNetwork, FTTransformerParams
 from torch import Tensor, nn
 
-from benchmarks.machine import machine, report
+from benchmarks.machine import RESULTS, machine, report
 from tabapp.nn.arithmetic import HardAttention
 from tabapp.nn.attention import SelfAttention
 from tabapp.nn.plugin import Sizes
@@ -259,11 +259,14 @@ def main() -> int:
     parser.add_argument("--seeds", type=numbers, default=[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/arithmetic.json"))
+    parser.add_argument(
+        "--cache", type=Path, default=Path("build/benchmarks/arithmetic.json"), help="fits done so far, reused"
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS / "arithmetic.json")
     options = parser.parse_args()
     options.rows = options.rows or (200_000 if options.full else 60_000)
     torch.set_num_threads(options.threads)
-    results: list[dict[str, Any]] = json.loads(options.out.read_text())["results"] if options.out.is_file() else []
+    results: list[dict[str, Any]] = json.loads(options.cache.read_text())["results"] if options.cache.is_file() else []
     header: list[str] = []
     for case in cases(options):
         if any(asdict(case).items() <= result.items() for result in results):
@@ -279,8 +282,8 @@ def main() -> int:
         print(f"{about} {case.model} {accuracy:.4f}", file=sys.stderr, flush=True)
         header, *lines = compared(results)
         facts = {**machine("torch", "xgboost"), "device": options.device, "threads": options.threads}
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps({"machine": facts, "results": results}, indent=1) + "\n")
+        options.cache.parent.mkdir(parents=True, exist_ok=True)
+        options.cache.write_text(json.dumps({"machine": facts, "results": results}, indent=1) + "\n")
     header, *lines = compared(results)
     report(machine("torch", "xgboost"), header, lines, results, options.out, right=tuple(range(1, len(header))))
     return 1 if gate_missed(results) else 0

@@ -1,12 +1,12 @@
 """Every network's defaults on California housing, beside the figures that their authors released.
 
 python -m benchmarks.deep_models [--models a,b] [--seeds 3] [--trials N] [--authors] [--settings paper|cpu] [--device cpu]
-                                 [--minutes M] [--ensembles] [--data FOLDER] [--out FILE.json]
+                                 [--minutes M] [--ensembles] [--data FOLDER] [--cache FILE.json] [--out FILE.json]
 
 The table is scikit-learn's (20,640 rows), split once into 64 % to learn from, 16 % to stop early by and 20 % to score; only
 the seed of the training differs between repeats. The authors' own split of the same table cannot be had, so figures that
 agree do so up to what another split changes (about ±0.01). --settings paper trains what `defaults` gives for a GPU, which
-are the papers' settings, wherever it runs; --settings cpu trains what a CPU gets. Each result is added to --out as soon as it
+are the papers' settings, wherever it runs; --settings cpu trains what a CPU gets. Each result is added to --cache as soon as it
 is there, and a result that is there is not computed again: --seeds 0 prints what is there. --minutes bounds one fit.
 
 Most of the released figures are of tuned models. --trials tunes too, by the early-stopping rows, in the plugin's own search space.
@@ -31,7 +31,7 @@ import msgspec
 import numpy as np
 import optuna
 
-from benchmarks.machine import machine, report
+from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
 from tabapp.data.infer import infer_schema
 from tabapp.data.read import read_table
@@ -269,7 +269,10 @@ def main() -> None:
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--ensembles", action="store_true")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
-    parser.add_argument("--out", type=Path)
+    parser.add_argument(
+        "--cache", type=Path, default=Path("build/benchmarks/deep_models.json"), help="fits done so far, reused"
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS / "deep_models.json")
     options = parser.parse_args()
     names = [name for name in options.models.split(",") if name]
     if not names:
@@ -278,7 +281,7 @@ def main() -> None:
     if options.ensembles:
         ensembles(names, options.settings, options.device, seconds, options.data / FILE)
         return
-    file, out, device = options.data / FILE, options.out, options.device
+    file, out, device = options.data / FILE, options.cache, options.device
     results: list[dict[str, Any]] = []
     for name in names:
         changed = AUTHORS.get(name) if options.authors else None
@@ -324,7 +327,7 @@ def main() -> None:
         "threads": os.environ.get("OMP_NUM_THREADS", "1"),
         "settings": options.settings,
     }
-    report(facts, header, rows, results, None, right=(1, 3, 4, 5))
+    report(facts, header, rows, results, options.out, right=(1, 3, 4, 5))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.machine import machine, report
+from benchmarks.machine import RESULTS, machine, report
 
 PAGE_MS = 500.0
 COLUMNS, ROWS = 120, 36
@@ -142,7 +142,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/first_page.json"))
+    parser.add_argument("--out", type=Path, default=RESULTS / "first_page.json")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "many_rows.csv"

@@ -1,14 +1,14 @@
 """One training step of our FT-Transformer beside the authors' package's: same weights, same batch, same machine.
 
 python -m benchmarks.ft_transformer_speed [--features 8] [--rows 256] [--steps 12] [--rounds 7] [--device cpu] [--out FILE.json]
-python -m benchmarks.ft_transformer_speed --quality 3 [--data FOLDER] [--out FILE.json]
+python -m benchmarks.ft_transformer_speed --quality 3 [--data FOLDER] [--cache FILE.json]
 
 Both are the paper's default configuration, eager, float32, with AdamW: forward, loss, backward, step. The two take turns, so
 that what else the machine does falls on both; the ratio is taken within each round. Beside them ours in bfloat16, as the
 training loop runs it where the device is fast at that. --device cuda measures seconds and rows per second there.
 
 --quality trains both in the same loop on the split of `benchmarks.deep_models`, the package's in float32, from as many seeds, and
-compares their test RMSE. Results that are in --out, also from there, are not computed again.
+compares their test RMSE. Fits in --cache, which is shared with `benchmarks.deep_models`, are not repeated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import torch
 from tabapp_plugins.ft_transformer import FTTransformer
 from torch import Tensor, nn
 
-from benchmarks.machine import machine, report
+from benchmarks.machine import RESULTS, machine, report
 from tabapp.models import registry
 from tabapp.models.contract import Shape
 from tabapp.nn.linear import Linear
@@ -131,10 +131,13 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--quality", type=int, metavar="SEEDS")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
-    parser.add_argument("--out", type=Path)
+    parser.add_argument(
+        "--cache", type=Path, default=Path("build/benchmarks/deep_models.json"), help="fits done so far, reused"
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS / "ft_transformer_speed.json")
     options = parser.parse_args()
     if options.quality:
-        compare_quality(options.quality, options.data, options.out)
+        compare_quality(options.quality, options.data, options.cache)
         return
     import rtdl_revisiting_models as rtdl
 

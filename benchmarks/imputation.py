@@ -25,7 +25,7 @@ import polars as pl
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401 – scikit-learn's way to name it
 from sklearn.impute import IterativeImputer, KNNImputer
 
-from benchmarks.machine import machine, report
+from benchmarks.machine import RESULTS, machine, report
 from tabapp.bundle.impute import schema_without_target
 from tabapp.data.read import read_table
 
@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--budget", default="60s")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=RESULTS / "imputation.json")
     options = parser.parse_args()
     results = [
         run(name, options.share, options.rows, options.budget, options.data) for name in options.tables.split(",")

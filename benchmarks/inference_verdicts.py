@@ -118,7 +118,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--others", metavar="PYTHON")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/inference_verdicts.json"))
     parser.add_argument("--system", choices=OTHERS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     folder = data_folder(arguments.data)

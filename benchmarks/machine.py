@@ -1,17 +1,57 @@
-"""What a benchmark ran on, and where its table and JSON go."""
+"""What a benchmark ran on, and how its table and its results file are written."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-from collections.abc import Sequence
+import shlex
+import sys
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tabapp import __version__
 from tabapp.headless.tables import plain_table
+
+RESULTS = Path("benchmarks/results")
+
+
+class ResultTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table as it is printed and published: cells are text, `right` are the columns aligned to the right."""
+
+    name: str
+    columns: list[str]
+    right: list[int]
+    rows: list[list[str]]
+
+
+class Results(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A file in `benchmarks/results`.
+
+    Attributes:
+        benchmark: name of the script, and of the file.
+        title: heading of its page.
+        source: where transcribed numbers come from; None where the command itself wrote the file.
+        command: what was run.
+        date: day of the measurement in UTC, if known.
+        machine: processor, cores, load, versions and settings.
+        tables: what is published.
+        results: all measured values with their spread, in the form of the script.
+    """
+
+    benchmark: str
+    title: str
+    source: str | None
+    command: str
+    date: str | None
+    machine: dict[str, Any]
+    tables: list[ResultTable]
+    results: Any
 
 
 def _processor() -> str:
@@ -23,7 +63,7 @@ def _processor() -> str:
 
 
 def machine(*packages: str) -> dict[str, Any]:
-    """Processor, cores, load, Python and the versions of packages that matter to a benchmark."""
+    """Processor, cores, load, Python and the versions of the packages that matter to a benchmark."""
     return {
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -35,6 +75,49 @@ def machine(*packages: str) -> dict[str, Any]:
     }
 
 
+def benchmark_name() -> str:
+    """The name of the script that runs."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return spec.name.rpartition(".")[2] if spec is not None else Path(sys.argv[0]).stem
+
+
+def write_results(
+    path: Path,
+    facts: dict[str, Any],
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    result: Any,
+    right: Collection[int] = (),
+    unpublished: Collection[str] = (),
+) -> None:
+    """Write a results file.
+
+    Args:
+        unpublished: columns of the table that the documentation leaves out.
+    """
+    name = benchmark_name()
+    shown = [i for i, column in enumerate(header) if column not in unpublished]
+    table = ResultTable(
+        name=name,
+        columns=[header[i] for i in shown],
+        right=[position for position, i in enumerate(shown) if i in right],
+        rows=[[row[i] for i in shown] for row in rows],
+    )
+    earlier = msgspec.json.decode(path.read_bytes()) if path.is_file() else {}
+    results = Results(
+        benchmark=name,
+        title=earlier.get("title") or name.replace("_", " ").capitalize(),
+        source=None,
+        command=shlex.join(["python", "-m", f"benchmarks.{name}", *sys.argv[1:]]),
+        date=datetime.now(UTC).date().isoformat(),
+        machine=facts,
+        tables=[table],
+        results=result,
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(msgspec.to_builtins(results), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def report(
     facts: dict[str, Any],
     header: Sequence[str],
@@ -42,12 +125,13 @@ def report(
     result: Any,
     out: Path | None,
     right: Sequence[int] = (),
+    *,
+    unpublished: Collection[str] = (),
 ) -> None:
-    """Print machine and table, and write both with the raw result as JSON where a file is given."""
+    """Print machine and table, and write them with the raw results where a file is given."""
     print(" · ".join(f"{name} {value}" for name, value in facts.items()), flush=True)
     print()
     print("\n".join(plain_table(header, rows, right)), flush=True)
     if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps({"machine": facts, "results": result}, indent=1, ensure_ascii=False) + "\n")
+        write_results(out, facts, header, rows, result, right, unpublished)
         print(f"\n{out}")

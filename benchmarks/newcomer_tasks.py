@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.machine import machine, report
+from benchmarks.machine import RESULTS, machine, report
 from tabapp.run import events as ev
 from tabapp.run.commands import Abort
 from tabapp.run.folder import EventReader, list_runs
@@ -126,7 +126,7 @@ def do(terminal: Terminal, place: Path, task: Task, keep: Callable[[str, str], N
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=RESULTS / "newcomer_tasks.json")
     parser.add_argument("--screens", type=Path, help="keep what was seen at the end of each task here")
     arguments = parser.parse_args()
 

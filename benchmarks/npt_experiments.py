@@ -32,7 +32,7 @@ from tabapp_plugins.npt.model import NPTModel
 from tabapp_plugins.npt.network import NPTNetwork
 from tabapp_plugins.npt.plugin import NPT, sized
 
-from benchmarks.machine import machine, report
+from benchmarks.machine import RESULTS, machine, report
 from benchmarks.npt_probes import LookupTask, corrupted_predictions, deletion, looked_up, train_lookup
 from benchmarks.npt_uci import Split, data_folder
 from tabapp.models.contract import FitContext
@@ -152,7 +152,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, help="training steps, instead of Mini's and the lookup task's 1,000")
     parser.add_argument("--rows", type=int, default=20, help="test rows of the deletion experiment")
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=RESULTS / "npt_experiments.json")
     options = parser.parse_args()
     torch.set_num_threads(1)
     wanted: list[str] = options.experiments.split(",")

@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 from tabapp_plugins.npt.plugin import NPT, sized
 
-from benchmarks.machine import machine, report
+from benchmarks.machine import RESULTS, machine, report
 from tabapp.data.infer import infer_schema
 from tabapp.data.read import ReadOptions, read_table
 from tabapp.data.split import early_stopping_rows
@@ -121,7 +121,7 @@ def main() -> int:
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="changes of the configuration")
     parser.add_argument("--model", default="npt", help="another model's defaults on the same splits")
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=RESULTS / "npt_uci.json")
     options = parser.parse_args()
     folder = data_folder(options.data)
     if folder is None:

@@ -104,12 +104,12 @@ def spread(numbers: Sequence[float]) -> str:
 
 def main() -> int:
     """Print the ratios; 1 where reading takes more than it may."""
-    from benchmarks.machine import machine, report
+    from benchmarks.machine import RESULTS, machine, report
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cells", type=int, default=10_000_000)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=RESULTS / "reading.json")
     arguments = parser.parse_args()
     names = ("polars", "read", "read and infer")
     with tempfile.TemporaryDirectory(prefix="tabapp-reading-") as folder:

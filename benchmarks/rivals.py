@@ -28,7 +28,7 @@ import numpy as np
 import polars as pl
 from sklearn.model_selection import train_test_split
 
-from benchmarks.machine import machine, report
+from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
 from tabapp.run.state import format_score
 
@@ -172,7 +172,7 @@ def main() -> int:
     parser.add_argument("--draws", default="0")
     parser.add_argument("--budget", type=int, default=120, help="seconds")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/rivals.json"))
+    parser.add_argument("--out", type=Path, default=RESULTS / "rivals.json")
     options = parser.parse_args()
     systems: list[str] = options.systems.split(",")
     unknown = [system for system in systems if system.partition(":")[0] not in ("tabapp", "autogluon")]

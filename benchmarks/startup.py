@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import machine, report
+from benchmarks.machine import RESULTS, machine, report
 
 VERSION_MS, HELP_MS, PAINT_MS = 80.0, 150.0, 400.0
 COLUMNS, ROWS = 120, 36
@@ -94,7 +94,7 @@ def _leave(pid: int, terminal: int) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=11)
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/startup.json"))
+    parser.add_argument("--out", type=Path, default=RESULTS / "startup.json")
     options = parser.parse_args()
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:

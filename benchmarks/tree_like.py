@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.machine import machine, report
+from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.models import registry
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--settings", choices=["cpu", "paper"], default="cpu")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=RESULTS / "tree_like.json")
     options = parser.parse_args()
     alphas = [float(a) for a in options.alphas.split(",")]
     n_valid, n_test = max(1_000, options.rows // 10), max(2_000, options.rows // 5)

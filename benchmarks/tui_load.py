@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.machine import machine, report
+from benchmarks.machine import RESULTS, machine, report
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder, create_run
@@ -221,7 +221,7 @@ def main() -> int:
     parser.add_argument("--rate", type=int, default=1500, help="events a second")
     parser.add_argument("--rows", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=RESULTS / "tui_load.json")
     parser.add_argument("--feed", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--case", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
