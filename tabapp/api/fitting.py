@@ -20,9 +20,9 @@ from tabapp.errors import DataError, TabappError, UsageError, did_you_mean
 from tabapp.headless.follow import View, watch
 from tabapp.run.client import describe_death
 from tabapp.run.config import RunConfig
-from tabapp.run.folder import EventReader, RunBusy, RunFolder, create_run, default_runs_dir
-from tabapp.run.keywords import config_from_keywords, normalized_columns
-from tabapp.run.state import seconds_used
+from tabapp.run.folder import RunFolder, create_run, default_runs_dir
+from tabapp.run.keywords import config_from_keywords, in_python, normalized_columns
+from tabapp.run.resuming import resumed_config
 
 if TYPE_CHECKING:
     import polars as pl
@@ -193,16 +193,10 @@ def resume(
     """
     check_progress(progress)
     folder = find(run, runs_dir)
-    if folder.is_running():
-        raise RunBusy(f"Another process works on the run {folder.run}; wait until it ends.")
-    state, config = folder.state(), folder.config()
-    if state.finished is not None and state.finished.status == "ok" and budget is None and trials is None:
-        raise UsageError(f"The run {folder.run} is complete; give it more with budget or trials.")
-    given = config_from_keywords(config.data, {"budget": budget, "trials": trials})
-    if given.budget is not None:
-        spent = seconds_used(EventReader(folder.events).read_new())
-        config = msgspec.structs.replace(config, budget=spent + given.budget)
-    if given.trials is not None:
-        config = msgspec.structs.replace(config, trials=given.trials)
-    folder.save_config(msgspec.structs.replace(config, start=True))
+    more = config_from_keywords("", {"budget": budget, "trials": trials})
+    try:
+        config = resumed_config(folder, more.budget, more.trials)
+    except UsageError as error:
+        raise type(error)(in_python(str(error))) from None
+    folder.save_config(config)
     return follow(folder, view_for(progress))

@@ -17,9 +17,9 @@ from tabapp.cli.options import SectionedCommand, Whole, check_file, read_budget,
 from tabapp.cli.piping import STDIN_FILE, keep_stdin, open_keyboard, take_keys_from
 from tabapp.errors import UsageError
 from tabapp.run.config import RunConfig
-from tabapp.run.folder import EventReader, RunBusy, RunFolder, create_run, default_runs_dir, find_run
+from tabapp.run.folder import RunFolder, create_run, default_runs_dir, find_run
+from tabapp.run.resuming import resumed_config
 from tabapp.run.settings import Settings, load_settings
-from tabapp.run.state import seconds_used
 
 
 def _checked_out(out: Path) -> Path:
@@ -244,26 +244,12 @@ def resume(
     port: int,
 ) -> int:
     """Go on with a run that was stopped or killed: complete fits are kept, and nothing is done twice."""
-    import msgspec
-
     _check_view(web, auto=auto, plain=plain, as_json=as_json)
     place = runs_dir or default_runs_dir()
     folder = find_run(run_id, place)
-    state = folder.state()
-    if folder.is_running():
-        raise RunBusy(f"The run {folder.run} is at work; `tabapp attach {folder.argument}` shows it.")
-    config = folder.config()
-    if state.finished is not None and state.finished.status == "ok" and budget is None and trials is None:
-        raise UsageError(
-            f"The run {folder.run} is complete; give it more with --budget or --trials, or start a new one."
-        )
-    if budget is not None:
-        spent = seconds_used(EventReader(folder.events).read_new())
-        config = msgspec.structs.replace(config, budget=spent + budget)
-    if trials is not None:
-        config = msgspec.structs.replace(config, trials=trials)
+    config = resumed_config(folder, budget, trials)
     listening = _listen(port) if web else None
-    folder.save_config(msgspec.structs.replace(config, start=True))
+    folder.save_config(config)
     if listening is not None:
         return _in_browser(folder, place, listening, start_engine=True)
     if not (auto or plain or as_json) and screen_is_possible():
