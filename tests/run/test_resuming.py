@@ -1,0 +1,37 @@
+"""With which configuration a run continues."""
+
+from __future__ import annotations
+
+import pytest
+
+from tabapp.errors import UsageError
+from tabapp.run.folder import EventLog, EventReader, RunBusy
+from tabapp.run.resuming import resumed_config
+from tabapp.run.state import seconds_used
+from tests.run.recording import finished, write_run
+
+
+def test_a_complete_run_needs_more_to_do(tmp_path):
+    folder = write_run(tmp_path)
+    with pytest.raises(UsageError, match="is complete"):
+        resumed_config(folder, None, None)
+    assert resumed_config(folder, None, 9).trials == 9
+    used = seconds_used(EventReader(folder.events).read_new())
+    assert used > 0
+    assert resumed_config(folder, 60.0, None).budget == used + 60.0
+
+
+def test_a_run_that_was_stopped_continues_as_it_was_configured(tmp_path):
+    folder = write_run(tmp_path)
+    log = EventLog(folder.events)
+    log.append(finished(folder.run, status="interrupted"))
+    log.close()
+    config = resumed_config(folder, None, None)
+    assert config.start
+    assert (config.budget, config.trials) == (folder.config().budget, folder.config().trials)
+
+
+def test_a_run_that_is_at_work_is_left_alone(tmp_path):
+    folder = write_run(tmp_path)
+    with folder.lock(), pytest.raises(RunBusy, match="is at work"):
+        resumed_config(folder, None, 9)
