@@ -14,6 +14,7 @@ import time
 import traceback
 from pathlib import Path
 
+from tabapp.errors import TabappError
 from tabapp.run.folder import RunBusy, RunFolder
 
 PARENT_SECONDS = 0.3
@@ -31,6 +32,14 @@ def _watch_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def _chosen_models(folder: RunFolder) -> tuple[str, ...]:
+    """The models that the user chose; none if the configuration cannot be read, which the session reports."""
+    try:
+        return folder.config().models
+    except (OSError, TabappError):
+        return ()
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Take the run, do it, and return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m tabapp.worker", description="The engine process of a run.")
@@ -44,7 +53,10 @@ def main(arguments: list[str] | None = None) -> int:
     folder = RunFolder(options.run)
     try:
         with folder.lock():
-            # Only the process that holds the run may load the engine: its imports take seconds.
+            # Imported here: only the process that holds the run loads the engine. The fit server loads its libraries meanwhile.
+            from tabapp.engine.server import start_first
+
+            start_first(_chosen_models(folder))
             from tabapp.engine.session import Session
 
             session = Session(folder)

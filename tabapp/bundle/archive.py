@@ -1,6 +1,6 @@
-"""The zip around a bundle: written deterministically and atomically, read with suspicion.
+"""The zip archive of a bundle: written deterministically and atomically, and verified before use.
 
-Nothing of an archive is used before its names, its sizes and the checksum of every member have been found right.
+Nothing in an archive is used before its names, its sizes and the checksum of every member are verified.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ MAX_BYTES = 16 * 2**30
 MAX_JSON_BYTES = 64 * 2**20
 MAX_RATIO = 200
 SMALL_BYTES = 64 * 2**20
-"""Unpacked size up to which the ratio of compression is not looked at."""
+"""Unpacked size up to which the compression ratio is not checked."""
 
 _CHUNK = 2**20
 _LEVEL = 2
-"""Of compression: a third of the time of zlib's default for files an eighth larger; a run's clock bounds the export."""
+"""Compression level: files are an eighth larger than with zlib's default, in a third of the time, which is part of the budget."""
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
 _Decoded = TypeVar("_Decoded")
 
-# What zipfile and zlib are known to raise on damaged archives.
+# Exceptions that zipfile and zlib raise on damaged archives.
 _DAMAGED = (
     zipfile.BadZipFile,
     zipfile.LargeZipFile,
@@ -59,7 +59,7 @@ _DAMAGED = (
 
 @dataclass(frozen=True)
 class Entry:
-    """A member to be written: its path in the archive, what it is, and its content as bytes or as a file on disk."""
+    """A member to write: its path in the archive, its kind, and its content as bytes or as a file on disk."""
 
     path: str
     kind: Kind
@@ -67,10 +67,10 @@ class Entry:
 
 
 def entries_of_folder(folder: Path, prefix: str, kind: Kind) -> list[Entry]:
-    """Every file below a folder, in the order of their names.
+    """Every file in a folder and its subfolders, ordered by name.
 
     Raises:
-        ValueError: the folder holds no file, or something that is not a plain file.
+        ValueError: the folder has no file, or contains something other than plain files.
     """
     found: list[Entry] = []
     for path in sorted(folder.rglob("*")):
@@ -79,13 +79,13 @@ def entries_of_folder(folder: Path, prefix: str, kind: Kind) -> list[Entry]:
         if path.is_file():
             found.append(Entry(f"{prefix}/{path.relative_to(folder).as_posix()}", kind, path))
     if not found:
-        raise ValueError(f"{folder} holds no file")
+        raise ValueError(f"{folder} has no file")
     return found
 
 
 @contextmanager
 def new_file(path: Path) -> Generator[Path]:
-    """Fill a file under a temporary name that takes its own name, whole and durable, when the block ends without an error."""
+    """Write a file under a temporary name; it is synced and renamed when the block ends without an error."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}.tmp")
     try:
         yield temporary
@@ -102,10 +102,10 @@ def new_file(path: Path) -> Generator[Path]:
 
 
 def _info(path: str) -> zipfile.ZipInfo:
-    """A header without anything of this machine in it, so that equal contents make equal bytes."""
+    """A header without facts of this machine, so that equal contents give equal bytes."""
     info = zipfile.ZipInfo(path, date_time=(1980, 1, 1, 0, 0, 0))
     info.compress_type = zipfile.ZIP_DEFLATED
-    # The standard library has no public way to say this for a member that is streamed (its later versions keep the name).
+    # zipfile has no public option for the level of a streamed member.
     info._compresslevel = _LEVEL  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
     info.external_attr = (stat.S_IFREG | 0o644) << 16
     info.create_system = 3
@@ -113,7 +113,7 @@ def _info(path: str) -> zipfile.ZipInfo:
 
 
 def _copy(source: BinaryIO, targets: Iterable[BinaryIO]) -> tuple[int, str]:
-    """Copy in chunks; returns bytes and SHA-256."""
+    """Copy in chunks; returns the number of bytes and the SHA-256."""
     digest, size, targets = hashlib.sha256(), 0, list(targets)
     while chunk := source.read(_CHUNK):
         digest.update(chunk)
@@ -124,12 +124,12 @@ def _copy(source: BinaryIO, targets: Iterable[BinaryIO]) -> tuple[int, str]:
 
 
 def write_archive(path: Path, entries: Iterable[Entry], manifest: Manifest) -> Manifest:
-    """Write members and the manifest that lists them, in the order of their paths; returns that manifest.
+    """Write the members, ordered by path, and a manifest that lists them; returns this manifest.
 
     Files are streamed, so memory use does not grow with the models.
 
     Raises:
-        ValueError: a member's path is not one that `read` accepts.
+        ValueError: the path of a member is not allowed.
         OSError: the disk is full, or a file cannot be read.
     """
     ordered = sorted(entries, key=lambda entry: entry.path)
@@ -149,29 +149,29 @@ def write_archive(path: Path, entries: Iterable[Entry], manifest: Manifest) -> M
 
 
 def is_safe_path(path: str) -> bool:
-    """Whether a path is relative, normalised, and of plain ASCII letters, digits, dots, dashes and underscores."""
+    """Whether a path is relative, normalized, and made of ASCII letters, digits, dots, dashes and underscores."""
     return len(path) <= 512 and all(_PART.fullmatch(part) for part in path.split("/"))
 
 
 def _names_problem(names: list[str]) -> str | None:
-    """What is wrong with the members' names, if anything: unsafe, twice (in any case), or a file where a folder must be."""
+    """The problem with the member names, or None: unsafe, duplicate (ignoring case), or a file used as a folder."""
     for name in names:
         if not is_safe_path(name):
             return f"its member {name[:80]!r} has a name that is not allowed"
     folded = [name.casefold() for name in names]
     if len(set(folded)) < len(folded):
         twice = next(name for name, key in zip(names, folded, strict=True) if folded.count(key) > 1)
-        return f"its member {twice!r} is there twice"
+        return f"it has two members named {twice!r}"
     known = set(folded)
     for name, key in zip(names, folded, strict=True):
         parts = key.split("/")
         if any("/".join(parts[:depth]) in known for depth in range(1, len(parts))):
-            return f"its member {name!r} lies below a file"
+            return f"its member {name!r} is inside another member"
     return None
 
 
 def _structure_problem(infos: list[zipfile.ZipInfo], n_bytes_on_disk: int) -> str | None:
-    """What makes an archive unfit to be unpacked, judged from its directory alone."""
+    """The problem with an archive that its directory shows, or None."""
     if len(infos) > MAX_MEMBERS:
         return f"it has {len(infos):,} members, more than {MAX_MEMBERS:,}"
     if problem := _names_problem([info.orig_filename for info in infos]):
@@ -183,7 +183,7 @@ def _structure_problem(infos: list[zipfile.ZipInfo], n_bytes_on_disk: int) -> st
         if info.flag_bits & 0x1:
             return f"its member {info.filename!r} is encrypted"
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            return f"its member {info.filename!r} is compressed in a way that bundles do not use"
+            return f"its member {info.filename!r} uses a compression method that bundles do not use"
     # Reading a member never yields more than its declared size, so this sum bounds what unpacking can cost.
     total = sum(info.file_size for info in infos)
     if total > MAX_BYTES or (total > SMALL_BYTES and total > MAX_RATIO * n_bytes_on_disk):
@@ -192,7 +192,7 @@ def _structure_problem(infos: list[zipfile.ZipInfo], n_bytes_on_disk: int) -> st
 
 
 class Archive:
-    """An open bundle whose names and sizes are right and whose manifest is understood; members are verified as they are read."""
+    """An open bundle with valid names, sizes and manifest. Members are verified when they are read."""
 
     def __init__(self, path: Path, file: zipfile.ZipFile, manifest: Manifest) -> None:
         self.path = path
@@ -207,7 +207,7 @@ class Archive:
         """Check the size and the checksum of every member.
 
         Raises:
-            BundleError: names the first member that is not what the manifest says.
+            BundleError: a member differs from the manifest; names the first.
         """
         for member in self.manifest.members:
             self._read(member, [])
@@ -216,11 +216,11 @@ class Archive:
         """The content of a JSON, CSV or text member.
 
         Raises:
-            BundleError: it is missing, changed, or too large to be one.
+            BundleError: the member is missing, changed or too large.
         """
         listed = self._listed.get(member)
         if listed is None:
-            raise BundleError(f"{self.path}: the bundle lacks {member}.")
+            raise BundleError(f"{self.path}: the bundle has no {member}.")
         if listed.bytes > MAX_JSON_BYTES:
             raise BundleError(f"{self.path}: its member {member!r} is too large ({listed.bytes:,} bytes).")
         content = BytesIO()
@@ -231,15 +231,15 @@ class Archive:
         """A JSON member as a typed record.
 
         Raises:
-            BundleError: it is missing, changed, or not such a record.
+            BundleError: the member is missing or changed, or is not such a record.
         """
         return _decode(self.path, member, self.read(member), record)
 
     def extract(self, folder: Path) -> None:
-        """Unpack all members into an empty folder, each verified on its way.
+        """Unpack and verify all members into an empty folder.
 
         Raises:
-            BundleError: a member is not what the manifest says; what was written so far must not be used.
+            BundleError: a member differs from the manifest; the files written so far must not be used.
             OSError: the disk is full.
         """
         for member in self.manifest.members:
@@ -258,9 +258,7 @@ class Archive:
         except _DAMAGED as error:
             raise BundleError(f"{self.path}: its member {member.path!r} is damaged ({_first_line(error)}).") from None
         if (size, digest) != (member.bytes, member.sha256):
-            raise BundleError(
-                f"{self.path}: its member {member.path!r} is not the one that the {MANIFEST} lists; it was changed."
-            )
+            raise BundleError(f"{self.path}: its member {member.path!r} differs from the {MANIFEST}; it was changed.")
 
 
 def _first_line(error: BaseException) -> str:
@@ -271,33 +269,33 @@ def _decode(path: Path, member: str, content: bytes, record: type[_Decoded]) -> 
     try:
         return msgspec.json.decode(content, type=record)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise BundleError(f"{path}: its {member} cannot be understood ({_first_line(error)}).") from None
+        raise BundleError(f"{path}: its {member} is not valid ({_first_line(error)}).") from None
 
 
 def _read_manifest(path: Path, file: zipfile.ZipFile) -> Manifest:
     infos = {info.filename: info for info in file.infolist()}
     if MANIFEST not in infos:
-        raise BundleError(f"{path}: is not a tabapp bundle; it has no {MANIFEST}.")
+        raise BundleError(f"{path} is not a tabapp bundle: it has no {MANIFEST}.")
     if infos[MANIFEST].file_size > MAX_JSON_BYTES:
         raise BundleError(f"{path}: its {MANIFEST} is too large ({infos[MANIFEST].file_size:,} bytes).")
     content = file.read(MANIFEST)
     version = _decode(path, MANIFEST, content, VersionOnly)
     if version.format_version > FORMAT_VERSION:
         raise BundleError(
-            f"{path}: was made by {version.created_by[:60]} in bundle format {version.format_version}, and this tabapp reads up to "
-            f"{FORMAT_VERSION}; update tabapp to use it."
+            f"{path}: {version.created_by[:60]} wrote it in bundle format {version.format_version}, but this version reads "
+            f"formats up to {FORMAT_VERSION}. Update tabapp."
         )
     if version.format_version < 1:
-        raise BundleError(f"{path}: its {MANIFEST} names bundle format {version.format_version}, which does not exist.")
+        raise BundleError(f"{path}: its {MANIFEST} has bundle format {version.format_version}, which does not exist.")
     return _decode(path, MANIFEST, content, Manifest)
 
 
 @contextmanager
 def open_archive(path: Path) -> Generator[Archive]:
-    """Open a bundle and check its names, sizes and manifest; no member but the manifest is read.
+    """Open a bundle and check its names, sizes and manifest. Reads no other member.
 
     Raises:
-        BundleError: one sentence on what is wrong.
+        BundleError: the file is not a valid bundle.
     """
     try:
         n_bytes = path.stat().st_size
@@ -305,26 +303,24 @@ def open_archive(path: Path) -> Generator[Archive]:
     except FileNotFoundError:
         raise BundleError(f"There is no bundle {path}.") from None
     except OSError as error:
-        raise BundleError(f"{path}: cannot be read ({error.strerror or _first_line(error)}).") from None
+        raise BundleError(f"Cannot read {path} ({error.strerror or _first_line(error)}).") from None
     except _DAMAGED:
-        raise BundleError(f"{path}: is not a tabapp bundle, or was not copied completely.") from None
+        raise BundleError(f"{path} is not a tabapp bundle, or is incomplete.") from None
     with file:
         try:
             if problem := _structure_problem(file.infolist(), n_bytes):
-                raise BundleError(f"{path}: is not a bundle to trust: {problem}.")
+                raise BundleError(f"{path} is not a safe bundle: {problem}.")
             manifest = _read_manifest(path, file)
         except _DAMAGED as error:
-            raise BundleError(f"{path}: is damaged ({_first_line(error)}).") from None
+            raise BundleError(f"{path} is damaged ({_first_line(error)}).") from None
         present = {info.filename: info.file_size for info in file.infolist() if info.filename != MANIFEST}
         listed = {member.path: member.bytes for member in manifest.members}
         if len(listed) < len(manifest.members):
             raise BundleError(f"{path}: its {MANIFEST} lists a member twice.")
         if missing := sorted(set(listed) - set(present)):
-            raise BundleError(f"{path}: lacks {missing[0]!r}, which its {MANIFEST} lists.")
+            raise BundleError(f"{path}: its {MANIFEST} lists {missing[0]!r}, which is missing.")
         if extra := sorted(set(present) - set(listed)):
-            raise BundleError(f"{path}: holds {extra[0]!r}, which its {MANIFEST} does not list.")
+            raise BundleError(f"{path}: its {MANIFEST} does not list {extra[0]!r}.")
         if changed := sorted(name for name, size in listed.items() if present[name] != size):
-            raise BundleError(
-                f"{path}: its member {changed[0]!r} is not the one that the {MANIFEST} lists; it was changed."
-            )
+            raise BundleError(f"{path}: its member {changed[0]!r} differs from the {MANIFEST}; it was changed.")
         yield Archive(path, file, manifest)

@@ -1,4 +1,4 @@
-"""The model card of a bundle: what it is, how good, on what data, and what it must not be trusted with.
+"""The model card of a bundle: what it predicts, its scores, its data and its limits.
 
 Mitchell et al.: "Model Cards for Model Reporting", FAT* 2019.
 """
@@ -13,15 +13,15 @@ _MAX_LEADERBOARD_ROWS = 15
 
 
 def model_card(manifest: Manifest, schema: Schema, ensemble: Ensemble) -> str:
-    """Markdown for people; says nothing that the manifest, schema and ensemble do not."""
+    """The model card in Markdown, made from the manifest, the schema and the ensemble alone."""
     sections = [
         f"# {manifest.name or manifest.run}",
         f"Predicts **{_cell(manifest.target)}** ({manifest.task}). Made by {manifest.created_by} on {manifest.created_at}, run "
         f"`{manifest.run}`, seed {manifest.seed}.",
-        "## How good",
+        "## Scores",
         _table(["metric", "score", "95 % interval"], [_metric_row(value) for value in manifest.metrics]),
-        f"Validation: {manifest.validation}. The scores are of the ensemble on rows that it was not fitted on; the intervals are "
-        "bootstrapped over those rows.",
+        f"Validation: {manifest.validation}. The scores are those of the ensemble on rows that it was not fitted on. The intervals "
+        "are bootstrap intervals over these rows.",
         "## Data",
         _table(["", ""], [[str(key), _cell(str(value))] for key, value in manifest.data.items()]),
         _classes(schema),
@@ -34,7 +34,7 @@ def model_card(manifest: Manifest, schema: Schema, ensemble: Ensemble) -> str:
             ["model", "trial", "weight", "fold models"],
             [[c.model, str(c.trial), f"{c.weight:.3f}", str(len(c.folds))] for c in ensemble.candidates],
         ),
-        "A prediction is the weighted mean of these models, each the mean of its fold models.",
+        "A prediction is the weighted mean of these models. Each of them is the mean of its fold models.",
         _leaderboard(manifest),
         "## Use",
         f"`tabapp predict FILE.tabapp DATA.csv -o OUT.csv`; `tabapp inspect FILE.tabapp` shows the contents. Made with Python "
@@ -52,7 +52,10 @@ def _privacy(manifest: Manifest) -> str:
     if not manifest.training_rows_in:
         return ""
     keepers = ", ".join(manifest.training_rows_in)
-    return f"**This file contains training rows**, as features: {keepers} answers from them. Share it as you would share the data."
+    return (
+        f"**This file contains training rows** as features, which {keepers} uses to predict. Share it only as you would share "
+        "the data."
+    )
 
 
 def _cell(text: str) -> str:
@@ -79,7 +82,7 @@ def _classes(schema: Schema) -> str:
         return ""
     listed = ", ".join(f"`{_cell(label)}`" for label in schema.classes[:50])
     more = f" and {len(schema.classes) - 50} more" if len(schema.classes) > 50 else ""
-    return f"Classes: {listed}{more}." + (" The last is the positive one." if schema.task == "binary" else "")
+    return f"Classes: {listed}{more}." + (" The last is the positive class." if schema.task == "binary" else "")
 
 
 def _leaderboard(manifest: Manifest) -> str:
@@ -98,13 +101,13 @@ def _leaderboard(manifest: Manifest) -> str:
 
 def _limits(schema: Schema, ensemble: Ensemble) -> str:
     lines = [
-        "- The scores hold for rows like those it was trained on; on data that has changed they do not.",
-        "- Categories that training did not know are taken as unknown, missing cells as missing; neither is an error.",
+        "- The scores are valid for rows like the training rows, not for data whose distribution has changed.",
+        "- Categories that are not in the training data count as unknown, and empty cells as missing. Neither is an error.",
     ]
     if schema.task == "regression" and ensemble.residual_quantile is not None:
         lines.append(
             f"- `low` and `high` are the prediction ± {ensemble.residual_quantile:.6g}, a 90 % interval on average over rows like "
-            "those of training, not for each kind of row."
+            "the training rows, not for every subgroup."
         )
-    lines.append("- It was not examined for fairness between groups of people.")
+    lines.append("- It was not tested for fairness between groups of people.")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""What a bundle says about itself: verified, decoded and held against itself, without any model or the code that runs one."""
+"""The records of a bundle: verified, decoded and checked for consistency, without loading any model or its code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tabapp.errors import BundleError
 
 @dataclass(frozen=True)
 class Contents:
-    """What a verified bundle says about itself; no model is loaded."""
+    """The records of a verified bundle; no model is loaded."""
 
     path: Path
     manifest: Manifest
@@ -24,10 +24,10 @@ class Contents:
 
 
 def open_bundle(path: Path) -> Contents:
-    """Verify names, sizes and checksums of a bundle and decode its records, loading no model.
+    """Verify the names, sizes and checksums of a bundle and decode its records. Loads no model.
 
     Raises:
-        BundleError: one sentence on what is wrong.
+        BundleError: the bundle is not valid.
     """
     with open_archive(path) as archive:
         archive.verify()
@@ -35,31 +35,31 @@ def open_bundle(path: Path) -> Contents:
 
 
 def decode_contents(archive: Archive) -> Contents:
-    """The typed records of a bundle, held against one another.
+    """Decode the records of a bundle and check that they are consistent.
 
     Raises:
-        BundleError: one is missing or not understood, or they contradict one another.
+        BundleError: a record is missing or not valid, or two records contradict each other.
     """
     manifest = archive.manifest
     schema = archive.decode(SCHEMA, Schema)
     ensemble = archive.decode(ENSEMBLE, Ensemble)
     problem = _schema_problem(manifest, schema) or _ensemble_problem(manifest, ensemble)
     if problem:
-        raise BundleError(f"{archive.path}: contradicts itself: {problem}.")
+        raise BundleError(f"{archive.path} is inconsistent: {problem}.")
     return Contents(archive.path, manifest, schema, ensemble)
 
 
 def _schema_problem(manifest: Manifest, schema: Schema) -> str | None:
     names = [column.name for column in schema.columns]
     if len(set(names)) < len(names):
-        return "a column is described twice"
+        return "its schema has a column twice"
     if (manifest.task, manifest.target, manifest.classes) != (schema.task, schema.target, schema.classes):
-        return "manifest and schema name another task, target or classes"
+        return "its manifest and its schema differ in task, target or classes"
     if schema.target not in names or not schema.features:
-        return "its schema lacks the target or has no feature"
+        return "its schema has no target or no feature"
     n_classes = len(schema.classes)
-    right = {"regression": n_classes == 0, "binary": n_classes == 2, "multiclass": n_classes > 2}[schema.task]
-    if not right or len(set(schema.classes)) < n_classes:
+    is_valid = {"regression": n_classes == 0, "binary": n_classes == 2, "multiclass": n_classes > 2}[schema.task]
+    if not is_valid or len(set(schema.classes)) < n_classes:
         return f"its classes do not fit a {schema.task} task"
     return None
 
@@ -78,5 +78,5 @@ def _ensemble_problem(manifest: Manifest, ensemble: Ensemble) -> str | None:
         for fold in candidate.folds:
             for folder in (fold.model, fold.features):
                 if not is_safe_path(folder) or folder not in folders:
-                    return f"its ensemble names {folder[:80]!r}, which it does not hold"
+                    return f"its ensemble refers to {folder[:80]!r}, which is missing"
     return None

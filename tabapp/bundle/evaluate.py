@@ -1,4 +1,4 @@
-"""How good a bundle is on rows whose target is known."""
+"""Scores of a bundle on labeled rows."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tabapp.errors import DataError
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores on labelled rows.
+    """Scores on labeled rows.
 
     Attributes:
-        metrics: every metric of the task, each with a 95 % bootstrap interval over the scored rows; None where not defined.
-        rows: rows of the table; `scored` of them count.
-        without_target: rows set aside because their target is missing.
-        unknown_classes: rows set aside because training did not know their class, by its label.
-        notes: sentences about the input that a user should read.
+        metrics: every metric of the task with its 95 % bootstrap interval over the scored rows; None if undefined.
+        rows: rows of the table; `scored` of them are scored.
+        without_target: rows left out because their target is missing.
+        unknown_classes: rows left out because their class is not in the training data, by label.
+        notes: sentences about the input, for the user.
     """
 
     metrics: tuple[MetricValue, ...]
@@ -38,25 +38,25 @@ class Evaluation:
 def evaluate(
     predictor: Predictor, frame: pl.DataFrame, metric: str, *, seed: int, fill_missing_columns: bool = False
 ) -> Evaluation:
-    """Score a predictor on every row that has a target it knows; row weights count when the table has the weight column.
+    """Score a predictor on every row with a known target, weighted if the table has the weight column.
 
     Args:
         frame: the table as text, with the target column.
-        metric: the metric to name first.
-        seed: of the bootstrap.
+        metric: the metric to list first.
+        seed: seed of the bootstrap.
 
     Raises:
-        DataError: there is no target column, no row to score, or feature columns are absent or mistyped.
+        DataError: the target column is missing, no row can be scored, or feature columns are missing or mistyped.
     """
     schema = predictor.schema
-    labelled = rows_with_target(frame, schema)
-    unknown = _unknown_classes(frame.filter(pl.Series(labelled)), schema)
-    usable = frame.filter(pl.Series(labelled))
+    labeled = rows_with_target(frame, schema)
+    unknown = _unknown_classes(frame.filter(pl.Series(labeled)), schema)
+    usable = frame.filter(pl.Series(labeled))
     if unknown:
         target = typed_frame(usable.select(schema.target), schema)[schema.target]
         usable = usable.filter(~target.is_in(list(unknown)))
     if usable.height == 0:
-        raise DataError(f"no row has a value in the target column {schema.target!r} that the bundle knows")
+        raise DataError(f"no row has a known value in the target column {schema.target!r}")
     prediction = predictor.predict_frame(usable, fill_missing_columns=fill_missing_columns)
     typed = typed_frame(usable, schema)
     truth = encode_target(typed, schema)
@@ -76,7 +76,7 @@ def evaluate(
         metrics=tuple(values),
         rows=frame.height,
         scored=usable.height,
-        without_target=int((~labelled).sum()),
+        without_target=int((~labeled).sum()),
         unknown_classes=unknown,
         notes=tuple(notes),
     )
@@ -85,7 +85,7 @@ def evaluate(
 def metric_value(
     name: str, truth: metrics.Array, prediction: metrics.Array, weight: metrics.Array | None, *, seed: int
 ) -> MetricValue:
-    """A metric with its interval; None where it is not defined, such as an area under a curve with one class present."""
+    """A metric with its interval; None if undefined, such as an area under a curve with only one class."""
     score = metrics.score(name, truth, prediction, weight)
     low, high = metrics.interval(name, truth, prediction, weight, seed=seed)
     return MetricValue(name=name, score=_defined(score), low=_defined(low), high=_defined(high))
@@ -96,18 +96,18 @@ def _defined(value: float) -> float | None:
 
 
 def _weights(typed: pl.DataFrame, schema: Schema) -> metrics.Array | None:
-    """Row weights as in training: missing and negative ones are zero."""
+    """Row weights as in training: missing and negative weights are 0."""
     column = schema.with_role("weight")
     if column is None or column.name not in typed.columns or typed[column.name].null_count() == typed.height:
         return None
     return typed[column.name].cast(pl.Float64).fill_null(0.0).clip(0.0).to_numpy()
 
 
-def _unknown_classes(labelled: pl.DataFrame, schema: Schema) -> dict[str, int]:
-    """Labels that training did not know, with how many rows have them, most frequent first."""
+def _unknown_classes(labeled: pl.DataFrame, schema: Schema) -> dict[str, int]:
+    """Labels that are not in the training data with their number of rows, most frequent first."""
     if schema.task == "regression":
         return {}
-    target = typed_frame(labelled.select(schema.target), schema)
+    target = typed_frame(labeled.select(schema.target), schema)
     counts = target[schema.target].value_counts(sort=True)
     found: dict[str, int] = {}
     for label, count in counts.iter_rows():
@@ -117,7 +117,7 @@ def _unknown_classes(labelled: pl.DataFrame, schema: Schema) -> dict[str, int]:
 
 
 def _is_known(row: pl.DataFrame, schema: Schema) -> bool:
-    """Whether a label that is spelled otherwise stands for a class, as 1.0 does for 1."""
+    """Whether a label is another spelling of a class, such as 1.0 for 1."""
     try:
         encode_target(row, schema)
     except DataError:

@@ -1,16 +1,16 @@
-"""What a bundle holds, as typed records. A `.tabapp` file is a zip of data that no part of can execute.
+"""The format of a bundle as typed records. A `.tabapp` file is a zip of data; no part of it can execute.
 
-manifest.json             what the bundle is, and size and checksum of every other member
+manifest.json             facts about the bundle; size and checksum of every other member
 schema.json               the columns, as `tabapp.data.schema.Schema`
 ensemble.json             candidates, weights, folds
 features/<nnn>/…          fitted feature preparation, one folder for each recipe and fold
-models/<model>-<trial>/<fold>/…   what the plugin saved
+models/<model>-<trial>/<fold>/…   files of the plugin
 sample.csv                a few training rows, and
-sample_output.csv         what this bundle predicts for them; both may be absent
-MODEL_CARD.md             the same for people
+sample_output.csv         the predictions of this bundle for them; both may be absent
+MODEL_CARD.md             a summary to read
 
-A reader takes every format version up to its own: a new field has a default and raises the version, a field that is not known to
-the reader's version is refused.
+A reader accepts every format version up to its own. A new field has a default and increases the version; unknown fields are
+rejected.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Kind = Literal["schema", "ensemble", "features", "model", "sample", "card"]
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of what bundles store: frozen, JSON in and out, unknown fields refused by name."""
+    """Base of the records: frozen, stored as JSON, unknown fields are rejected by name."""
 
 
 class Member(Record, frozen=True):
@@ -51,7 +51,7 @@ class Member(Record, frozen=True):
 
 
 class MetricValue(Record, frozen=True):
-    """A score with its 95 % bootstrap interval, in the metric's units; None where it is not defined."""
+    """A score with its 95 % bootstrap interval, in the metric's units; None if undefined."""
 
     name: str
     score: float | None
@@ -60,7 +60,7 @@ class MetricValue(Record, frozen=True):
 
 
 class Manifest(Record, frozen=True):
-    """What a bundle is.
+    """Facts about a bundle.
 
     Attributes:
         created_by: program and version; `created_at` is ISO 8601 in UTC.
@@ -95,14 +95,14 @@ class Manifest(Record, frozen=True):
 
 
 class VersionOnly(msgspec.Struct, frozen=True):
-    """The part of a manifest that every version of the format has."""
+    """The part of a manifest that is common to all format versions."""
 
     format_version: int
     created_by: str = "an unknown program"
 
 
 class FoldModel(Record, frozen=True):
-    """One fold's model: the folder it was saved in, and the folder of the features it wants."""
+    """The model of a fold: its folder, and the folder of its features."""
 
     fold: int
     model: str

@@ -1,4 +1,4 @@
-"""Missing cells of a table, filled by models that can impute: from a bundle, or trained on the table itself."""
+"""Fills the missing cells of a table with models that can impute, from a bundle or trained on the table itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EARLY_STOPPING_SHARE = 0.15
 
 @dataclass(frozen=True)
 class Imputer:
-    """A model that imputes, and what makes the arrays it takes."""
+    """A model that imputes, with its feature preparation."""
 
     preparer: FeaturePreparer
     model: FittedModel
@@ -45,10 +45,10 @@ class Imputed:
     """A table with its missing cells filled.
 
     Attributes:
-        frame: every column as text, or numbers where asked for.
-        filled: how many cells were filled, by column.
-        left: how many are still missing, by column.
-        notes: what a user should be told.
+        frame: every column as text, or numeric columns as numbers if requested.
+        filled: number of filled cells by column.
+        left: number of cells still missing, by column.
+        notes: sentences for the user.
     """
 
     frame: pl.DataFrame
@@ -58,10 +58,10 @@ class Imputed:
 
 
 def imputers_of_bundle(path: Path) -> tuple[Schema, list[Imputer]]:
-    """The models of a bundle that impute: one per fold of the one with the most weight.
+    """The fold models of the imputing model with the largest weight in a bundle.
 
     Raises:
-        BundleError: the bundle cannot be trusted.
+        BundleError: the bundle is not valid.
         UsageError: it has no such model.
     """
     with open_archive(path) as archive, tempfile.TemporaryDirectory(prefix="tabapp-bundle-") as unpacked:
@@ -71,7 +71,7 @@ def imputers_of_bundle(path: Path) -> tuple[Schema, list[Imputer]]:
         able = [c for c in contents.ensemble.candidates if registry.get(c.model).can_impute]
         if not able:
             names = ", ".join(sorted({c.model for c in contents.ensemble.candidates}))
-            raise UsageError(f"{path} holds no model that imputes, only {names}; leave --model out to train one.")
+            raise UsageError(f"{path} has no model that imputes, only {names}. Omit --model to train one.")
         best = max(able, key=lambda candidate: candidate.weight)
         plugin = registry.get(best.model)
         return contents.schema, [
@@ -81,7 +81,7 @@ def imputers_of_bundle(path: Path) -> tuple[Schema, list[Imputer]]:
 
 
 def schema_without_target(frame: pl.DataFrame, kinds: dict[str, str]) -> Schema:
-    """What the columns of a table are, all of them features."""
+    """The schema of a table with all columns as features."""
     schema = infer_schema(frame, kinds=kinds)
     columns = [
         msgspec.structs.replace(column, role="feature") if column.role == "target" else column
@@ -105,7 +105,7 @@ def train_imputer(
         seconds: budget.
 
     Raises:
-        DataError: no model takes such a table, or there is none.
+        DataError: no model that imputes is available, or none supports the table.
     """
     typed = typed_frame(frame, schema)
     preparer, plugin = _prepared(typed, schema, seed)
@@ -138,7 +138,7 @@ def _prepared(typed: pl.DataFrame, schema: Schema, seed: int) -> tuple[FeaturePr
         found = registry.find(name)
         if found.plugin is not None and found.reason is None and found.plugin.can_impute:
             return FeaturePreparer.fit(typed, schema, found.plugin.features(), seed), found.plugin
-    raise DataError("no model that imputes is usable here; `tabapp models` says why")
+    raise DataError("no model that imputes is available; `tabapp models` shows the reason")
 
 
 def impute(
@@ -151,12 +151,12 @@ def impute(
 ) -> Imputed:
     """Fill the missing cells of numeric, categorical and boolean columns; all other cells stay as they are.
 
-    Several imputers say the mean of their numbers and the most frequent of their levels.
+    Several imputers fill the mean of their numbers, or the most frequent of their levels.
 
     Args:
         frame: the table as text, as `read_table` gives it.
         as_numbers: give numeric columns as Float64.
-        fill_missing_columns: take absent and mistyped columns as missing; absent ones are not added.
+        fill_missing_columns: treat absent and mistyped columns as missing; absent columns are not added.
 
     Raises:
         DataError: columns are absent or mistyped.
@@ -165,67 +165,71 @@ def impute(
     used = [column.name for column in schema.columns if column.name in frame.columns]
     typed = typed_frame(frame.select(used), schema)
     tables = [(each, each.preparer.transform(typed)) for each in imputers]
-    answers: list[tuple[FeaturePreparer, Table]] = []
+    predictions: list[tuple[FeaturePreparer, Table]] = []
     for each, table in tables:
         filled = each.model.impute(table)
         if filled is not None:
-            answers.append((each.preparer, filled))
+            predictions.append((each.preparer, filled))
     columns: dict[str, pl.Series] = {}
     counts: dict[str, int] = {}
     left: dict[str, int] = {}
     for column in schema.columns:
         if column.name not in frame.columns:
             continue
-        gone = _missing(frame[column.name], column)
+        missing = _missing_cells(frame[column.name], column)
         fillable = column.role == "feature" and column.kind in FILLED_KINDS
-        said = _answers(column, schema, typed, answers, gone.to_numpy()) if fillable and gone.any() else None
-        if said is not None:
-            counts[column.name] = len(said)
-            columns[column.name] = _with_cells(frame[column.name], gone, said, column)
-        elif gone.any():
-            left[column.name] = int(gone.sum())
+        values = (
+            _predicted_cells(column, schema, typed, predictions, missing.to_numpy())
+            if fillable and missing.any()
+            else None
+        )
+        if values is not None:
+            counts[column.name] = len(values)
+            columns[column.name] = _with_cells(frame[column.name], missing, values, column)
+        elif missing.any():
+            left[column.name] = int(missing.sum())
         if as_numbers and column.role == "feature" and column.kind == "numeric":
-            columns[column.name] = _as_numbers(typed[column.name], gone, said)
+            columns[column.name] = _as_numbers(typed[column.name], missing, values)
     return Imputed(frame.with_columns(**columns), counts, left, tuple(notes))
 
 
-def _missing(texts: pl.Series, column: Column) -> pl.Series:
+def _missing_cells(texts: pl.Series, column: Column) -> pl.Series:
     return is_missing(strip(texts), column.levels, column.missing_spellings)
 
 
-def _answers(
+def _predicted_cells(
     column: Column,
     schema: Schema,
     typed: pl.DataFrame,
-    answers: list[tuple[FeaturePreparer, Table]],
-    gone: npt.NDArray[np.bool_],
+    predictions: list[tuple[FeaturePreparer, Table]],
+    missing: npt.NDArray[np.bool_],
 ) -> list[Any] | None:
-    """What the models say of a column's missing cells: numbers, or levels; None where none of them knows the column."""
-    said: list[list[Any]] = []
-    for preparer, table in answers:
+    """The models' predictions of a column's missing cells, as numbers or levels; None if no model has the column."""
+    values: list[list[Any]] = []
+    for preparer, table in predictions:
         spec = preparer.spec
         if column.name in spec.categorical:
-            codes = table.categorical[gone, spec.categorical.index(column.name)]
+            codes = table.categorical[missing, spec.categorical.index(column.name)]
             level_of = _levels(preparer, column, schema, typed[column.name])
-            said.append([level_of.get(int(code)) for code in codes])
+            values.append([level_of.get(int(code)) for code in codes])
         elif column.name in spec.numeric:
             position = spec.numeric.index(column.name)
-            said.append(_numbers(preparer, column, schema, typed, position, table.numeric[gone, position]))
-    if not said:
+            values.append(_numbers(preparer, column, schema, typed, position, table.numeric[missing, position]))
+    if not values:
         return None
     if column.kind == "numeric":
-        return np.mean(np.array(said, dtype=np.float64), axis=0).tolist()
-    votes = [Counter(vote for vote in each if vote is not None).most_common(1) for each in zip(*said, strict=True)]
+        return np.mean(np.array(values, dtype=np.float64), axis=0).tolist()
+    votes = [Counter(vote for vote in each if vote is not None).most_common(1) for each in zip(*values, strict=True)]
     return None if not all(votes) else [vote[0][0] for vote in votes]
 
 
 def _levels(preparer: FeaturePreparer, column: Column, schema: Schema, present: pl.Series) -> dict[int, str]:
-    """The level that each code stands for, found by asking what code each level gets."""
+    """The level of each code, found by encoding every level."""
     levels = pl.Series(column.name, [*column.levels, *present.drop_nulls().unique().sort()], dtype=pl.String)
-    asked = typed_frame(pl.DataFrame({column.name: levels}), schema)
-    codes = preparer.transform(asked).categorical[:, preparer.spec.categorical.index(column.name)]
+    probe = typed_frame(pl.DataFrame({column.name: levels}), schema)
+    codes = preparer.transform(probe).categorical[:, preparer.spec.categorical.index(column.name)]
     level_of: dict[int, str] = {}
-    for code, level in zip(codes.tolist(), asked[column.name].to_list(), strict=True):
+    for code, level in zip(codes.tolist(), probe[column.name].to_list(), strict=True):
         if code >= FIRST_LEVEL:
             level_of.setdefault(code, level)
     return level_of
@@ -239,14 +243,14 @@ def _numbers(
     position: int,
     scaled: npt.NDArray[np.float32],
 ) -> list[float]:
-    """Numbers in the column's units. Features are a line of it, which is found by asking for two points."""
+    """Numbers in the column's units. A feature is a linear function of its column, found by transforming two points."""
     low = column.low if column.low is not None else float(typed[column.name].min())  # pyright: ignore[reportArgumentType]
     high = column.high if column.high is not None else float(typed[column.name].max())  # pyright: ignore[reportArgumentType]
     if not high > low:
         high = low + 1.0
     points = pl.Series(column.name, [low, high], dtype=pl.Float64)
-    asked = typed_frame(pl.DataFrame({column.name: [None, None]}, schema={column.name: pl.String}), schema)
-    at_low, at_high = preparer.transform(asked.with_columns(points)).numeric[:, position].astype(np.float64)
+    probe = typed_frame(pl.DataFrame({column.name: [None, None]}, schema={column.name: pl.String}), schema)
+    at_low, at_high = preparer.transform(probe.with_columns(points)).numeric[:, position].astype(np.float64)
     values = low + (scaled.astype(np.float64) - at_low) / (at_high - at_low) * (high - low)
     whole = typed[column.name].drop_nulls()
     if len(whole) and bool((whole == whole.round()).all()):
@@ -254,15 +258,15 @@ def _numbers(
     return values.tolist()
 
 
-def _with_cells(texts: pl.Series, gone: pl.Series, said: list[Any], column: Column) -> pl.Series:
+def _with_cells(texts: pl.Series, missing: pl.Series, values: list[Any], column: Column) -> pl.Series:
     if column.kind == "numeric":
-        said = [_spelled(value).replace(".", column.decimal) for value in said]
-    return texts.scatter(gone.arg_true(), pl.Series(said, dtype=pl.String))
+        values = [_spelled(value).replace(".", column.decimal) for value in values]
+    return texts.scatter(missing.arg_true(), pl.Series(values, dtype=pl.String))
 
 
 def _spelled(value: float) -> str:
     return str(int(value)) if value == round(value) and abs(value) < 1e15 else f"{value:.6g}"
 
 
-def _as_numbers(numbers: pl.Series, gone: pl.Series, said: list[Any] | None) -> pl.Series:
-    return numbers if said is None else numbers.scatter(gone.arg_true(), pl.Series(said, dtype=pl.Float64))
+def _as_numbers(numbers: pl.Series, missing: pl.Series, values: list[Any] | None) -> pl.Series:
+    return numbers if values is None else numbers.scatter(missing.arg_true(), pl.Series(values, dtype=pl.Float64))

@@ -1,4 +1,4 @@
-"""From a `.tabapp` file to a predictor: everything is verified before a native loader sees a byte."""
+"""Loads a `.tabapp` file as a predictor. Every member is verified before a native loader reads it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tabapp.bundle.predict import Predictor, load_predictor
 from tabapp.errors import BundleError, TabappError
 
 EXACT = 1e-6
-"""Largest difference from the stored predictions on the machine that made a bundle: of probabilities, or relative to the largest
-stored prediction."""
+"""Largest allowed difference from the stored predictions on the machine that wrote the bundle: absolute for probabilities, else
+relative to the largest stored prediction."""
 
 TOLERANCE = 1e-3
-"""The same elsewhere, where other processors and library versions round otherwise."""
+"""The same on other machines, where processors and library versions round differently."""
 
 
 @dataclass(frozen=True)
 class LoadedBundle:
-    """A bundle that is ready to predict. `drift` is the largest difference from its stored predictions (see `EXACT`), None
-    when it stores none."""
+    """A bundle that is ready to predict. `drift` is the largest difference from its stored predictions (see `EXACT`); None if it
+    has none."""
 
     contents: Contents
     predictor: Predictor
@@ -36,15 +36,15 @@ class LoadedBundle:
 
 
 def load_bundle(path: Path, *, tolerance: float = TOLERANCE) -> LoadedBundle:
-    """Verify a bundle, load its models, and predict its sample again.
+    """Verify a bundle, load its models, and compare its predictions for its sample with the stored ones.
 
-    The members are verified while they are unpacked to a temporary folder, so what is loaded is what was checked.
+    Members are verified while they are unpacked to a temporary folder, so the loaded files are the verified ones.
 
     Args:
-        tolerance: difference from the stored predictions that is allowed; `EXACT` on the machine that made the bundle.
+        tolerance: allowed difference from the stored predictions; `EXACT` on the machine that wrote the bundle.
 
     Raises:
-        BundleError: one sentence on what is wrong.
+        BundleError: the bundle is not valid, or predicts differently here.
     """
     with open_archive(path) as archive, tempfile.TemporaryDirectory(prefix="tabapp-bundle-") as unpacked:
         folder = Path(unpacked)
@@ -55,23 +55,23 @@ def load_bundle(path: Path, *, tolerance: float = TOLERANCE) -> LoadedBundle:
     if drift is not None and not drift <= tolerance:
         saved_by = ", ".join(f"{name} {version}" for name, version in contents.manifest.libraries.items())
         raise BundleError(
-            f"{path}: predicts its own sample differently here than where it was made (by up to {drift:.2g}); it was made with "
-            f"{saved_by}, install those versions to use it."
+            f"{path} predicts its sample differently here than where it was made (by up to {drift:.2g}). Install the versions "
+            f"that it was made with: {saved_by}."
         )
     return LoadedBundle(contents, predictor, drift)
 
 
 def read_sample(content: bytes) -> pl.DataFrame:
-    """A stored sample as text, null where a cell is empty; the writer reads its own sample the same way.
+    """Read a stored sample as text; empty cells are null.
 
     Raises:
-        PolarsError: it is not a table.
+        PolarsError: the content is not a table.
     """
     return pl.read_csv(BytesIO(content), infer_schema=False)
 
 
 def _replay(archive: Archive, predictor: Predictor) -> float | None:
-    """The largest difference (see `EXACT`) between what the bundle predicts for its sample and what it says it predicts."""
+    """The largest difference (see `EXACT`) between the predictions for the sample and the stored ones."""
     if SAMPLE not in archive or SAMPLE_OUTPUT not in archive:
         return None
     try:
@@ -83,9 +83,9 @@ def _replay(archive: Archive, predictor: Predictor) -> float | None:
         expected = stored.select(pl.col(numbers).cast(pl.Float64)).to_numpy()
     except (PolarsError, TabappError) as error:
         detail = str(error).splitlines()[0][:160]
-        raise BundleError(f"{archive.path}: its sample cannot be predicted ({detail}).") from None
+        raise BundleError(f"{archive.path}: cannot predict its sample ({detail}).") from None
     if found.shape != expected.shape:
-        raise BundleError(f"{archive.path}: its {SAMPLE_OUTPUT} does not have the rows of its {SAMPLE}.")
+        raise BundleError(f"{archive.path}: its {SAMPLE_OUTPUT} and its {SAMPLE} have different rows.")
     both_missing = np.isnan(found) & np.isnan(expected)
     difference = np.where(both_missing, 0.0, np.abs(found - expected))
     largest = float(np.nanmax(np.abs(expected), initial=0.0))

@@ -1,4 +1,4 @@
-"""Answers for new rows: text in, predictions out, by the ensemble of a bundle."""
+"""Predictions for new rows by the ensemble of a bundle."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ Numbers = npt.NDArray[np.floating] | npt.NDArray[np.integer]
 
 @dataclass(frozen=True)
 class Prediction:
-    """What an ensemble says about rows.
+    """Predictions of an ensemble.
 
     Attributes:
         values: (rows, classes) probabilities that sum to 1, or (rows,) in target units.
         low, high: (rows,) bounds of the 90 % prediction interval; None for classification.
-        notes: sentences about the input that a user should read: columns ignored, columns filled.
+        notes: sentences about the input, for the user, such as ignored or filled columns.
     """
 
     values: Float64
@@ -48,7 +48,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class _Member:
-    """A fold's model with its share of the ensemble: the candidate's weight over its number of folds."""
+    """A fold model with its share of the ensemble: the candidate's weight divided by its number of folds."""
 
     share: float
     features: str
@@ -61,7 +61,7 @@ def residual_quantile(
     weight: npt.NDArray[Any] | None = None,
     coverage: float = INTERVAL_LEVEL,
 ) -> float:
-    """Half-width of an interval that covers a share of new rows, from absolute errors on rows that the model was not fitted on.
+    """Half-width of an interval that covers a share of new rows, from the absolute errors on rows that the model was not fitted on.
 
     Split-conformal prediction with the symmetric absolute residual: the ⌈(n+1) · coverage⌉-th smallest error, or the largest
     where there are fewer rows. Vovk, Gammerman, Shafer: "Algorithmic Learning in a Random World", 2005; Lei, G'Sell, Rinaldo,
@@ -104,7 +104,7 @@ def _residual_quantiles(
 
 
 class Predictor:
-    """An ensemble, loaded once. Thread-safe as far as its models are."""
+    """A loaded ensemble. Thread-safe if its models are."""
 
     def __init__(
         self, schema: Schema, ensemble: Ensemble, preparers: dict[str, FeaturePreparer], models: dict[str, FittedModel]
@@ -128,12 +128,12 @@ class Predictor:
         """Predict every row of a table, in its order.
 
         Args:
-            frame: the table as text, as `read_table` gives it; columns in any order, further columns are ignored.
-            fill_missing_columns: take absent and mistyped feature columns as missing.
-            progress: told the share that is done, in (0, 1], after each model has predicted a batch of rows.
+            frame: the table as text, as `read_table` gives it; columns in any order; other columns are ignored.
+            fill_missing_columns: treat absent and mistyped feature columns as missing.
+            progress: called with the share done, in (0, 1], after each model has predicted a batch of rows.
 
         Raises:
-            DataError: feature columns are absent or mistyped; names every one.
+            DataError: feature columns are absent or mistyped; names all of them.
         """
         notes = check_columns(frame, self.schema, fill_missing_columns)
         used = [column.name for column in self.schema.columns if column.name in frame.columns]
@@ -180,7 +180,7 @@ class Predictor:
         return ensemble.half_widths[bisect_left(COVERAGES, coverage)]
 
     def _rows_without_columns(self, n_rows: int) -> pl.DataFrame:
-        """Rows of a table that shares no column with training; a frame without columns would forget how many there are."""
+        """Rows of a table without any training column; a frame without columns would lose the number of rows."""
         name = self.schema.features[0].name
         return typed_frame(pl.DataFrame({name: pl.Series([None] * n_rows, dtype=pl.String)}), self.schema)
 
@@ -200,18 +200,18 @@ def load_predictor(schema: Schema, ensemble: Ensemble, folder_of: Callable[[str]
     """Load the models and the feature preparation of an ensemble through the registry, by plugin name only.
 
     Args:
-        folder_of: where a bundle path of the ensemble lies on disk.
-        where: the bundle's name for error messages.
+        folder_of: the folder on disk of a path in the bundle.
+        where: name of the bundle in error messages.
 
     Raises:
-        BundleError: a plugin is not installed, or something does not load.
+        BundleError: a plugin is not installed, or a part does not load.
     """
     preparers: dict[str, FeaturePreparer] = {}
     models: dict[str, FittedModel] = {}
     for candidate in ensemble.candidates:
         for fold in candidate.folds:
             if fold.features not in preparers:
-                with _told(where, f"the features in {fold.features}"):
+                with _load_errors(where, f"the features in {fold.features}"):
                     preparers[fold.features] = FeaturePreparer.load(folder_of(fold.features))
             models[fold.model] = _load_model(candidate, folder_of(fold.model), where)
     return Predictor(schema, ensemble, preparers, models)
@@ -222,16 +222,18 @@ def _load_model(candidate: Candidate, folder: Path, where: str) -> FittedModel:
         plugin = registry.get(candidate.model)
         msgspec.convert(candidate.params, plugin.params_type)
     except UsageError as error:
-        raise BundleError(f"{where}: needs a model that is not usable here: {error}") from None
+        raise BundleError(f"{where} needs a model that is not usable here: {error}") from None
     except msgspec.ValidationError as error:
-        raise BundleError(f"{where}: was made by another version of the model {candidate.model!r} ({error}).") from None
-    with _told(where, f"the model {candidate.model} #{candidate.trial}"):
+        raise BundleError(
+            f"{where} was made with another version of the model {candidate.model!r} ({error})."
+        ) from None
+    with _load_errors(where, f"the model {candidate.model} #{candidate.trial}"):
         return plugin.load(folder)
 
 
 @contextmanager
-def _told(where: str, what: str) -> Generator[None]:
-    """Turn whatever a plugin raises while loading into one sentence."""
+def _load_errors(where: str, what: str) -> Generator[None]:
+    """Turn any exception of a plugin while loading into a BundleError."""
     try:
         yield
     except Exception as error:

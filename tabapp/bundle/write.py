@@ -1,4 +1,4 @@
-"""From the folders of a run to one `.tabapp` file."""
+"""Writes models and features of a run to one `.tabapp` file."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from tabapp.models import registry
 
 @dataclass(frozen=True)
 class FoldSource:
-    """One fold's model on disk: what `FittedModel.save` wrote, and what `FeaturePreparer.save` wrote (and nothing beside it).
+    """The model of a fold on disk: the folders written by `FittedModel.save` and `FeaturePreparer.save`, with no other files.
 
-    Candidates with the same recipe and fold name the same `features` folder; it is stored once.
+    Candidates with the same recipe and fold share a `features` folder, which is stored once.
     """
 
     fold: int
@@ -62,17 +62,17 @@ class CandidateSource:
 
 @dataclass(frozen=True)
 class BundleContents:
-    """Everything that goes into a bundle. Models and features stay on disk until they are copied.
+    """The contents of a bundle. Models and features stay on disk until they are copied.
 
     Attributes:
         run, name: id of the run, and the name that the user gave ("" for none).
-        metric: name of the run's metric; `metrics` holds it first, and any others that were computed.
+        metric: the run's metric; `metrics` lists it first, then all others that were computed.
         validation: how the scored rows were chosen, in words.
         leaderboard: rows as JSON values.
         data: fingerprint of the training table as JSON values, such as file name, rows, columns and SHA-256.
         created_at: ISO 8601 in UTC.
-        candidates: those without weight are left out; the weights of the others are scaled to sum to 1.
-        sample: a few training rows as text, None for a bundle that shows no data.
+        candidates: those with weight 0 are left out; the other weights are scaled to sum to 1.
+        sample: a few training rows as text, or None for a bundle without data.
         residual_quantile: half-width of the 90 % interval (`predict.residual_quantile`); None for classification.
         half_widths: half-widths for every coverage (`predict.half_widths`); empty for classification.
     """
@@ -95,29 +95,31 @@ class BundleContents:
 
 @dataclass
 class _Layout:
-    """Where everything goes in the bundle, and where it lies now."""
+    """The ensemble with paths in the bundle, and the folder on disk of each path."""
 
     ensemble: Ensemble
     sources: dict[str, Path] = field(default_factory=dict[str, Path])
 
 
 def write_bundle(path: Path, contents: BundleContents) -> Manifest:
-    """Write a bundle, read it back, and let it predict its sample, before it takes its name; returns its manifest.
+    """Write a bundle under a temporary name, load it, compare its predictions for the sample, and rename it; returns its manifest.
 
     The same contents give the same bytes. Files are streamed.
 
     Raises:
-        ValueError: the contents are no ensemble, or hold something that cannot be stored.
-        BundleError: what was written does not predict the same when loaded again.
-        OSError: the disk is full or a file cannot be read; nothing stands under `path` that was not there before.
+        ValueError: the contents have no ensemble, or a file that cannot be stored.
+        BundleError: the loaded bundle predicts differently.
+        OSError: the disk is full or a file cannot be read; `path` is unchanged.
     """
-    layout = _lay_out(contents)
+    layout = _layout_of(contents)
     entries = [
         Entry(SCHEMA, "schema", _json(contents.schema)),
         Entry(ENSEMBLE, "ensemble", _json(layout.ensemble)),
     ]
-    for place, source in layout.sources.items():
-        entries += entries_of_folder(source, place, "features" if place.startswith(f"{FEATURES}/") else "model")
+    for path_in_bundle, source in layout.sources.items():
+        entries += entries_of_folder(
+            source, path_in_bundle, "features" if path_in_bundle.startswith(f"{FEATURES}/") else "model"
+        )
     if contents.sample is not None and contents.sample.height:
         sample = contents.sample.write_csv().encode()
         predictor = load_predictor(contents.schema, layout.ensemble, layout.sources.__getitem__, str(path))
@@ -131,22 +133,22 @@ def write_bundle(path: Path, contents: BundleContents) -> Manifest:
     return manifest
 
 
-def _lay_out(contents: BundleContents) -> _Layout:
+def _layout_of(contents: BundleContents) -> _Layout:
     chosen = [candidate for candidate in contents.candidates if candidate.weight > 0]
     total = sum(candidate.weight for candidate in chosen)
     if not chosen or not all(candidate.folds for candidate in chosen):
         raise ValueError("a bundle needs at least one model with a weight")
-    places: dict[Path, str] = {}
+    feature_paths: dict[Path, str] = {}
     sources: dict[str, Path] = {}
     candidates: list[Candidate] = []
     for candidate in chosen:
         name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{candidate.model}-{candidate.trial}")
         folds: list[FoldModel] = []
         for fold in candidate.folds:
-            features = places.setdefault(fold.features.resolve(), f"{FEATURES}/{len(places):03d}")
+            features = feature_paths.setdefault(fold.features.resolve(), f"{FEATURES}/{len(feature_paths):03d}")
             model = f"{MODELS}/{name}/{fold.fold}"
             if model in sources:
-                raise ValueError(f"{candidate.model} #{candidate.trial} fold {fold.fold} is there twice")
+                raise ValueError(f"{candidate.model} #{candidate.trial} fold {fold.fold} appears twice")
             sources |= {features: fold.features, model: fold.model}
             folds.append(FoldModel(fold=fold.fold, model=model, features=features))
         candidates.append(
@@ -186,18 +188,18 @@ def _manifest(contents: BundleContents, ensemble: Ensemble) -> Manifest:
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",
         members=(),
-        training_rows_in=keepers_of_rows(ensemble),
+        training_rows_in=models_with_training_rows(ensemble),
     )
 
 
-def keepers_of_rows(ensemble: Ensemble) -> tuple[str, ...]:
-    """Names of the ensemble's models that are saved with rows they were trained on."""
+def models_with_training_rows(ensemble: Ensemble) -> tuple[str, ...]:
+    """Names of the ensemble's models whose saved form contains training rows."""
     names = {candidate.model for candidate in ensemble.candidates}
     return tuple(sorted(name for name in names if registry.get(name).contains_training_rows))
 
 
 def _libraries(ensemble: Ensemble) -> dict[str, str]:
-    """Versions of the packages whose code wrote the models, by the names they are installed under."""
+    """Versions of the packages that wrote the models, by distribution name."""
     imported = {"numpy", "polars"}
     for candidate in ensemble.candidates:
         imported |= {package.split(".")[0] for package in registry.get(candidate.model).requires}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
 from tabapp.data.schema import Task
 from tabapp.errors import DataError
@@ -49,6 +48,9 @@ def make_folds(
     if len(firsts) > _MOSTLY_ALONE * n_rows:
         strata = _strata(target[firsts], task, n_folds)
         return _dealt(strata, n_folds, np.random.default_rng(seed))[codes]
+    # Imported here: most tables have no groups, and importing scikit-learn takes a second of the time before the first fit.
+    from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+
     strata = _merge_small(_strata(target, task, n_folds), n_folds)
     splitter = GroupKFold if len(np.unique(strata)) == 1 else StratifiedGroupKFold
     fold = np.zeros(n_rows, dtype=np.int16)

@@ -1,4 +1,4 @@
-"""The leaderboard: one row a model, at its best trial, and the ensemble above them all."""
+"""The leaderboard: one row per model, at its best trial, and a row for the ensemble."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MOST_ENSEMBLE_CANDIDATES = 30
 STOPPED = "stopped by you"
 NOT_STARTED = "not started within the budget"
 RESELECT_PAUSE = 4.0
-"""Between two selections this many times the length of the last one passes, so that selecting leaves the machine to the fits."""
+"""Pause between two ensemble selections, as a multiple of the last one's duration: selection takes at most a fifth of a core."""
 
 
 @dataclass(frozen=True)
 class Selected:
-    """An ensemble: members with positive weights that sum to 1, its cross-fitted score, and its out-of-fold prediction
-    over the rows `covered` (of the scored rows)."""
+    """An ensemble: members with positive weights that sum to 1, its cross-fitted score, and its out-of-fold predictions of the
+    `covered` rows (a mask over the scored rows)."""
 
     members: tuple[tuple[Candidate, float], ...]
     score: Score
@@ -35,7 +35,7 @@ class Selected:
     covered: npt.NDArray[np.bool_]
 
     def event(self) -> ev.EnsembleChanged:
-        """What views are told of it."""
+        """The ensemble as an event."""
         return ev.EnsembleChanged(
             members=tuple(
                 ev.EnsembleMember(model=candidate.model, trial=candidate.trial, weight=round(weight, 6))
@@ -48,7 +48,7 @@ class Selected:
 
 
 def select_ensemble(candidates: list[Candidate], scorer: Scorer, metric: str, seed: int) -> Selected | None:
-    """Select an ensemble from the candidates that cover the most folds; None when there are none with any.
+    """Select an ensemble from the candidates that cover the most folds; None if no candidate has a fold.
 
     The result does not depend on the order of the candidates.
     """
@@ -78,35 +78,35 @@ def select_ensemble(candidates: list[Candidate], scorer: Scorer, metric: str, se
 
 @dataclass
 class Board:
-    """Builds leaderboard rows, and keeps the ensemble up to date in the background."""
+    """Builds the leaderboard rows, and keeps the ensemble up to date in the background."""
 
     plan: Plan
     scheduler: Scheduler
     scorer: Scorer
     selected: Selected | None = None
     left_out: set[str] = field(default_factory=set[str])
-    """Models that the user keeps out of the ensemble."""
+    """Models that the user excludes from the ensemble."""
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
     _selecting: Future[Selected | None] | None = None
-    _began: float = 0.0
+    _selection_started: float = 0.0
     _rest_until: float = 0.0
     _stale: bool = False
 
     def mark_stale(self) -> None:
-        """A candidate became complete: the ensemble is to be selected anew."""
+        """Select the ensemble again at the next refresh, since a candidate became complete."""
         self._stale = True
 
     def refresh(self) -> Selected | None:
-        """Look after the background selection; returns a new ensemble when one is ready."""
+        """Start or collect the background selection; returns a new ensemble when one is ready."""
         now = time.monotonic()
         if self._selecting is not None and self._selecting.done():
             future, self._selecting = self._selecting, None
-            self._rest_until = now + RESELECT_PAUSE * (now - self._began)
+            self._rest_until = now + RESELECT_PAUSE * (now - self._selection_started)
             self.selected = future.result()
             return self.selected
         if self._stale and self._selecting is None and now >= self._rest_until:
             self._stale = False
-            self._began = now
+            self._selection_started = now
             complete = [candidate for candidate in self._eligible() if candidate.is_complete]
             if complete:
                 self._selecting = self._pool.submit(
@@ -115,19 +115,19 @@ class Board:
         return None
 
     def select_now(self) -> Selected | None:
-        """Select from everything there is, and wait for it."""
+        """Select the ensemble from all candidates, and wait for it."""
         self._pool.shutdown(wait=True)
         self.selected = select_ensemble(self._eligible(), self.scorer, self.plan.metric, self.plan.seed)
         return self.selected
 
     def _eligible(self) -> list[Candidate]:
-        """The candidates that may be in the ensemble: all of them where the user has left none that works."""
+        """The candidates that may join the ensemble: all of them if the user excludes every model that has a score."""
         candidates = list(self.scheduler.candidates.values())
         wanted = [candidate for candidate in candidates if candidate.model not in self.left_out]
         return wanted if any(candidate.results for candidate in wanted) else candidates
 
     def rows(self, activity: dict[str, str], *, over: bool = False) -> tuple[ev.LeaderboardRow, ...]:
-        """The leaderboard, best first. `activity` says what each model does right now, `over` that nothing more will run."""
+        """The leaderboard, best first. `activity` describes the running fits of each model; with `over`, nothing more will run."""
         weights: dict[str, float] = {}
         if self.selected is not None:
             for candidate, weight in self.selected.members:
@@ -172,8 +172,12 @@ class Board:
         row = ev.LeaderboardRow(rank=0, model=name, title=planned.title, family=planned.family, activity=activity)
         if planned.reason is not None:
             return replace(row, status="skipped", reason=planned.reason)
+        record = self.scheduler.models.get(name)
+        if record is None and over:
+            return replace(row, status="skipped", reason=NOT_STARTED, not_started=True)
+        if record is None:
+            return row
         candidates = self.scheduler.of_model(name)
-        record = self.scheduler.models[name]
         row = replace(
             row,
             trials=sum(candidate.status != "active" for candidate in candidates),
@@ -214,7 +218,7 @@ class Board:
 
 
 def predict_ms_per_1k(candidate: Candidate) -> float:
-    """Milliseconds to predict 1,000 rows with all fold models of a candidate, as measured on its held-out rows."""
+    """Milliseconds to predict 1,000 rows with all fold models of a candidate, measured on its held-out rows."""
     return round(sum(1e6 * r.predict_seconds / max(1, r.n_rows) for r in candidate.results.values()), 3)
 
 

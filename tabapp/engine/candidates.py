@@ -1,4 +1,4 @@
-"""Candidates: a model with fixed hyper-parameters, its folds, and how well they predict rows that they have not learned from."""
+"""Candidates: a model with fixed hyper-parameters, its folds, and its out-of-fold score."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tabapp import metrics
-from tabapp.engine.fit import RunData
 from tabapp.engine.jobs import FitResult
+from tabapp.engine.run_data import RunData
 from tabapp.run.folder import RunFolder
 
 CandidateStatus = Literal["active", "complete", "pruned", "failed"]
@@ -25,7 +25,7 @@ class Candidate:
     Attributes:
         results: complete fits by fold.
         status: active while more folds are wanted.
-        cause: why it was pruned or failed.
+        cause: reason why it was pruned or failed.
     """
 
     model: str
@@ -48,16 +48,16 @@ class Candidate:
 
     @property
     def seconds(self) -> float:
-        """Training time of all its folds together."""
+        """Training time of all folds together."""
         return sum(result.seconds for result in self.results.values())
 
     @property
     def missing_folds(self) -> list[int]:
-        """Folds that have no fit yet, in order."""
+        """Folds without a fit, in order."""
         return [fold for fold in range(self.n_folds) if fold not in self.results]
 
     def fit_name(self, fold: int) -> str:
-        """The id of one of its fits, unique in the run."""
+        """The id of the fit on a fold, unique in the run."""
         return f"{self.model}-{self.trial:04d}-f{fold}"
 
 
@@ -71,7 +71,7 @@ class Score:
 
 
 class Scorer:
-    """Out-of-fold predictions and scores of candidates, kept as long as their folds do not change."""
+    """Out-of-fold predictions and scores of candidates, cached until their folds change."""
 
     def __init__(self, folder: RunFolder, data: RunData, metric: str, seed: int) -> None:
         self._folder = folder
@@ -86,21 +86,21 @@ class Scorer:
 
     @property
     def target(self) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
-        """Truth of the scored rows."""
+        """Target of the scored rows."""
         return self._data.target[self._scored]
 
     @property
     def weight(self) -> Float32 | None:
-        """Weight of the scored rows."""
+        """Weights of the scored rows, or None."""
         return None if self._data.weight is None else self._data.weight[self._scored]
 
     @property
     def folds(self) -> npt.NDArray[np.int16]:
-        """Fold of the scored rows."""
+        """Folds of the scored rows."""
         return self._data.fold[self._scored]
 
     def out_of_fold(self, candidate: Candidate) -> tuple[Float32, npt.NDArray[np.bool_]]:
-        """Predictions of the scored rows, and which of them the candidate's folds cover."""
+        """Out-of-fold predictions of the scored rows, and a mask of the rows that the candidate's folds cover."""
         covered = np.zeros(len(self._scored), dtype=bool)
         prediction: Float32 | None = None
         for fold in sorted(candidate.results):
@@ -115,7 +115,7 @@ class Scorer:
         return prediction, covered
 
     def score(self, candidate: Candidate) -> Score:
-        """The candidate's score on all rows that it covers."""
+        """The candidate's score on the rows that its folds cover."""
         known = self._known.get(candidate.key)
         if known is not None and known[0] == len(candidate.results):
             return known[1]
@@ -128,31 +128,31 @@ class Scorer:
         return self._known[candidate.key][1]
 
     def clearly_behind(self, candidate: Candidate, other: Candidate) -> bool:
-        """Whether the 95 % intervals of two candidates, on the rows that both cover, do not overlap and the first is worse."""
+        """Whether a candidate is worse than another and their 95 % intervals, on the rows that both cover, do not overlap."""
         key, folds = (candidate.key, other.key), (len(candidate.results), len(other.results))
         known = self._compared.get(key)
         if known is not None and known[0] == folds:
             return known[1]
-        (ours, here), (theirs, there) = self.out_of_fold(candidate), self.out_of_fold(other)
-        both = here & there
+        (prediction, covered), (other_prediction, other_covered) = self.out_of_fold(candidate), self.out_of_fold(other)
+        both = covered & other_covered
         truth, weight = self.target[both], None if self.weight is None else self.weight[both]
 
-        def interval(prediction: Float32) -> tuple[float, float]:
-            return metrics.interval(self._metric, truth, prediction[both], weight, seed=self._seed)
+        def interval(values: Float32) -> tuple[float, float]:
+            return metrics.interval(self._metric, truth, values[both], weight, seed=self._seed)
 
-        (low, high), (other_low, other_high) = interval(ours), interval(theirs)
+        (low, high), (other_low, other_high) = interval(prediction), interval(other_prediction)
         behind = high < other_low if metrics.get(self._metric).greater_is_better else low > other_high
         self._compared[key] = folds, behind
         return behind
 
     def loss(self, candidate: Candidate) -> float:
-        """The candidate's score turned so that lower is better."""
+        """The candidate's score, negated if greater is better."""
         value = self.score(candidate).value
         return -value if metrics.get(self._metric).greater_is_better else value
 
 
 def read_results(folder: RunFolder, candidate: Candidate) -> None:
-    """Take up the complete fits that an earlier session left for a candidate."""
+    """Read the complete fits of a candidate that an earlier session left."""
     for fold in range(candidate.n_folds):
         path = folder.fits / candidate.fit_name(fold) / "metrics.json"
         if path.is_file():

@@ -1,4 +1,4 @@
-"""The time of a run: a hard deadline with a reserve, which a user can halt and move."""
+"""The time of a run: a hard deadline with a reserve at its end, which the user can pause and move."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ SHORTEST_RESERVE, RESERVE_SHARE, LONGEST_RESERVE = 2.5, 0.06, 60.0
 
 
 class Clock:
-    """The run's hard deadline, with a reserve for ensembling, importances and export. It stands still while the run is paused.
+    """The hard deadline of a run, with a reserve for the ensemble, importances and export. Paused time does not count.
 
     Args:
-        budget: seconds of the whole run, or None for no clock.
-        used: seconds that are gone already.
+        budget: seconds of the whole run; None for no time limit.
+        used: seconds that earlier sessions used.
     """
 
     def __init__(self, budget: float | None, used: float) -> None:
@@ -28,21 +28,25 @@ class Clock:
         return self._paused_at is not None
 
     def pause(self) -> None:
-        """Stop the clock."""
+        """Stop counting time."""
         self._paused_at = self._paused_at or time.monotonic()
 
-    def go_on(self) -> None:
-        """Let the clock run again; what was paused is added to the deadlines."""
+    def resume(self) -> None:
+        """Count time again; the deadlines move by the length of the pause."""
         if self._paused_at is None:
             return
-        stood = time.monotonic() - self._paused_at
+        paused = time.monotonic() - self._paused_at
         self._paused_at = None
         if self.end is not None and self.fitting_end is not None:
-            self.end += stood
-            self.fitting_end += stood
+            self.end += paused
+            self.fitting_end += paused
 
     def extend(self, seconds: float) -> float:
-        """Move the end by so many seconds, back too, but never before now; returns by how many. Without a clock it is 0."""
+        """Move the deadlines by a number of seconds, which may be negative, but never before now.
+
+        Returns:
+            The seconds they moved; 0 without a time limit.
+        """
         if self.end is None or self.fitting_end is None or self.budget is None:
             return 0.0
         moved = max(seconds, -max(0.0, self.fitting_left()))
@@ -50,16 +54,16 @@ class Clock:
         return moved
 
     def fitting_left(self) -> float:
-        """Seconds until fitting must be over; infinite without a clock."""
+        """Seconds until fitting must end; infinite without a time limit."""
         return float("inf") if self.fitting_end is None else self.fitting_end - self._now()
 
     def left(self) -> float:
-        """Seconds until the run must be over; infinite without a clock."""
+        """Seconds until the run must end; infinite without a time limit."""
         return float("inf") if self.end is None else self.end - self._now()
 
     def _now(self) -> float:
         return time.monotonic() if self._paused_at is None else self._paused_at
 
     def wall_deadline(self) -> float | None:
-        """The end as seconds since the epoch, for showing."""
+        """The deadline in seconds since the epoch, for display; None without a time limit."""
         return None if self.end is None else time.time() + self.left()

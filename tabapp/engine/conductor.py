@@ -1,25 +1,29 @@
-"""The loop of a run: starts fits, listens to them and to the user, keeps the clock, and tells everything as events."""
+"""The main loop of a run: starts fits, handles their messages and the user's commands, and emits events."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
+from tabapp import files
 from tabapp.engine.board import STOPPED, Board
 from tabapp.engine.candidates import Candidate, Scorer, read_results
 from tabapp.engine.clock import Clock
 from tabapp.engine.evaluations import Evaluations
 from tabapp.engine.executors import Executor
-from tabapp.engine.fit import RunData
 from tabapp.engine.jobs import Done, Failed, FitJob, Message, Progress
-from tabapp.engine.plan import Plan
+from tabapp.engine.loading import BackgroundLoader
+from tabapp.engine.plan import Plan, plan_event, with_pending_models
 from tabapp.engine.resources import ResourceMeter
+from tabapp.engine.run_data import RunData
 from tabapp.engine.scheduler import ModelRecord, Scheduler, Work
+from tabapp.engine.server import LIGHT_MODELS, libraries_of
 from tabapp.engine.steering import Steering
 from tabapp.engine.tuning import Tuner, seed_of
 from tabapp.models import registry
@@ -38,7 +42,7 @@ Emit = Callable[[ev.Event], None]
 
 @dataclass
 class Running:
-    """A fit at work."""
+    """A fit in progress."""
 
     work: Work
     seconds_started: float
@@ -47,7 +51,7 @@ class Running:
 
 
 class Conductor:
-    """Runs the fits of a plan until the clock, the trial bound or the user says enough."""
+    """Runs the fits of a plan until the budget, the maximum of trials or the user ends it."""
 
     def __init__(
         self,
@@ -67,19 +71,13 @@ class Conductor:
         self._executor, self._commands, self._clock, self._emit = executor, commands, clock, emit
         self._interrupted = interrupted
         self._n_folds = data.n_folds
-        self._plugins: dict[str, Plugin] = {model.name: registry.get(model.name) for model in plan.competing}
-        self._tuners = {
-            name: Tuner(
-                storage, plugin, task=plan.task, shape=shape, device=plan.device, metric=plan.metric, seed=plan.seed
-            )
-            for name, plugin in self._plugins.items()
-        }
+        self._storage = storage
+        self._plugins: dict[str, Plugin] = {}
+        self._tuners: dict[str, Tuner] = {}
+        self._titles: dict[str, str] = {}
         self.scorer = Scorer(folder, data, plan.metric, plan.seed)
         self.scheduler = Scheduler(
-            [
-                ModelRecord(name, self._prior_seconds(name), plugin.starts_first, plugin.merit(plan.task, shape))
-                for name, plugin in self._plugins.items()
-            ],
+            [],
             metric=plan.metric,
             workers=plan.workers,
             trials=1 if plan.quality == "fast" else plan.trials,
@@ -96,8 +94,9 @@ class Conductor:
             self.scheduler,
             self.board,
             clock,
-            titles={name: plugin.title for name, plugin in self._plugins.items()},
+            titles=self._titles,
             end_fits=self._end_fits_of,
+            plan_changed=self._change_plan,
             emit=emit,
         )
         self._running: dict[str, Running] = {}
@@ -105,52 +104,114 @@ class Conductor:
         self._board_at = self._resources_at = 0.0
         self._dirty = True
         self.ended_by: str = ""
-        """The command that ended the fitting early: finish, abort, or interrupt for a signal too."""
-        self._recover()
-        self._steering.recall()
+        """The command that ended fitting early: finish, abort or interrupt (also for a signal); empty otherwise."""
+        competing = [model.name for model in plan.competing]
+        # A model with fits of an earlier session is loaded at once: its results count even if the run ends now.
+        fitted = {fit.name.rsplit("-", 2)[0] for fit in folder.fits.glob("*-f*")}
+        at_once = [name for name in competing if name in LIGHT_MODELS | fitted] or competing
+        self._later = tuple(name for name in competing if name not in at_once)
+        self._loader = BackgroundLoader(self._later, executor)
+        self._add_models(at_once)
+        self.scheduler.n_expected = len(competing)
 
-    def _prior_seconds(self, name: str) -> float:
-        plugin = self._plugins[name]
-        params = plugin.defaults(self._plan.task, self._shape, self._plan.device)
-        return plugin.cost(self._plan.task, self._shape, params, self._plan.device).seconds
+    def _add_models(self, names: Sequence[str]) -> None:
+        """Let models compete, with the trials of an earlier session and what the user has asked of them."""
+        plan = self._plan
+        problem = plan.task, self._shape, plan.device
+        for name in names:
+            plugin = self._plugins[name] = registry.get(name)
+            self._titles[name] = plugin.title
+            self._tuners[name] = Tuner(
+                self._storage,
+                plugin,
+                task=plan.task,
+                shape=self._shape,
+                device=plan.device,
+                metric=plan.metric,
+                seed=plan.seed,
+            )
+            seconds = plugin.cost(plan.task, self._shape, plugin.defaults(*problem), plan.device).seconds
+            self.scheduler.add_model(
+                ModelRecord(name, seconds, plugin.starts_first, plugin.merit(plan.task, self._shape))
+            )
+            self._executor.prepare(libraries_of(plugin.family))
+            self._recover(name)
+        self._steering.recall(names)
+        self._dirty = True
 
-    def _recover(self) -> None:
-        """Take up what an earlier session left: complete fits count, trials in flight go on with the folds they miss."""
-        for name, tuner in self._tuners.items():
-            for number, params, state, cause in tuner.known():
-                candidate = self.scheduler.add(Candidate(name, number, params, self._n_folds))
-                read_results(self._folder, candidate)
-                self.scheduler.models[name].spent += candidate.seconds
-                if candidate.is_complete:
-                    self._complete(candidate, told=state.is_finished())
-                elif state == TrialState.PRUNED:
-                    candidate.status = "pruned" if candidate.results else "failed"
-                    candidate.cause = cause
-                    self.scheduler.models[name].failures += candidate.status == "failed"
+    def _add_later_models(self) -> None:
+        """Let the models compete whose plugins were loaded in the background, once their fits can start."""
+        if not self._later or not self._loader.is_done:
+            return
+        plan = with_pending_models(self._plan, self._shape)
+        competing = {model.name for model in plan.competing}
+        names = [name for name in self._later if name in competing]
+        self._later = ()
+        if plan != self._plan:
+            self._change_plan(plan)
+        self._add_models(names)
+        self.scheduler.n_expected = len(self.scheduler.models)
+
+    def _change_plan(self, plan: Plan) -> None:
+        """Keep a changed plan, and show it."""
+        self._plan = self.board.plan = plan
+        files.write_bytes(self._folder.plan, msgspec.json.format(msgspec.json.encode(plan), indent=1))
+        self._emit(plan_event(plan, self._data.schema, self._folder.config()))
+
+    def _recover(self, name: str) -> None:
+        """Take over a model's trials of an earlier session: complete fits count, and open trials continue with their missing
+        folds."""
+        for number, params, state, cause in self._tuners[name].earlier_trials():
+            candidate = self.scheduler.add(Candidate(name, number, params, self._n_folds))
+            read_results(self._folder, candidate)
+            self.scheduler.models[name].spent += candidate.seconds
+            if candidate.is_complete:
+                self._complete(candidate, recorded=state.is_finished())
+            elif state == TrialState.PRUNED:
+                candidate.status = "pruned" if candidate.results else "failed"
+                candidate.cause = cause
+                self.scheduler.models[name].failures += candidate.status == "failed"
 
     def run(self) -> None:
-        """Fit until nothing more is to be done, then leave no fit running."""
+        """Run fits until none is left to start; no fit is running when it returns."""
         self._emit(ev.StageChanged(stage="fitting", deadline=self._clock.wall_deadline()))
-        while True:
-            self._obey_commands()
-            for message in self._executor.poll():
-                self._handle(message)
-            self._show()
-            if self.ended_by or self._clock.fitting_left() <= 0:
-                break
-            idle = not self._clock.paused and not self._start_fits() and not self._running
-            if idle and not self.scheduler.holds_back(self._clock.fitting_left()):
-                break
-            time.sleep(TICK_SECONDS)
-        self._end_running_fits()
-        self._show(force=True)
+        try:
+            while True:
+                self._handle_commands()
+                for message in self._executor.poll():
+                    self._handle(message)
+                self._add_later_models()
+                self._show()
+                if self.ended_by or self._clock.fitting_left() <= 0:
+                    break
+                if not self._clock.paused and not self._start_fits() and self._has_nothing_to_do():
+                    break
+                time.sleep(TICK_SECONDS)
+            self._end_running_fits()
+            self._show(force=True)
+        finally:
+            self._loader.cancel()
+
+    def _has_nothing_to_do(self) -> bool:
+        if self._running or self._later or not self._is_ready():
+            return False
+        return not self.scheduler.waits_for_user(self._clock.fitting_left())
+
+    def _is_ready(self) -> bool:
+        """Whether a fit of any model that competes starts without delay."""
+        return all(self._executor.is_ready(libraries_of(plugin.family)) for plugin in self._plugins.values())
 
     def _start_fits(self) -> bool:
+        """Give every free worker a fit; returns whether any was started."""
+        if not self._is_ready():
+            return False
         started = False
         while len(self._running) < self._plan.workers:
             busy = {(*running.work.candidate.key, running.work.fold) for running in self._running.values()}
             work = self.scheduler.next_work(busy, self._clock.fitting_left())
             if work is None:
+                # Workers are free for what loads in the background.
+                self._loader.start()
                 return started
             self._start(work)
             started = True
@@ -169,7 +230,7 @@ class Conductor:
         if self._clock.fitting_end is not None and self._clock.budget is not None:
             cap = self.scheduler.cap_share(self._n_folds) * self._clock.budget
             cap *= max(1.0, self.scheduler.models[candidate.model].share)
-            # What a fit has learned by its deadline still has to be predicted with before fitting is over.
+            # The fit still has to predict and save between its deadline and the end of fitting.
             soft_deadline = time.monotonic() + min(cap, 0.9 * self._clock.fitting_left())
         job = FitJob(
             fit=candidate.fit_name(fold),
@@ -184,6 +245,7 @@ class Conductor:
             metric=self._plan.metric,
             seed=seed_of(self._plan.seed, candidate.model, fold),
             device=device,
+            libraries=libraries_of(self._plugins[candidate.model].family),
             n_threads=self._plan.n_threads,
             soft_deadline=soft_deadline,
         )
@@ -205,6 +267,9 @@ class Conductor:
         running = self._running.get(message.fit)
         if running is None:
             return
+        if not isinstance(message, Progress):
+            # Not before the first fit has ended: on two cores, loading would delay the first score.
+            self._loader.start()
         candidate, fold = running.work.candidate, running.work.fold
         common: dict[str, Any] = {"fit": message.fit, "model": candidate.model, "trial": candidate.trial, "fold": fold}
         match message:
@@ -217,7 +282,7 @@ class Conductor:
                 ):
                     running.pruned = True
                     self._executor.cancel(message.fit)
-                    reason = f"step {message.step} is behind the median of earlier trials"
+                    reason = f"worse than the median of earlier trials at step {message.step}"
                     self._prune(candidate, reason, message.value)
             case Done():
                 del self._running[message.fit]
@@ -244,19 +309,19 @@ class Conductor:
 
     def _after_fold(self, candidate: Candidate) -> None:
         if candidate.is_complete:
-            self._complete(candidate, told=False)
+            self._complete(candidate, recorded=False)
             return
         behind = self.scheduler.is_behind(candidate)
         if behind:
             self._prune(candidate, behind, self.scorer.score(candidate).value)
 
-    def _complete(self, candidate: Candidate, *, told: bool) -> None:
+    def _complete(self, candidate: Candidate, *, recorded: bool) -> None:
         candidate.status = "complete"
         self.board.mark_stale()
-        if told:
+        if recorded:
             return
         score = self.scorer.score(candidate).value
-        self._tuners[candidate.model].tell(candidate.trial, score)
+        self._tuners[candidate.model].record(candidate.trial, score)
         self._emit(
             ev.TrialFinished(
                 model=candidate.model,
@@ -276,7 +341,7 @@ class Conductor:
 
     def _prune(self, candidate: Candidate, reason: str, score: float | None) -> None:
         candidate.status, candidate.cause = "pruned", reason
-        self._tuners[candidate.model].tell_pruned(candidate.trial, reason, score)
+        self._tuners[candidate.model].record_pruned(candidate.trial, reason, score)
         self._dirty = True
         self._emit(
             ev.TrialPruned(
@@ -285,7 +350,7 @@ class Conductor:
         )
 
     def _after_failure(self, candidate: Candidate, failure: Failed) -> None:
-        """A process that died from outside is tried once more, as the cause may be gone; a model's own error would come again."""
+        """Retry a fit once if its process was killed, since the cause may be gone; an exception of the model would come again."""
         if failure.died and not candidate.retried:
             candidate.retried = True
             return
@@ -295,9 +360,9 @@ class Conductor:
                 self._executor.cancel(name)
         if candidate.status == "active":
             candidate.status, candidate.cause = "failed", failure.reason
-            self._tuners[candidate.model].tell_pruned(candidate.trial, failure.reason)
+            self._tuners[candidate.model].record_pruned(candidate.trial, failure.reason)
 
-    def _obey_commands(self) -> None:
+    def _handle_commands(self) -> None:
         if self._interrupted():
             self.ended_by = self.ended_by or "interrupt"
         for command in self._commands.read_new():
@@ -306,7 +371,7 @@ class Conductor:
                     self._clock.pause()
                     self._emit(ev.StageChanged(stage="fitting", paused=True, deadline=None))
                 case cmd.Resume() if self._clock.paused:
-                    self._clock.go_on()
+                    self._clock.resume()
                     self._emit(ev.StageChanged(stage="fitting", deadline=self._clock.wall_deadline()))
                 case cmd.Finish():
                     self.ended_by = "finish"
@@ -315,7 +380,7 @@ class Conductor:
                 case cmd.Abort():
                     self.ended_by = "abort"
                 case _:
-                    self._dirty = self._steering.obey(command) or self._dirty
+                    self._dirty = self._steering.apply(command) or self._dirty
 
     def _end_fits_of(self, name: str) -> None:
         for fit, running in self._running.items():
@@ -325,15 +390,15 @@ class Conductor:
             self._settle(candidate)
 
     def _settle(self, candidate: Candidate) -> None:
-        """End the open trial of a model that the user has stopped, once its last fit has ended."""
-        at_work = any(running.work.candidate is candidate for running in self._running.values())
-        if self.scheduler.models[candidate.model].stopped and candidate.status == "active" and not at_work:
+        """End the open trial of a stopped model once its last fit has ended."""
+        is_running = any(running.work.candidate is candidate for running in self._running.values())
+        if self.scheduler.models[candidate.model].stopped and candidate.status == "active" and not is_running:
             self._prune(candidate, STOPPED, self.scorer.score(candidate).value if candidate.results else None)
 
     def _end_running_fits(self) -> None:
-        """Fits that have passed their soft deadline are about to return: give them a moment, then kill what is left."""
-        patience = 0.0 if self.ended_by else min(1.5, 0.25 * max(0.0, self._clock.left()))
-        until = time.monotonic() + patience
+        """Wait briefly for fits that have reached their soft deadline, then kill the rest."""
+        grace = 0.0 if self.ended_by else min(1.5, 0.25 * max(0.0, self._clock.left()))
+        until = time.monotonic() + grace
         while self._running and time.monotonic() < until:
             for message in self._executor.poll():
                 self._handle(message)
@@ -358,9 +423,9 @@ class Conductor:
         if self._dirty and (force or now - self._board_at >= BOARD_SECONDS):
             self._dirty, self._board_at = False, now
             self._emit(ev.LeaderboardChanged(rows=self.board.rows(self._activity())))
-        pictures = self.evaluations.refresh()
-        if pictures is not None:
-            self._emit(pictures)
+        evaluation = self.evaluations.refresh()
+        if evaluation is not None:
+            self._emit(evaluation)
         if now - self._resources_at >= RESOURCES_SECONDS:
             self._resources_at = now
             self._emit(self._meter.measure())

@@ -1,4 +1,4 @@
-"""Where fits run. The engine sees only the `Executor` protocol; one machine's processes are the default implementation."""
+"""Where fits run. The engine uses the `Executor` protocol; processes on one machine are the implementation."""
 
 from __future__ import annotations
 
@@ -7,52 +7,60 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerProcess
 from typing import Protocol
 
 import msgspec
 import psutil
 
-from tabapp.engine.fit import fit_process
+from tabapp.engine.fit_process import fit_process
 from tabapp.engine.jobs import Failed, FitJob, Message, Progress, decode
-from tabapp.engine.server import fit_context
+from tabapp.engine.server import SERVERS, FitProcess, Libraries
 
 GRACE_SECONDS = 3.0
 MEMORY_CHECK_SECONDS = 0.5
 
 
 class Executor(Protocol):
-    """Runs fits somewhere. A fit ends with exactly one `Done` or `Failed` message, whatever happens to it."""
+    """Runs fits. A fit ends with exactly one `Done` or `Failed` message, whatever happens to it."""
+
+    def prepare(self, libraries: Libraries) -> None:
+        """Start loading the libraries of fits in the background; a second call does nothing."""
+        ...
+
+    def is_ready(self, libraries: Libraries) -> bool:
+        """Whether those libraries are loaded."""
+        ...
 
     def submit(self, job: FitJob) -> int:
-        """Start a fit; returns its process id, or 0 where there is none to tell."""
+        """Start a fit; returns its process id, or 0 if unknown."""
         ...
 
     def poll(self) -> list[Message]:
-        """Messages since the last look, in order for each fit. Never blocks."""
+        """Messages since the last call, in order for each fit. Never blocks."""
         ...
 
     def cancel(self, fit: str) -> None:
-        """Ask a fit to end soon; it is killed when it does not within a grace period."""
+        """Ask a fit to stop; it is killed if it does not within a grace period."""
         ...
 
     def kill(self, fit: str) -> None:
-        """End a fit now."""
+        """Kill a fit."""
         ...
 
     def running(self) -> list[str]:
-        """Ids of the fits that have not ended."""
+        """Ids of the fits in progress."""
         ...
 
     def close(self) -> None:
-        """Kill what still runs and release everything."""
+        """Kill all fits and release their resources."""
         ...
 
 
 @dataclass
 class _Fit:
-    process: ForkServerProcess
+    process: FitProcess
     connection: Connection
     kill_at: float | None = None
     ended: bool = False
@@ -68,26 +76,31 @@ def _describe_exit(code: int | None) -> str:
                 " (it crashed inside a library)" if name in ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE") else ""
             )
             likely = " (likely out of memory)" if name == "SIGKILL" else crashed
-            return f"its process was ended by {name}{likely}"
-    return f"its process ended with code {code} and no result"
+            return f"its process was killed by {name}{likely}"
+    return f"its process exited with code {code} without a result"
 
 
 class LocalExecutor:
-    """Fit processes forked from a server that has the heavy libraries loaded.
+    """Fit processes forked from servers that have the heavy libraries loaded.
 
     Args:
-        memory_limit: bytes that all fits together may hold; the largest is killed above it.
+        memory_limit: bytes that all fits together may use; above it the largest fit is killed.
     """
 
     def __init__(self, memory_limit: int) -> None:
-        self._context = fit_context()
         self._fits: dict[str, _Fit] = {}
         self._memory_limit = memory_limit
         self._memory_checked = 0.0
 
+    def prepare(self, libraries: Libraries) -> None:
+        SERVERS[libraries].start()
+
+    def is_ready(self, libraries: Libraries) -> bool:
+        return SERVERS[libraries].is_ready
+
     def submit(self, job: FitJob) -> int:
-        ours, theirs = self._context.Pipe(duplex=True)
-        process = self._context.Process(target=fit_process, args=(msgspec.json.encode(job), theirs), name=job.fit)
+        ours, theirs = Pipe(duplex=True)
+        process = FitProcess(job.libraries, fit_process, (msgspec.json.encode(job), theirs), job.fit)
         process.start()
         theirs.close()
         self._fits[job.fit] = _Fit(process, ours)
@@ -165,5 +178,5 @@ class LocalExecutor:
         if held and sum(held.values()) > self._memory_limit:
             largest = max(held, key=lambda name: held[name])
             limit = self._memory_limit / 2**30
-            self._fits[largest].cause = f"out of memory: fits together may hold {limit:.1f} GiB (--memory-limit)"
+            self._fits[largest].cause = f"out of memory: all fits together may use {limit:.1f} GiB (--memory-limit)"
             self.kill(largest)

@@ -1,4 +1,4 @@
-"""Where a run's predictions are worst, and how they go with the features that matter most."""
+"""Weak slices of a run's predictions, and the effects of its most important features."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import numpy as np
 from tabapp.engine.board import Selected
 from tabapp.engine.candidates import Scorer
 from tabapp.engine.evaluations import ENSEMBLE
-from tabapp.engine.fit import RunData, features_folder
+from tabapp.engine.fit import features_folder
 from tabapp.engine.plan import Plan
+from tabapp.engine.run_data import RunData
 from tabapp.engine.scheduler import Scheduler
 from tabapp.explain.effects import HeldOut, effects
 from tabapp.explain.evaluation import rounded, sample_rows
@@ -20,11 +21,11 @@ from tabapp.run.folder import RunFolder
 
 SLICED_ROWS = 50_000
 EFFECT_ROWS, MOST_EFFECTS = 200, 8
-"""Rows that are asked about in all at every place of a feature, and features."""
+"""Rows predicted at each grid point of a feature, over all folds; and the largest number of features."""
 
 
 def find_slices(data: RunData, plan: Plan, scorer: Scorer, selected: Selected) -> ev.SlicesReady | None:
-    """The slices of the table on which the ensemble's out-of-fold predictions are worst; None where there is none to look at."""
+    """The slices of the table with the largest errors of the ensemble's out-of-fold predictions; None if no slice can be tested."""
     scored = np.flatnonzero(data.fold >= 0)[selected.covered]
     truth = scorer.target[selected.covered]
     rows = sample_rows(len(truth), SLICED_ROWS, plan.seed)
@@ -65,7 +66,7 @@ def find_effects(
     importances: ev.ImportancesReady,
     deadline: float | None,
 ) -> ev.EffectsReady | None:
-    """The effects of the features that matter most to the model that was explained; None where none could be computed.
+    """Partial dependence on the features that are most important to the explained model; None if none was computed.
 
     Args:
         deadline: `time.monotonic()` after which no further feature starts.

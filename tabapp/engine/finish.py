@@ -22,10 +22,11 @@ from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.engine.board import Selected
 from tabapp.engine.clock import Clock
 from tabapp.engine.explaining import find_effects, find_slices
-from tabapp.engine.fit import RunData, features_folder
+from tabapp.engine.fit import features_folder
 from tabapp.engine.importances import compute_importances, importances_json
 from tabapp.engine.plan import Plan
 from tabapp.engine.rows import read_sample
+from tabapp.engine.run_data import RunData
 from tabapp.errors import BundleError, DataError
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
@@ -35,23 +36,23 @@ if TYPE_CHECKING:
     from tabapp.engine.conductor import Conductor
 
 EXPORT_SECONDS = 2.0
-"""Kept for writing and verifying the bundle when the clock bounds the importances."""
+"""Time reserved for writing and verifying the bundle, in a run with a budget."""
 EXPORT_SHARE = 0.5
 RESAMPLES, FEW_RESAMPLES = 200, 50
-"""Bootstrap resamples for the run's own metric, and for the others, whose intervals are left out when the time is short."""
+"""Bootstrap resamples for the run's metric, and for the others, whose intervals are left out if little time is left."""
 LEAST_IMPORTANCE_SECONDS = 0.5
 IMPORTANCES_SHARE = 0.7
-"""Of the time for explaining, for the importances; the effects of features get the rest."""
-PICTURES_SHARE = 0.1
-"""Of the time that is left after fitting, for pictures of predictions that are not up to date."""
+"""Share of the time for explaining that importances may take; feature effects get the rest."""
+EVALUATIONS_SHARE = 0.1
+"""Share of the time left after fitting for evaluations that are not up to date."""
 INTERRUPTED, NO_MODEL, NO_TIME = 130, 1, 4
 
 
 class Finish:
-    """Turns what a conductor leaves behind into a result.
+    """Turns the results of a conductor into a bundle and the last event.
 
     Args:
-        emit: writes an event to the run.
+        emit: appends an event to the run.
     """
 
     def __init__(
@@ -68,10 +69,10 @@ class Finish:
         self._conductor, self._clock, self._emit = conductor, clock, emit
 
     def run(self, *, interrupted: bool, elapsed: Callable[[], float]) -> ev.RunFinished:
-        """Do all of it; returns the last event, which is not written yet.
+        """Finish the run; returns the last event, which is not yet appended.
 
         Args:
-            elapsed: seconds that the run has taken so far, earlier sessions included.
+            elapsed: seconds that the run has taken so far, including earlier sessions.
         """
         self._emit(ev.StageChanged(stage="ensembling", deadline=self._clock.wall_deadline()))
         selected = self._conductor.board.select_now()
@@ -83,14 +84,16 @@ class Finish:
         if selected is None:
             return self._without_model(rows, interrupted, elapsed)
         self._emit(ev.StageChanged(stage="explaining", deadline=self._clock.wall_deadline()))
-        for pictures in self._conductor.evaluations.catch_up(time.monotonic() + PICTURES_SHARE * self._clock.left()):
-            self._emit(pictures)
+        for evaluation in self._conductor.evaluations.catch_up(
+            time.monotonic() + EVALUATIONS_SHARE * self._clock.left()
+        ):
+            self._emit(evaluation)
         importances = self._explain(selected)
         self._emit(ev.StageChanged(stage="exporting", deadline=self._clock.wall_deadline()))
         bundle = self._write_bundle(selected, rows)
         test_score = self._test_score(bundle)
         best = next(row for row in rows if row.score is not None)
-        message = "Interrupted; the best so far is in the bundle." if interrupted else ""
+        message = "Interrupted. The bundle has the best models so far." if interrupted else ""
         return ev.RunFinished(
             **self._common(elapsed),
             status="interrupted" if interrupted else "ok",
@@ -120,11 +123,11 @@ class Finish:
         failed = [row for row in rows if row.status == "failed"]
         code = INTERRUPTED if interrupted else NO_MODEL if failed else NO_TIME
         message = {
-            INTERRUPTED: "Interrupted before the first model had a score; there is no bundle.",
-            NO_TIME: "The budget ended before the first model had a score; give it more with --budget.",
+            INTERRUPTED: "Interrupted before the first model had a score. There is no bundle.",
+            NO_TIME: "The budget ended before the first model had a score. Set a longer --budget.",
             NO_MODEL: "No model could be trained: "
             + "; ".join(f"{row.title}: {row.reason}" for row in failed)
-            + f" ({self._folder.events} holds the details).",
+            + f". See the details in {self._folder.events}.",
         }[code]
         return ev.RunFinished(
             **self._common(elapsed),
@@ -140,7 +143,7 @@ class Finish:
         )
 
     def _explain(self, selected: Selected) -> ev.ImportancesReady | None:
-        """Importances, weak slices and effects within the time that is left; what cannot be explained costs that, not the run."""
+        """Importances, weak slices and effects within the time left; a failure in one of them is logged, and the run continues."""
         now, end = time.monotonic(), None
         if self._clock.end is not None:
             left = self._clock.left()
@@ -148,19 +151,19 @@ class Finish:
         folder, data, plan, scheduler = self._folder, self._data, self._plan, self._conductor.scheduler
         importances: ev.ImportancesReady | None = None
         try:
-            until = None if end is None else now + IMPORTANCES_SHARE * (end - now)
-            importances = compute_importances(folder, data, plan, scheduler, until)
+            deadline = None if end is None else now + IMPORTANCES_SHARE * (end - now)
+            importances = compute_importances(folder, data, plan, scheduler, deadline)
             if importances is not None:
                 files.write_bytes(folder.path / "importances.json", importances_json(importances))
                 self._emit(importances)
         except Exception as error:
-            self._tell_failure("importances", error)
+            self._log_failure("importances", error)
         try:
             slices = find_slices(data, plan, self._conductor.scorer, selected)
             if slices is not None:
                 self._emit(slices)
         except Exception as error:
-            self._tell_failure("weak slices", error)
+            self._log_failure("weak slices", error)
         try:
             effects = None
             if importances is not None and (end is None or time.monotonic() < end):
@@ -168,10 +171,10 @@ class Finish:
             if effects is not None:
                 self._emit(effects)
         except Exception as error:
-            self._tell_failure("effects", error)
+            self._log_failure("effects", error)
         return importances
 
-    def _tell_failure(self, what: str, error: Exception) -> None:
+    def _log_failure(self, what: str, error: Exception) -> None:
         self._emit(ev.Log(level="warning", message=f"No {what}: {type(error).__name__}: {error}"))
 
     def _write_bundle(self, selected: Selected, rows: tuple[ev.LeaderboardRow, ...]) -> Path:
@@ -220,7 +223,7 @@ class Finish:
         try:
             files.write_bytes(out, self._folder.bundle.read_bytes())
         except OSError as error:
-            message = f"{out} cannot be written ({error.strerror}); the bundle stays at {self._folder.bundle}."
+            message = f"Cannot write {out} ({error.strerror}). The bundle is in {self._folder.bundle}."
             self._emit(ev.Log(level="warning", message=message))
             return self._folder.bundle
         return out
@@ -231,7 +234,7 @@ class Finish:
         prediction: npt.NDArray[np.float32],
         weight: npt.NDArray[np.float32] | None,
     ) -> list[MetricValue]:
-        """Every metric of the task for the ensemble's out-of-fold predictions, the run's own first."""
+        """Every metric of the task on the ensemble's out-of-fold predictions, the run's metric first."""
         values: list[MetricValue] = []
         for name in metrics.names_for(self._plan.task, first=self._plan.metric):
             own = name == self._plan.metric
@@ -255,7 +258,7 @@ class Finish:
         return values
 
     def _test_score(self, bundle: Path) -> float | None:
-        """The bundle's score on the rows of `--test`, as a user of the bundle would get it."""
+        """The score of the bundle on the rows of `--test`, or None."""
         if self._config.test is None:
             return None
         try:

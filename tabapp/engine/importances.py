@@ -1,4 +1,4 @@
-"""The importances of a run: permutation of the best single model beside the attention of a model that has any."""
+"""Feature importances of a run: permutation importance of the best model, and attention of the best model that has it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import msgspec
 import numpy as np
 
 from tabapp.engine.candidates import Candidate
-from tabapp.engine.fit import RunData, prepared_table
+from tabapp.engine.fit import prepared_table
 from tabapp.engine.plan import Plan
+from tabapp.engine.run_data import RunData
 from tabapp.engine.scheduler import Scheduler
 from tabapp.explain.agreement import agreement, combine
 from tabapp.explain.attention import mean_attention
@@ -22,7 +23,7 @@ MOST_ROWS = 2_000
 
 
 def fold_models(folder: RunFolder, data: RunData, candidate: Candidate, seed: int) -> list[FoldModel]:
-    """A candidate's fold models, each with the rows that it has not seen."""
+    """The fold models of a candidate, each with its held-out rows."""
     plugin = registry.get(candidate.model)
     models: list[FoldModel] = []
     for fold, result in sorted(candidate.results.items()):
@@ -35,7 +36,7 @@ def fold_models(folder: RunFolder, data: RunData, candidate: Candidate, seed: in
 def compute_importances(
     folder: RunFolder, data: RunData, plan: Plan, scheduler: Scheduler, deadline: float | None
 ) -> ev.ImportancesReady | None:
-    """Importances of the run's columns, or None when no model has a fold.
+    """Importances of the run's columns, or None if no model has a fold.
 
     Args:
         deadline: `time.monotonic()` after which no further shuffle starts.
@@ -57,10 +58,10 @@ def compute_importances(
         deadline=deadline,
     )
     attentive = [candidate for candidate in best if registry.get(candidate.model).has_attention]
-    looking = min(attentive, key=lambda candidate: (-len(candidate.results), loss(candidate)), default=None)
+    attention_candidate = min(attentive, key=lambda candidate: (-len(candidate.results), loss(candidate)), default=None)
     attention = None
-    if looking is not None:
-        models = fold_models(folder, data, looking, plan.seed)
+    if attention_candidate is not None:
+        models = fold_models(folder, data, attention_candidate, plan.seed)
         attention = mean_attention(models, columns, seed=plan.seed, max_rows=MOST_ROWS)
     rows = combine(permutation, attention)
     rho = agreement(rows)
@@ -76,7 +77,7 @@ def compute_importances(
             for row in rows
         ),
         model=winner.model,
-        attention_model=looking.model if looking is not None and attention is not None else None,
+        attention_model=None if attention_candidate is None or attention is None else attention_candidate.model,
         n_rows=permutation.n_rows,
         agreement=None if rho is None or np.isnan(rho) else rho,
     )

@@ -1,4 +1,4 @@
-"""What the engine and its fit processes say to each other: a job in, small messages out. Nothing large goes through a pipe."""
+"""Messages between the engine and its fit processes: a job in, small messages out. Nothing large goes through a pipe."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from typing import Any
 
 import msgspec
 
+from tabapp.engine.server import Libraries
 from tabapp.features.arrays import FeatureRecipe
 from tabapp.metrics import Task
 
 
 class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One fit: a candidate's hyper-parameters on one fold.
+    """One fit: the hyper-parameters of a candidate on one fold.
 
     Attributes:
         fit: its id, and the name of its folder.
         run: path of the run folder.
-        fold: the fold that is scored; all other rows may be learned from.
-        soft_deadline: `time.monotonic()` (one clock for all processes of a machine) at which the fit returns its best.
+        fold: the fold that is scored; all other rows are training rows.
+        libraries: which fit server has what the model needs.
+        soft_deadline: `time.monotonic()` (one clock for all processes of a machine) at which the fit returns its best model so far.
     """
 
     fit: str
@@ -32,12 +34,13 @@ class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     metric: str
     seed: int
     device: str
+    libraries: Libraries
     n_threads: int
     soft_deadline: float | None
 
 
 class FitResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a complete fit leaves in its `metrics.json`.
+    """The content of a complete fit's `metrics.json`.
 
     `score` is on the held-out rows of its fold; seconds are wall time of training and of predicting `n_rows` rows.
     """
@@ -70,8 +73,7 @@ class Done(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """The fit ended without a model: `stopped` when the engine had asked for its end, `died` when its process was ended from
-    outside."""
+    """The fit ended without a model: `stopped` if the engine asked for it, `died` if its process was killed."""
 
     fit: str
     reason: str
@@ -87,14 +89,14 @@ _decoder = msgspec.json.Decoder(Message)
 
 
 def encode(message: Message) -> bytes:
-    """A message as JSON: pipes between our processes carry no pickle either."""
+    """Encode a message as JSON; no pickle is read from a fit process."""
     return _encoder.encode(message)
 
 
 def decode(data: bytes) -> Message:
-    """Read a message.
+    """Decode a message.
 
     Raises:
-        msgspec.DecodeError: the bytes are not one.
+        msgspec.DecodeError: the bytes are not a message.
     """
     return _decoder.decode(data)

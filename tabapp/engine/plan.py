@@ -1,4 +1,4 @@
-"""From what the user asked and what the data is to what the run will do. Everything is chosen, and every choice has a reason."""
+"""Makes the plan of a run from the user's options and the schema. Every choice has a reason that the user can read."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import psutil
 
 from tabapp import metrics
 from tabapp.data.schema import Column, Schema
+from tabapp.engine.server import LIGHT_MODELS
 from tabapp.errors import UsageError
 from tabapp.metrics import Task
 from tabapp.models import registry
@@ -19,30 +20,36 @@ from tabapp.run import events as ev
 from tabapp.run.config import RunConfig, check_bounds, command_line
 
 HOLDOUT_ROWS = 100_000
-"""Above this many rows `auto` scores on one holdout instead of folds: 20,000 scored rows already give a 95 % interval for an AUC
-of 0.9 that is under ±0.005, below what models differ by, and each of five folds would cost as much as the one fit."""
+"""Above this many rows, `--validation auto` uses one holdout instead of folds: with 20,000 scored rows the 95 % interval of an AUC
+of 0.9 is below ±0.005, less than the usual difference between models, and five folds cost five times as much."""
 HOLDOUT_FRACTION = 0.2
 LARGEST_HOLDOUT = 50_000
 DEFAULT_FOLDS = 5
 
 
 class PlannedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A model and, when it sits out, why."""
+    """A model of the plan.
+
+    Attributes:
+        reason: why it is skipped; None when it competes.
+        pending: its plugin is not loaded yet, so its title, its family and whether it competes are not known.
+    """
 
     name: str
     title: str
     family: str
     reason: str | None = None
+    pending: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the run does. Kept in the run folder, so that a resumed run does the same.
+    """What the run does. Saved in the run folder, so that a resumed run does the same.
 
     Attributes:
         n_classes: 1 for regression.
-        folds: how many folds are scored; 1 is a holdout.
-        device: for models that can use a GPU; the others stay on the CPU.
-        workers: fits at a time, each with `n_threads` threads.
+        folds: number of scored folds; 1 for a holdout.
+        device: device of the deep models; the others use the CPU.
+        workers: parallel fits, each with `n_threads` threads.
     """
 
     target: str
@@ -64,27 +71,27 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     @property
     def competing(self) -> tuple[PlannedModel, ...]:
-        """The models that do not sit out."""
+        """The models that are not skipped, those with a pending plugin included."""
         return tuple(model for model in self.models if model.reason is None)
 
 
 def available_cores() -> int:
-    """Processor cores that this process may use."""
+    """Number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def choose_device(wanted: str) -> str:
-    """The device for deep models: what was asked for, or a GPU when there is one.
+    """The device of deep models: the one requested, or a GPU if there is one.
 
-    torch is imported only where the system shows an NVIDIA device, since that costs more than a second.
+    Imports torch, which takes more than a second, only on systems with an NVIDIA device.
 
     Raises:
-        UsageError: a GPU was asked for and there is none, or the name is not a device.
+        UsageError: the requested GPU does not exist, or the name is not a device.
     """
     if wanted == "cpu":
         return "cpu"
     if wanted != "auto" and not wanted.startswith("cuda"):
-        raise UsageError(f"There is no device {wanted!r}; use auto, cpu, cuda or cuda:N.")
+        raise UsageError(f"Unknown device {wanted!r}. Use auto, cpu, cuda or cuda:N.")
     n_devices = 0
     if wanted != "auto" or Path("/dev/nvidia0").exists() or Path("/dev/nvidiactl").exists():
         import torch
@@ -96,14 +103,14 @@ def choose_device(wanted: str) -> str:
         return f"cuda:{index}"
     if wanted == "auto":
         return "cpu"
-    raise UsageError(f"The device {wanted!r} is not there: torch sees {n_devices} GPUs; use --device cpu or auto.")
+    raise UsageError(f"The device {wanted!r} does not exist: torch finds {n_devices} GPUs. Use --device cpu or auto.")
 
 
 def choose_metric(wanted: str | None, task: Task) -> str:
-    """The metric that was asked for, or the task's own.
+    """The requested metric, or the default of the task.
 
     Raises:
-        UsageError: there is no such metric, it cannot be used, or it is not defined for the task.
+        UsageError: the metric is unknown, cannot be used, or does not support the task.
     """
     if wanted is None:
         return metrics.default_metric(task)
@@ -115,7 +122,7 @@ def choose_metric(wanted: str | None, task: Task) -> str:
 
 
 def choose_validation(config: RunConfig, schema: Schema) -> tuple[int, str, str]:
-    """How scores are made: (folds, what it is called, why).
+    """The validation scheme: (number of folds, description, reason).
 
     Raises:
         UsageError: the options contradict each other or the data.
@@ -123,12 +130,12 @@ def choose_validation(config: RunConfig, schema: Schema) -> tuple[int, str, str]
     if config.time is not None:
         if config.validation == "cv":
             raise UsageError(
-                "--time scores on the latest rows, which --validation cv cannot do; leave one of them out."
+                "--time scores the latest rows, which --validation cv does not support. Remove one of them."
             )
         return (
             1,
             "holdout of the latest 20 %",
-            f"rows are in order of {config.time}, so the future is not used for the past",
+            f"rows are ordered by {config.time}; no model is trained on rows later than those it is scored on",
         )
     grouped = f", grouped by {config.group}" if config.group else ""
     kind = "binned" if schema.task == "regression" else "stratified"
@@ -137,26 +144,28 @@ def choose_validation(config: RunConfig, schema: Schema) -> tuple[int, str, str]
     )
     if holdout:
         fraction = holdout_fraction(schema.rows)
-        asked = "as asked" if config.validation == "holdout" else f"more than {HOLDOUT_ROWS:,} rows"
+        asked = "as requested" if config.validation == "holdout" else f"more than {HOLDOUT_ROWS:,} rows"
         return (
             1,
             f"{fraction:.0%} {kind} holdout{grouped}",
-            f"{asked}; one holdout is as exact as folds would be at this size",
+            f"{asked}; at this size one holdout is precise enough",
         )
     folds = config.folds or DEFAULT_FOLDS
     reason = (
-        "as asked" if config.folds or config.validation == "cv" else f"{schema.rows:,} rows; every row is scored once"
+        "as requested"
+        if config.folds or config.validation == "cv"
+        else f"{schema.rows:,} rows; each row is scored once"
     )
     return folds, f"{folds}-fold {kind} cross-validation{grouped}", reason
 
 
 def holdout_fraction(rows: int) -> float:
-    """Share of the rows that a holdout scores: a fifth, at most 50,000 rows."""
+    """Share of the rows in a holdout: a fifth, at most 50,000 rows."""
     return min(HOLDOUT_FRACTION, LARGEST_HOLDOUT / rows)
 
 
 def approximate_shape(schema: Schema, n_classes: int) -> Shape:
-    """The size of the problem as the schema tells it, before features are prepared."""
+    """The size of the problem estimated from the schema, before features are prepared."""
     kinds = [column.kind for column in schema.features]
     n_categorical = sum(kind in ("categorical", "boolean") for kind in kinds)
     n_numeric = sum({"numeric": 1, "datetime": 5, "text": 10}.get(kind, 0) for kind in kinds)
@@ -164,7 +173,7 @@ def approximate_shape(schema: Schema, n_classes: int) -> Shape:
 
 
 class _LowestTrial:
-    """Draws the low end of every range: enough to see whether a search space can be drawn from at all."""
+    """Suggests the low end of every range: enough to find out whether a search space raises."""
 
     def suggest_float(
         self, name: str, low: float, high: float, *, step: float | None = None, log: bool = False
@@ -178,10 +187,10 @@ class _LowestTrial:
         return choices[0]
 
 
-def _why_out(plugin: Plugin, task: Task, shape: Shape, device: str) -> str | None:
-    """Why a plugin sits out on such a table: what it says itself, or that what the engine will ask of it goes wrong.
+def _why_skipped(plugin: Plugin, task: Task, shape: Shape, device: str) -> str | None:
+    """Why a plugin cannot compete on such a table: its own reason, or the error of a method that the engine will call.
 
-    A stranger's plugin may raise anything, and that costs its own row, not the run.
+    A third-party plugin may raise anything; that skips the model and does not end the run.
     """
     try:
         if (reason := plugin.supports(task, shape)) is not None:
@@ -190,46 +199,73 @@ def _why_out(plugin: Plugin, task: Task, shape: Shape, device: str) -> str | Non
         given = (plugin.defaults(task, shape, device), *plugin.portfolio(task, shape, device))
         costs = [plugin.cost(task, shape, params, device) for params in given]
         if min(plugin.merit(task, shape), *(min(cost.seconds, cost.n_bytes) for cost in costs)) <= 0:
-            return "Its cost and its merit must be above zero."
+            return "its cost and its merit must be positive"
     except Exception as error:
-        return f"It cannot be planned for: {type(error).__name__}: {error}"
+        return f"its plugin raised {type(error).__name__}: {error}"
     return None
 
 
-def _planned_models(config: RunConfig, task: Task, shape: Shape, device: str) -> tuple[PlannedModel, ...]:
+def _planned_model(name: str, task: Task, shape: Shape, device: str) -> PlannedModel:
+    """Load a plugin and decide whether it competes."""
+    found = registry.find(name)
+    if found.plugin is None:
+        return PlannedModel(name=name, title=name, family="", reason=found.reason)
+    reason = found.reason
+    if reason is None and task not in found.plugin.tasks:
+        reason = f"does not support {task} tasks"
+    if reason is None:
+        reason = _why_skipped(found.plugin, task, shape, device)
+    return PlannedModel(name=name, title=found.plugin.title, family=found.plugin.family, reason=reason)
+
+
+def _planned_models(
+    config: RunConfig, task: Task, shape: Shape, device: str, *, staged: bool
+) -> tuple[PlannedModel, ...]:
     registry.check_names((*config.models, *config.exclude))
-    planned: list[PlannedModel] = []
-    for name in config.models or registry.names():
-        found = registry.find(name)
-        if found.plugin is None:
-            planned.append(PlannedModel(name=name, title=name, family="", reason=found.reason))
-            continue
-        reason = found.reason
-        if reason is None and name in config.exclude:
-            reason = "excluded"
-        if reason is None and task not in found.plugin.tasks:
-            reason = f"does not do {task}"
-        if reason is None:
-            reason = _why_out(found.plugin, task, shape, device)
-        planned.append(PlannedModel(name=name, title=found.plugin.title, family=found.plugin.family, reason=reason))
-    if not any(model.reason is None for model in planned):
-        why = "; ".join(f"{model.name}: {model.reason}" for model in planned)
+    names = config.models or tuple(registry.names())
+
+    def planned_now(name: str) -> PlannedModel:
+        planned = _planned_model(name, task, shape, device)
+        return msgspec.structs.replace(planned, reason="excluded") if name in config.exclude else planned
+
+    def planned_later(name: str) -> PlannedModel:
+        excluded = name in config.exclude
+        return PlannedModel(
+            name=name, title=name, family="", reason="excluded" if excluded else None, pending=not excluded
+        )
+
+    planned = {name: planned_now(name) for name in names if name in LIGHT_MODELS}
+    plan_one = planned_later if staged and any(model.reason is None for model in planned.values()) else planned_now
+    planned |= {name: plan_one(name) for name in names if name not in planned}
+    if not any(model.reason is None for model in planned.values()):
+        why = "; ".join(f"{name}: {planned[name].reason}" for name in names)
         raise UsageError(f"No model is left to run ({why}).")
-    return tuple(planned)
+    return tuple(planned[name] for name in names)
 
 
-def make_plan(config: RunConfig, schema: Schema) -> Plan:
-    """Choose what the user left open.
+def with_pending_models(plan: Plan, shape: Shape) -> Plan:
+    """The plan with its pending models planned; loads their plugins."""
+    models = (
+        _planned_model(model.name, plan.task, shape, plan.device) if model.pending else model for model in plan.models
+    )
+    return msgspec.structs.replace(plan, models=tuple(models))
+
+
+def make_plan(config: RunConfig, schema: Schema, *, staged: bool = False) -> Plan:
+    """Make the plan of a run.
+
+    Args:
+        staged: leave the models whose plugins take seconds to load pending, if others compete.
 
     Raises:
-        UsageError: an option cannot be followed.
+        UsageError: an option is not valid for this table.
     """
     check_bounds(config)
     task: Task = schema.task
     n_classes = len(schema.classes) if task != "regression" else 1
     if not schema.features:
         raise UsageError(
-            "No feature column is left; ignore fewer columns or give --kind for those that were set aside."
+            "No feature column is left. Ignore fewer columns, or set --kind for columns that are not used."
         )
     folds, validation, why = choose_validation(config, schema)
     device = choose_device(config.device)
@@ -250,14 +286,14 @@ def make_plan(config: RunConfig, schema: Schema) -> Plan:
         n_threads=n_threads,
         memory_limit=config.memory_limit or int(0.9 * psutil.virtual_memory().available),
         seed=config.seed,
-        models=_planned_models(config, task, approximate_shape(schema, n_classes), device),
+        models=_planned_models(config, task, approximate_shape(schema, n_classes), device, staged=staged),
     )
 
 
 def _share_cores(config: RunConfig) -> tuple[int, int]:
-    """Fits at a time and threads of each: up to four cores a fit each, beyond that four threads a fit.
+    """Number of parallel fits and threads per fit: one fit per core up to four cores, beyond that four threads per fit.
 
-    Independent fits use cores better than threads inside one fit do, until memory traffic and the number of candidates set a bound.
+    Parallel fits use cores better than threads within a fit do, until memory bandwidth and the number of candidates limit them.
     """
     cores = available_cores()
     workers = config.workers or (cores if cores <= 4 else max(4, cores // 4))
@@ -276,7 +312,7 @@ def _summary(column: Column) -> str:
 
 
 def schema_event(schema: Schema) -> ev.SchemaInferred:
-    """The schema as screens show it."""
+    """The schema as an event."""
     return ev.SchemaInferred(
         columns=tuple(
             ev.ColumnView(
@@ -302,7 +338,7 @@ def schema_event(schema: Schema) -> ev.SchemaInferred:
 
 
 def plan_event(plan: Plan, schema: Schema, config: RunConfig) -> ev.PlanMade:
-    """The plan as screens show it."""
+    """The plan as an event."""
     metric = metrics.get(plan.metric)
     return ev.PlanMade(
         target=plan.target,

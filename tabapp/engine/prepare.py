@@ -1,4 +1,4 @@
-"""From a file to a schema: read and infer, as the run was configured. Light, so that a screen has its columns at once."""
+"""From a file to a schema with the options of the run. Imports little, so that a screen shows the columns at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_data(config: RunConfig) -> Reading:
     """Read the run's table as text.
 
     Raises:
-        DataError: it cannot be used.
+        DataError: the file is missing or cannot be read as a table.
     """
     options = ReadOptions(
         delimiter=config.delimiter, encoding=config.encoding, decimal=config.decimal, null=config.null
@@ -29,7 +29,7 @@ def read_data(config: RunConfig) -> Reading:
 
 
 def reading_event(reading: Reading, config: RunConfig) -> ev.DataRead:
-    """What was read, with its first rows, as screens show it."""
+    """The result of reading, with the first rows, as an event."""
     return ev.DataRead(
         file=Path(config.data).name,
         rows=reading.frame.height,
@@ -44,10 +44,10 @@ def reading_event(reading: Reading, config: RunConfig) -> ev.DataRead:
 
 
 def infer(reading: Reading, config: RunConfig) -> Schema:
-    """What the columns are, with the user's overrides on top and the reader's warnings in front.
+    """The schema of a table, with the user's overrides applied and the warnings of reading first.
 
     Raises:
-        DataError, UsageError: the table or an option cannot be used.
+        DataError, UsageError: the table or an option is not valid.
     """
     schema = infer_schema(
         reading.frame,
@@ -68,7 +68,7 @@ def infer(reading: Reading, config: RunConfig) -> Schema:
 
 
 def _drift(reading: Reading, config: RunConfig, schema: Schema) -> list[DataWarning]:
-    """What the test file has otherwise; a file that cannot be read is told of when it is scored."""
+    """Differences between the table and the test file; an unreadable test file is reported when it is scored."""
     if config.test is None:
         return []
     try:

@@ -1,4 +1,4 @@
-"""What a run uses: processor, memory, and the GPU where there is one."""
+"""Processor, memory and GPU use of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tabapp.run.events import Resources
 
 
 class ResourceMeter:
-    """Measures this process and all below it; figures are since the last call."""
+    """Measures this process and its children since the last call."""
 
     def __init__(self, gpu: bool) -> None:
         self._gpu = gpu
@@ -24,7 +24,7 @@ class ResourceMeter:
         self.measure()
 
     def measure(self) -> Resources:
-        """The run's use now. Memory counts pages shared between fit processes once a process."""
+        """The current use. Pages shared between fit processes count once per process."""
         seconds, memory, seen = 0.0, 0, dict[int, float]()
         with suppress(psutil.Error):
             for process in (self._own, *self._own.children(recursive=True)):
@@ -47,7 +47,7 @@ class ResourceMeter:
         )
 
     def _ask_gpu(self) -> None:
-        """Ask NVIDIA's own tool without waiting for it: an answer serves the next measurement."""
+        """Start `nvidia-smi` without waiting for it; the next measurement uses its output."""
         if not self._gpu:
             return
         if self._query is not None and self._query.poll() is not None:

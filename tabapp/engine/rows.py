@@ -1,4 +1,4 @@
-"""The rows of a run on disk: typed, with their target and folds; laid down once, then read by every fit."""
+"""Writes the rows of a run to disk: typed, with their target and folds. Every fit reads them."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ SAMPLE_ROWS = 20
 
 @dataclass(frozen=True)
 class RowExtras:
-    """Special columns of the usable rows as numbers; None where the user named none.
+    """Special columns of the usable rows as numbers, or None.
 
-    Without a group column, equal rows are a group, so that they are never on both sides of a split.
+    Without a group column, duplicate rows form a group, so that a split never separates them.
     """
 
     groups: npt.NDArray[np.int64] | None
@@ -49,29 +49,29 @@ def _extras(typed: pl.DataFrame, schema: Schema) -> RowExtras:
 
 
 def _group_codes(values: pl.Series) -> npt.NDArray[np.int64]:
-    """(rows,) equal for rows of a group; a row without one is a group of its own."""
+    """(rows,) codes that are equal within a group; a row with a missing group is a group of its own."""
     codes = values.cast(pl.String).rank("dense").cast(pl.Float64).to_numpy().copy()
-    lonely = np.isnan(codes)
-    codes[lonely] = np.nanmax(codes, initial=0) + 1 + np.arange(lonely.sum())
+    ungrouped = np.isnan(codes)
+    codes[ungrouped] = np.nanmax(codes, initial=0) + 1 + np.arange(ungrouped.sum())
     return codes.astype(np.int64)
 
 
 def _weights(values: pl.Series) -> npt.NDArray[np.float32]:
-    """(rows,) 0 where a row has none.
+    """(rows,) weights; 0 if missing.
 
     Raises:
-        DataError: they are not numbers of 0 and above, with some above.
+        DataError: a weight is negative, or none is positive.
     """
     weights = values.cast(pl.Float32, strict=False).fill_null(0.0)
     if (weights < 0).any() or weights.sum() <= 0:
         raise DataError(
-            f"The weight column {values.name!r} does not hold weights: they must be 0 or more, and some above 0."
+            f"The weight column {values.name!r} has negative weights, or none above 0. Choose another --weight."
         )
     return weights.to_numpy()
 
 
-def lay_down(folder: RunFolder, config: RunConfig, reading: Reading, schema: Schema, plan: Plan) -> None:
-    """Write the usable rows, typed, with their target and folds, into the run folder: all that fits need."""
+def write_rows(folder: RunFolder, config: RunConfig, reading: Reading, schema: Schema, plan: Plan) -> None:
+    """Write the usable rows, their target and their folds into the run folder."""
     usable = rows_with_target(reading.frame, schema)
     text = reading.frame.filter(pl.Series(usable))
     typed = typed_frame(text, schema)
@@ -98,7 +98,7 @@ def lay_down(folder: RunFolder, config: RunConfig, reading: Reading, schema: Sch
 
 
 def _fingerprint(config: RunConfig, reading: Reading) -> dict[str, str | int]:
-    """What identifies the table that was learned from."""
+    """Identifies the training table."""
     with open(config.data, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {
@@ -111,12 +111,12 @@ def _fingerprint(config: RunConfig, reading: Reading) -> dict[str, str | int]:
 
 
 def read_sample(folder: RunFolder) -> pl.DataFrame:
-    """The rows that the bundle replays, as they stood in the file."""
+    """The sample rows of the bundle, as text."""
     return pl.read_ipc(folder.data / "sample.arrow")
 
 
 def _sample(text: pl.DataFrame, schema: Schema) -> pl.DataFrame:
-    """A few rows as they stood in the file, evenly spaced, without the target: the bundle replays them."""
+    """A few evenly spaced rows as text, without the target: the bundle is tested on them."""
     names = [column.name for column in schema.features]
     step = max(1, text.height // SAMPLE_ROWS)
     return text.select(names).gather_every(step).head(SAMPLE_ROWS)

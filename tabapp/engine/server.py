@@ -1,17 +1,137 @@
-"""The server that fit processes are forked from: it loads the heavy libraries once, while the engine still reads the data."""
+"""Fit servers: processes that import libraries once, and from which a fit is forked in milliseconds.
+
+There are two. Importing torch takes as long as importing everything else, so boosters, forests and linear models have their own
+server, which is ready in half the time. The server of the deep models starts when a run needs it.
+
+`multiprocessing` keeps one server for all contexts; here each set of libraries has an instance of the same class.
+"""
 
 from __future__ import annotations
 
-from multiprocessing import forkserver, get_context
-from multiprocessing.context import ForkServerContext
+import io
+import os
+import threading
+from collections.abc import Callable, Collection
+from multiprocessing import forkserver, popen_forkserver, reduction, spawn, util
+from multiprocessing.context import ForkServerProcess, set_spawning_popen
+from typing import Any, Literal
+
+Libraries = Literal["trees", "torch"]
+LIGHT_MODELS = frozenset(
+    {
+        "catboost",
+        "extra_trees",
+        "hist_gradient_boosting",
+        "k_neighbors",
+        "lightgbm",
+        "linear",
+        "random_forest",
+        "xgboost",
+    }
+)
+"""Models whose plugins import in milliseconds. A run that starts at once plans these first: the others import torch, or are not
+ours and may import anything."""
 
 
-def fit_context() -> ForkServerContext:
-    """The context whose processes start from the server."""
-    return get_context("forkserver")
+class FitServer:
+    """A server that has one set of libraries loaded.
+
+    Args:
+        libraries: names its preload module.
+    """
+
+    def __init__(self, libraries: Libraries) -> None:
+        self._libraries: Libraries = libraries
+        self._server = forkserver.ForkServer()
+        self._server.set_forkserver_preload([f"tabapp.engine.preload_{libraries}"])
+        self._ready = threading.Event()
+        self._watch: threading.Thread | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the libraries are loaded, so that a fit starts without delay."""
+        return self._ready.is_set()
+
+    def start(self) -> None:
+        """Start the server and its imports in the background; a second call does nothing."""
+        if self._watch is None:
+            self._server.ensure_running()
+            self._watch = threading.Thread(target=self._wait_until_ready, daemon=True)
+            self._watch.start()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Start the server and wait until it is ready; returns whether it is."""
+        self.start()
+        return self._ready.wait(seconds)
+
+    def fork(self, fds: list[int]) -> tuple[int, int]:
+        """Ask for a process; returns descriptors: to read its id and exit code from, and to write its data to."""
+        return self._server.connect_to_new_process(fds)
+
+    def _wait_until_ready(self) -> None:
+        try:
+            ServerPopen(FitProcess(self._libraries, _nothing)).wait()
+        finally:
+            # If the server died, the next fit starts it again and reports what is wrong.
+            self._ready.set()
 
 
-def warm_up() -> None:
-    """Start the server and its imports in the background."""
-    fit_context().set_forkserver_preload(["tabapp.engine.preload"])
-    forkserver.ensure_running()
+SERVERS: dict[Libraries, FitServer] = {"trees": FitServer("trees"), "torch": FitServer("torch")}
+
+
+def libraries_of(family: str) -> Libraries:
+    """The libraries that the fits of a family need."""
+    return "torch" if family == "deep" else "trees"
+
+
+def start_first(models: Collection[str]) -> None:
+    """Start the server that the first fits of a run need.
+
+    Args:
+        models: those that the user chose; none means all.
+    """
+    SERVERS["trees" if not models or LIGHT_MODELS & set(models) else "torch"].start()
+
+
+class FitProcess(ForkServerProcess):
+    """A process forked from the server that has its libraries."""
+
+    def __init__(
+        self, libraries: Libraries, target: Callable[..., object], args: tuple[Any, ...] = (), name: str | None = None
+    ) -> None:
+        super().__init__(target=target, args=args, name=name)
+        self.libraries: Libraries = libraries
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> ServerPopen:  # noqa: N802 (a name of multiprocessing)
+        return ServerPopen(process_obj)
+
+
+class ServerPopen(popen_forkserver.Popen):
+    """As the class of `multiprocessing`, whose `_launch` asks the global server."""
+
+    _fds: list[int]
+
+    def _launch(self, process_obj: FitProcess) -> None:
+        content = io.BytesIO()
+        set_spawning_popen(self)
+        try:
+            reduction.dump(spawn.get_preparation_data(process_obj.name), content)
+            reduction.dump(process_obj, content)
+        finally:
+            set_spawning_popen(None)
+        self.sentinel, writer = SERVERS[process_obj.libraries].fork(self._fds)
+        # A copy of the pipe's end stays open as long as this process lives: the fit watches it.
+        self.finalizer = util.Finalize(self, _close, (os.dup(writer), self.sentinel))
+        with open(writer, "wb", closefd=True) as pipe:
+            pipe.write(content.getbuffer())
+        self.pid = forkserver.read_signed(self.sentinel)
+
+
+def _nothing() -> None:
+    """The target of a process that ends at once."""
+
+
+def _close(*fds: int) -> None:
+    for fd in fds:
+        os.close(fd)

@@ -1,4 +1,4 @@
-"""One session of the engine over a run: prepare or take up, wait for the start, conduct, finish. Errors end as events."""
+"""One session of the engine on a run: prepare or resume, wait for the start, run the fits, finish. Errors become events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
 from tabapp.engine.plan import Plan, approximate_shape, make_plan, plan_event, schema_event
 from tabapp.engine.prepare import infer, read_data, reading_event
-from tabapp.engine.server import warm_up
+from tabapp.engine.server import SERVERS
 from tabapp.errors import TabappError
 from tabapp.run import commands as cmd
 from tabapp.run import events as ev
@@ -28,25 +28,24 @@ INTERRUPTED_EXIT_CODE = 130
 
 
 class Aborted(Exception):
-    """The user wants no result."""
+    """The user aborted the run; there is no result."""
 
 
 class NeverStarted(Exception):
-    """The user looked at the plan and left."""
+    """The user left before starting the run."""
 
 
 class Session:
-    """The engine's work on one run folder, which this process holds.
+    """Runs the engine on a run folder that this process has locked.
 
     Args:
-        folder: the run.
+        folder: the run folder.
     """
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         self._interrupted = False
         self._started = time.monotonic()
-        warm_up()
         history = EventReader(folder.events).read_new()
         self._used = seconds_used(history)
         self._resumed = any(isinstance(event, ev.RunStarted) for event in history)
@@ -55,18 +54,18 @@ class Session:
         self._log = EventLog(folder.events)
 
     def interrupt(self) -> None:
-        """Finish with the best so far, as soon as possible. Safe in a signal handler."""
+        """End the run soon, with the best result so far. Safe in a signal handler."""
         self._interrupted = True
 
     def emit(self, event: ev.Event) -> None:
-        """Write an event to the run."""
+        """Append an event to the run."""
         self._log.append(event)
 
     def _warn(self, message: str) -> None:
         self.emit(ev.Log(level="warning", message=message))
 
     def run(self) -> int:
-        """Do the run; returns its exit code. The last event is always `run.finished`."""
+        """Run to the end; returns the exit code. The last event is always `run.finished`."""
         try:
             config = self._folder.config()
             files.sweep(self._folder.path)
@@ -92,12 +91,12 @@ class Session:
         except OSError as error:
             traceback.print_exc()
             finished = self._failure(
-                f"The run folder cannot be used: {error}; `tabapp resume` goes on once that is mended.", 1
+                f"The run folder cannot be read or written: {error}. Fix that, then continue with `tabapp resume`.", 1
             )
         except Exception as error:
             traceback.print_exc()
             finished = self._failure(
-                f"The engine failed with {type(error).__name__}: {error}; {self._folder.log} holds the traceback.", 1
+                f"The engine failed with {type(error).__name__}: {error}. See the traceback in {self._folder.log}.", 1
             )
         self.emit(finished)
         self._log.close()
@@ -105,16 +104,15 @@ class Session:
 
     def _conduct(self, config: RunConfig) -> ev.RunFinished:
         plan, schema, waited = self._prepared(config)
-        # Only now: these rooms bring Optuna, scikit-learn and scipy, which a screen that shows columns need not wait for.
+        # Imported here: a screen that shows the columns need not wait for Optuna, nor the first fit for scikit-learn.
         from tabapp.engine.clock import Clock
         from tabapp.engine.conductor import Conductor
         from tabapp.engine.executors import LocalExecutor
-        from tabapp.engine.finish import Finish
-        from tabapp.engine.fit import RunData
+        from tabapp.engine.run_data import RunData
         from tabapp.engine.tuning import open_storage
 
         shape = approximate_shape(schema, plan.n_classes)
-        # Time spent reading belongs to the budget of a run that starts at once; time that a person took to look does not.
+        # Reading counts towards the budget of a run that starts at once; time before a start by the user does not.
         used = self._used + (0.0 if waited else time.monotonic() - self._started)
         clock = Clock(plan.budget, used)
         executor = LocalExecutor(plan.memory_limit)
@@ -135,38 +133,42 @@ class Session:
             conductor.run()
         finally:
             executor.close()
-            # Fits that were killed leave theirs; the run has no more use for them.
+            # Killed fits leave their checkpoints behind.
             shutil.rmtree(self._folder.checkpoints, ignore_errors=True)
         if conductor.ended_by == "abort":
             raise Aborted
         interrupted = conductor.ended_by == "interrupt"
-        finish = Finish(self._folder, config, plan, data, conductor, clock, self.emit)
+        from tabapp.engine.finish import Finish
+
+        finish = Finish(self._folder, config, conductor.board.plan, data, conductor, clock, self.emit)
         return finish.run(interrupted=interrupted, elapsed=self._elapsed)
 
     def _elapsed(self) -> float:
         return self._used + time.monotonic() - self._started
 
     def _prepared(self, config: RunConfig) -> tuple[Plan, Schema, bool]:
-        """The plan, the schema, and whether a person was waited for. Rows and folds are on disk when it returns."""
+        """The plan, the schema, and whether the run waited for a user to start it. Writes the rows and folds to disk."""
         plan_path = self._folder.plan
         if plan_path.is_file():
             plan = msgspec.json.decode(plan_path.read_bytes(), type=Plan)
             schema = msgspec.json.decode((self._folder.data / "schema.json").read_bytes(), type=Schema)
-            return msgspec.structs.replace(plan, budget=config.budget_seconds, trials=config.trials), schema, False
+            plan = msgspec.structs.replace(plan, budget=config.budget_seconds, trials=config.trials)
+            self.emit(plan_event(plan, schema, config))
+            return plan, schema, False
         self.emit(ev.StageChanged(stage="reading"))
         reading = read_data(config)
         self.emit(reading_event(reading, config))
         schema = infer(reading, config)
         self.emit(schema_event(schema))
-        plan = make_plan(config, schema)
+        plan = make_plan(config, schema, staged=config.start)
         self.emit(plan_event(plan, schema, config))
         waited = not config.start
         if waited:
             config, schema, plan = self._wait_for_start(config, reading, schema, plan)
             self._started = time.monotonic()
-        from tabapp.engine.rows import lay_down
+        from tabapp.engine.rows import write_rows
 
-        lay_down(self._folder, config, reading, schema, plan)
+        write_rows(self._folder, config, reading, schema, plan)
         files.write_bytes(plan_path, msgspec.json.format(msgspec.json.encode(plan), indent=1))
         return plan, schema, waited
 
@@ -174,9 +176,11 @@ class Session:
         self, config: RunConfig, reading: Reading, schema: Schema, plan: Plan
     ) -> tuple[RunConfig, Schema, Plan]:
         self.emit(ev.StageChanged(stage="ready"))
+        if any(model.family == "deep" for model in plan.competing):
+            SERVERS["torch"].start()
         while True:
             if self._interrupted or os.getppid() != self._parent:
-                # Nobody is left who could press start.
+                # The view that could start the run is gone.
                 raise NeverStarted
             for command in self._commands.read_new():
                 match command:
@@ -185,17 +189,17 @@ class Session:
                         self._folder.save_config(config)
                         return config, schema, plan
                     case cmd.ChangePlan():
-                        config, schema, plan = self._replan(command.options, config, reading, schema, plan)
+                        config, schema, plan = self._change_plan(command.options, config, reading, schema, plan)
                     case cmd.Abort() | cmd.Finish() | cmd.Interrupt():
                         raise NeverStarted
                     case _:
                         pass
             time.sleep(WAIT_SECONDS)
 
-    def _replan(
+    def _change_plan(
         self, options: dict[str, Any], config: RunConfig, reading: Reading, schema: Schema, plan: Plan
     ) -> tuple[RunConfig, Schema, Plan]:
-        """The plan with options changed by a screen, or the old one when they cannot be followed."""
+        """The plan with options changed by a screen, or the old plan if they are not valid."""
         try:
             changed = msgspec.convert({**msgspec.to_builtins(config), **options}, RunConfig)
             new_schema = infer(reading, changed)

@@ -1,4 +1,4 @@
-"""Hyper-parameter search: one Optuna study a model, in SQLite in the run folder. Only the engine asks and tells."""
+"""Hyper-parameter search: one Optuna study per model, in SQLite in the run folder. Only the engine uses it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 import optuna
-from optuna.importance import PedAnovaImportanceEvaluator
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 from sqlalchemy import event
@@ -24,14 +23,14 @@ PARAMS = "params"
 CAUSE = "cause"
 LEAST_RANKED_TRIALS = 10
 RANKED_QUANTILE = 0.25
-"""A trial is among the best when it is in this share of the complete ones: three of twelve, as the estimator asks for a few."""
+"""Share of the complete trials that count as the best: three of twelve, since the estimator needs a few."""
 RANKED_GROWTH = 1.15
 LAST_STEP = 1_000_000
-"""Where a pruned trial's score on its folds is reported: after every step of a learning curve."""
+"""Step at which a pruned trial reports its score on the folds it has: after every step of a learning curve."""
 
 
 def open_storage(path: Path) -> RDBStorage:
-    """Optuna's SQLite, made to keep what it has acknowledged through a crash: write-ahead log, synchronous FULL."""
+    """Open Optuna's SQLite storage so that committed trials survive a crash: write-ahead log, synchronous FULL."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage = RDBStorage(f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": 30}})
 
@@ -42,20 +41,20 @@ def open_storage(path: Path) -> RDBStorage:
         cursor.close()
 
     event.listen(storage.engine, "connect", harden)
-    # RDBStorage has connected already: without this the listener would never see that connection.
+    # RDBStorage has already connected: dispose of that connection, which the listener has not seen.
     storage.engine.dispose()
     return storage
 
 
 class Tuner:
-    """Asks for hyper-parameters of one model and is told how they did.
+    """Suggests hyper-parameters of one model and records the results.
 
-    Trial 0 is the defaults, and the next ones are the plugin's portfolio. At most one trial of a model is in flight, so the
-    sequence does not depend on timing. A crash or a timeout is told as pruned, because the sampler learns nothing from a failed
-    trial and would come back to the same corner.
+    Trial 0 is the defaults, and the next trials are the plugin's portfolio. At most one trial of a model is in progress, so the
+    sequence does not depend on timing. A crash or a timeout is recorded as pruned: the sampler ignores failed trials and would
+    return to the same region.
 
     Args:
-        seed: the run's seed; each trial draws from (seed, model, number), so a resumed run goes on as an unbroken one would.
+        seed: the run's seed; each trial draws from (seed, model, number), so a resumed run continues the same sequence.
     """
 
     def __init__(
@@ -76,8 +75,8 @@ class Tuner:
         self._asked: dict[int, optuna.Trial] = {}
         self._ranked_at = 0
 
-    def known(self) -> list[tuple[int, dict[str, Any], TrialState, str]]:
-        """Trials of an earlier session: (number, params, state, cause), oldest first. Those without params are told as pruned."""
+    def earlier_trials(self) -> list[tuple[int, dict[str, Any], TrialState, str]]:
+        """Trials of earlier sessions as (number, params, state, cause), oldest first; those without params become pruned."""
         trials: list[tuple[int, dict[str, Any], TrialState, str]] = []
         for trial in self._study.get_trials(deepcopy=False):
             params = trial.user_attrs.get(PARAMS)
@@ -88,7 +87,7 @@ class Tuner:
         return trials
 
     def ask(self) -> tuple[int, dict[str, Any]]:
-        """The next trial's number and hyper-parameters as JSON values."""
+        """Start the next trial; returns its number and its hyper-parameters as JSON values."""
         number = len(self._study.get_trials(deepcopy=False))
         self._study.sampler = optuna.samplers.TPESampler(
             seed=seed_of(self._seed, self._plugin.name, number), n_startup_trials=N_STARTUP_TRIALS
@@ -96,10 +95,10 @@ class Tuner:
         problem = self._task, self._shape, self._device
         given = (self._plugin.defaults(*problem), *self._plugin.portfolio(*problem))
         if number < len(given):
-            self._study.enqueue_trial(as_drawn(given[number]), skip_if_exists=True)
+            self._study.enqueue_trial(as_suggested(given[number]), skip_if_exists=True)
         trial = self._study.ask()
         if number < len(given):
-            # Drawn only so that the sampler learns from what is given, as far as it lies inside the space.
+            # Draw the given values too, so that the sampler learns from those inside the search space.
             with suppress(ValueError), warnings.catch_warnings(action="ignore"):
                 self._plugin.search_space(trial, *problem)
             params = msgspec.to_builtins(given[number])
@@ -110,7 +109,7 @@ class Tuner:
         return number, params
 
     def should_prune(self, number: int, step: int, value: float) -> bool:
-        """Report a learning curve's value at one of the plugin's `prune_steps`; True when it is behind the median of
+        """Report a point of a learning curve; True if it is at one of the plugin's `prune_steps` and worse than the median of
         earlier trials."""
         trial = self._asked.get(number)
         if trial is None or number == 0 or step not in self._plugin.prune_steps:
@@ -118,13 +117,13 @@ class Tuner:
         trial.report(value, step)
         return trial.should_prune()
 
-    def tell(self, number: int, score: float) -> None:
-        """A complete trial's out-of-fold score."""
+    def record(self, number: int, score: float) -> None:
+        """Record the out-of-fold score of a complete trial."""
         if not self._is_finished(number):
             self._study.tell(number, score)
 
-    def tell_pruned(self, number: int, cause: str, score: float | None = None) -> None:
-        """A trial that was given up, crashed or ran out of time; `score` on the folds it had, if any."""
+    def record_pruned(self, number: int, cause: str, score: float | None = None) -> None:
+        """Record a trial that was pruned, crashed or ran out of time; `score` is on the folds it has, if any."""
         if self._is_finished(number):
             return
         trial = self._asked.get(number)
@@ -135,24 +134,27 @@ class Tuner:
         self._study.tell(number, state=TrialState.PRUNED)
 
     def rank_parameters(self) -> tuple[int, dict[str, float]] | None:
-        """How many trials are complete, and each hyper-parameter's share of what decides whether a trial is among the best.
+        """The number of complete trials and the importance of each hyper-parameter; the importances sum to 1.
 
-        PED-ANOVA (Watanabe, Bansal, Hutter, IJCAI 2023) in its form for conditional spaces, as Optuna has it: it compares the
-        density of a hyper-parameter among the best trials with that among all, and takes milliseconds.
+        PED-ANOVA (Watanabe, Bansal, Hutter, IJCAI 2023) as implemented in Optuna for conditional spaces: it compares the density
+        of a hyper-parameter among the best trials with its density among all trials, in milliseconds.
 
         Returns:
-            None with fewer than ten complete trials, or when there are hardly more than at the last ranking.
+            None with fewer than ten complete trials, or with less than 15 % more than at the last ranking.
         """
         complete = self._study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
         if len(complete) < max(LEAST_RANKED_TRIALS, RANKED_GROWTH * self._ranked_at):
             return None
+        # Imported here: it imports scikit-learn, which takes a second of the time before the first fit.
+        from optuna.importance import PedAnovaImportanceEvaluator
+
         self._ranked_at = len(complete)
         evaluator = PedAnovaImportanceEvaluator(target_quantile=RANKED_QUANTILE)
         with warnings.catch_warnings(action="ignore"):
             found = evaluator.evaluate(self._study)
         shares: dict[str, float] = {}
         for name, value in found.items():
-            # Whether it is 0 and its value are two parameters of the search and one of the model.
+            # One parameter of the model is two in the search space: whether it is 0, and its value.
             name = name.removeprefix("use_")
             shares[name] = shares.get(name, 0.0) + max(0.0, value)
         total = sum(shares.values())
@@ -165,9 +167,9 @@ class Tuner:
         return self._study.get_trials(deepcopy=False)[number].state.is_finished()
 
 
-def as_drawn(params: Params) -> dict[str, Any]:
-    """Hyper-parameters as a search space would have drawn them: those of the papers' {0, distribution} kind are drawn in two
-    steps, first `use_NAME`, then NAME."""
+def as_suggested(params: Params) -> dict[str, Any]:
+    """Hyper-parameters in the form that a search space draws: those of the papers' {0, distribution} kind are drawn in two steps,
+    first `use_NAME`, then NAME."""
     drawn: dict[str, Any] = {}
     for name, value in msgspec.to_builtins(params).items():
         if not isinstance(value, bool | int | float | str):
@@ -179,5 +181,5 @@ def as_drawn(params: Params) -> dict[str, Any]:
 
 
 def seed_of(seed: int, name: str, number: int) -> int:
-    """A 32-bit seed for one trial of one model, the same in every process."""
+    """A 32-bit seed for one trial of one model; the same in every process."""
     return zlib.crc32(f"{seed}/{name}/{number}".encode())

@@ -1,4 +1,4 @@
-"""Greedy ensemble selection with replacement on held-out predictions, and an honest score for it.
+"""Greedy ensemble selection with replacement on held-out predictions, with a cross-fitted score.
 
 Caruana, Niculescu-Mizil, Crew, Ksikes: "Ensemble Selection from Libraries of Models", ICML 2004, section 2.
 """
@@ -27,12 +27,12 @@ _TIE = 1e-12
 
 @dataclass(frozen=True)
 class EnsembleResult:
-    """An ensemble and what it is worth.
+    """An ensemble and its score.
 
     Attributes:
-        weights: (candidates,), not negative, summing to 1; those of all rows, for predicting new ones.
-        prediction: the out-of-fold blend: each part of the rows blended by weights that never saw it.
-        score, low, high: of that prediction, with its 95 % bootstrap interval, in the metric's units.
+        weights: (candidates,) weights of at least 0 that sum to 1, selected on all rows, for predicting new rows.
+        prediction: the out-of-fold blend: each part of the rows is blended with weights selected on the other parts.
+        score, low, high: score of that prediction with its 95 % bootstrap interval, in the metric's units.
     """
 
     weights: Weights
@@ -43,7 +43,7 @@ class EnsembleResult:
 
 
 def blend(predictions: Sequence[Array], weights: Weights) -> Array:
-    """Weighted sum of predictions of equal shape; members without weight are not touched. float64."""
+    """Weighted sum of predictions of equal shape, as float64; predictions with weight 0 are not read."""
     total = np.zeros(np.shape(predictions[0]), dtype=np.float64)
     for prediction, weight in zip(predictions, weights, strict=True):
         if weight > 0:
@@ -61,15 +61,14 @@ def select(
     seed: int = 0,
     max_rows: int = MAX_ROWS,
 ) -> Weights:
-    """Weights of the blend that greedy selection with replacement finds.
+    """Select the weights of a blend greedily with replacement.
 
-    Each round adds the candidate whose addition to the running mean has the lowest loss; of equal ones a member that is already in,
-    then the first. The result is the first round with the lowest loss of all. A candidate with a prediction that is not finite is
-    never chosen.
+    Each round adds the candidate that gives the running mean the lowest loss; ties go to a current member, then to the first. The
+    result is the first round with the lowest loss. A candidate with NaN or infinite predictions is never selected.
 
-    NOTE[DIFF] the paper starts from a sorted list of the best models and bags the library; here selection starts empty and sees all
-    candidates, as later systems found sufficient, and looks at a seeded sample of at most `max_rows` rows (`sample_rows`), fewer
-    where rows have many classes, because differences between blends are far less noisy than their scores.
+    NOTE[DIFF] the paper starts with the best models and bags the library; here selection starts empty and uses all candidates, as
+    later systems found sufficient. It uses a seeded sample of at most `max_rows` rows (`sample_rows`), fewer with many classes,
+    since differences between blends are far less noisy than their scores.
 
     Args:
         predictions: candidates' predictions, each (rows, classes) or (rows,).
@@ -114,14 +113,14 @@ def select(
 
 
 def _parts(folds: npt.NDArray[np.integer], target: Array, metric: str, seed: int) -> npt.NDArray[np.intp]:
-    """The part of each row for cross-fitting: its fold, or one of five like-for-like parts when there is a single fold."""
+    """The part of each row for cross-fitting: its fold, or one of five stratified parts if there is a single fold."""
     _, parts = np.unique(folds, return_inverse=True)
     if parts.max(initial=0) > 0:
         return parts
     noise = np.random.default_rng(seed).random(len(target))
     order = np.lexsort((noise, target))
     n_parts = min(N_PARTS, len(target))
-    # Neighbours in sorted order go to different parts, so that classes and the range of numbers are spread evenly.
+    # Adjacent rows in sorted order go to different parts, which stratifies by class or by value.
     parts[order] = np.arange(len(target)) % max(n_parts, 1)
     return parts
 
@@ -137,11 +136,11 @@ def cross_fitted(
     n_rounds: int = 25,
     max_rows: int = MAX_ROWS,
 ) -> EnsembleResult:
-    """Select an ensemble and score it by weights that never saw the rows they are scored on.
+    """Select an ensemble, and score it with weights that were selected on other rows than those they are scored on.
 
-    The rows of each fold are blended by weights selected on the other folds' rows; a single holdout fold is cut into five parts.
-    The weights that are returned come from all rows. Where the cross-fitted blend does not beat the best single candidate, the
-    ensemble is that candidate alone, with its own prediction and score.
+    The rows of each fold are blended with weights selected on the other folds; a single holdout is split into five parts. The
+    returned weights are selected on all rows. If the cross-fitted blend is not better than the best single candidate, the ensemble
+    is that candidate with its own prediction and score.
 
     Args:
         predictions: candidates' held-out predictions of the same rows, each (rows, classes) or (rows,).

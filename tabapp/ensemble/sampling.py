@@ -1,4 +1,4 @@
-"""Fewer rows that still tell the same score: a seeded sample that keeps rare classes, with the weights that make up for it."""
+"""A seeded sample of rows that estimates the same score: it keeps rare classes and weights the rows accordingly."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Rows = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Sample:
-    """Chosen rows, ascending, and the weight of each: (sampled,), mean 1; None when all rows count the same."""
+    """Sampled rows in ascending order, and their weights: (sampled,) with mean 1, or None if all weights are equal."""
 
     rows: Rows
     weight: npt.NDArray[np.float64] | None
 
 
 def _quotas(counts: npt.NDArray[np.intp], max_rows: int) -> npt.NDArray[np.intp]:
-    """Rows to take of each class: small classes whole, the rest of the room shared evenly among the large ones."""
+    """Number of rows to sample from each class: all rows of small classes, and equal shares of the rest from large ones."""
     quotas = np.zeros_like(counts)
-    room, open_classes = max_rows, len(counts)
+    remaining, open_classes = max_rows, len(counts)
     for code in np.argsort(counts, kind="stable"):
-        quotas[code] = min(counts[code], room // open_classes)
-        room -= quotas[code]
+        quotas[code] = min(counts[code], remaining // open_classes)
+        remaining -= quotas[code]
         open_classes -= 1
     return quotas
 
@@ -35,14 +35,14 @@ def _quotas(counts: npt.NDArray[np.intp], max_rows: int) -> npt.NDArray[np.intp]
 def sample_rows(
     target: npt.NDArray[np.generic], metric: str, max_rows: int, seed: int, weight: Array | None = None
 ) -> Sample:
-    """Draw at most `max_rows` rows, the same ones for the same seed.
+    """Draw at most `max_rows` rows, the same for the same seed.
 
-    For classification every class gets an equal share, so that 500 positives among a million rows all stay; each row then weighs
-    what it stands for. For regression the rows are spread evenly over the sorted target.
+    For classification, every class gets an equal share, so that 500 positives among a million rows are all kept; each row is
+    weighted by the number of rows that it represents. For regression, the rows are evenly spaced over the sorted target.
 
     Args:
         target: (rows,) class codes, or numbers in target units.
-        metric: name of the metric that the sample will be scored by.
+        metric: name of the metric that scores the sample.
         weight: (rows,) row weights, or None.
     """
     n_rows = len(target)

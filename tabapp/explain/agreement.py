@@ -1,4 +1,4 @@
-"""Two views of what matters, side by side, and whether they agree."""
+"""Permutation importance and attention together, and their rank correlation."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MIN_COLUMNS = 3
 
 @dataclass(frozen=True)
 class Importance:
-    """How much one data column matters: its share of attention (None without a model that has any), and how much the metric
-    worsens when it is shuffled, with the spread over repeats."""
+    """Importance of one data column: its share of attention (None without a model that has attention), and how much the metric
+    worsens when the column is shuffled, with its interval over repeats."""
 
     feature: str
     attention: float | None
@@ -27,7 +27,7 @@ class Importance:
 
 
 def combine(permutation: PermutationImportance, attention: Mapping[str, float] | None) -> list[Importance]:
-    """One row a column, the one that matters most first; equal ones keep the order of the columns."""
+    """One row per column, most important first; ties keep the order of the columns."""
     rows = [
         Importance(
             feature=column.column,
@@ -44,7 +44,7 @@ def combine(permutation: PermutationImportance, attention: Mapping[str, float] |
 def agreement(rows: list[Importance]) -> float | None:
     """Spearman's rank correlation of attention and permutation importance over columns that have both, in [-1, 1].
 
-    None with fewer than three such columns, or when one of the two ranks nothing above anything.
+    None with fewer than three such columns, or if one of the two is constant.
     """
     pairs = np.array([(row.attention, row.permutation) for row in rows if row.attention is not None], dtype=np.float64)
     if len(pairs) < MIN_COLUMNS or np.ptp(pairs[:, 0]) == 0 or np.ptp(pairs[:, 1]) == 0:

@@ -1,4 +1,4 @@
-"""Attention as importance: how much each data column is looked at.
+"""Attention as feature importance: the share that each data column receives.
 
 Gorishniy, Rubachev, Khrulkov, Babenko: "Revisiting Deep Learning Models for Tabular Data", NeurIPS 2021, section 4.3.
 """
@@ -17,14 +17,14 @@ def mean_attention(
 ) -> dict[str, float] | None:
     """Share of attention that each data column receives, averaged over held-out rows; the shares sum to 1.
 
-    A model's attention is already the mean over its heads and layers (`FittedModel.attention`); here the features made from one
+    A model's attention is already the mean over its heads and layers (`FittedModel.attention`); here the features of one
     column are summed.
 
-    NOTE[DIFF] the paper averages over training rows; here each fold's model looks at the rows held out from it, the same ones that
-    permutation importance uses, so that the two can be compared.
+    NOTE[DIFF] the paper averages over training rows; here each fold model uses its held-out rows, like permutation importance, so
+    that the two can be compared.
 
     Returns:
-        A share for every column asked for, 0 for one that no feature is made from; None when a model has no attention.
+        A share for each of `columns`, 0 for a column without features; None if a model has no attention.
     """
     shares = dict.fromkeys(columns, 0.0)
     for fold in at_most(models, max_rows, seed):

@@ -1,10 +1,10 @@
-"""How the prediction goes with one feature: partial dependence on held-out rows.
+"""Partial dependence of the prediction on one feature, on held-out rows.
 
 Friedman: "Greedy Function Approximation: A Gradient Boosting Machine", Annals of Statistics 29, 2001, section 8.2; its spread over
-rows after Goldstein, Kapelner, Bleich, Pitkin: "Peeking Inside the Black Box", JCGS 24, 2015.
+rows follows Goldstein, Kapelner, Bleich, Pitkin: "Peeking Inside the Black Box", JCGS 24, 2015.
 
-NOTE[DIFF] each fold's model is asked about rows that it has not seen, and values go through the whole preparation of features, so
-that a missing indicator or a part of a date moves with its column.
+NOTE[DIFF] each fold model predicts its held-out rows, and values pass through the whole feature preparation, so that a missing
+indicator or a part of a date changes with its column.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ N_PLACES = 12
 MOST_LEVELS = 8
 MOST_CLASSES = 3
 INNER = (0.02, 0.98)
-"""Numbers are varied between these quantiles: beyond them there are hardly any rows to tell."""
+"""Quantiles that bound the grid of a numeric feature: beyond them there are too few rows."""
 SPREAD = (0.1, 0.9)
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A fold's model and preparation, and some rows, as typed columns, that it was not fitted on."""
+    """A fold model with its feature preparation, and held-out rows as typed columns."""
 
     model: FittedModel
     preparer: FeaturePreparer
@@ -43,7 +43,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class EffectCurve:
-    """The mean prediction at each place, with the 10 % and 90 % quantiles over rows; `code` is the class, 0 for regression."""
+    """The mean prediction at each grid point, with the 10 % and 90 % quantiles over rows; `code` is the class, 0 for regression."""
 
     code: int
     values: tuple[float, ...]
@@ -53,7 +53,7 @@ class EffectCurve:
 
 @dataclass(frozen=True)
 class Effect:
-    """The curves of one feature over numbers in `places`, or over `labels`; `counts` rows of the table lie at each."""
+    """The curves of one feature over the numbers in `places` or the levels in `labels`; `counts` are rows of the table at each."""
 
     feature: str
     places: tuple[float, ...]
@@ -63,9 +63,9 @@ class Effect:
 
 
 def grid_of(column: Column, values: pl.Series) -> tuple[pl.Series, tuple[str, ...], tuple[int, ...]]:
-    """The values that a feature is set to, their labels (none for numbers), and how many rows of the table are at each.
+    """The grid of a feature: its values, their labels (none for numbers), and the number of rows at each.
 
-    Text, and a column with a single value, has no grid.
+    The grid of a text column is empty.
     """
     present = values.drop_nulls()
     if column.kind in ("categorical", "boolean"):
@@ -90,10 +90,10 @@ def grid_of(column: Column, values: pl.Series) -> tuple[pl.Series, tuple[str, ..
 
 
 def effect_of(folds: Sequence[HeldOut], column: Column, values: pl.Series) -> Effect | None:
-    """The effect of one feature; None where it has no grid of two places or more.
+    """The effect of one feature; None if its grid has fewer than two points.
 
     Args:
-        values: (rows) the whole column, which the grid and the counts are taken from.
+        values: (rows,) the whole column, from which the grid and the counts are computed.
     """
     grid, labels, counts = grid_of(column, values)
     if len(grid) < 2:
@@ -107,21 +107,23 @@ def effect_of(folds: Sequence[HeldOut], column: Column, values: pl.Series) -> Ef
         ]
         predicted = np.asarray(fold.model.predict(fold.preparer.transform(pl.concat(frames))), dtype=np.float64)
         parts.append(predicted.reshape(len(grid), n_rows, -1))
-    answers = np.concatenate(parts, axis=1)
+    predictions = np.concatenate(parts, axis=1)
     places = () if labels else tuple(float(place) for place in grid)
-    return Effect(column.name, places, labels, counts, tuple(_curve(answers, code) for code in _classes(answers)))
+    return Effect(
+        column.name, places, labels, counts, tuple(_curve(predictions, code) for code in _classes(predictions))
+    )
 
 
-def _classes(answers: Array) -> list[int]:
-    """The positive class of two, those that move most of more, the only output of a regression."""
-    if answers.shape[2] <= 2:
-        return [answers.shape[2] - 1]
-    moves = np.ptp(answers.mean(axis=1), axis=0)
-    return sorted(np.argsort(-moves, kind="stable")[:MOST_CLASSES].tolist())
+def _classes(predictions: Array) -> list[int]:
+    """The outputs to show: the positive class of two, the classes that vary most of several, or the output of a regression."""
+    if predictions.shape[2] <= 2:
+        return [predictions.shape[2] - 1]
+    variation = np.ptp(predictions.mean(axis=1), axis=0)
+    return sorted(np.argsort(-variation, kind="stable")[:MOST_CLASSES].tolist())
 
 
-def _curve(answers: Array, code: int) -> EffectCurve:
-    chosen = answers[:, :, code]
+def _curve(predictions: Array, code: int) -> EffectCurve:
+    chosen = predictions[:, :, code]
     low, high = np.quantile(chosen, SPREAD, axis=1)
     return EffectCurve(code, *(tuple(map(float, line)) for line in (chosen.mean(axis=1), low, high)))
 
@@ -129,7 +131,7 @@ def _curve(answers: Array, code: int) -> EffectCurve:
 def effects(
     folds: Sequence[HeldOut], columns: Sequence[Column], frame: pl.DataFrame, *, deadline: float | None = None
 ) -> list[Effect]:
-    """The effects of some columns, in their order.
+    """The effects of the given columns, in their order.
 
     Args:
         frame: the whole table, typed. deadline: `time.monotonic()` after which no further column starts.

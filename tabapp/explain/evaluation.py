@@ -1,7 +1,7 @@
-"""What out-of-fold predictions look like beside the truth: confusion, curves, calibration, residuals; as small tuples.
+"""Plots of out-of-fold predictions: confusion matrix, ROC and precision-recall curves, calibration, residuals; as small tuples.
 
-Every row of the truth is predicted by a model that has not seen it. Curves have at most `MOST_POINTS` points, evenly spaced along
-their length, so that neither steep nor flat parts lose their shape.
+A model that was not trained on a row predicts it. Curves have at most `MOST_POINTS` points, evenly spaced along their length, which
+keeps the shape of steep and flat parts.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ OTHER = "other"
 N_BINS = 10
 N_DENSITY = 32
 LEAST_RESIDUAL_BINS, MOST_RESIDUAL_BINS = 8, 40
-"""Between them twice the cube root of the rows (Rice's rule)."""
+"""Limits of the number of bins, which is twice the cube root of the rows (Rice's rule)."""
 FAR = (0.005, 0.995)
-"""Quantiles beyond which values count in the outermost bins, so that a few outliers do not squeeze the rest into one."""
+"""Quantiles beyond which values count in the outermost bins, so that a few outliers do not put all other rows in one bin."""
 Z95 = 1.959964
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """Rows that were given about the same probability: its mean, how often it came true with its 95 % interval, how many rows."""
+    """A bin of a reliability diagram: mean predicted probability, observed frequency with its 95 % interval, number of rows."""
 
     predicted: float
     observed: float
@@ -40,9 +40,9 @@ class Reliability:
 
 @dataclass(frozen=True)
 class Residuals:
-    """Truth minus prediction: `counts` in equal bins of `span`, quantiles at 5, 25, 50, 75 and 95 %, and bands over predictions.
+    """Truth minus prediction: `counts` in equal bins of `span`, the 5, 25, 50, 75 and 95 % quantiles, and bands.
 
-    `bands` hold, for rows of about equal prediction, (mean prediction, 10 %, 50 % and 90 % quantile of the residual, rows).
+    A band of rows with similar predictions is (mean prediction, 10 %, 50 % and 90 % quantile of the residual, number of rows).
     """
 
     counts: tuple[int, ...]
@@ -52,23 +52,23 @@ class Residuals:
 
 
 def sample_rows(n_rows: int, most: int, seed: int) -> npt.NDArray[np.intp] | slice:
-    """All rows, or a seeded sample of `most` of them in their order."""
+    """All rows, or a seeded sample of `most` of them in ascending order."""
     if n_rows <= most:
         return slice(None)
     return np.sort(np.random.default_rng(seed).choice(n_rows, most, replace=False))
 
 
 def rounded(value: float) -> float:
-    """Four significant digits: pictures need no more."""
+    """Round to four significant digits, enough for a plot."""
     return float(f"{value:.4g}")
 
 
 def confusion(
     truth: Array, prediction: Array, classes: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]:
-    """Labels, and rows by true class (down) and most probable class (across).
+    """Labels, and the confusion matrix by true class (rows) and predicted class (columns).
 
-    With more than `MOST_CLASSES` classes the rarest are taken together as "other".
+    With more than `MOST_CLASSES` classes, the rarest are merged into "other".
     """
     n_classes = prediction.shape[1]
     chosen = prediction.argmax(axis=1)
@@ -87,7 +87,7 @@ def confusion(
 
 
 def _counts_by_threshold(positive: Array, score: Array) -> tuple[Array, Array]:
-    """True and false positives for each threshold, the highest first; from (0, 0)."""
+    """True and false positives for each threshold, highest threshold first, starting at (0, 0)."""
     order = np.argsort(-score, kind="stable")
     ends = np.flatnonzero(np.r_[np.diff(score[order]) != 0, True])
     hits = np.cumsum(positive[order])[ends]
@@ -95,7 +95,7 @@ def _counts_by_threshold(positive: Array, score: Array) -> tuple[Array, Array]:
 
 
 def _thinned(x: Array, y: Array) -> Curve:
-    """At most `MOST_POINTS` points, evenly spaced along the curve, its ends among them."""
+    """At most `MOST_POINTS` points, evenly spaced along the curve, including its ends."""
     length = np.r_[0.0, np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y)))]
     if len(x) > MOST_POINTS:
         steps = np.linspace(0.0, length[-1], MOST_POINTS)
@@ -105,7 +105,7 @@ def _thinned(x: Array, y: Array) -> Curve:
 
 
 def roc_curve(positive: Array, score: Array) -> Curve:
-    """(false positive rate, true positive rate) over all thresholds, from (0, 0) to (1, 1); empty with one class present.
+    """(false positive rate, true positive rate) over all thresholds, from (0, 0) to (1, 1); empty if only one class is present.
 
     Args:
         positive: (rows,) bool. score: (rows,) higher for positive rows.
@@ -117,7 +117,7 @@ def roc_curve(positive: Array, score: Array) -> Curve:
 
 
 def precision_recall_curve(positive: Array, score: Array) -> Curve:
-    """(recall, precision) over all thresholds, from the highest; empty without a positive row."""
+    """(recall, precision) over all thresholds, highest first; empty without a positive row."""
     hits, false = _counts_by_threshold(positive, score)
     if hits[-1] == 0:
         return ()
@@ -126,7 +126,7 @@ def precision_recall_curve(positive: Array, score: Array) -> Curve:
 
 
 def mean_curve(curves: list[Curve], n_points: int = MOST_POINTS) -> Curve:
-    """The mean of curves over a grid of x from 0 to 1, as the macro average over classes (one against the rest)."""
+    """The mean of curves over a grid of x from 0 to 1: the macro average over classes (one versus rest)."""
     curves = [curve for curve in curves if curve]
     if not curves:
         return ()
@@ -136,28 +136,28 @@ def mean_curve(curves: list[Curve], n_points: int = MOST_POINTS) -> Curve:
 
 
 def wilson(hits: Array, counts: Array) -> tuple[Array, Array]:
-    """95 % interval of a share of `hits` among `counts`. Wilson: "Probable inference", JASA 22, 1927."""
+    """95 % interval of the share `hits` / `counts`. Wilson: "Probable inference", JASA 22, 1927."""
     share, z2 = hits / counts, Z95**2
-    centre = (share + z2 / (2 * counts)) / (1 + z2 / counts)
+    center = (share + z2 / (2 * counts)) / (1 + z2 / counts)
     half = Z95 / (1 + z2 / counts) * np.sqrt(share * (1 - share) / counts + z2 / (4 * counts**2))
-    return np.clip(centre - half, 0, 1), np.clip(centre + half, 0, 1)
+    return np.clip(center - half, 0, 1), np.clip(center + half, 0, 1)
 
 
-def calibration(came_true: Array, probability: Array) -> tuple[tuple[Reliability, ...], float]:
-    """Bins of equal width over the probability, without empty ones, and the expected calibration error.
+def calibration(observed: Array, probability: Array) -> tuple[tuple[Reliability, ...], float]:
+    """Non-empty bins of equal width over the probability, and the expected calibration error.
 
-    The error is the mean distance of predicted and observed over the bins, weighted by rows: Naeini, Cooper, Hauskrecht,
+    The error is the mean absolute difference of predicted and observed over the bins, weighted by rows: Naeini, Cooper, Hauskrecht,
     "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI 2015.
 
     Args:
-        came_true: (rows,) bool. probability: (rows,) in [0, 1].
+        observed: (rows,) bool. probability: (rows,) in [0, 1].
     """
     place = np.minimum((probability * N_BINS).astype(np.int64), N_BINS - 1)
     counts = np.bincount(place, minlength=N_BINS)
     used = np.flatnonzero(counts)
     n = counts[used]
     predicted = np.bincount(place, weights=probability, minlength=N_BINS)[used] / n
-    hits = np.bincount(place, weights=came_true.astype(np.float64), minlength=N_BINS)[used]
+    hits = np.bincount(place, weights=observed.astype(np.float64), minlength=N_BINS)[used]
     low, high = wilson(hits, n)
     error = float(np.sum(n * np.abs(hits / n - predicted)) / len(probability))
     bins = tuple(
@@ -168,7 +168,7 @@ def calibration(came_true: Array, probability: Array) -> tuple[tuple[Reliability
 
 
 def density(truth: Array, prediction: Array) -> tuple[tuple[tuple[int, ...], ...], tuple[float, float]]:
-    """Rows by bin of the truth (lowest first) and bin of the prediction, both over the same span; and that span."""
+    """Number of rows by bin of the truth (lowest first) and bin of the prediction, and the span of both axes."""
     both = np.concatenate([truth, prediction])
     low, high = (float(value) for value in np.quantile(both, FAR))
     place = [_bins(values, low, high, N_DENSITY) for values in (truth, prediction)]
@@ -177,7 +177,7 @@ def density(truth: Array, prediction: Array) -> tuple[tuple[tuple[int, ...], ...
 
 
 def residuals(truth: Array, prediction: Array) -> Residuals:
-    """The distribution of truth minus prediction, in all and over predictions."""
+    """The distribution of truth minus prediction, overall and by prediction."""
     residual = truth - prediction
     low, high = (float(value) for value in np.quantile(residual, FAR))
     n_bins = int(np.clip(2 * np.cbrt(len(residual)), LEAST_RESIDUAL_BINS, MOST_RESIDUAL_BINS))

@@ -1,4 +1,4 @@
-"""A trained model beside the rows that it was not trained on: what every explanation starts from."""
+"""A fold model with its held-out rows: the input of every explanation."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from tabapp.models.contract import FittedModel
 
 @dataclass(frozen=True)
 class FoldModel:
-    """One fold's model, the fold's held-out rows as it sees them (with their target), and what the columns of that table are."""
+    """The model of a fold, the fold's held-out rows with their target, and the columns of that table."""
 
     model: FittedModel
     table: Table
     spec: FeatureSpec
 
     def features_of(self, column: str) -> npt.NDArray[np.intp]:
-        """Positions of the features made from a data column: numeric ones first, then categorical ones."""
+        """Positions of the features of a data column, numeric ones before categorical ones."""
         return np.flatnonzero(np.array(self.spec.sources, dtype=object) == column)
 
 
 def at_most(models: Sequence[FoldModel], max_rows: int, seed: int) -> list[FoldModel]:
-    """The same fold models with a seeded sample of `max_rows` rows in all, drawn from each fold in proportion to its size.
+    """The fold models with a seeded sample of `max_rows` rows in total, drawn from each fold in proportion to its size.
 
-    Rows keep their order, and folds left without rows are dropped.
+    Rows keep their order. Folds without rows are dropped.
     """
     total = sum(len(fold.table) for fold in models)
     generator = np.random.default_rng(seed)

@@ -21,9 +21,9 @@ from tabapp.features.arrays import Table
 
 @dataclass(frozen=True)
 class ColumnImportance:
-    """How much the metric worsens when one column is shuffled, in the metric's units; positive means that the column matters.
+    """How much the metric worsens when one column is shuffled, in the metric's units; positive means that the model uses it.
 
-    `low` and `high` bound the mean over shuffles (95 %, Student's t); with a single shuffle both are the mean.
+    `low` and `high` are the 95 % interval of the mean over shuffles (Student's t); with one shuffle both equal the mean.
     """
 
     column: str
@@ -35,9 +35,9 @@ class ColumnImportance:
 
 @dataclass(frozen=True)
 class PermutationImportance:
-    """Importances in the order of the columns asked for, how many rows they rest on, and the score that was worsened.
+    """Importances in the order of the columns, the number of rows used, and the score without shuffling.
 
-    `skipped` are columns that the deadline left without a single shuffle.
+    `skipped` are the columns without a single shuffle before the deadline.
     """
 
     columns: tuple[ColumnImportance, ...]
@@ -47,7 +47,7 @@ class PermutationImportance:
 
 
 def _permuted(fold: FoldModel, column: str, generator: np.random.Generator) -> Table:
-    """The fold's rows with every feature made from a column taken from another row, together."""
+    """The fold's rows with all features of a column permuted together."""
     order = generator.permutation(len(fold.table))
     n_numeric = fold.table.numeric.shape[1]
     features = fold.features_of(column)
@@ -84,21 +84,20 @@ def permutation_importance(
 ) -> PermutationImportance:
     """Shuffle one data column at a time and measure how much the held-out score worsens.
 
-    Each fold's model predicts its own held-out rows, and one score is taken over all of them. The features made from a column (its
-    value, its missing indicator, its parts of a date) move together, which equals shuffling the column in the file. A column
-    that no feature is made from has importance 0. Passes are independent and run as joblib threads; the result does not depend on
-    `n_jobs`.
+    Each fold model predicts its own held-out rows, and one score is computed over all of them. The features of a column (value,
+    missing indicator, parts of a date) are permuted together, which is the same as shuffling the column in the file. A column
+    without features has importance 0. Passes run as joblib threads; the result does not depend on `n_jobs`.
 
     Args:
-        models: fold models with tables that hold targets.
+        models: fold models whose tables have a target.
         columns: names of data columns.
-        n_repeats: shuffles of each column; the first of every column comes before the second of any.
+        n_repeats: shuffles per column; every column is shuffled once before any is shuffled again.
         n_jobs: threads; each pass uses one.
-        max_rows: rows in all, a seeded sample when there are more.
-        deadline: `time.monotonic()` after which no further pass starts; columns without any are told in `skipped`.
+        max_rows: maximum number of rows in total; a larger table is sampled with the seed.
+        deadline: `time.monotonic()` after which no further pass starts; columns without any pass are in `skipped`.
 
     Raises:
-        ValueError: there are no held-out rows, or they lack a target.
+        ValueError: there are no held-out rows, or they have no target.
     """
     folds = at_most(models, max_rows, seed)
     targets = [fold.table.target for fold in folds if fold.table.target is not None]

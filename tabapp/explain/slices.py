@@ -1,9 +1,8 @@
-"""Where predictions are worst: rows that have a column's value in common, told apart from chance.
+"""Weak slices: rows that share a value of a column, with errors larger than chance explains.
 
-Among a hundred slices some look bad by chance alone. So a slice needs a least number of rows, its difference to the rest is shrunk
-towards 0 by how much the slices differ more than chance explains (empirical Bayes with a normal prior; the spread between slices by
-the moments of DerSimonian and Laird, Controlled Clinical Trials 7, 1986), and its interval is widened for the number of slices
-(Bonferroni).
+Among a hundred slices, some look bad by chance. Therefore a slice needs a minimum number of rows, its difference from the rest is
+shrunk towards 0 (empirical Bayes with a normal prior; the variance between slices is the moment estimate of DerSimonian and
+Laird, Controlled Clinical Trials 7, 1986), and its interval is corrected for the number of slices (Bonferroni).
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ N_RANGES, MOST_LEVELS, MOST_VALUES = 5, 20, 8
 MOST_SHOWN = 12
 LEVEL = 0.95
 LEAST_VARIANCE = 0.1
-"""Of the variance over all rows: a slice of rows that are all alike is not known without error."""
+"""Lower bound of the variance within a slice, as a share of the variance over all rows: equal errors do not mean no uncertainty."""
 
 
 @dataclass(frozen=True)
 class WeakSlice:
-    """Rows with a column's value in common; see `tabapp.run.events.ErrorSlice` for the fields."""
+    """Rows that share a value of a column; see `tabapp.run.events.ErrorSlice` for the fields."""
 
     column: str
     level: str
@@ -47,25 +46,24 @@ class WeakSlice:
 
     @property
     def clear(self) -> bool:
-        """Whether it is worse than the rest beyond doubt."""
+        """Whether it is significantly worse than the other rows."""
         return self.low > 0
 
 
 def row_errors(task: Task, truth: Array, prediction: Array) -> tuple[str, Array]:
-    """What is averaged over slices, by name, and its value for each row: log loss, or the absolute error of a regression."""
+    """The name of the error measure and its value for each row: log loss, or the absolute error of a regression."""
     if task == "regression":
         return "absolute error", np.abs(truth.astype(np.float64) - prediction)
     return "log loss", metrics.log_loss_rows(truth, prediction)
 
 
 def least_rows(n_rows: int) -> int:
-    """The least number of rows of a slice."""
+    """The minimum number of rows of a slice."""
     return max(LEAST_ROWS, int(np.ceil(LEAST_SHARE * n_rows)))
 
 
 def slices_of(column: Column, values: pl.Series) -> list[tuple[str, Mask]]:
-    """The slices of a column, named by what their rows have in common: fifths of a range (or each
-    of a few numbers), frequent levels, missing."""
+    """The slices of a column by name: quintiles (or each value of a column with few numbers), frequent levels, and missing."""
     missing = values.is_null().to_numpy()
     found: list[tuple[str, Mask]] = []
     if column.kind in ("numeric", "datetime"):
@@ -100,10 +98,10 @@ def _place(values: pl.Series, number: float) -> str:
 def weak_slices(
     frame: pl.DataFrame, columns: Sequence[Column], errors: Array, wrong: Mask | None
 ) -> tuple[list[WeakSlice], int]:
-    """The worst slices, the worst first, and how many were looked at.
+    """The slices with the largest errors, worst first, and the number of slices tested.
 
     Args:
-        frame: (rows) the typed columns. errors: (rows,) what `row_errors` gives. wrong: (rows,) whether the class is wrong.
+        frame: the typed columns. errors: (rows,) from `row_errors`. wrong: (rows,) whether the predicted class is wrong, or None.
     """
     n_rows, least = len(errors), least_rows(len(errors))
     total, variance = float(errors.sum()), float(errors.var())
@@ -136,10 +134,10 @@ def weak_slices(
 
 
 def _shrinkage(differences: Array, variances: Array) -> Array:
-    """For each slice the share of its difference that is kept: spread between slices over spread between slices and error."""
+    """The factor on the difference of each slice: the variance between slices divided by the total variance."""
     weight = 1 / variances
-    centre = float((weight * differences).sum() / weight.sum())
-    excess = float((weight * (differences - centre) ** 2).sum()) - (len(differences) - 1)
+    center = float((weight * differences).sum() / weight.sum())
+    excess = float((weight * (differences - center) ** 2).sum()) - (len(differences) - 1)
     scale = float(weight.sum() - (weight**2).sum() / weight.sum())
     between = max(0.0, excess / scale) if scale > 0 else 0.0
     return between / (between + variances)

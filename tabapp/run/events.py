@@ -88,7 +88,8 @@ class SchemaInferred(Event, tag="schema.inferred", frozen=True, kw_only=True):
 
 
 class PlanMade(Event, tag="plan.made", frozen=True, kw_only=True):
-    """What the run will do. Sent again when a screen changes an option before the start."""
+    """What the run does. Sent again when the plan changes: an option before the start, the budget or the bound on trials of a
+    resumed or extended run, and when the plugins of further models are loaded. Views show the last one."""
 
     target: str
     target_reason: str

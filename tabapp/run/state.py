@@ -127,7 +127,8 @@ def _describe(state: RunState, event: ev.AnyEvent) -> tuple[str, str] | None:
         case ev.DataRead():
             return "info", f"Read {event.rows:,} rows × {event.columns} columns of {event.file}"
         case ev.PlanMade():
-            return "info", f"{event.target}: {event.task}, {event.metric_title}, {event.validation}"
+            known = None if state.plan is None else _plan_line(state.plan)
+            return None if _plan_line(event) == known else ("info", _plan_line(event))
         case ev.PlanRefused():
             return "warn", event.message
         case ev.FitFinished():
@@ -157,6 +158,11 @@ def _describe(state: RunState, event: ev.AnyEvent) -> tuple[str, str] | None:
             return ("info" if event.status == "ok" else "warn"), event.message or "The run is done"
         case _:
             return None
+
+
+def _plan_line(plan: ev.PlanMade) -> str:
+    """What the feed shows of a plan. A new budget or another model of the same plan is not news."""
+    return f"{plan.target}: {plan.task}, {plan.metric_title}, {plan.validation}"
 
 
 def _decimate(curve: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:

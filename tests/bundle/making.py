@@ -1,4 +1,4 @@
-"""Small real bundles for tests: a made table, two folds, LightGBM and a linear model of the tests' own."""
+"""Small bundles for tests: a generated table, two folds, LightGBM, and a linear model defined here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLORS = ("red", "green", "blue, dark", 'the "other"')
 
 
 class LinearParams(Params, frozen=True, kw_only=True):
-    """How strongly coefficients are drawn to zero."""
+    """Strength of the L2 penalty."""
 
     penalty: float = 1.0
 
@@ -75,7 +75,7 @@ class Linear(Plugin):
 
 
 def register_linear(monkeypatch):
-    """Make the tests' own plugin known to the registry, as an installed one is."""
+    """Register the plugin of the tests like an installed one."""
     find = registry.find
 
     def find_with_linear(name):
@@ -107,7 +107,7 @@ def text_table(task, n_rows=160, seed=0):
 
 
 def fit_candidate(folder, plugin, params, frame, schema, weight, features):
-    """Fit a plugin on two folds as a run would, and save its folders."""
+    """Fit a plugin on two folds like a run, and save its folders."""
     typed, target = typed_frame(frame, schema), encode_target(typed_frame(frame, schema), schema)
     rows = np.arange(len(target))
     folds = []
@@ -141,7 +141,7 @@ def fit_candidate(folder, plugin, params, frame, schema, weight, features):
 
 
 def make_contents(folder: Path, task="binary", *, lightgbm=False, sample=True) -> BundleContents:
-    """What a run would hand to `write_bundle`, with its folders below `folder`."""
+    """The contents that a run passes to `write_bundle`, with its folders in `folder`."""
     frame = text_table(task)
     schema = infer_schema(frame, target="outcome")
     candidates = [fit_candidate(folder / "fits", Linear(), LinearParams(), frame, schema, 0.25, folder / "features")]

@@ -1,4 +1,4 @@
-"""Nothing that is not what its manifest says may reach a loader, and whatever is wrong ends as one sentence."""
+"""Nothing that differs from its manifest reaches a loader, and every problem is reported in one sentence."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ def members_of(path):
 
 
 def write_zip(path, members):
-    """Write (name, content) pairs as they are, duplicates and all."""
+    """Write (name, content) pairs, including duplicates."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -33,7 +33,7 @@ def write_zip(path, members):
 
 
 def with_manifest(members, change):
-    """The same members under a manifest that lists them truly, after `change(manifest, members)`."""
+    """The members with a manifest that lists them correctly, after `change(manifest, members)`."""
     manifest = json.loads(members["manifest.json"])
     members = dict(members)
     change(manifest, members)
@@ -45,8 +45,8 @@ def with_manifest(members, change):
     return members
 
 
-def refuse(path, match=None):
-    """Both doors refuse, in one sentence that names the file, before any loader is reached."""
+def assert_rejected(path, match=None):
+    """Opening and loading both fail with one sentence that names the file, before any loader is called."""
 
     def fail(*_, **__):
         raise AssertionError("a loader was reached")
@@ -77,7 +77,7 @@ def place(tmp_path):
 
 
 def damages(content, generator):
-    """What can happen to the bytes of a member, by name."""
+    """Ways to damage the bytes of a member, by name."""
     position = generator.randrange(len(content))
     flipped = bytearray(content)
     flipped[position] ^= 1 << generator.randrange(8)
@@ -97,29 +97,29 @@ def test_untouched_copy_is_accepted(members, place):
     assert contents.schema.task == "binary"
 
 
-def test_every_member_damaged_in_every_way_is_refused(members, place):
+def test_every_member_damaged_in_every_way_is_rejected(members, place):
     generator = random.Random(0)
     for name, content in members.items():
         for damage, changed in damages(content, generator).items():
             if name == "manifest.json" and damage in ("one bit flipped", "last byte lost"):
                 continue  # nothing vouches for the manifest itself, and its last byte is a newline
-            refuse(write_zip(place, {**members, name: changed}.items()), name)
+            assert_rejected(write_zip(place, {**members, name: changed}.items()), name)
 
 
-def test_every_member_removed_or_renamed_is_refused(members, place):
+def test_every_member_removed_or_renamed_is_rejected(members, place):
     for name in members:
         rest = {key: content for key, content in members.items() if key != name}
-        refuse(write_zip(place, rest.items()), name)
-        refuse(write_zip(place, {**rest, f"{name}.bak": members[name]}.items()), name)
+        assert_rejected(write_zip(place, rest.items()), name)
+        assert_rejected(write_zip(place, {**rest, f"{name}.bak": members[name]}.items()), name)
 
 
-def test_member_that_is_not_listed_is_refused(members, place):
-    refuse(write_zip(place, {**members, "models/extra.json": b"{}"}.items()), "models/extra.json")
+def test_member_that_is_not_listed_is_rejected(members, place):
+    assert_rejected(write_zip(place, {**members, "models/extra.json": b"{}"}.items()), "models/extra.json")
 
 
-def test_swapped_members_are_refused(members, place):
+def test_swapped_members_are_rejected(members, place):
     one, two = "models/test_linear-0/0/coefficients.json", "models/test_linear-0/1/coefficients.json"
-    refuse(write_zip(place, {**members, one: members[two], two: members[one]}.items()), one)
+    assert_rejected(write_zip(place, {**members, one: members[two], two: members[one]}.items()), one)
 
 
 NAMES = [
@@ -149,66 +149,66 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
-def test_names_that_could_escape_are_refused_even_when_listed(members, place, name):
+def test_unsafe_names_are_rejected_even_if_listed(members, place, name):
     def add(manifest, members):
         manifest["members"].append({"path": name, "kind": "model", "bytes": 0, "sha256": ""})
         members[name] = b"x"
 
     assert not is_safe_path(name)
-    refuse(write_zip(place, with_manifest(members, add).items()))
+    assert_rejected(write_zip(place, with_manifest(members, add).items()))
 
 
-def test_same_name_twice_is_refused_in_any_case(members, place):
-    refuse(write_zip(place, [*members.items(), ("schema.json", members["schema.json"])]), "schema.json")
-    refuse(write_zip(place, [*members.items(), ("SCHEMA.json", members["schema.json"])]), "is there twice")
+def test_duplicate_name_is_rejected_ignoring_case(members, place):
+    assert_rejected(write_zip(place, [*members.items(), ("schema.json", members["schema.json"])]), "schema.json")
+    assert_rejected(write_zip(place, [*members.items(), ("SCHEMA.json", members["schema.json"])]), "two members named")
 
 
-def test_file_where_a_folder_must_be_is_refused(members, place):
-    refuse(write_zip(place, {**members, "models": b"x"}.items()), "below a file")
+def test_file_used_as_a_folder_is_rejected(members, place):
+    assert_rejected(write_zip(place, {**members, "models": b"x"}.items()), "inside another member")
 
 
-def test_member_listed_twice_is_refused(members, place):
+def test_member_listed_twice_is_rejected(members, place):
     def change(manifest, members):
         manifest["members"].append(manifest["members"][0])
 
-    refuse(write_zip(place, with_manifest(members, change).items()), "twice")
+    assert_rejected(write_zip(place, with_manifest(members, change).items()), "twice")
 
 
-def test_symbolic_links_and_encryption_are_refused(members, place):
+def test_symbolic_links_and_encryption_are_rejected(members, place):
     write_zip(place, [(name, content) for name, content in members.items() if name != "sample.csv"])
     with zipfile.ZipFile(place, "a") as archive:
         info = zipfile.ZipInfo("sample.csv")
         info.external_attr = 0o120777 << 16
         archive.writestr(info, "/etc/passwd")
-    refuse(place, "plain file")
+    assert_rejected(place, "plain file")
 
     data = bytearray(write_zip(place, members.items()).read_bytes())
     at = data.rfind(b"PK\x01\x02")
     data[at + 8] |= 1
     place.write_bytes(data)
-    refuse(place, "encrypted")
+    assert_rejected(place, "encrypted")
 
 
-def test_unknown_compression_is_refused(members, place):
+def test_unknown_compression_is_rejected(members, place):
     with zipfile.ZipFile(place, "w", zipfile.ZIP_LZMA) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
-    refuse(place, "compressed")
+    assert_rejected(place, "compression method")
 
 
-def test_bombs_are_refused_by_their_declared_size(members, place, monkeypatch):
+def test_zip_bombs_are_rejected_by_their_declared_size(members, place, monkeypatch):
     bomb = {**members, "models/zeros": bytes(70 * 2**20)}
-    refuse(write_zip(place, bomb.items()), "unpack")
+    assert_rejected(write_zip(place, bomb.items()), "unpack")
     monkeypatch.setattr(archive_module, "MAX_BYTES", 1000)
-    refuse(write_zip(place, members.items()), "unpack")
+    assert_rejected(write_zip(place, members.items()), "unpack")
 
 
-def test_too_many_members_are_refused(members, place, monkeypatch):
+def test_too_many_members_are_rejected(members, place, monkeypatch):
     monkeypatch.setattr(archive_module, "MAX_MEMBERS", 5)
-    refuse(write_zip(place, members.items()), "members")
+    assert_rejected(write_zip(place, members.items()), "members")
 
 
-def test_member_that_lies_about_its_size_is_refused(members, place):
+def test_member_with_a_wrong_declared_size_is_rejected(members, place):
     data = write_zip(place, members.items()).read_bytes()
     name = b"models/test_linear-0/0/coefficients.json"
     at = data.rfind(name) - 46
@@ -216,7 +216,7 @@ def test_member_that_lies_about_its_size_is_refused(members, place):
     size = int.from_bytes(data[at + 24 : at + 28], "little")
     for lie in (size - 1, size + 1, 0, 2**32 - 2):
         place.write_bytes(data[: at + 24] + lie.to_bytes(4, "little") + data[at + 28 :])
-        refuse(place)
+        assert_rejected(place)
 
 
 GARBAGE = [
@@ -236,30 +236,30 @@ GARBAGE = [
 
 
 @pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
-def test_manifest_that_is_none_is_refused(members, place, garbage):
-    refuse(write_zip(place, {**members, "manifest.json": garbage}.items()), "manifest.json")
+def test_invalid_manifest_is_rejected(members, place, garbage):
+    assert_rejected(write_zip(place, {**members, "manifest.json": garbage}.items()), "manifest.json")
 
 
 @pytest.mark.parametrize("member", ["schema.json", "ensemble.json"])
 @pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
-def test_records_that_are_none_are_refused_though_their_checksums_are_right(members, place, member, garbage):
+def test_invalid_records_are_rejected_even_with_correct_checksums(members, place, member, garbage):
     changed = with_manifest(members, lambda manifest, members: members.update({member: garbage}))
-    refuse(write_zip(place, changed.items()), member)
+    assert_rejected(write_zip(place, changed.items()), member)
 
 
-def test_manifest_too_large_to_be_one_is_refused(members, place, monkeypatch):
+def test_too_large_manifest_is_rejected(members, place, monkeypatch):
     monkeypatch.setattr(archive_module, "MAX_JSON_BYTES", 100)
-    refuse(write_zip(place, members.items()), "too large")
+    assert_rejected(write_zip(place, members.items()), "too large")
 
 
-def test_bundle_of_a_later_format_says_so(members, place):
+def test_bundle_of_a_later_format_asks_for_an_update(members, place):
     manifest = {"format_version": FORMAT_VERSION + 1, "created_by": "tabapp 9.0", "members": "elsewhere"}
-    refuse(write_zip(place, {**members, "manifest.json": json.dumps(manifest)}.items()), "update tabapp")
+    assert_rejected(write_zip(place, {**members, "manifest.json": json.dumps(manifest)}.items()), "Update tabapp")
 
 
-def test_unknown_field_is_refused_by_name(members, place):
+def test_unknown_field_is_rejected_by_name(members, place):
     changed = with_manifest(members, lambda manifest, members: manifest.update(loader="os.system"))
-    refuse(write_zip(place, changed.items()), "loader")
+    assert_rejected(write_zip(place, changed.items()), "loader")
 
 
 def change_record(members, member, change):
@@ -289,23 +289,23 @@ CONTRADICTIONS = {
 
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)
-def test_bundle_that_contradicts_itself_is_refused(members, place, name):
+def test_inconsistent_bundle_is_rejected(members, place, name):
     member, change = CONTRADICTIONS[name]
     write_zip(place, change_record(members, member, change).items())
-    refuse(place, "contradicts itself")
+    assert_rejected(place, "is inconsistent")
 
 
-def test_cut_file_is_refused_at_every_length(bundles, place):
+def test_truncated_file_is_rejected_at_every_length(bundles, place):
     data = bundles["binary"].read_bytes()
     for share in range(0, 100, 4):
         place.write_bytes(data[: len(data) * share // 100])
-        refuse(place)
+        assert_rejected(place)
     place.write_bytes(data[:-1])
-    refuse(place)
+    assert_rejected(place)
 
 
-def test_random_damage_anywhere_never_crashes_and_never_goes_unseen(bundles, place):
-    """Zip headers have bytes that do not matter; wherever a change is accepted, all members were still verified."""
+def test_random_damage_never_crashes_and_is_always_detected(bundles, place):
+    """Some bytes of zip headers have no effect; if a change is accepted, all members were still verified."""
     data, generator = bundles["binary"].read_bytes(), random.Random(1)
     sentences = []
     for _ in range(300):
@@ -322,15 +322,15 @@ def test_random_damage_anywhere_never_crashes_and_never_goes_unseen(bundles, pla
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"hello", b"a,b\n1,2\n", bytes(1000)], ids=range(5))
-def test_files_that_are_no_bundle(place, content):
+def test_other_files_are_rejected(place, content):
     place.write_bytes(content)
-    refuse(place, "not a tabapp bundle")
+    assert_rejected(place, "not a tabapp bundle")
 
 
-def test_zip_without_manifest_missing_file_and_folder(tmp_path, place):
-    refuse(write_zip(place, [("data.csv", b"a,b\n")]), "manifest.json")
-    refuse(tmp_path / "missing.tabapp", "no bundle")
-    refuse(tmp_path, "cannot be read")
+def test_zip_without_manifest_missing_file_and_folder_are_rejected(tmp_path, place):
+    assert_rejected(write_zip(place, [("data.csv", b"a,b\n")]), "manifest.json")
+    assert_rejected(tmp_path / "missing.tabapp", "no bundle")
+    assert_rejected(tmp_path, "Cannot read")
 
 
 def test_plugin_that_is_not_installed_is_named(members, place):
@@ -353,7 +353,7 @@ def test_models_are_found_by_plugin_name_only(members, place, name):
         load_bundle(place)
 
 
-def test_hyper_parameter_that_the_plugin_does_not_know_is_refused(members, place):
+def test_unknown_hyper_parameter_is_rejected(members, place):
     def add(ensemble):
         ensemble["candidates"][0]["params"]["surprise"] = 1
 
@@ -363,7 +363,7 @@ def test_hyper_parameter_that_the_plugin_does_not_know_is_refused(members, place
 
 
 @pytest.mark.parametrize("member", ["models/test_linear-0/0/coefficients.json", "features/000/features.json"])
-def test_model_that_does_not_load_is_one_sentence(members, place, member):
+def test_model_that_does_not_load_is_reported_in_one_sentence(members, place, member):
     changed = with_manifest(members, lambda manifest, members: members.update({member: b"[1, 2"}))
     write_zip(place, changed.items())
     with pytest.raises(BundleError, match="does not load") as caught:
@@ -371,7 +371,7 @@ def test_model_that_does_not_load_is_one_sentence(members, place, member):
     assert "\n" not in str(caught.value)
 
 
-def test_model_that_predicts_otherwise_than_when_it_was_saved_is_refused(members, place):
+def test_model_that_predicts_differently_than_when_saved_is_rejected(members, place):
     name = "models/test_linear-0/0/coefficients.json"
     scaled = [[1.5 * value for value in row] for row in msgspec.json.decode(members[name])]
     changed = with_manifest(members, lambda manifest, members: members.update({name: msgspec.json.encode(scaled)}))
@@ -380,7 +380,7 @@ def test_model_that_predicts_otherwise_than_when_it_was_saved_is_refused(members
         load_bundle(place)
 
 
-def test_temporary_folder_is_gone_afterwards(bundles, tmp_path, monkeypatch):
+def test_temporary_folder_is_removed(bundles, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     load_bundle(bundles["binary"])
     assert list(tmp_path.iterdir()) == []

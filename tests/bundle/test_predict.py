@@ -21,7 +21,7 @@ def predictors(bundles):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_every_row_gets_its_own_prediction_wherever_it_stands(predictors, task):
+def test_the_prediction_of_a_row_does_not_depend_on_its_position(predictors, task):
     frame, predictor = text_table(task, n_rows=60, seed=4), predictors[task]
     whole = predictor.predict_frame(frame).values
     order = np.random.default_rng(0).permutation(60)
@@ -32,7 +32,7 @@ def test_every_row_gets_its_own_prediction_wherever_it_stands(predictors, task):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_columns_may_be_reordered_extra_and_without_target(predictors, task):
+def test_columns_may_be_reordered_or_added_and_the_target_may_be_absent(predictors, task):
     frame, predictor = text_table(task, n_rows=20, seed=4), predictors[task]
     expected = predictor.predict_frame(frame)
     assert expected.notes == ()
@@ -55,7 +55,7 @@ def test_missing_cells_and_new_categories_are_predicted(predictors, task):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_no_rows_give_no_rows_with_all_columns(predictors, task):
+def test_an_empty_table_gives_an_empty_prediction_with_all_columns(predictors, task):
     frame, predictor = text_table(task).head(0), predictors[task]
     output = predictor.to_frame(predictor.predict_frame(frame))
     assert output.height == 0
@@ -63,14 +63,14 @@ def test_no_rows_give_no_rows_with_all_columns(predictors, task):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_batches_do_not_show(predictors, task, monkeypatch):
+def test_predictions_do_not_depend_on_batches(predictors, task, monkeypatch):
     frame = text_table(task, n_rows=50, seed=4)
     whole = predictors[task].predict_frame(frame).values
     monkeypatch.setattr(predict_module, "_BATCH_ROWS", 7)
     np.testing.assert_allclose(predictors[task].predict_frame(frame).values, whole, rtol=1e-6)
 
 
-def test_absent_and_mistyped_columns_are_all_named_or_filled(predictors):
+def test_absent_and_mistyped_columns_are_named_or_filled(predictors):
     frame = text_table("binary", n_rows=20, seed=4).drop("color").with_columns(age=pl.lit("old"))
     with pytest.raises(DataError) as caught:
         predictors["binary"].predict_frame(frame)
@@ -81,7 +81,7 @@ def test_absent_and_mistyped_columns_are_all_named_or_filled(predictors):
     assert any("color" in note for note in prediction.notes)
 
 
-def test_table_that_shares_no_column_keeps_its_rows_when_filled(predictors):
+def test_table_without_training_columns_keeps_its_rows_when_filled(predictors):
     frame = pl.DataFrame({"else": ["1", "2", "3"]})
     for task in TASKS:
         values = predictors[task].predict_frame(frame, fill_missing_columns=True).values
@@ -89,7 +89,7 @@ def test_table_that_shares_no_column_keeps_its_rows_when_filled(predictors):
         assert np.isfinite(values).all()
 
 
-def test_class_output_names_every_class_as_it_was_spelled(predictors):
+def test_output_spells_classes_as_in_training(predictors):
     predictor = predictors["multiclass"]
     prediction = predictor.predict_frame(text_table("multiclass", n_rows=40, seed=4))
     output = predictor.to_frame(prediction)
@@ -101,7 +101,7 @@ def test_class_output_names_every_class_as_it_was_spelled(predictors):
     assert len(set(chosen)) == 3
 
 
-def test_interval_of_regression_is_around_the_prediction(predictors):
+def test_regression_interval_contains_the_prediction(predictors):
     predictor = predictors["regression"]
     output = predictor.to_frame(predictor.predict_frame(text_table("regression", n_rows=40, seed=4)))
     assert output.columns == ["prediction", "low", "high"]
@@ -109,8 +109,8 @@ def test_interval_of_regression_is_around_the_prediction(predictors):
     np.testing.assert_allclose(output["prediction"] - output["low"], 55.5)
 
 
-def test_residual_quantile_covers_nine_rows_in_ten_of_new_ones():
-    """Over many draws the mean coverage lies between 0.9 and 0.9 + 1/(n+1) (Lei et al. 2018, theorem 2.2)."""
+def test_residual_quantile_covers_nine_of_ten_new_rows():
+    """Over many draws the mean coverage is between 0.9 and 0.9 + 1/(n+1) (Lei et al. 2018, theorem 2.2)."""
     generator = np.random.default_rng(0)
     coverage = []
     for _ in range(400):
@@ -119,7 +119,7 @@ def test_residual_quantile_covers_nine_rows_in_ten_of_new_ones():
     assert 0.89 < np.mean(coverage) < 0.92
 
 
-def test_residual_quantile_takes_the_rank_above_and_counts_weights():
+def test_residual_quantile_rounds_the_rank_up_and_uses_weights():
     error = np.arange(1.0, 20.0)
     assert residual_quantile(error, np.zeros(19)) == 18.0  # ⌈20 · 0.9⌉ = 18
     assert residual_quantile(error[:3], np.zeros(3)) == 3.0

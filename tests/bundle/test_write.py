@@ -11,7 +11,7 @@ from tabapp.bundle.card import model_card
 from tabapp.bundle.contents import open_bundle
 from tabapp.bundle.format import Candidate, Ensemble, Manifest
 from tabapp.bundle.load import load_bundle
-from tabapp.bundle.write import keepers_of_rows, write_bundle
+from tabapp.bundle.write import models_with_training_rows, write_bundle
 from tabapp.data.typed import typed_frame
 from tabapp.errors import BundleError
 from tabapp.features.prepare import FeaturePreparer
@@ -19,7 +19,7 @@ from tabapp.models import registry
 from tests.bundle.making import make_contents, text_table
 
 
-def test_members_are_all_listed_and_none_can_execute(bundles):
+def test_all_members_are_listed_and_none_is_executable(bundles):
     with zipfile.ZipFile(bundles["binary"]) as archive:
         names = set(archive.namelist())
         manifest = msgspec.json.decode(archive.read("manifest.json"), type=Manifest)
@@ -30,14 +30,14 @@ def test_members_are_all_listed_and_none_can_execute(bundles):
     assert not [name for name in names if name.endswith((".pkl", ".pickle", ".joblib", ".pt", ".pth", ".py"))]
 
 
-def test_features_that_candidates_share_are_stored_once(bundles):
+def test_shared_features_are_stored_once(bundles):
     ensemble = open_bundle(bundles["binary"]).ensemble
     used = [fold.features for candidate in ensemble.candidates for fold in candidate.folds]
     assert len(used) == 4
     assert len(set(used)) == 2
 
 
-def test_same_contents_same_bytes(contents, tmp_path):
+def test_equal_contents_give_equal_bytes(contents, tmp_path):
     write_bundle(tmp_path / "a.tabapp", contents["binary"])
     write_bundle(tmp_path / "b.tabapp", contents["binary"])
     assert (tmp_path / "a.tabapp").read_bytes() == (tmp_path / "b.tabapp").read_bytes()
@@ -45,7 +45,7 @@ def test_same_contents_same_bytes(contents, tmp_path):
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
-def test_bundle_predicts_what_the_saved_models_do(bundles, contents, task):
+def test_bundle_predicts_like_the_saved_models(bundles, contents, task):
     """The weighted mean over candidates of the mean over folds, computed by hand from the run's folders."""
     frame = text_table(task, n_rows=50, seed=9)
     content = contents[task]
@@ -61,7 +61,7 @@ def test_bundle_predicts_what_the_saved_models_do(bundles, contents, task):
     np.testing.assert_allclose(found.values, expected, rtol=1e-6)
 
 
-def test_sample_output_is_what_the_bundle_predicts(bundles):
+def test_sample_output_is_the_prediction_of_the_bundle(bundles):
     loaded = load_bundle(bundles["regression"])
     assert loaded.drift == 0
     with zipfile.ZipFile(bundles["regression"]) as archive:
@@ -78,7 +78,7 @@ def test_sample_may_be_left_out(contents, tmp_path):
     assert load_bundle(tmp_path / "a.tabapp").drift is None
 
 
-def test_model_card_tells_the_essentials(bundles):
+def test_model_card_has_the_essential_facts(bundles):
     with zipfile.ZipFile(bundles["multiclass"]) as archive:
         card = archive.read("MODEL_CARD.md").decode()
     for essential in (
@@ -94,19 +94,19 @@ def test_model_card_tells_the_essentials(bundles):
         assert essential in card
 
 
-def test_a_bundle_says_when_it_contains_training_rows(bundles):
+def test_bundle_reports_that_it_contains_training_rows(bundles):
     members = {
         name: Candidate(model=name, trial=0, weight=0.5, params={}, folds=()) for name in ("k_neighbors", "lightgbm")
     }
-    assert keepers_of_rows(Ensemble(candidates=tuple(members.values()))) == ("k_neighbors",)
-    assert keepers_of_rows(Ensemble(candidates=(members["lightgbm"],))) == ()
+    assert models_with_training_rows(Ensemble(candidates=tuple(members.values()))) == ("k_neighbors",)
+    assert models_with_training_rows(Ensemble(candidates=(members["lightgbm"],))) == ()
     contents = open_bundle(bundles["binary"])
     told = msgspec.structs.replace(contents.manifest, training_rows_in=("k_neighbors",))
     assert "contains training rows" in model_card(told, contents.schema, contents.ensemble)
     assert "contains training rows" not in model_card(contents.manifest, contents.schema, contents.ensemble)
 
 
-def test_weights_are_scaled_and_members_without_weight_left_out(contents, tmp_path):
+def test_weights_are_scaled_and_members_without_weight_are_left_out(contents, tmp_path):
     first, second = contents["binary"].candidates
     changed = replace(contents["binary"], candidates=[replace(first, weight=3.0), replace(second, weight=0.0)])
     write_bundle(tmp_path / "a.tabapp", changed)
@@ -117,7 +117,7 @@ def test_weights_are_scaled_and_members_without_weight_left_out(contents, tmp_pa
 
 
 @pytest.mark.parametrize("broken", ["no candidate", "no fold", "empty folder", "link", "odd name"])
-def test_contents_that_cannot_be_stored_leave_nothing_behind(contents, tmp_path, broken):
+def test_invalid_contents_leave_no_file(contents, tmp_path, broken):
     content = contents["binary"]
     candidate = content.candidates[0]
     folder = tmp_path / "model"
@@ -140,7 +140,7 @@ def test_contents_that_cannot_be_stored_leave_nothing_behind(contents, tmp_path,
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-def test_failing_disk_leaves_the_old_bundle(contents, tmp_path, monkeypatch):
+def test_disk_failure_keeps_the_old_bundle(contents, tmp_path, monkeypatch):
     target = tmp_path / "a.tabapp"
     target.write_bytes(b"old")
 
@@ -156,8 +156,8 @@ def test_failing_disk_leaves_the_old_bundle(contents, tmp_path, monkeypatch):
         assert [path.name for path in tmp_path.iterdir()] == ["a.tabapp"]
 
 
-def test_model_that_does_not_come_back_the_same_is_not_written(contents, tmp_path, monkeypatch):
-    """The bundle is read back before it takes its name."""
+def test_bundle_that_predicts_differently_after_loading_is_not_written(contents, tmp_path, monkeypatch):
+    """The bundle is loaded before it is renamed."""
     plugin = type(registry.get("test_linear"))
     load, calls = plugin.load, []
 

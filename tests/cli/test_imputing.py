@@ -156,7 +156,7 @@ def test_fills_with_the_model_of_a_bundle(tmp_path, monkeypatch):
 
     without = tmp_path / "without.tabapp"
     write_bundle(without, make_contents(tmp_path / "other", "regression"))
-    with pytest.raises(UsageError, match="holds no model that imputes, only test_linear"):
+    with pytest.raises(UsageError, match="has no model that imputes, only test_linear"):
         call(data, "-o", tmp_path / "out.csv", "--model", without)
 
 

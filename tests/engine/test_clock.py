@@ -9,7 +9,7 @@ from tabapp.run import events as ev
 from tabapp.run.state import seconds_used
 
 
-def test_the_clock_stands_still_while_the_run_is_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paused_time_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     clock = Clock(100.0, used=20.0)
@@ -18,19 +18,19 @@ def test_the_clock_stands_still_while_the_run_is_paused(monkeypatch: pytest.Monk
     clock.pause()
     now += 500.0
     assert (clock.left(), clock.fitting_left()) == (80.0, 74.0)
-    clock.go_on()
+    clock.resume()
     assert (clock.left(), clock.fitting_left()) == (80.0, 74.0)
     now += 10.0
     assert (clock.left(), clock.fitting_left()) == (70.0, 64.0)
 
 
-def test_without_a_budget_there_is_no_end() -> None:
+def test_a_run_without_a_budget_has_no_deadline() -> None:
     clock = Clock(None, used=5.0)
     assert clock.left() == clock.fitting_left() == float("inf")
     assert clock.wall_deadline() is None
 
 
-def test_the_end_moves_forth_and_back_but_never_before_now(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_deadline_moves_both_ways_but_never_before_now(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
     clock = Clock(100.0, used=0.0)
     assert clock.extend(60.0) == 60.0
@@ -44,7 +44,7 @@ def started(t: float) -> ev.RunStarted:
     return ev.RunStarted(t=t, run="r", name="r", data="d", pid=1, seed=0, budget=60.0, version="0")
 
 
-def test_time_that_a_person_took_is_not_used_up() -> None:
+def test_time_before_the_start_and_while_paused_is_not_used() -> None:
     history: list[ev.AnyEvent] = [
         started(0.0),
         ev.StageChanged(t=2.0, stage="ready"),

@@ -1,4 +1,4 @@
-"""Pictures of out-of-fold predictions: what they hold for each task, when they are made, and what they cost."""
+"""Evaluations of out-of-fold predictions: their content for each task, when they are computed, and their size."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tabapp import metrics
 from tabapp.engine import evaluations
 from tabapp.engine.board import Board
 from tabapp.engine.evaluations import Evaluations
-from tabapp.engine.fit import RunData
+from tabapp.engine.run_data import RunData
 from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder
 
 
 @dataclass
 class Best:
-    """A best trial as a scheduler would know it."""
+    """A stand-in for the best trial of a scheduler."""
 
     trial: int
     folds: int = 3
@@ -49,7 +49,7 @@ def make(folder: Path, truth: Any, prediction: Any, classes: tuple[str, ...]) ->
     return Evaluations(RunFolder(folder), cast(RunData, data), cast(Board, board)), scheduler
 
 
-def made_by(made: Evaluations) -> ev.EvaluationReady:
+def evaluation_of(made: Evaluations) -> ev.EvaluationReady:
     event = made.refresh()
     assert event is not None
     # What a view reads is what was written.
@@ -67,7 +67,7 @@ def probabilities(n_rows: int, n_classes: int) -> tuple[Any, Any]:
 
 def test_two_classes(tmp_path: Path) -> None:
     truth, prediction = probabilities(2000, 2)
-    event = made_by(make(tmp_path, truth, prediction, ("no", "yes"))[0])
+    event = evaluation_of(make(tmp_path, truth, prediction, ("no", "yes"))[0])
     assert (event.labels, event.positive, event.n_rows, event.sampled) == (("no", "yes"), "yes", 2000, False)
     assert sum(map(sum, event.confusion)) == 2000
     assert event.roc_auc == pytest.approx(metrics.score("roc_auc", truth, prediction), rel=1e-3)
@@ -80,7 +80,7 @@ def test_two_classes(tmp_path: Path) -> None:
 
 def test_many_classes(tmp_path: Path) -> None:
     truth, prediction = probabilities(3000, 5)
-    event = made_by(make(tmp_path, truth, prediction, tuple("abcde"))[0])
+    event = evaluation_of(make(tmp_path, truth, prediction, tuple("abcde"))[0])
     assert event.labels == tuple("abcde")
     assert (event.positive, event.average_precision) == ("", None)
     right = sum(event.confusion[code][code] for code in range(5)) / 3000
@@ -92,14 +92,14 @@ def test_many_classes(tmp_path: Path) -> None:
 def test_regression(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     truth = generator.normal(100, 20, 1500)
-    event = made_by(make(tmp_path, truth, (truth + generator.normal(0, 5, 1500)).astype(np.float32), ())[0])
+    event = evaluation_of(make(tmp_path, truth, (truth + generator.normal(0, 5, 1500)).astype(np.float32), ())[0])
     assert sum(map(sum, event.density)) == sum(event.residuals) == 1500
     assert event.residual_quantiles[0] < 0 < event.residual_quantiles[-1]
     assert event.bands
     assert event.confusion == ()
 
 
-def test_they_are_made_anew_when_the_best_trial_changes_and_not_at_once(tmp_path: Path, monkeypatch: Any) -> None:
+def test_an_evaluation_follows_a_change_of_the_best_trial_after_a_pause(tmp_path: Path, monkeypatch: Any) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     made, scheduler = make(tmp_path, *probabilities(100, 2), ("no", "yes"))
@@ -128,16 +128,16 @@ def test_large_tables_are_sampled_and_the_event_stays_small(tmp_path: Path) -> N
     for n_rows, n_classes in ((200_000, 2), (100_000, 26)):
         truth, prediction = probabilities(n_rows, n_classes)
         made = make(tmp_path, truth, prediction, tuple(f"class {code}" for code in range(n_classes)))[0]
-        event = made_by(made)
+        event = evaluation_of(made)
         assert event.sampled
         assert event.n_rows == min(evaluations.MOST_ROWS, evaluations.MOST_CELLS // n_classes)
         assert len(ev.encode(event)) < 8_000
 
 
-def test_the_size_is_that_of_the_files_of_all_folds(tmp_path: Path) -> None:
+def test_the_size_counts_the_files_of_all_folds(tmp_path: Path) -> None:
     for fold in range(3):
         folder = tmp_path / "fits" / f"model-0-{fold}" / "model" / "deep"
         folder.mkdir(parents=True)
         (folder / "weights").write_bytes(b"x" * 100)
-    event = made_by(make(tmp_path, *probabilities(100, 2), ("no", "yes"))[0])
+    event = evaluation_of(make(tmp_path, *probabilities(100, 2), ("no", "yes"))[0])
     assert event.size == 300

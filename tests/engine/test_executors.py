@@ -1,4 +1,4 @@
-"""Fit processes that end in every way: done, exception, killed, over the memory limit, stopped, and with the engine."""
+"""Every way a fit process ends: done, by exception, killed, over the memory limit, stopped, and with the engine."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from tabapp.engine.executors import LocalExecutor
 from tabapp.engine.jobs import Done, Failed, FitJob, Message
 from tabapp.engine.plan import make_plan
 from tabapp.engine.prepare import infer, read_data
-from tabapp.engine.rows import lay_down
-from tabapp.engine.server import warm_up
+from tabapp.engine.rows import write_rows
 from tabapp.models import registry
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder, create_run
@@ -35,13 +34,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     folder = create_run(config, root / "runs")
     reading = read_data(config)
     schema = infer(reading, config)
-    lay_down(folder, config, reading, schema, make_plan(config, schema))
+    write_rows(folder, config, reading, schema, make_plan(config, schema))
     return folder
 
 
 @pytest.fixture
 def executor() -> Iterator[LocalExecutor]:
-    warm_up()
     executor = LocalExecutor(PLENTY)
     yield executor
     executor.close()
@@ -61,6 +59,7 @@ def job(folder: RunFolder, fit: str, model: str = "lightgbm", fold: int = 0, **p
         metric="roc_auc",
         seed=0,
         device="cpu",
+        libraries="torch" if registry.get(model).family == "deep" else "trees",
         n_threads=1,
         soft_deadline=None,
     )
@@ -115,7 +114,7 @@ def test_an_exception_is_a_failure_with_its_traceback(folder: RunFolder, executo
     assert not (folder.fits / "wrong").exists()
 
 
-def test_a_killed_fit_is_a_failure_and_the_others_go_on(folder: RunFolder, executor: LocalExecutor) -> None:
+def test_a_killed_fit_is_a_failure_and_the_others_continue(folder: RunFolder, executor: LocalExecutor) -> None:
     pid = executor.submit(long_job(folder, "victim"))
     executor.submit(job(folder, "other", fold=1))
     os.kill(pid, signal.SIGKILL)
@@ -150,7 +149,7 @@ def test_a_cancelled_fit_stops_by_itself(folder: RunFolder, executor: LocalExecu
     assert message.stopped
 
 
-def test_closing_leaves_no_process(folder: RunFolder) -> None:
+def test_close_leaves_no_process(folder: RunFolder) -> None:
     executor = LocalExecutor(PLENTY)
     pid = executor.submit(long_job(folder, "left"))
     executor.close()
@@ -179,10 +178,8 @@ def test_fits_die_with_the_engine(folder: RunFolder) -> None:
     wait_until(lambda: not psutil.pid_exists(pid), "the end of the fit")
 
 
-def test_the_path_of_a_fit_is_free_of_the_scored_rows(
-    folder: RunFolder, executor: LocalExecutor, tmp_path: Path
-) -> None:
-    """A target that is pure noise gives chance on the held-out rows: nothing of them reaches the fit."""
+def test_a_fit_learns_nothing_from_the_scored_rows(folder: RunFolder, executor: LocalExecutor, tmp_path: Path) -> None:
+    """A target of pure noise scores like random guessing on the held-out rows, unless the fit has seen them."""
     import numpy as np
     import polars as pl
 
@@ -196,7 +193,7 @@ def test_the_path_of_a_fit_is_free_of_the_scored_rows(
     noise = create_run(config, tmp_path / "runs")
     reading = read_data(config)
     schema = infer(reading, config)
-    lay_down(noise, config, reading, schema, make_plan(config, schema))
+    write_rows(noise, config, reading, schema, make_plan(config, schema))
     for model in ("xgboost", "lightgbm", "mlp"):
         executor.submit(job(noise, f"noise-{model}", model))
         message = wait_for_end(executor, f"noise-{model}")

@@ -1,4 +1,4 @@
-"""The features of a run's folds: training rows out of fold, held-out rows by all of those, and no target that is not theirs."""
+"""Features of a fold: fitted on its training rows only, with training rows encoded out of fold."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tabapp.engine.fit import RunData, features_folder, prepared_table
+from tabapp.engine.fit import features_folder, prepared_table
 from tabapp.engine.plan import make_plan
 from tabapp.engine.prepare import infer, read_data
-from tabapp.engine.rows import lay_down
+from tabapp.engine.rows import write_rows
+from tabapp.engine.run_data import RunData
 from tabapp.features.arrays import FeatureRecipe
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder, create_run
@@ -28,27 +29,27 @@ def folder(tmp_path: Path) -> RunFolder:
     folder = create_run(config, tmp_path / "runs")
     reading = read_data(config)
     schema = infer(reading, config)
-    lay_down(folder, config, reading, schema, make_plan(config, schema))
+    write_rows(folder, config, reading, schema, make_plan(config, schema))
     return folder
 
 
-def test_shuffling_the_target_of_held_out_rows_changes_nothing_that_is_fitted(folder: RunFolder) -> None:
+def test_features_do_not_depend_on_the_target_of_held_out_rows(folder: RunFolder) -> None:
     data = RunData(folder)
     shown, spec = prepared_table(folder, data, ENCODED, 0, seed=0)
     assert "shop share of 1" in spec.numeric
-    place = features_folder(folder, ENCODED, 0)
-    files = {path.name: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    features = features_folder(folder, ENCODED, 0)
+    files = {path.name: path.read_bytes() for path in features.rglob("*") if path.is_file()}
     numeric = np.array(shown.numeric)
-    place.rename(place.with_name("before"))
+    features.rename(features.with_name("before"))
     held_out = data.held_out(0)
     data.target = data.target.copy()
     data.target[held_out] = 1 - data.target[held_out]
     again, _ = prepared_table(folder, data, ENCODED, 0, seed=0)
-    assert {path.name: path.read_bytes() for path in place.rglob("*") if path.is_file()} == files
+    assert {path.name: path.read_bytes() for path in features.rglob("*") if path.is_file()} == files
     np.testing.assert_array_equal(again.numeric, numeric)
 
 
-def test_training_rows_are_encoded_out_of_fold_and_held_out_rows_by_all_of_them(folder: RunFolder) -> None:
+def test_training_rows_are_encoded_out_of_fold_and_held_out_rows_by_all_training_rows(folder: RunFolder) -> None:
     data = RunData(folder)
     table, spec = prepared_table(folder, data, ENCODED, 1, seed=0)
     plain, plain_spec = prepared_table(folder, data, FeatureRecipe(), 1, seed=0)

@@ -101,7 +101,7 @@ def test_the_event_stream_is_the_interface(wine_run: tuple[RunFolder, list[dict[
     assert events_of(folder.events.read_text()) == events
 
 
-def test_replaying_the_events_gives_the_result(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:
+def test_replaying_the_events_gives_the_same_result(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:
     folder, events = wine_run
     state = replay(EventReader(folder.events).read_new())
     assert state.finished is not None
@@ -109,7 +109,7 @@ def test_replaying_the_events_gives_the_result(wine_run: tuple[RunFolder, list[d
     assert state.active == {}
 
 
-def test_no_row_is_scored_by_a_model_that_has_seen_it(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:
+def test_no_row_is_scored_by_a_model_trained_on_it(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:
     folder, _ = wine_run
     fold = np.load(folder.path / "splits.npz")["fold"]
     assert sorted(set(fold.tolist())) == [0, 1, 2]
@@ -117,10 +117,11 @@ def test_no_row_is_scored_by_a_model_that_has_seen_it(wine_run: tuple[RunFolder,
         assert len(np.load(folder.fits / f"lightgbm-0000-f{k}" / "oof.npy")) == (fold == k).sum()
 
 
-def test_the_bundle_predicts_what_the_run_did(wine_run: tuple[RunFolder, list[dict[str, Any]]], tmp_path: Path) -> None:
+def test_the_bundle_predicts_like_the_run(wine_run: tuple[RunFolder, list[dict[str, Any]]], tmp_path: Path) -> None:
     """The bundle's probabilities are the weighted means of the run's own fold models on the same rows."""
     from tabapp.engine.candidates import Candidate, read_results
-    from tabapp.engine.fit import RunData, prepared_table
+    from tabapp.engine.fit import prepared_table
+    from tabapp.engine.run_data import RunData
     from tabapp.models import registry
 
     folder, events = wine_run
@@ -156,7 +157,7 @@ def test_the_same_seed_gives_the_same_leaderboard(
     assert facts(again) == facts(events[-1]["leaderboard"])
 
 
-def test_a_complete_run_is_not_resumed_without_more_to_do(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:
+def test_resuming_a_complete_run_needs_more_budget_or_trials(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:
     folder, _ = wine_run
     before = finished_fits(folder)
     refused = tabapp("resume", str(folder.path), "--json")
@@ -164,7 +165,9 @@ def test_a_complete_run_is_not_resumed_without_more_to_do(wine_run: tuple[RunFol
     assert "complete" in refused.stderr
     more = tabapp("resume", str(folder.path), "--trials", "3", "--json")
     assert more.returncode == 0, more.stderr
-    assert events_of(more.stdout)[-1]["ev"] == "run.finished"
+    events = events_of(more.stdout)
+    assert events[-1]["ev"] == "run.finished"
+    assert [event["trials"] for event in events if event["ev"] == "plan.made"][-1] == 3
     after = finished_fits(folder)
     assert len(after) > len(before)
     assert len(set(after)) == len(after)
@@ -187,7 +190,7 @@ def test_a_regression_with_gaps_dates_and_missing_targets(tmp_path: Path) -> Non
 
 
 def command_of(process: psutil.Process) -> list[str]:
-    """The words a process was started with; none for one that has just ended."""
+    """The command line of a process; empty if it has just ended."""
     try:
         return process.cmdline()
     except psutil.Error:
@@ -268,7 +271,7 @@ def test_resume_after_ten_kills(tmp_path: Path) -> None:
     kill_and_resume(tmp_path, 12, 1, ["lightgbm", "xgboost", "mlp"], 4)
 
 
-def test_an_interrupt_leaves_the_best_so_far_in_a_bundle(tmp_path: Path) -> None:
+def test_an_interrupt_writes_a_bundle_of_the_best_models(tmp_path: Path) -> None:
     data = write_wine(tmp_path / "wine.csv")
     process = start(
         "--auto", str(data), "--budget", "10m", "--models", "lightgbm", "--runs-dir", str(tmp_path / "runs")
@@ -290,7 +293,7 @@ def test_a_budget_too_short_for_any_model_is_exit_4(tmp_path: Path) -> None:
     assert "--budget" in done.stderr.splitlines()[-1]
 
 
-def test_the_budget_is_kept(tmp_path: Path) -> None:
+def test_a_run_ends_within_its_budget(tmp_path: Path) -> None:
     """No fit starts after the deadline, those under way end at once, and the work after it fits into the reserve.
 
     On a busy machine each of these is late by what the neighbors take, so the limit is on processor time, which they do
@@ -327,7 +330,7 @@ def test_the_budget_is_kept(tmp_path: Path) -> None:
     assert not any(e["ev"].startswith("fit.") for e in events[ensembling:])
 
 
-def test_a_run_lists_itself(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:
+def test_a_run_is_listed(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:
     folder, _ = wine_run
     listed = json.loads(tabapp("runs", "--json", "--runs-dir", str(folder.path.parent)).stdout)
     assert listed[0]["run"] == folder.run

@@ -67,7 +67,7 @@ def test_every_model_starts_with_its_first_fold_cheapest_first() -> None:
     assert scheduler.next_work(running, 1e9) is None
 
 
-def test_other_models_start_after_the_core_ones_and_only_while_there_is_time() -> None:
+def test_other_models_start_after_the_core_models_while_there_is_time() -> None:
     scheduler = make({"core": 10.0, "cheap": 1.0, "dear": 50.0})
     scheduler.models["cheap"].is_core = scheduler.models["dear"].is_core = False
     running: set[tuple[str, int, int]] = set()
@@ -79,7 +79,7 @@ def test_other_models_start_after_the_core_ones_and_only_while_there_is_time() -
     assert take(scheduler, running, seconds=1e9)[0] == "dear"
 
 
-def test_a_model_of_merit_queues_by_what_it_is_worth() -> None:
+def test_merit_moves_a_model_up_in_the_queue() -> None:
     scheduler = make({"core": 10.0, "cheap": 1.0, "worthy": 80.0})
     scheduler.models["cheap"].is_core = scheduler.models["worthy"].is_core = False
     assert scheduler.next_work({("core", 0, 0), ("cheap", 0, 0)}, 20.0) is None
@@ -91,7 +91,7 @@ def test_a_model_of_merit_queues_by_what_it_is_worth() -> None:
         running.add(work)
 
 
-def test_time_that_nothing_has_a_use_for_goes_to_models_that_had_no_turn() -> None:
+def test_leftover_time_goes_to_models_that_have_not_run() -> None:
     scheduler = make({"core": 5.0, "dear": 500.0, "too_dear": 1300.0, "other": 550.0}, trials=1)
     for name in ("dear", "too_dear", "other"):
         scheduler.models[name].is_core = False
@@ -107,7 +107,7 @@ def test_time_that_nothing_has_a_use_for_goes_to_models_that_had_no_turn() -> No
     assert scheduler.next_work(running, 60.0) is None
 
 
-def test_a_run_without_a_score_begins_what_it_has_no_time_to_end() -> None:
+def test_a_run_without_a_score_starts_a_fit_that_exceeds_its_time() -> None:
     scheduler = make({"dear": 500.0, "dearer": 900.0})
     for record in scheduler.models.values():
         record.is_core = False
@@ -124,7 +124,7 @@ def test_few_models_may_take_more_of_the_budget_for_a_fit() -> None:
     assert (six.cap_share(n_folds=5), six.cap_share(n_folds=1)) == (0.15, 0.3)
 
 
-def test_a_better_model_gets_the_next_folds_and_a_dear_one_waits() -> None:
+def test_a_better_model_gets_the_next_folds_and_an_expensive_one_waits() -> None:
     scheduler = make({"good": 1.0, "poor": 1.0, "dear": 1.0})
     for name, score, seconds in (("good", 0.9, 1.0), ("poor", 0.6, 1.0), ("dear", 0.95, 30.0)):
         work = scheduler.next_work({(m, 0, 0) for m in scheduler.models if m < name}, 1e9)
@@ -165,7 +165,7 @@ def test_the_leader_may_take_most_of_the_time_that_is_left_to_complete_its_defau
     assert scheduler._defaults(set(), 11.0) is None
 
 
-def test_the_leader_comes_before_cheaper_models_where_its_time_runs_out() -> None:
+def test_the_leader_comes_before_cheaper_models_when_its_time_runs_out() -> None:
     scheduler = make({"leader": 10.0, "other": 1.0}, tune=False)
     for name, score, seconds in (("leader", 0.9, 10.0), ("other", 0.8, 1.0)):
         finish(scheduler.add(Candidate(name, 0, {}, FOLDS)), 0, score, seconds)
@@ -183,7 +183,7 @@ def test_a_trial_that_cannot_be_completed_in_time_is_not_continued() -> None:
     assert take(scheduler, seconds=11.0) == ("slow", 0, 1)
 
 
-def test_tuning_starts_when_the_defaults_are_complete_and_ends_at_the_bound() -> None:
+def test_tuning_starts_after_the_defaults_and_ends_at_the_maximum_of_trials() -> None:
     scheduler = make({"only": 1.0}, trials=2)
     for trial in range(2):
         assert take(scheduler) == ("only", trial, 0)
@@ -200,7 +200,7 @@ def test_quality_fast_never_tunes() -> None:
     assert scheduler.next_work(set(), 1e9) is None
 
 
-def test_a_model_that_never_worked_is_given_up_after_two_failures() -> None:
+def test_a_model_without_a_score_gets_no_fits_after_two_failures() -> None:
     scheduler = make({"broken": 1.0})
     for expected in (0, 1):
         assert take(scheduler) == ("broken", expected, 0)
@@ -210,7 +210,7 @@ def test_a_model_that_never_worked_is_given_up_after_two_failures() -> None:
     assert scheduler.next_work(set(), 1e9) is None
 
 
-def test_a_stopped_model_gets_nothing_more() -> None:
+def test_a_stopped_model_gets_no_fits() -> None:
     scheduler = make({"a": 1.0})
     take(scheduler)
     scheduler.models["a"].stopped = True
@@ -248,7 +248,7 @@ def with_complete_trials(scores: dict[str, float], *, trials: int | None = None,
     return scheduler
 
 
-def test_a_paused_model_gets_nothing_until_it_goes_on() -> None:
+def test_a_paused_model_gets_no_fits_until_it_is_resumed() -> None:
     scheduler = with_complete_trials({"best": 0.9, "second": 0.8}, trials=2)
     assert take(scheduler)[0] == "best"
     scheduler.candidates.pop(("best", 1))
@@ -256,24 +256,24 @@ def test_a_paused_model_gets_nothing_until_it_goes_on() -> None:
     assert take(scheduler)[0] == "second"
     scheduler.models["second"].stopped = True
     assert scheduler.next_work(set(), 1e9) is None
-    assert scheduler.holds_back(1e9)
-    assert not scheduler.holds_back(0.0)
+    assert scheduler.waits_for_user(1e9)
+    assert not scheduler.waits_for_user(0.0)
     scheduler.models["best"].paused = False
-    assert not scheduler.holds_back(1e9)
+    assert not scheduler.waits_for_user(1e9)
     assert take(scheduler)[0] == "best"
 
 
-def test_a_paused_model_with_nothing_left_to_do_holds_nothing_back() -> None:
+def test_a_run_does_not_wait_for_a_paused_model_with_nothing_left_to_do() -> None:
     scheduler = with_complete_trials({"only": 0.9}, trials=1)
     scheduler.models["only"].paused = True
-    assert not scheduler.holds_back(1e9)
+    assert not scheduler.waits_for_user(1e9)
     untried = make({"untried": 1.0})
     untried.models["untried"].paused = True
     assert untried.next_work(set(), 1e9) is None
-    assert untried.holds_back(1e9)
+    assert untried.waits_for_user(1e9)
 
 
-def test_a_favoured_model_comes_first_whatever_its_rank() -> None:
+def test_a_favored_model_comes_first_whatever_its_rank() -> None:
     scores = {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.6}
     assert take(with_complete_trials(scores))[0] == "a"
     scheduler = with_complete_trials(scores)
@@ -288,7 +288,7 @@ def test_a_favoured_model_comes_first_whatever_its_rank() -> None:
     assert take(less)[0] == "b"
 
 
-def test_a_favoured_model_goes_beyond_the_bound_of_trials_and_is_tuned_in_a_fast_run() -> None:
+def test_a_favored_model_exceeds_the_maximum_of_trials_and_is_tuned_in_a_fast_run() -> None:
     scheduler = with_complete_trials({"a": 0.9, "b": 0.8}, trials=1, tune=False)
     assert scheduler.next_work(set(), 1e9) is None
     scheduler.models["b"].share = 2.0
@@ -298,7 +298,7 @@ def test_a_favoured_model_goes_beyond_the_bound_of_trials_and_is_tuned_in_a_fast
     assert scheduler.next_work(set(), 1e9) is None
 
 
-def test_a_favoured_model_is_completed_though_it_is_clearly_behind() -> None:
+def test_a_favored_model_is_completed_even_if_it_is_clearly_behind() -> None:
     scheduler = make({"good": 1.0, "poor": 1.0})
     good = scheduler.add(Candidate("good", 0, {}, FOLDS))
     for fold in range(FOLDS):

@@ -1,7 +1,8 @@
-"""Commands of a user while models are fitted, obeyed by a whole conductor whose fits are played."""
+"""Commands of a user while models are fitted, given to a conductor whose fits are simulated."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +15,12 @@ import pytest
 from tabapp import files
 from tabapp.engine.clock import Clock
 from tabapp.engine.conductor import Conductor
-from tabapp.engine.fit import RunData
 from tabapp.engine.jobs import Done, Failed, FitJob, FitResult, Message
 from tabapp.engine.plan import Plan, approximate_shape, make_plan
 from tabapp.engine.prepare import infer, read_data
-from tabapp.engine.rows import lay_down
+from tabapp.engine.rows import write_rows
+from tabapp.engine.run_data import RunData
+from tabapp.engine.server import Libraries
 from tabapp.engine.tuning import open_storage
 from tabapp.run import commands as cmd
 from tabapp.run import events as ev
@@ -29,15 +31,22 @@ from tests.tables import write_breast_cancer
 MODELS = ("lightgbm", "xgboost")
 
 
-class PlayedFits:
-    """An executor whose fits end when the test says so, or `polls_a_fit` looks after they began; they predict nearly the truth."""
+class SimulatedFits:
+    """An executor whose fits end when the test says so, or `polls_a_fit` polls after their start; they predict nearly the truth."""
 
     def __init__(self, folder: RunFolder, polls_a_fit: int | None = 1) -> None:
         self.folder, self.polls_a_fit = folder, polls_a_fit
         self.jobs: dict[str, FitJob] = {}
         self.submitted: list[str] = []
         self.cancelled: list[str] = []
+        self.ready = {"trees"}
         self._age: dict[str, int] = {}
+
+    def prepare(self, libraries: Libraries) -> None:
+        self.ready.add(libraries)
+
+    def is_ready(self, libraries: Libraries) -> bool:
+        return libraries in self.ready
 
     def submit(self, job: FitJob) -> int:
         self.jobs[job.fit], self._age[job.fit] = job, 0
@@ -103,7 +112,7 @@ class Engine:
     ) -> None:
         self.folder, self.clock = folder, clock
         self.events: list[ev.Event] = []
-        self.executor = PlayedFits(folder, polls_a_fit)
+        self.executor = SimulatedFits(folder, polls_a_fit)
         data = RunData(folder)
         self.conductor = Conductor(
             folder,
@@ -122,11 +131,11 @@ class Engine:
             interrupted=lambda: False,
         )
 
-    def told(self, kind: type[ev.Event]) -> list[Any]:
+    def events_of(self, kind: type[ev.Event]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
 
     def row(self, model: str) -> ev.LeaderboardRow:
-        return next(row for row in self.told(ev.LeaderboardChanged)[-1].rows if row.model == model)
+        return next(row for row in self.events_of(ev.LeaderboardChanged)[-1].rows if row.model == model)
 
 
 @pytest.fixture(scope="module")
@@ -142,12 +151,14 @@ def engine_with(table: Path, tmp_path: Path) -> Callable[..., Engine]:
         budget: float | None = None,
         polls_a_fit: int | None = 1,
         workers: int = 2,
+        models: tuple[str, ...] = MODELS,
+        staged: bool = False,
         **more: Any,
     ) -> Engine:
         config = RunConfig(
             data=str(table),
             target="diagnosis",
-            models=MODELS,
+            models=models,
             folds=3,
             trials=trials,
             budget=budget,
@@ -157,23 +168,23 @@ def engine_with(table: Path, tmp_path: Path) -> Callable[..., Engine]:
         folder = create_run(config, tmp_path / "runs")
         reading = read_data(config)
         schema = infer(reading, config)
-        plan = make_plan(config, schema)
-        lay_down(folder, config, reading, schema, plan)
+        plan = make_plan(config, schema, staged=staged)
+        write_rows(folder, config, reading, schema, plan)
         return Engine(folder, plan, Clock(budget, 0.0), polls_a_fit)
 
     return make
 
 
-def play(engine: Engine, script: Callable[[int], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the conductor to its end; the script is called with the number of each turn of its loop."""
-    turns = iter(range(100_000))
+def drive(engine: Engine, script: Callable[[int], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the conductor to its end; the script is called with the number of each iteration of its loop."""
+    iterations = iter(range(100_000))
 
-    def turn(seconds: float) -> None:
-        number = next(turns)
+    def next_iteration(seconds: float) -> None:
+        number = next(iterations)
         assert number < 2_000, "the run never ended"
         script(number)
 
-    monkeypatch.setattr(time, "sleep", turn)
+    monkeypatch.setattr(time, "sleep", next_iteration)
     engine.conductor.run()
 
 
@@ -183,9 +194,49 @@ def trials_of(engine: Engine, model: str) -> set[str]:
 
 def test_without_a_command_every_model_gets_its_trials(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
     engine = engine_with()
-    play(engine, lambda number: None, monkeypatch)
+    drive(engine, lambda number: None, monkeypatch)
     assert [len(trials_of(engine, model)) for model in MODELS] == [2, 2]
     assert all(engine.row(model).held == "" and engine.row(model).share == 1 for model in MODELS)
+
+
+def test_models_that_load_slowly_join_a_run_that_has_begun(
+    engine_with: Callable[..., Engine], monkeypatch: Any
+) -> None:
+    engine = engine_with(trials=1, workers=1, models=("lightgbm", "mlp"), staged=True)
+    before: list[ev.LeaderboardRow] = []
+
+    def script(number: int) -> None:
+        if number == 1:
+            before.append(engine.row("mlp"))
+            engine.folder.send(cmd.ShareModel(model="mlp", share=2.0))
+        threading.Event().wait(0.01)
+
+    drive(engine, script, monkeypatch)
+    assert (before[0].status, before[0].title, before[0].score) == ("queued", "mlp", None)
+    assert engine.executor.submitted[0] == "lightgbm-0000-f0"
+    assert {name.rsplit("-", 2)[0] for name in engine.executor.submitted} == {"lightgbm", "mlp"}
+    (plan,) = engine.events_of(ev.PlanMade)
+    assert [(model.name, model.title, model.family) for model in plan.models] == [
+        ("lightgbm", "LightGBM", "gbdt"),
+        ("mlp", "MLP", "deep"),
+    ]
+    assert engine.row("mlp").score is not None
+    assert engine.row("mlp").share == 2, "the command was sent before the plugin was loaded"
+    kept = msgspec.json.decode(engine.folder.plan.read_bytes(), type=Plan)
+    assert not any(model.pending for model in kept.models)
+
+
+def test_nothing_starts_before_its_libraries_are_loaded(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
+    engine = engine_with(trials=1)
+    engine.executor.ready.clear()
+
+    def script(number: int) -> None:
+        if number == 3:
+            assert engine.executor.submitted == []
+            engine.executor.ready.add("trees")
+
+    drive(engine, script, monkeypatch)
+    assert all(engine.row(model).score is not None for model in MODELS)
 
 
 def test_stopping_a_model_ends_its_fit_and_its_trial(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
@@ -193,22 +244,22 @@ def test_stopping_a_model_ends_its_fit_and_its_trial(engine_with: Callable[..., 
 
     def script(number: int) -> None:
         if number == 3:
-            assert len(engine.executor.jobs) == 2, "both models are at work"
+            assert len(engine.executor.jobs) == 2, "both models are running"
             engine.folder.send(cmd.StopModel(model="xgboost"))
         if number == 8:
             engine.executor.polls_a_fit = 1
 
-    play(engine, script, monkeypatch)
+    drive(engine, script, monkeypatch)
     assert engine.executor.cancelled == ["xgboost-0000-f0"]
     assert trials_of(engine, "xgboost") == {"xgboost-0000"}
     assert len(trials_of(engine, "lightgbm")) == 2
-    pruned = engine.told(ev.TrialPruned)
+    pruned = engine.events_of(ev.TrialPruned)
     assert [(event.model, event.trial, event.reason) for event in pruned if event.model == "xgboost"] == [
         ("xgboost", 0, "stopped by you")
     ]
     row = engine.row("xgboost")
     assert (row.status, row.reason, row.held) == ("skipped", "stopped by you", "stopped")
-    assert "XGBoost was stopped" in [event.message for event in engine.told(ev.Log)]
+    assert "XGBoost stopped" in [event.message for event in engine.events_of(ev.Log)]
 
 
 def test_only_models_without_a_fit_are_reported_as_not_started(
@@ -220,7 +271,7 @@ def test_only_models_without_a_fit_are_reported_as_not_started(
         if number == 3:
             engine.folder.send(cmd.Finish())
 
-    play(engine, script, monkeypatch)
+    drive(engine, script, monkeypatch)
     (started,) = {name.rsplit("-", 2)[0] for name in engine.executor.submitted}
     rows = {row.model: row for row in engine.conductor.board.rows({}, over=True)}
     caught, waiting = rows.pop(started), rows.popitem()[1]
@@ -230,7 +281,9 @@ def test_only_models_without_a_fit_are_reported_as_not_started(
     assert waiting.reason == "not started within the budget"
 
 
-def test_a_stopped_model_keeps_its_score_and_can_go_on(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
+def test_a_stopped_model_keeps_its_score_and_can_be_resumed(
+    engine_with: Callable[..., Engine], monkeypatch: Any
+) -> None:
     engine = engine_with(trials=3)
     asked: list[str] = []
 
@@ -243,20 +296,20 @@ def test_a_stopped_model_keeps_its_score_and_can_go_on(engine_with: Callable[...
             asked.append("stop")
             engine.folder.send(cmd.StopModel(model="lightgbm"))
             engine.folder.send(cmd.StopModel(model="lightgbm"))
-        elif len(asked) == 1 and engine.told(ev.Log) and len(trials_of(engine, "xgboost")) == 3:
+        elif len(asked) == 1 and engine.events_of(ev.Log) and len(trials_of(engine, "xgboost")) == 3:
             asked.append("resume")
             assert trials_of(engine, "lightgbm") == {"lightgbm-0000"}
             engine.folder.send(cmd.ResumeModel(model="lightgbm"))
 
-    play(engine, script, monkeypatch)
+    drive(engine, script, monkeypatch)
     assert asked == ["stop", "resume"]
     assert len(trials_of(engine, "lightgbm")) == 3
-    assert [event.message for event in engine.told(ev.Log)] == ["LightGBM was stopped", "LightGBM goes on"]
+    assert [event.message for event in engine.events_of(ev.Log)] == ["LightGBM stopped", "LightGBM resumed"]
     assert engine.row("lightgbm").held == ""
     assert engine.row("lightgbm").score is not None
 
 
-def test_a_run_waits_for_a_paused_model_and_then_goes_on(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
+def test_a_run_waits_for_a_paused_model_to_be_resumed(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
     engine = engine_with()
     engine.folder.send(cmd.PauseModel(model="lightgbm"))
     waited: list[int] = []
@@ -269,7 +322,7 @@ def test_a_run_waits_for_a_paused_model_and_then_goes_on(engine_with: Callable[.
                 assert not trials_of(engine, "lightgbm")
                 engine.folder.send(cmd.ResumeModel(model="lightgbm"))
 
-    play(engine, script, monkeypatch)
+    drive(engine, script, monkeypatch)
     assert len(waited) >= 20
     record, board = engine.conductor.scheduler.models["lightgbm"], engine.conductor.board
     record.paused = True
@@ -278,22 +331,22 @@ def test_a_run_waits_for_a_paused_model_and_then_goes_on(engine_with: Callable[.
     assert len(trials_of(engine, "lightgbm")) == 2
 
 
-def test_a_share_gives_more_trials_and_is_shown(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
+def test_a_larger_share_gives_more_trials(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
     engine = engine_with()
     for share in (2.0, 99.0):
         engine.folder.send(cmd.ShareModel(model="xgboost", share=share))
     engine.folder.send(cmd.ShareModel(model="xgboost", share=2.0))
-    play(engine, lambda number: None, monkeypatch)
+    drive(engine, lambda number: None, monkeypatch)
     assert [len(trials_of(engine, model)) for model in MODELS] == [2, 4]
     assert engine.row("xgboost").share == 2.0
-    said = [event.message for event in engine.told(ev.Log)]
-    assert said == [f"XGBoost gets {share} × its due of the time" for share in (2, 8, 2)]
+    said = [event.message for event in engine.events_of(ev.Log)]
+    assert said == [f"XGBoost gets {share} × its usual share of the time" for share in (2, 8, 2)]
 
 
-def test_a_model_is_kept_out_of_the_ensemble(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
+def test_a_model_can_be_excluded_from_the_ensemble(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
     engine = engine_with(trials=1)
     engine.folder.send(cmd.IncludeModel(model="lightgbm", include=False))
-    play(engine, lambda number: None, monkeypatch)
+    drive(engine, lambda number: None, monkeypatch)
     board = engine.conductor.board
     selected = board.select_now()
     assert selected is not None
@@ -301,35 +354,35 @@ def test_a_model_is_kept_out_of_the_ensemble(engine_with: Callable[..., Engine],
     assert engine.row("lightgbm").left_out
     board.left_out.add("xgboost")
     selected = board.select_now()
-    assert selected is not None, "where the user leaves none, there is an ensemble all the same"
+    assert selected is not None, "an ensemble needs a model, even if the user excludes all"
 
 
-def test_the_end_is_moved_and_kept_for_a_resumed_run(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
+def test_an_extended_budget_is_saved_and_shown(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
     engine = engine_with(trials=1, budget=600.0)
     engine.folder.send(cmd.Extend(seconds=300))
-    play(engine, lambda number: None, monkeypatch)
+    drive(engine, lambda number: None, monkeypatch)
     assert engine.clock.budget == 900.0
     assert engine.folder.config().budget == 900.0
-    first, second = engine.told(ev.StageChanged)[:2]
+    assert [plan.budget for plan in engine.events_of(ev.PlanMade)] == [900.0]
+    assert engine.conductor.board.plan.budget == 900.0
+    first, second = engine.events_of(ev.StageChanged)[:2]
     assert second.deadline - first.deadline == pytest.approx(300.0, abs=1.0)
-    assert "The run has 5m more" in [event.message for event in engine.told(ev.Log)]
+    assert "Budget extended by 5m" in [event.message for event in engine.events_of(ev.Log)]
 
 
-def test_commands_for_unknown_models_change_nothing(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
+def test_commands_for_unknown_models_have_no_effect(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
     engine = engine_with(trials=1)
     for kind in (cmd.StopModel, cmd.PauseModel, cmd.ResumeModel):
         engine.folder.send(kind(model="unheard of"))
     engine.folder.send(cmd.ShareModel(model="unheard of", share=2.0))
     engine.folder.send(cmd.IncludeModel(model="unheard of", include=False))
     engine.folder.send(cmd.Extend(seconds=60))
-    play(engine, lambda number: None, monkeypatch)
-    assert engine.told(ev.Log) == []
+    drive(engine, lambda number: None, monkeypatch)
+    assert engine.events_of(ev.Log) == []
     assert engine.folder.config().budget is None
 
 
-def test_a_rejected_command_changes_nothing_and_is_reported(
-    engine_with: Callable[..., Engine], monkeypatch: Any
-) -> None:
+def test_a_rejected_command_is_reported_and_has_no_effect(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
     engine = engine_with(trials=1, budget=600.0)
     engine.folder.commands.write_bytes(
         b'{"command": "dance"}\n'
@@ -337,24 +390,22 @@ def test_a_rejected_command_changes_nothing_and_is_reported(
         b'{"command": "share_model", "model": "xgboost", "share": true}\n'
         b'{"command": "extend", "seconds": "long"}\n'
     )
-    play(engine, lambda number: None, monkeypatch)
-    warnings = [event.message for event in engine.told(ev.Log) if event.level == "warning"]
+    drive(engine, lambda number: None, monkeypatch)
+    warnings = [event.message for event in engine.events_of(ev.Log) if event.level == "warning"]
     assert len(warnings) == 4
     assert "'dance'" in warnings[0]
     assert engine.clock.budget == 600.0
     assert [engine.row(model).held for model in MODELS] == ["", ""]
 
 
-def test_a_resumed_run_remembers_what_was_asked_of_its_models(
-    engine_with: Callable[..., Engine], monkeypatch: Any
-) -> None:
+def test_a_resumed_run_repeats_the_commands_on_its_models(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
     engine = engine_with(trials=1)
     engine.folder.send(cmd.StopModel(model="lightgbm"))
     engine.folder.send(cmd.ShareModel(model="lightgbm", share=4.0))
     engine.folder.send(cmd.IncludeModel(model="lightgbm", include=False))
-    play(engine, lambda number: None, monkeypatch)
+    drive(engine, lambda number: None, monkeypatch)
     again = Engine(engine.folder, engine.conductor._plan, Clock(None, 0.0), 1, resumed=True)
     record = again.conductor.scheduler.models["lightgbm"]
     assert (record.stopped, record.share) == (True, 4.0)
     assert again.conductor.board.left_out == {"lightgbm"}
-    assert again.told(ev.Log) == []
+    assert again.events_of(ev.Log) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from optuna.trial import TrialState
 
-from tabapp.engine.tuning import Tuner, as_drawn, open_storage, seed_of
+from tabapp.engine.tuning import Tuner, as_suggested, open_storage, seed_of
 from tabapp.models import registry
 from tabapp.models.contract import Shape
 
@@ -19,7 +19,7 @@ def tuner(folder: Path, seed: int = 0, model: str = "xgboost") -> Tuner:
     return Tuner(storage, registry.get(model), task="binary", shape=SHAPE, device="cpu", metric="roc_auc", seed=seed)
 
 
-def test_the_database_survives_a_crash_by_its_settings(tmp_path: Path) -> None:
+def test_the_database_is_configured_to_survive_a_crash(tmp_path: Path) -> None:
     storage = open_storage(tmp_path / "study.db")
     with storage.engine.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
@@ -27,21 +27,21 @@ def test_the_database_survives_a_crash_by_its_settings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", registry.names())
-def test_trial_zero_is_the_defaults_and_later_ones_are_drawn(tmp_path: Path, model: str) -> None:
+def test_trial_zero_is_the_defaults_and_later_trials_are_sampled(tmp_path: Path, model: str) -> None:
     import msgspec
 
     plugin = registry.get(model)
     tuning = tuner(tmp_path, model=model)
     number, params = tuning.ask()
     assert (number, params) == (0, msgspec.to_builtins(plugin.defaults("binary", SHAPE, "cpu")))
-    tuning.tell(0, 0.8)
+    tuning.record(0, 0.8)
     number, drawn = tuning.ask()
     assert number == 1
     assert drawn != params
     assert msgspec.convert(drawn, plugin.params_type) is not None
 
 
-def test_the_portfolio_comes_before_drawn_trials(tmp_path: Path) -> None:
+def test_the_portfolio_comes_before_sampled_trials(tmp_path: Path) -> None:
     import msgspec
 
     plugin = registry.get("lightgbm")
@@ -51,12 +51,12 @@ def test_the_portfolio_comes_before_drawn_trials(tmp_path: Path) -> None:
     asked = []
     for number in range(len(portfolio) + 2):
         asked.append(tuning.ask()[1])
-        tuning.tell(number, 0.8)
+        tuning.record(number, 0.8)
     assert asked[1 : 1 + len(portfolio)] == [msgspec.to_builtins(params) for params in portfolio]
     assert asked[-1] not in asked[:-1]
 
 
-def test_the_sequence_depends_on_the_seed_alone(tmp_path: Path) -> None:
+def test_the_sequence_depends_only_on_the_seed(tmp_path: Path) -> None:
     sequences: list[list[dict[str, object]]] = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         (tmp_path / name).mkdir()
@@ -64,51 +64,51 @@ def test_the_sequence_depends_on_the_seed_alone(tmp_path: Path) -> None:
         drawn: list[dict[str, object]] = []
         for number in range(8):
             drawn.append(tuning.ask()[1])
-            tuning.tell(number, 0.5 + 0.01 * (number % 3))
+            tuning.record(number, 0.5 + 0.01 * (number % 3))
         sequences.append(drawn)
     assert sequences[0] == sequences[1]
     assert sequences[0] != sequences[2]
 
 
-def test_a_resumed_study_goes_on_as_an_unbroken_one(tmp_path: Path) -> None:
+def test_a_resumed_study_continues_the_same_sequence(tmp_path: Path) -> None:
     for name in ("whole", "broken"):
         (tmp_path / name).mkdir()
     whole = tuner(tmp_path / "whole")
     expected = []
     for number in range(4):
         expected.append(whole.ask()[1])
-        whole.tell(number, 0.7 + 0.01 * number)
+        whole.record(number, 0.7 + 0.01 * number)
     first = tuner(tmp_path / "broken")
     found = []
     for number in range(2):
         found.append(first.ask()[1])
-        first.tell(number, 0.7 + 0.01 * number)
+        first.record(number, 0.7 + 0.01 * number)
     second = tuner(tmp_path / "broken")
-    assert [trial[0] for trial in second.known()] == [0, 1]
+    assert [trial[0] for trial in second.earlier_trials()] == [0, 1]
     for number in range(2, 4):
         found.append(second.ask()[1])
-        second.tell(number, 0.7 + 0.01 * number)
+        second.record(number, 0.7 + 0.01 * number)
     assert found == expected
 
 
-def test_crashes_are_told_as_pruned_with_their_cause(tmp_path: Path) -> None:
+def test_crashes_are_recorded_as_pruned_with_their_cause(tmp_path: Path) -> None:
     tuning = tuner(tmp_path)
     tuning.ask()
-    tuning.tell_pruned(0, "out of memory")
-    tuning.tell_pruned(0, "told twice changes nothing")
-    (number, _, state, cause), *rest = tuner(tmp_path).known()
+    tuning.record_pruned(0, "out of memory")
+    tuning.record_pruned(0, "a second record has no effect")
+    (number, _, state, cause), *rest = tuner(tmp_path).earlier_trials()
     assert (number, state, cause, rest) == (0, TrialState.PRUNED, "out of memory", [])
     database = sqlite3.connect(tmp_path / "study.db")
     assert database.execute("SELECT count(*) FROM trials WHERE state = 'FAIL'").fetchone() == (0,)
 
 
-def test_the_hyper_parameter_that_decides_ranks_first(tmp_path: Path) -> None:
+def test_the_most_important_hyper_parameter_ranks_first(tmp_path: Path) -> None:
     tuning = tuner(tmp_path, model="lightgbm")
     assert tuning.rank_parameters() is None
     ranked_at: list[int] = []
     for number in range(30):
         _, params = tuning.ask()
-        tuning.tell(number, -abs(math.log10(params["learning_rate"]) + 1.5))
+        tuning.record(number, -abs(math.log10(params["learning_rate"]) + 1.5))
         ranked = tuning.rank_parameters()
         if ranked is None:
             continue
@@ -119,26 +119,26 @@ def test_the_hyper_parameter_that_decides_ranks_first(tmp_path: Path) -> None:
         assert list(shares.values()) == sorted(shares.values(), reverse=True)
         ranked_at.append(number + 1)
     assert ranked_at[0] == 10
-    assert len(ranked_at) < 10, "only now and then"
+    assert len(ranked_at) < 10, "not after every trial"
     assert next(iter(shares)) == "learning_rate"
 
 
-def test_trials_that_are_all_alike_rank_nothing(tmp_path: Path) -> None:
+def test_pruned_trials_give_no_ranking(tmp_path: Path) -> None:
     tuning = tuner(tmp_path)
     for number in range(12):
         tuning.ask()
-        tuning.tell_pruned(number, "out of memory")
+        tuning.record_pruned(number, "out of memory")
     assert tuning.rank_parameters() is None
 
 
-def test_a_trial_in_flight_is_known_with_its_parameters(tmp_path: Path) -> None:
+def test_an_open_trial_is_recovered_with_its_parameters(tmp_path: Path) -> None:
     params = tuner(tmp_path).ask()[1]
-    assert tuner(tmp_path).known() == [(0, params, TrialState.RUNNING, "")]
+    assert tuner(tmp_path).earlier_trials() == [(0, params, TrialState.RUNNING, "")]
 
 
-def test_parameters_of_the_zero_or_kind_are_drawn_in_two_steps() -> None:
+def test_zero_or_parameters_are_suggested_in_two_steps() -> None:
     plugin = registry.get("xgboost")
-    drawn = as_drawn(plugin.defaults("binary", SHAPE, "cpu"))
+    drawn = as_suggested(plugin.defaults("binary", SHAPE, "cpu"))
     assert drawn["use_gamma"] is (drawn.get("gamma", 0) != 0)
     assert all(value != 0 or isinstance(value, bool) for value in drawn.values())
 

@@ -26,7 +26,7 @@ def regression_candidates(n_rows=500, n_candidates=4, seed=0):
 
 
 def reference_select(predictions, target, metric, weight=None, n_rounds=25):
-    """The paper's loop, as plainly as it can be written."""
+    """The loop of the paper, written plainly."""
     chosen, trajectory = [], []
     for _ in range(n_rounds):
         losses = [
@@ -81,12 +81,12 @@ def test_blend_beats_the_best_single_candidate_on_the_rows_it_was_selected_on():
     assert metrics.loss("log_loss", target, blend(candidates, weights)) < best
 
 
-def test_ties_prefer_members_already_in_then_the_first():
+def test_ties_prefer_current_members_then_the_first():
     candidates, target = binary_candidates(n_candidates=1)
     np.testing.assert_array_equal(select([*candidates, *candidates, *candidates], target, "roc_auc"), [1, 0, 0])
 
 
-def test_candidates_with_missing_predictions_are_never_chosen():
+def test_candidates_with_nan_predictions_are_never_selected():
     candidates, target = binary_candidates(n_candidates=3)
     broken = candidates[0].copy()
     broken[3] = np.nan
@@ -99,7 +99,7 @@ def test_candidates_with_missing_predictions_are_never_chosen():
         cross_fitted([broken], target, np.zeros(len(target), int), "roc_auc")
 
 
-def test_sampled_selection_is_nearly_as_good_and_repeats_itself():
+def test_sampled_selection_is_nearly_as_good_and_reproducible():
     candidates, target = binary_candidates(n_rows=20_000, n_candidates=5)
     full = select(candidates, target, "roc_auc", max_rows=20_000)
     sampled = select(candidates, target, "roc_auc", max_rows=2_000, seed=3)
@@ -108,7 +108,7 @@ def test_sampled_selection_is_nearly_as_good_and_repeats_itself():
     assert scores[1] == pytest.approx(scores[0], abs=0.003)
 
 
-def test_selection_is_fast_enough_to_be_done_again_after_every_fit():
+def test_selection_is_fast_enough_to_run_after_every_fit():
     candidates, target = binary_candidates(n_rows=50_000, n_candidates=40)
     started = time.process_time()
     select(candidates, target, "roc_auc")
@@ -117,7 +117,7 @@ def test_selection_is_fast_enough_to_be_done_again_after_every_fit():
 
 @pytest.mark.parametrize("n_folds", [1, 5])
 @pytest.mark.parametrize("metric", ["roc_auc", "log_loss"])
-def test_cross_fitted_score_belongs_to_its_prediction_and_is_never_worse_than_the_best(n_folds, metric):
+def test_cross_fitted_score_matches_its_prediction_and_is_at_least_the_best(n_folds, metric):
     candidates, target = binary_candidates()
     result = cross_fitted(candidates, target, np.arange(len(target)) % n_folds, metric)
     assert result.score == metrics.score(metric, target, result.prediction)
@@ -127,7 +127,7 @@ def test_cross_fitted_score_belongs_to_its_prediction_and_is_never_worse_than_th
     assert np.count_nonzero(result.weights) > 1
 
 
-def test_cross_fitted_weights_never_see_the_rows_they_are_scored_on():
+def test_cross_fitted_weights_do_not_depend_on_the_rows_they_are_scored_on():
     """Changing the targets of one fold must not change how that fold's rows are blended."""
     candidates, target = regression_candidates(n_rows=200)
     folds = np.arange(200) % 4
@@ -139,8 +139,8 @@ def test_cross_fitted_weights_never_see_the_rows_they_are_scored_on():
     assert not np.array_equal(before.prediction[folds != 2], after.prediction[folds != 2])
 
 
-def test_noise_that_only_helps_by_chance_leaves_the_best_candidate_alone():
-    """Thirty useless candidates beside a good one: the blend must not win by selection alone."""
+def test_noise_candidates_do_not_join_the_best_candidate():
+    """With thirty noise candidates and a good one, the blend must not win by chance."""
     generator = np.random.default_rng(5)
     target = generator.normal(size=60)
     good = target + generator.normal(scale=0.05, size=60)
@@ -153,14 +153,14 @@ def test_noise_that_only_helps_by_chance_leaves_the_best_candidate_alone():
         np.testing.assert_array_equal(result.prediction, good)
 
 
-def test_single_candidate_is_itself():
+def test_single_candidate_is_the_ensemble():
     candidates, target = binary_candidates(n_candidates=1)
     result = cross_fitted(candidates, target, np.zeros(len(target), int), "log_loss")
     np.testing.assert_array_equal(result.weights, [1])
     np.testing.assert_array_equal(result.prediction, candidates[0])
 
 
-def test_fold_with_a_single_class_is_no_obstacle():
+def test_fold_with_a_single_class_is_supported():
     candidates, target = binary_candidates(n_rows=60)
     folds = np.where(target == 1, 0, 1)
     result = cross_fitted(candidates, target, folds, "roc_auc")

@@ -5,14 +5,14 @@ from tabapp import metrics
 from tabapp.ensemble.sampling import sample_rows
 
 
-def test_small_tables_are_taken_whole():
+def test_small_tables_are_not_sampled():
     target = np.arange(10) % 2
     sample = sample_rows(target, "roc_auc", 10, seed=0)
     np.testing.assert_array_equal(sample.rows, np.arange(10))
     assert sample.weight is None
 
 
-def test_rare_class_stays_whole_and_weights_restore_the_balance():
+def test_rare_class_is_kept_and_weights_restore_the_class_balance():
     target = np.zeros(100_000, dtype=np.int64)
     target[:150] = 1
     sample = sample_rows(target, "log_loss", 2_000, seed=0)
@@ -23,7 +23,7 @@ def test_rare_class_stays_whole_and_weights_restore_the_balance():
     assert share == pytest.approx(0.0015)
 
 
-def test_sampled_score_estimates_the_whole_score():
+def test_sampled_score_estimates_the_full_score():
     generator = np.random.default_rng(0)
     target = (generator.random(50_000) < 0.05).astype(np.int64)
     positive = np.clip(0.05 + 0.2 * target + generator.normal(scale=0.03, size=50_000), 0.001, 0.999)
@@ -42,7 +42,7 @@ def test_row_weights_are_kept():
     np.testing.assert_allclose(sample.weight, stands_for / stands_for.mean())
 
 
-def test_regression_sample_covers_the_range_and_depends_on_the_seed_alone():
+def test_regression_sample_covers_the_range_and_depends_only_on_the_seed():
     target = np.random.default_rng(0).exponential(size=10_000)
     sample = sample_rows(target, "rmse", 500, seed=1)
     assert target[sample.rows].max() == target.max()
@@ -51,6 +51,6 @@ def test_regression_sample_covers_the_range_and_depends_on_the_seed_alone():
     assert len(np.unique(sample.rows)) == 500
 
 
-def test_more_classes_than_rows_to_take_is_no_obstacle():
+def test_more_classes_than_sampled_rows_are_supported():
     target = np.arange(100)
     assert len(sample_rows(target, "log_loss", 10, seed=0).rows) == 10

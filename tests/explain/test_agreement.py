@@ -28,7 +28,7 @@ def test_agreement_is_the_rank_correlation():
 @pytest.mark.parametrize(
     "attention", [None, {"a": 0.5, "b": 0.5, "c": 0.5}], ids=["no attention", "nothing above anything"]
 )
-def test_agreement_is_none_where_it_means_nothing(attention):
+def test_agreement_with_constant_attention_is_none(attention):
     assert agreement(combine(permutation(a=0.1, b=0.5, c=0.3), attention)) is None
 
 

@@ -14,7 +14,7 @@ def test_features_of_a_column_are_summed_and_shares_sum_to_one():
     assert tuple(shares) == COLUMNS
 
 
-def test_columns_asked_for_share_the_whole():
+def test_shares_of_the_requested_columns_sum_to_one():
     shares = mean_attention(fold_models(), ["strong", "weak"], seed=0, max_rows=50)
     assert shares == {"strong": pytest.approx(6 / 7), "weak": pytest.approx(1 / 7)}
 

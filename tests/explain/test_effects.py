@@ -32,7 +32,7 @@ class Known(FittedModel):
 
 
 class KnownClasses(Known):
-    """Four classes, of which only the last two move with size."""
+    """Four classes, of which only the last two depend on size."""
 
     def predict(self, table):
         share = np.clip(table.numeric[:, 0] / 20 + 0.25, 0, 0.5)
@@ -72,7 +72,7 @@ def test_the_effect_of_a_number_is_its_curve(frame):
     np.testing.assert_allclose(np.subtract(curve.high, curve.low), 10, rtol=1e-4)
 
 
-def test_the_effect_of_a_category_is_a_value_a_level(frame):
+def test_the_effect_of_a_category_has_a_value_per_level(frame):
     effect = effect_of(folds(frame), COLUMNS[1], frame["color"])
     assert effect is not None
     assert set(effect.labels) == set(LEVELS)
@@ -84,7 +84,7 @@ def test_the_effect_of_a_category_is_a_value_a_level(frame):
     assert values["green"] == pytest.approx(values["blue"])
 
 
-def test_of_many_classes_those_that_move_are_shown(frame):
+def test_of_many_classes_those_that_vary_most_are_shown(frame):
     effect = effect_of(folds(frame, KnownClasses), COLUMNS[0], frame["size"])
     assert effect is not None
     assert {2, 3} < {curve.code for curve in effect.curves}
@@ -97,7 +97,7 @@ def test_ordered_levels_keep_their_order():
     assert (labels, counts) == (("low", "middle", "high"), (3, 2, 5))
 
 
-def test_dates_are_labelled_and_few_numbers_are_taken_as_they_are():
+def test_dates_are_labeled_and_few_distinct_numbers_form_the_grid():
     days = pl.Series("day", [datetime(2024, 1, 1) + timedelta(days=n) for n in range(300)])
     grid, labels, counts = grid_of(column("day", "datetime"), days)
     assert len(grid) == len(labels) == 12
@@ -107,7 +107,7 @@ def test_dates_are_labelled_and_few_numbers_are_taken_as_they_are():
     assert (grid.to_list(), labels, counts) == ([1.0, 2.0, 5.0], (), (1, 2, 1))
 
 
-def test_what_cannot_be_varied_has_no_effect(frame):
+def test_constant_and_text_columns_have_no_effect(frame):
     text = frame.with_columns(pl.lit("a b c").alias("note"))
     assert effect_of(folds(frame), column("note", "text"), text["note"]) is None
     assert effect_of(folds(frame), column("size"), pl.Series("size", [1.0] * 5)) is None

@@ -26,7 +26,7 @@ def test_confusion_counts_rows_by_truth_and_prediction():
     np.testing.assert_array_equal(matrix, reference.confusion_matrix(truth, prediction.argmax(axis=1)))
 
 
-def test_rare_classes_are_taken_together():
+def test_rare_classes_are_merged():
     generator = np.random.default_rng(0)
     truth = np.r_[np.repeat(np.arange(30), 10), np.repeat(np.arange(11, 30), 90)]
     prediction = np.eye(30)[generator.permutation(truth)]
@@ -51,7 +51,7 @@ def test_roc_curve_has_the_area_of_the_metric(ties):
     assert area(curve) == pytest.approx(reference.roc_auc_score(positive, score), abs=2e-3)
 
 
-def test_precision_recall_curve_is_that_of_scikit_learn():
+def test_precision_recall_curve_equals_scikit_learns():
     positive, score = binary()
     curve = evaluation.precision_recall_curve(positive, score)
     precision, recall, _ = reference.precision_recall_curve(positive, score)
@@ -62,7 +62,7 @@ def test_precision_recall_curve_is_that_of_scikit_learn():
     assert area(curve) == pytest.approx(reference.average_precision_score(positive, score), abs=0.01)
 
 
-def test_curves_are_empty_where_they_mean_nothing():
+def test_undefined_curves_are_empty():
     scores = np.array([0.1, 0.4])
     assert evaluation.roc_curve(np.array([True, True]), scores) == ()
     assert evaluation.roc_curve(np.array([False, False]), scores) == ()
@@ -81,7 +81,7 @@ def test_steep_curves_keep_their_corner():
     assert any(x < 0.02 and y > 0.97 for x, y in evaluation.roc_curve(positive, score))
 
 
-def test_calibration_of_honest_probabilities_is_on_the_diagonal():
+def test_calibrated_probabilities_are_on_the_diagonal():
     came_true, probability = binary(20_000)
     bins, error = evaluation.calibration(came_true, probability)
     assert sum(row.count for row in bins) == 20_000
@@ -99,13 +99,13 @@ def test_calibration_error_of_overconfidence():
     assert (bins[0].low, bins[0].high) == (pytest.approx(0.469, abs=0.001), pytest.approx(0.531, abs=0.001))
 
 
-def test_the_interval_is_that_of_wilson():
+def test_the_interval_equals_wilsons():
     low, high = evaluation.wilson(np.array([0.0, 3.0, 10.0]), np.array([10.0, 10.0, 10.0]))
     np.testing.assert_allclose(low, [0.0, 0.1078, 0.7225], atol=1e-4)
     np.testing.assert_allclose(high, [0.2775, 0.6032, 1.0], atol=1e-4)
 
 
-def test_density_of_good_predictions_lies_on_the_diagonal():
+def test_density_of_good_predictions_is_on_the_diagonal():
     truth = np.random.default_rng(0).normal(size=3000)
     counts, (low, high) = evaluation.density(truth, truth)
     assert np.sum(counts) == 3000
@@ -113,7 +113,7 @@ def test_density_of_good_predictions_lies_on_the_diagonal():
     assert low < -2 < 2 < high
 
 
-def test_a_far_outlier_does_not_squeeze_the_rest():
+def test_an_outlier_does_not_widen_the_bins():
     generator = np.random.default_rng(0)
     truth = np.r_[generator.normal(size=2000), 1e9]
     _, (low, high) = evaluation.density(truth, truth * 0.9)
@@ -134,7 +134,7 @@ def test_residuals_are_truth_minus_prediction():
     assert last[3] - last[1] > 3 * (first[3] - first[1]), "the spread grows with the prediction"
 
 
-def test_constant_predictions_are_drawn_too():
+def test_constant_predictions_have_plots():
     truth = np.zeros(50)
     counts, _ = evaluation.density(truth, truth)
     assert np.sum(counts) == 50

@@ -13,7 +13,7 @@ def by_column(result):
     return {importance.column: importance for importance in result.columns}
 
 
-def test_finds_what_matters_in_the_right_order():
+def test_columns_are_ranked_by_their_effect():
     found = by_column(permutation_importance(fold_models(), "rmse", COLUMNS, seed=0))
     assert found["strong"].mean > found["weak"].mean > 0
     assert found["color"].mean > 0
@@ -24,7 +24,7 @@ def test_finds_what_matters_in_the_right_order():
         assert importance.n_repeats == 5
 
 
-def test_importance_of_an_independent_column_is_what_theory_says():
+def test_importance_of_an_independent_column_matches_theory():
     """Shuffling x in y = a·x + e doubles a²·var(x) in the mean squared error (Fisher et al. 2019, section 4)."""
     folds = fold_models(n_rows=4_000)
     found = permutation_importance(folds, "rmse", ["weak"], seed=0, max_rows=20_000, n_repeats=10)
@@ -33,8 +33,8 @@ def test_importance_of_an_independent_column_is_what_theory_says():
     assert found.columns[0].mean == pytest.approx(expected, rel=0.02)
 
 
-def test_features_made_from_one_column_move_together():
-    """Shuffling value and missing indicator apart would let both be non-zero in a row, which the file never has."""
+def test_features_of_one_column_are_permuted_together():
+    """Permuting value and missing indicator separately could make both non-zero in a row, which never occurs in a file."""
     seen = []
 
     class Watching(LinearModel):
@@ -47,7 +47,7 @@ def test_features_made_from_one_column_move_together():
     assert not np.concatenate(seen).any()
 
 
-def test_same_seed_same_numbers_however_many_threads():
+def test_result_depends_on_the_seed_but_not_on_the_threads():
     folds = fold_models()
     one = permutation_importance(folds, "mae", COLUMNS, seed=4, n_jobs=1, max_rows=300)
     two = permutation_importance(folds, "mae", COLUMNS, seed=4, n_jobs=2, max_rows=300)
@@ -63,7 +63,7 @@ def test_runs_in_threads_of_the_calling_process():
     assert len(folds[0].model.threads) >= 2
 
 
-def test_scores_only_as_many_rows_as_allowed_and_tells_the_score():
+def test_uses_at_most_the_maximum_rows_and_reports_the_score():
     folds = fold_models()
     result = permutation_importance(folds, "rmse", ["strong"], seed=0, max_rows=90)
     assert result.n_rows == 90
@@ -74,13 +74,13 @@ def test_scores_only_as_many_rows_as_allowed_and_tells_the_score():
 
 
 def test_sign_follows_the_metric():
-    """An accuracy falls and an error rises when a column that matters is shuffled; both are positive importances."""
+    """An accuracy falls and an error rises when an important column is shuffled; both are positive importances."""
     folds = fold_models()
     for metric in ("r2", "rmse"):
         assert permutation_importance(folds, metric, ["strong"], seed=0).columns[0].mean > 0
 
 
-def test_after_the_deadline_nothing_starts_and_first_shuffles_come_first(monkeypatch):
+def test_no_pass_starts_after_the_deadline_and_first_shuffles_come_first(monkeypatch):
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
 
@@ -127,7 +127,7 @@ def test_classification_with_row_weights():
     assert weighted != unweighted.columns[0].mean
 
 
-def test_rows_without_target_are_refused():
+def test_rows_without_target_are_rejected():
     folds = fold_models(n_folds=1)
     bare = Table(folds[0].table.numeric, folds[0].table.categorical)
     with pytest.raises(ValueError, match="target"):

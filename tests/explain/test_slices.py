@@ -26,7 +26,7 @@ def table(seed=0, rows=ROWS):
     return frame, columns, generator
 
 
-def test_the_slice_that_is_worse_is_found_and_nothing_else_is_clear():
+def test_only_the_worse_slice_is_significant():
     frame, columns, generator = table()
     errors = generator.exponential(0.3, ROWS) + 0.4 * (frame["city"] == "Köln").to_numpy()
     rows, tested = weak_slices(frame, columns, errors, None)
@@ -39,13 +39,13 @@ def test_the_slice_that_is_worse_is_found_and_nothing_else_is_clear():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_nothing_is_clear_where_all_slices_are_alike(seed):
+def test_no_slice_is_significant_if_all_have_equal_errors(seed):
     frame, columns, generator = table(seed)
     rows, _ = weak_slices(frame, columns, generator.exponential(0.3, ROWS), None)
     assert not any(row.clear for row in rows)
 
 
-def test_differences_are_shrunk_more_the_less_is_known():
+def test_differences_of_smaller_slices_are_shrunk_more():
     frame, columns, generator = table()
     errors = generator.exponential(0.3, ROWS) + 0.3 * (frame["age"] > 75).to_numpy()
     rows, _ = weak_slices(frame, columns, errors, None)
@@ -67,7 +67,7 @@ def test_small_slices_are_left_out():
     assert weak_slices(frame, [column("city", "categorical")], errors, None) == ([], 0)
 
 
-def test_missing_values_are_a_slice_and_the_share_of_wrong_classes_is_told():
+def test_missing_values_are_a_slice_with_a_share_of_wrong_classes():
     generator = np.random.default_rng(0)
     income = [None if n % 5 == 0 else float(n % 97) for n in range(1000)]
     wrong = generator.random(1000) < np.where(np.arange(1000) % 5 == 0, 0.7, 0.1)
@@ -85,7 +85,7 @@ def test_ranges_cover_every_row_once():
     assert found[0][0] == "≤ 1"
 
 
-def test_a_few_numbers_are_slices_of_their_own():
+def test_few_distinct_numbers_are_slices():
     found = slices_of(column("n", "numeric"), pl.Series("n", [0.0] * 5 + [1.0, 2.5, None]))
     assert [(name, int(rows.sum())) for name, rows in found] == [("= 0", 5), ("= 1", 1), ("= 2.5", 1), ("missing", 1)]
 
@@ -97,7 +97,7 @@ def test_dates_are_named_as_dates():
     assert names[1] == "2024-01-21 … 2024-02-10"
 
 
-def test_columns_without_slices_and_empty_ones_do_no_harm():
+def test_columns_without_slices_are_skipped():
     frame = pl.DataFrame({"text": ["a b"] * 100, "gone": pl.Series([None] * 100, dtype=pl.Float64)})
     columns = [column("text", "text"), column("gone", "numeric"), column("absent", "numeric")]
     assert weak_slices(frame, columns, np.ones(100), None) == ([], 0)

@@ -147,9 +147,9 @@ def test_strangers_compete_and_broken_ones_cost_their_own_rows(environment: dict
     assert "no idea what to do" in rows["raises"]["reason"]
     assert rows["dies"]["reason"] == "its process was ended by SIGSEGV (it crashed inside a library)"
     assert {rows[name]["status"] for name in ("unsure", "nowhere", "worthless")} == {"skipped"}
-    assert rows["unsure"]["reason"] == "It cannot be planned for: KeyError: 'gigabytes'"
-    assert rows["nowhere"]["reason"] == "It cannot be planned for: TypeError: no space"
-    assert rows["worthless"]["reason"] == "Its cost and its merit must be above zero."
+    assert rows["unsure"]["reason"] == "its plugin raised KeyError: 'gigabytes'"
+    assert rows["nowhere"]["reason"] == "its plugin raised TypeError: no space"
+    assert rows["worthless"]["reason"] == "its cost and its merit must be positive"
     predicted = tabapp(environment, "predict", str(out), str(data), "-o", str(tmp_path / "predictions.csv"))
     assert predicted.returncode == 0, predicted.stderr
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 179

@@ -81,6 +81,17 @@ def test_a_resumed_run_has_nothing_at_work_and_is_not_over():
     assert not replay(crashed).active
 
 
+def test_the_last_plan_holds_and_a_new_budget_adds_no_line_to_the_feed():
+    extended = msgspec.structs.replace(PLAN, budget=7200.0, trials=9)
+    state = replay(STREAM)
+    changed = reduce(state, msgspec.structs.replace(extended, seq=state.seq + 1))
+    assert changed.plan is not None
+    assert (changed.plan.budget, changed.plan.trials) == (7200.0, 9)
+    assert changed.feed == state.feed
+    other = reduce(changed, msgspec.structs.replace(PLAN, metric_title="log loss", seq=changed.seq + 1))
+    assert "log loss" in other.feed[-1].text
+
+
 def test_progress_of_a_fit_that_nobody_started_is_passed_over():
     stray = ev.FitProgress(seq=1, t=1.0, fit="ghost", model="mlp", trial=0, fold=0, step=1, value=0.5)
     assert replay([stray]).active == {}

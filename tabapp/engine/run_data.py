@@ -1,0 +1,46 @@
+"""The rows of a run as its fits and its scores read them, memory-mapped from the run folder."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tabapp.data.schema import Schema
+from tabapp.run.folder import RunFolder
+
+
+class RunData:
+    """The usable rows of a run.
+
+    Attributes:
+        schema: kind and role of each column.
+        frame: typed columns.
+        target: (rows,) class codes, or values in target units.
+        fold: (rows,) int16: the fold that scores the row, -1 for rows used only for training.
+        weight, groups, time: (rows,), or None without such a column.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.schema = msgspec.json.decode((folder.data / "schema.json").read_bytes(), type=Schema)
+        self.frame: pl.DataFrame = pl.read_ipc(folder.data / "table.arrow")
+        arrays = np.load(folder.path / "splits.npz", allow_pickle=False)
+        self.target: npt.NDArray[np.int64] | npt.NDArray[np.float64] = arrays["target"]
+        self.fold: npt.NDArray[np.int16] = arrays["fold"]
+        self.weight: npt.NDArray[np.float32] | None = arrays.get("weight", None)
+        self.groups: npt.NDArray[np.int64] | None = arrays.get("groups", None)
+        self.time: npt.NDArray[np.float64] | None = arrays.get("time", None)
+
+    @property
+    def n_folds(self) -> int:
+        """Number of scored folds; 1 for a holdout."""
+        return int(self.fold.max()) + 1
+
+    def held_out(self, fold: int) -> npt.NDArray[np.intp]:
+        """Indices of the rows that a fold scores."""
+        return np.flatnonzero(self.fold == fold)
+
+    def training(self, fold: int) -> npt.NDArray[np.intp]:
+        """Indices of the rows that a fold may train on."""
+        return np.flatnonzero(self.fold != fold)

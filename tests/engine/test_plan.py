@@ -1,0 +1,75 @@
+"""Plans made in two stages: models whose plugins load slowly stay pending, and end as they would at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tabapp.data.schema import Schema
+from tabapp.engine.plan import Plan, approximate_shape, make_plan, with_pending_models
+from tabapp.engine.prepare import infer, read_data
+from tabapp.errors import UsageError
+from tabapp.run.config import RunConfig
+from tests.tables import write_wine
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_wine(tmp_path_factory.mktemp("plan") / "wine.csv")
+
+
+def configured(table: Path, *models: str, exclude: tuple[str, ...] = ()) -> tuple[RunConfig, Schema]:
+    config = RunConfig(data=str(table), models=models, exclude=exclude, memory_limit=2**33)
+    return config, infer(read_data(config), config)
+
+
+def pending(plan: Plan) -> list[str]:
+    return [model.name for model in plan.models if model.pending]
+
+
+def test_two_stages_give_the_plan_of_one(table: Path) -> None:
+    config, schema = configured(table)
+    staged, whole = make_plan(config, schema, staged=True), make_plan(config, schema)
+    assert {"mlp", "tabm", "npt"} <= set(pending(staged))
+    assert not {"lightgbm", "linear"} & set(pending(staged))
+    assert pending(whole) == []
+    assert with_pending_models(staged, approximate_shape(schema, staged.n_classes)) == whole
+
+
+def test_a_plan_without_a_light_model_is_made_at_once(table: Path) -> None:
+    assert pending(make_plan(*configured(table, "mlp", "resnet"), staged=True)) == []
+    assert pending(make_plan(*configured(table, "lightgbm", "mlp", exclude=("lightgbm",)), staged=True)) == []
+
+
+def test_an_excluded_model_is_not_pending(table: Path) -> None:
+    plan = make_plan(*configured(table, "lightgbm", "mlp", exclude=("mlp",)), staged=True)
+    assert [(model.name, model.reason, model.pending) for model in plan.models] == [
+        ("lightgbm", None, False),
+        ("mlp", "excluded", False),
+    ]
+
+
+def test_a_plan_needs_a_model(table: Path) -> None:
+    with pytest.raises(UsageError, match="No model is left"):
+        make_plan(*configured(table, "lightgbm", "mlp", exclude=("lightgbm", "mlp")), staged=True)
+
+
+def test_a_staged_plan_and_its_conductor_load_no_library_of_models(table: Path) -> None:
+    """The time before the first fit is the time of these imports."""
+    program = f"""
+import sys
+from tabapp.engine.plan import make_plan
+from tabapp.engine.prepare import infer, read_data
+from tabapp.run.config import RunConfig
+import tabapp.engine.conductor, tabapp.engine.rows, tabapp.engine.executors
+config = RunConfig(data={str(table)!r})
+make_plan(config, infer(read_data(config), config), staged=True)
+print(sorted({{name.partition(".")[0] for name in sys.modules}}))
+"""
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert "optuna" in loaded
+    for library in ("torch", "sklearn", "scipy", "pandas", "lightgbm", "xgboost", "catboost"):
+        assert f"'{library}'" not in loaded
