@@ -238,7 +238,6 @@ RUN_OPTIONS = (
         metavar="SIZE",
         help="Memory of all fits together, such as 8GiB.",
     ),
-    _option(MACHINE, "--executor", type=Choice(["local"]), default="local", help="Where fits run."),
     _option(OUTPUT, "--out", type=click.Path(), metavar="FILE", help="Where to put the bundle besides the run folder."),
     _option(OUTPUT, "--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where runs are kept."),
     _option(OUTPUT, "--name", metavar="TEXT", help="A name for the run."),

@@ -48,7 +48,6 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     device: str = "auto"
     workers: int | None = None
     memory_limit: int | None = None
-    executor: Literal["local"] = "local"
     out: str | None = None
     name: str | None = None
     delimiter: str | None = None

@@ -69,7 +69,6 @@ def one_sentence(text: str) -> str:
         ("--auto shop.csv --task zzz", USAGE, "use one of auto, binary, multiclass, regression"),
         ("--auto shop.csv --quality bset", USAGE, "did you mean 'best'?"),
         ("--auto shop.csv --validation loo", USAGE, "use one of auto, holdout, cv"),
-        ("--auto shop.csv --executor slurm", USAGE, "--executor 'slurm' is not known"),
         ("--auto shop.csv --budget ten", USAGE, "The budget 'ten' is not a duration; write it like 90s"),
         ("--auto shop.csv --budget 0s", USAGE, "not a duration"),
         ("--auto shop.csv --budget -5s", USAGE, "not a duration"),
