@@ -1,53 +1,65 @@
-"""What can go wrong in a way that a user can mend. Each error is one sentence and carries its exit code.
-
-TabappError                 1   no usable model, or anything not named below
-├── UsageError              2   usage or configuration
-├── DataError               3   the data cannot be used
-├── BudgetError             4   the budget ended before the first model
-└── BundleError             5   a bundle cannot be trusted or understood
-"""
+"""Errors that a user can fix, and the exit codes of every command."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """The exit codes of every command and process; `meaning` is their line in the help."""
+
+    OK = 0, "done"
+    NO_MODEL = 1, "no usable model, or an unexpected error"
+    USAGE = 2, "invalid usage or configuration"
+    DATA = 3, "unusable data"
+    BUDGET = 4, "budget exhausted before the first model"
+    BUNDLE = 5, "bundle not trusted or not understood"
+    INTERRUPTED = 130, "interrupted; the bundle has the best models so far"
+    BROKEN_PIPE = 141, "the reader of the output has exited"
+
+    meaning: str
+
+    def __new__(cls, code: int, meaning: str) -> ExitCode:
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
 
 
 class TabappError(Exception):
-    """A failure told in one sentence: what is wrong, where, and what to do."""
+    """A failure described in one or two sentences: what is wrong, where, and what to do."""
 
-    exit_code = 1
+    exit_code: ExitCode = ExitCode.NO_MODEL
 
 
 class UsageError(TabappError):
-    """An option or a configuration cannot be followed."""
+    """An option or a configuration is not valid."""
 
-    exit_code = 2
+    exit_code: ExitCode = ExitCode.USAGE
 
 
 class DataError(TabappError):
-    """The data cannot be used: missing, unreadable, or nothing to learn from."""
+    """The data is not usable: missing, unreadable, or without a target."""
 
-    exit_code = 3
+    exit_code: ExitCode = ExitCode.DATA
 
 
 class BudgetError(TabappError):
     """The budget ended before the first model had a score."""
 
-    exit_code = 4
+    exit_code: ExitCode = ExitCode.BUDGET
 
 
 class BundleError(TabappError):
-    """A bundle cannot be trusted or understood."""
+    """A bundle is not trusted or not understood."""
 
-    exit_code = 5
+    exit_code: ExitCode = ExitCode.BUNDLE
 
 
 def did_you_mean(wrong: str, names: Iterable[str]) -> str:
-    """Suggest the nearest name as the end of a sentence, or nothing when none is near.
-
-    The comparison ignores case, since that is the commonest slip.
-    """
+    """The end of a sentence that suggests the nearest name, ignoring case; empty when no name is near."""
     by_folded = {name.casefold(): name for name in names}
     near = get_close_matches(wrong.casefold(), list(by_folded), n=1, cutoff=0.6)
     return f"; did you mean {by_folded[near[0]]!r}?" if near else ""

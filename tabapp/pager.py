@@ -1,11 +1,10 @@
-"""The reader process of a screen: `python -m tabapp.pager RUN_DIR`. It shows any rows of the run's table, by JSON lines.
+"""The pager process of a screen: `python -m tabapp.pager RUN_DIR`. It serves any rows of the run's table over stdin and stdout.
 
-A screen loads no library for tables, and the engine is busy during a run and gone after it; so whoever looks at the rows has this
-process, which reads the run's file when it is first asked for more than the first rows, and ends when its standard input does.
+Screens load no table library, and the engine is busy during a run and gone after it. The pager reads the table on the first request
+beyond the first rows, and exits when its standard input ends.
 
-Requests are {"id": n, "ask": what, …}; the answer has the same id. Of pages only the last one asked is answered in full: whoever
-scrolls on does not wait for what is gone by. A search or a filter is given up for the next one. Answers to what was given up are
-{"id": n, "stale": true}, and what cannot be done is {"id": n, "error": sentence}.
+Requests and replies are the JSON lines of `tabapp.run.paging`. Only the last of several waiting page requests is answered in full,
+and a new search or filter replaces the one in progress; replaced requests get the reply `stale`.
 """
 
 from __future__ import annotations
@@ -16,25 +15,27 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tabapp.data.head import first_rows
-from tabapp.errors import TabappError
+from tabapp.errors import ExitCode, TabappError
+from tabapp.run import paging
 from tabapp.run.config import RunConfig
 
 if TYPE_CHECKING:
-    from tabapp.data.pages import Pages
+    from tabapp.data.pages import Condition, Pages
 
-Request = dict[str, Any]
-Work = Generator[None, None, dict[str, Any]]
+Work = Generator[None, None, paging.AnyReply]
+REPLACEABLE = (paging.FindText, paging.FilterRows, paging.Cancel)
+"""Requests that end the search or filter in progress."""
 
 
 class Pager:
-    """Answers requests about one run's table.
+    """Answers requests about the table of one run.
 
     Args:
         run: the run folder.
@@ -43,111 +44,109 @@ class Pager:
     def __init__(self, run: Path) -> None:
         self._run = run
         self._config = msgspec.json.decode((run / "run.json").read_bytes(), type=RunConfig)
-        self._requests: queue.Queue[Request] = queue.Queue()
+        self._lines: queue.Queue[bytes] = queue.Queue()
         self._opened: Pages | None = None
         self._note = ""
 
     def serve(self) -> None:
-        """Answer until standard input ends."""
+        """Answer requests until standard input ends."""
         threading.Thread(target=self._listen, daemon=True).start()
         work: Work | None = None
-        working_on = 0
+        work_id = 0
         while True:
-            for request in _without_stale_pages(self._next_requests(wait=work is None)):
-                number = request.get("id", 0)
+            requests = self._next_requests(wait=work is None)
+            last_page = max((i for i, r in enumerate(requests) if isinstance(r, paging.ReadPage)), default=-1)
+            for index, request in enumerate(requests):
+                if isinstance(request, REPLACEABLE) and work is not None:
+                    work = None
+                    _answer(work_id, paging.Stale())
                 try:
-                    if request.get("ask") in ("find", "filter", "cancel") and work is not None:
-                        work = None
-                        _answer(working_on, stale=True)
-                    if request.get("stale"):
-                        _answer(number, stale=True)
-                    elif request.get("ask") in ("find", "filter"):
-                        work, working_on = self._begin(request), number
+                    if isinstance(request, paging.ReadPage) and index < last_page:
+                        _answer(request.id, paging.Stale())
+                    elif isinstance(request, paging.FindText | paging.FilterRows):
+                        work, work_id = self._begin(request), request.id
                     else:
-                        _answer(number, **self._do(request))
+                        _answer(request.id, self._do(request))
                 except TabappError as error:
-                    _answer(number, error=str(error))
-                except (KeyError, TypeError, ValueError) as error:
-                    _answer(number, error=f"The request could not be understood ({error}).")
+                    _answer(request.id, paging.Failed(message=str(error)))
             if work is not None:
                 try:
                     next(work)
                 except StopIteration as end:
                     work = None
-                    _answer(working_on, **end.value)
+                    _answer(work_id, end.value)
 
     def _listen(self) -> None:
         for line in sys.stdin.buffer:
-            try:
-                self._requests.put(msgspec.json.decode(line, type=dict[str, Any]))
-            except msgspec.DecodeError:
-                continue
-        # At once, whatever is being read: nobody waits for it any more.
-        os._exit(0)
+            self._lines.put(line)
+        # Exit at once, even during a read: nobody waits for the result.
+        os._exit(ExitCode.OK)
 
-    def _next_requests(self, *, wait: bool) -> list[Request]:
-        requests = [self._requests.get()] if wait else []
-        while not self._requests.empty():
-            requests.append(self._requests.get())
+    def _next_requests(self, *, wait: bool) -> list[paging.AnyRequest]:
+        lines = [self._lines.get()] if wait else []
+        while not self._lines.empty():
+            lines.append(self._lines.get())
+        requests: list[paging.AnyRequest] = []
+        for line in lines:
+            try:
+                requests.append(paging.REQUESTS.decode(line))
+            except TabappError as error:
+                _answer(_id_of(line), paging.Failed(message=str(error)))
         return requests
 
-    def _do(self, request: Request) -> dict[str, Any]:
-        match request.get("ask"):
-            case "head":
-                return self._head(request["count"])
-            case "open":
+    def _do(self, request: paging.AnyRequest) -> paging.AnyReply:
+        match request:
+            case paging.ReadHead():
+                return self._head(request.count)
+            case paging.OpenTable():
                 pages = self._pages()
-                return {
-                    "names": pages.names,
-                    "rows": pages.whole_height,
-                    "height": pages.height,
-                    "widths": pages.widths(),
-                    "note": self._note,
-                }
-            case "page":
-                numbers, cells = self._pages().page(
-                    request["start"], request["count"], request["first_column"], request["columns"]
+                return paging.Opened(
+                    names=pages.names,
+                    rows=pages.whole_height,
+                    height=pages.height,
+                    widths=pages.widths(),
+                    note=self._note,
                 )
-                return {"numbers": numbers, "cells": cells}
-            case "cell":
-                return {"text": self._pages().cell(request["row"], request["column"])}
-            case "sort":
-                self._pages().sort(request["column"], descending=request.get("descending", False))
-                return {"height": self._pages().height}
-            case "cancel":
-                return {}
-            case other:
-                raise ValueError(other)
+            case paging.ReadPage():
+                numbers, cells = self._pages().page(request.start, request.count, request.first_column, request.columns)
+                return paging.Page(numbers=numbers, cells=cells)
+            case paging.ReadCell():
+                return paging.Cell(text=self._pages().cell(request.row, request.column))
+            case paging.SortRows():
+                self._pages().sort(request.column, descending=request.descending)
+                return paging.Height(height=self._pages().height)
+            case _:
+                return paging.Canceled()
 
-    def _begin(self, request: Request) -> Work:
+    def _begin(self, request: paging.FindText | paging.FilterRows) -> Work:
         pages = self._pages()
-        if request["ask"] == "find":
-            return self._find(pages, request["text"], request["start"], request["direction"])
+        if isinstance(request, paging.FindText):
+            return self._find(pages, request)
         from tabapp.data.pages import Condition
 
-        return self._filter(pages, msgspec.convert(request["conditions"], list[Condition]))
+        return self._filter(pages, [Condition(**msgspec.structs.asdict(term)) for term in request.conditions])
 
-    def _find(self, pages: Pages, text: str, start: int, direction: int) -> Work:
-        found = yield from pages.find(text, start, direction)
-        return {"row": None} if found is None else {"row": found[0], "column": found[1]}
+    def _find(self, pages: Pages, request: paging.FindText) -> Work:
+        found = yield from pages.find(request.text, request.start, request.direction)
+        return paging.Found() if found is None else paging.Found(row=found[0], column=found[1])
 
-    def _filter(self, pages: Pages, conditions: list[Any]) -> Work:
+    def _filter(self, pages: Pages, conditions: Sequence[Condition]) -> Work:
         yield from pages.filter(conditions)
-        return {"height": pages.height}
+        return paging.Height(height=pages.height)
 
-    def _head(self, count: int) -> dict[str, Any]:
+    def _head(self, count: int) -> paging.Head:
         config = self._config
         head = first_rows(Path(config.data), count, delimiter=config.delimiter, encoding=config.encoding)
-        return {} if head is None else {"names": head.names, "cells": head.rows, "about": head.about}
+        return paging.Head() if head is None else paging.Head(names=head.names, cells=head.rows, about=head.about)
 
     def _pages(self) -> Pages:
-        """The table; read when it is first needed.
+        """The table, read on first use.
 
         Raises:
-            TabappError: it cannot be read.
+            TabappError: the table cannot be read.
         """
         if self._opened is None:
-            # Only now: the first rows are shown before the library for tables is loaded.
+            # Imported here because the first rows are shown before the table library is loaded.
             from tabapp.data.pages import Pages
 
             self._opened = Pages(self._table())
@@ -167,10 +166,10 @@ class Pager:
             kept = laid_down(self._run / "data" / "table.arrow")
             if kept is None:
                 raise
-            self._note = f"These are the rows that models learned from: the file cannot be read any more ({error})."
+            self._note = f"These are the rows that the models learned from; the file can no longer be read ({error})."
             return kept
         if _size_when_read(self._run) not in (None, path.stat().st_size):
-            self._note = "The file has changed since the run read it; these are its rows of now."
+            self._note = "The file has changed since the run read it; these are its present rows."
         return frame
 
 
@@ -181,34 +180,34 @@ def _size_when_read(run: Path) -> int | None:
         return None
 
 
-def _without_stale_pages(requests: list[Request]) -> list[Request]:
-    """The requests with all pages but the last marked as stale."""
-    last = max((index for index, request in enumerate(requests) if request.get("ask") == "page"), default=-1)
-    return [
-        {**request, "stale": True} if request.get("ask") == "page" and index < last else request
-        for index, request in enumerate(requests)
-    ]
+def _id_of(line: bytes) -> int:
+    """The id of a request that is rejected, so that its sender stops waiting; 0 when it has none."""
+    try:
+        number = msgspec.json.decode(line, type=dict[str, Any]).get("id", 0)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return 0
+    return number if isinstance(number, int) else 0
 
 
-def _answer(number: int, **content: Any) -> None:
-    sys.stdout.buffer.write(msgspec.json.encode({"id": number, **content}) + b"\n")
+def _answer(number: int, reply: paging.AnyReply) -> None:
+    sys.stdout.buffer.write(paging.REPLIES.encode(msgspec.structs.replace(reply, id=number)))
     sys.stdout.buffer.flush()
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serve one screen."""
-    parser = argparse.ArgumentParser(prog="python -m tabapp.pager", description="The reader process of a screen.")
+    """Serve one screen; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tabapp.pager", description="The pager process of a screen.")
     parser.add_argument("run", type=Path, help="the run folder")
     options = parser.parse_args(arguments)
-    # Ctrl+C in a terminal reaches the whole process group: the screen alone decides what it means.
+    # Ctrl+C in a terminal reaches the whole process group; only the screen handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         pager = Pager(options.run)
     except (OSError, msgspec.DecodeError) as error:
-        print(f"{options.run} is no run folder: {error}", file=sys.stderr)
-        return 2
+        print(f"{options.run} is not a run folder: {error}", file=sys.stderr)
+        return ExitCode.USAGE
     pager.serve()
-    return 0
+    return ExitCode.OK
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The reader process: what a screen asks of it, and that it does not stay behind."""
+"""The pager process: its replies to a screen, and its end with the screen."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import polars as pl
 import pytest
 
+from tabapp.run.messages import VERSION
 from tests.waiting import HANG_SECONDS
 
 N = 3_000
@@ -36,6 +37,7 @@ class Asked:
         self.send({"ask": what, **arguments})
         answer = self.answer()
         assert answer.pop("id") == self.last
+        assert answer.pop("v") == VERSION
         return answer
 
 
@@ -59,38 +61,49 @@ def page(start, count=2):
     return {"ask": "page", "start": start, "count": count, "first_column": 0, "columns": 2}
 
 
-def test_a_table_is_looked_through(ask):
-    assert ask("head", count=2) == {"names": ["n", "word"], "cells": [["0", "even"], ["1", "odd"]], "about": None}
+def test_a_table_is_browsed(ask):
+    assert ask("head", count=2) == {
+        "reply": "head",
+        "names": ["n", "word"],
+        "cells": [["0", "even"], ["1", "odd"]],
+        "about": None,
+    }
     opened = ask("open")
     assert (opened["names"], opened["rows"], opened["height"], opened["note"]) == (["n", "word"], N, N, "")
     assert ask(what="page", start=N - 2, count=9, first_column=1, columns=1) == {
+        "reply": "page",
         "numbers": [N - 2, N - 1],
         "cells": [["even"], ["odd"]],
     }
-    assert ask("find", text="77", start=100, direction=1) == {"row": 177, "column": 0}
-    assert ask("find", text="nowhere", start=0, direction=1) == {"row": None}
+    assert ask("find", text="77", start=100, direction=1) == {"reply": "found", "row": 177, "column": 0}
+    assert ask("find", text="nowhere", start=0, direction=1) == {"reply": "found", "row": None, "column": 0}
     odd = {"column": "word", "operator": "=", "value": "odd", "number": None, "negated": False}
-    assert ask("filter", conditions=[odd]) == {"height": N // 2}
-    assert ask("sort", column=0, descending=True) == {"height": N // 2}
-    assert ask("cell", row=0, column=0) == {"text": str(N - 1)}
-    assert "could not be understood" in ask("dance")["error"]
-    assert "could not be understood" in ask("page", start="x")["error"]
+    assert ask("filter", conditions=[odd]) == {"reply": "height", "height": N // 2}
+    assert ask("sort", column=0, descending=True) == {"reply": "height", "height": N // 2}
+    assert ask("cell", row=0, column=0) == {"reply": "cell", "text": str(N - 1)}
+    assert ask("cancel") == {"reply": "canceled"}
 
 
-def test_of_pages_that_were_scrolled_by_only_the_last_is_answered(ask):
+def test_invalid_requests_are_rejected_by_name(ask):
+    assert "Unknown pager request 'dance'" in ask("dance")["message"]
+    assert "'page' has no field 'columns_'; did you mean 'columns'?" in ask("page", columns_=0)["message"]
+    assert "'page' is invalid" in ask("page", start="x")["message"]
+
+
+def test_only_the_last_of_several_waiting_pages_is_answered(ask):
     ask("open")
-    # One write of several lines is read in one go, so the first pages wait beside the last.
+    # Several lines in one write are read together, so the first pages wait next to the last.
     ask.send(page(0), page(10), page(20), {"ask": "cell", "row": 0, "column": 0})
     answers = [ask.answer() for _ in range(4)]
     assert answers[2]["numbers"] == [20, 21]
     assert answers[3]["text"] == "0"
-    assert all("numbers" in answer or answer == {"id": answer["id"], "stale": True} for answer in answers[:2])
+    assert all("numbers" in answer or answer["reply"] == "stale" for answer in answers[:2])
 
 
-def test_a_file_that_is_gone_is_told_or_replaced_by_the_rows_of_the_fits(run):
+def test_a_missing_file_is_reported_or_replaced_by_the_rows_of_the_run(run):
     (run / "numbers.csv").unlink()
     asked = Asked(run)
-    assert "there is no such file" in asked("open")["error"]
+    assert "there is no such file" in asked("open")["message"]
     (run / "data").mkdir()
     pl.DataFrame({"n": [1.0, 2.0]}).write_ipc(run / "data" / "table.arrow")
     opened = asked("open")
@@ -100,7 +113,7 @@ def test_a_file_that_is_gone_is_told_or_replaced_by_the_rows_of_the_fits(run):
     assert asked.process.wait(HANG_SECONDS) == 0
 
 
-def test_a_file_that_has_changed_is_told(run):
+def test_a_changed_file_is_reported(run):
     (run / "data").mkdir()
     (run / "data" / "fingerprint.json").write_text(json.dumps({"bytes": 7}))
     asked = Asked(run)
@@ -109,15 +122,15 @@ def test_a_file_that_has_changed_is_told(run):
     assert asked.process.wait(HANG_SECONDS) == 0
 
 
-def test_it_ends_with_its_input_whatever_it_does(run):
+def test_the_pager_ends_with_its_input_even_during_a_read(run):
     asked = Asked(run)
     asked.send({"ask": "open"})
     asked.process.stdin.close()
     assert asked.process.wait(HANG_SECONDS) == 0
 
 
-def test_what_is_no_run_folder_is_said_in_a_sentence(tmp_path):
+def test_a_folder_that_is_not_a_run_is_rejected_in_one_sentence(tmp_path):
     done = subprocess.run([sys.executable, "-m", "tabapp.pager", str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 2
-    assert "is no run folder" in done.stderr
+    assert "is not a run folder" in done.stderr
     assert "Traceback" not in done.stderr

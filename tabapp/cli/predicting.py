@@ -10,6 +10,7 @@ import click
 
 from tabapp.cli.completing import bundles, tables
 from tabapp.errors import DataError, UsageError
+from tabapp.run import prediction as messages
 
 if TYPE_CHECKING:
     import polars as pl
@@ -79,17 +80,17 @@ def predict(
         raise UsageError("With --json the predictions need a file of their own; name it with -o.")
     from tabapp.bundle.load import load_bundle
 
-    tell = _tell if as_json else _say_nothing
-    tell("stage", stage="loading the models")
+    emit = _emit if as_json else _discard
+    emit(messages.StageStarted(stage="loading the models"))
     loaded = load_bundle(bundle)
-    tell("stage", stage="reading the file")
+    emit(messages.StageStarted(stage="reading the file"))
     reading = _read(data, delimiter, encoding, decimal)
-    tell("stage", stage="predicting")
+    emit(messages.StageStarted(stage="predicting"))
     try:
         prediction = loaded.predictor.predict_frame(
             reading.frame,
             fill_missing_columns=missing_columns == "fill",
-            progress=(lambda share: tell("progress", share=round(share, 4))) if as_json else None,
+            progress=(lambda share: emit(messages.Progressed(share=round(share, 4)))) if as_json else None,
         )
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
@@ -97,15 +98,18 @@ def predict(
     notes = [*(warning.message for warning in reading.warnings), *prediction.notes]
     if keep:
         frame = _beside(reading.frame, frame, notes)
-    tell("stage", stage="writing")
+    emit(messages.StageStarted(stage="writing"))
     _write(frame, target)
     if as_json:
         import polars as pl
 
-        # As text: JSON has no number for what is none.
-        rows = predictions.head(PREVIEW_ROWS).cast(pl.String).rows()
-        columns = predictions.columns
-        tell("predicted", output=str(target), rows=frame.height, notes=notes, columns=columns, preview=rows)
+        # As text, because JSON has no NaN.
+        preview = predictions.head(PREVIEW_ROWS).cast(pl.String).rows()
+        emit(
+            messages.Predicted(
+                output=str(target), rows=frame.height, columns=predictions.columns, preview=preview, notes=notes
+            )
+        )
     elif not quiet:
         for note in notes:
             click.echo(f"tabapp: {note.rstrip('.')}.", err=True)
@@ -116,13 +120,13 @@ def predict(
     return 0
 
 
-def _tell(event: str, **content: Any) -> None:
-    """A line of JSON for a program that waits for it."""
-    click.echo(json.dumps({"event": event, **content}, ensure_ascii=False))
+def _emit(message: messages.AnyPredictionMessage) -> None:
+    """Print one message as a line of JSON."""
+    click.echo(messages.PREDICTION.encode(message), nl=False)
 
 
-def _say_nothing(event: str, **content: Any) -> None:
-    """For people, who are told at the end."""
+def _discard(message: messages.AnyPredictionMessage) -> None:
+    """Print nothing, without `--json`."""
 
 
 def _check(bundle: Path, reading: Reading, as_json: bool, fill: bool) -> int:
@@ -136,10 +140,13 @@ def _check(bundle: Path, reading: Reading, as_json: bool, fill: bool) -> int:
     notes = [warning.message for warning in reading.warnings]
     if as_json:
         findings = [
-            {"finding": m.finding, "column": m.column, "refused": m.refused, "message": m.message} for m in matches
+            messages.Finding(finding=match.finding, column=match.column, refused=match.refused, message=match.message)
+            for match in matches
         ]
-        _tell(
-            "checked", rows=reading.frame.height, refused=refused, findings=findings, notes=notes, target=schema.target
+        _emit(
+            messages.Checked(
+                rows=reading.frame.height, refused=refused, findings=findings, notes=notes, target=schema.target
+            )
         )
     else:
         for note in notes:

@@ -19,6 +19,7 @@ from textual.widgets import Input
 
 from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder
+from tabapp.run.prediction import Checked
 from tabapp.tui import app as app_module
 from tabapp.tui.app import TabappApp
 from tabapp.tui.chrome.actions import TABS, Action, Scope
@@ -26,7 +27,6 @@ from tabapp.tui.dialogs.basic import Dialog
 from tabapp.tui.screens import runs
 from tabapp.tui.screens.whole_table import WholeTable
 from tabapp.tui.session import engine_handle
-from tabapp.tui.session.prediction import Checked
 from tabapp.tui.widgets.lines import ClickableLine, KeyBar, Tabs
 from tabapp.tui.widgets.table import Table
 from tabapp.tui.widgets.trial_panels import Trials
@@ -260,7 +260,7 @@ class Case:
 async def file_is_chosen(driver: Replayed) -> None:
     job = driver.app.screen._job
     job.choose(Path(driver.app.config.data))
-    job.checked = Checked(rows=178, refused=False, findings=(), notes=())
+    job.checked = Checked(rows=178, refused=False, findings=(), notes=(), target="cultivar")
     driver.app.screen.redraw()
     await driver.pilot.pause()
 

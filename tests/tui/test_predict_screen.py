@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from tabapp.bundle.write import write_bundle
+from tabapp.run.prediction import Predicted, Progressed, StageStarted
 from tabapp.tui.dialogs.basic import Decision, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice, entries
 from tabapp.tui.screens.predict import PredictView
@@ -153,15 +154,18 @@ async def test_predictions_are_shown_and_a_file_is_not_replaced_unasked(tmp_path
 
         async def predict(path):
             began.append(path)
-            for content in (
-                {"event": "stage", "stage": "predicting"},
-                {"event": "progress", "share": 0.5},
-                {
-                    "event": "predicted", "output": str(job.output), "rows": 30, "notes": [],
-                    "columns": ["prediction", "probability_no"], "preview": [["no", "0.7123456789"], ["yes", None]],
-                },
-            ):  # fmt: skip
-                job._take(content)
+            for message in (
+                StageStarted(stage="predicting"),
+                Progressed(share=0.5),
+                Predicted(
+                    output=str(job.output),
+                    rows=30,
+                    notes=[],
+                    columns=["prediction", "probability_no"],
+                    preview=[["no", "0.7123456789"], ["yes", None]],
+                ),
+            ):
+                job._take(message)
             job.stage = ""
             screen.redraw()
 

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tabapp.run.paging import ReadPage
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.whole_table import WholeTable
@@ -64,11 +65,11 @@ async def test_only_what_is_seen_is_fetched(tmp_path, monkeypatch, file):
         asked = []
         ask = grid.rows._pager.ask
 
-        async def spy(what, **arguments):
-            if what == "page":
-                asked.append(arguments)
+        async def spy(request):
+            if isinstance(request, ReadPage):
+                asked.append(request)
                 await asyncio.sleep(0.15)
-            return await ask(what, **arguments)
+            return await ask(request)
 
         monkeypatch.setattr(grid.rows._pager, "ask", spy)
         for _ in range(12):
@@ -76,7 +77,7 @@ async def test_only_what_is_seen_is_fetched(tmp_path, monkeypatch, file):
         grid.action_to_row(-1)
         await driver.sees("4999.2")
         assert len(asked) <= 4, "pages that were scrolled by are not fetched"
-        assert all(request["columns"] <= 64 for request in asked)
+        assert all(request.columns <= 64 for request in asked)
 
 
 async def test_searching_goes_from_place_to_place(tmp_path, monkeypatch, file):

@@ -6,18 +6,18 @@ import asyncio
 import os
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
 from tabapp.children import module_command
+from tabapp.run import paging
 from tabapp.run.folder import RunFolder
 
 LONGEST_ANSWER = 1 << 25
 
 
 class Pager:
-    """Asks `tabapp.pager` for rows. Every answer is a dict; one with "error" holds a sentence, one with "stale" is void.
+    """Requests rows from `tabapp.pager`.
 
     Its input ends with this process, however that dies, and so does it.
     """
@@ -26,24 +26,24 @@ class Pager:
         self._folder = folder
         self._process: Process | None = None
         self._starting = asyncio.Lock()
-        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._waiting: dict[int, asyncio.Future[paging.AnyReply]] = {}
         self._last = 0
         self._reader: asyncio.Task[None] | None = None
 
-    async def ask(self, what: str, **arguments: Any) -> dict[str, Any]:
-        """Send a request and wait for its answer."""
+    async def ask(self, request: paging.AnyRequest) -> paging.AnyReply:
+        """Send a request and wait for its reply."""
         try:
             async with self._starting:
                 process = self._process or await self._start()
             self._last += 1
             number = self._last
-            answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+            answer: asyncio.Future[paging.AnyReply] = asyncio.get_running_loop().create_future()
             self._waiting[number] = answer
             assert process.stdin is not None
-            process.stdin.write(msgspec.json.encode({"id": number, "ask": what, **arguments}) + b"\n")
+            process.stdin.write(paging.REQUESTS.encode(msgspec.structs.replace(request, id=number)))
             await process.stdin.drain()
         except OSError as error:
-            return {"error": f"The rows cannot be read: {error.strerror or error}."}
+            return paging.Failed(message=f"The rows cannot be read: {error.strerror or error}.")
         return await answer
 
     async def _start(self) -> Process:
@@ -63,13 +63,13 @@ class Pager:
         assert process.stdout is not None
         try:
             while line := await process.stdout.readline():
-                content = msgspec.json.decode(line, type=dict[str, Any])
-                answer = self._waiting.pop(content.pop("id"), None)
+                reply = paging.REPLIES.decode(line)
+                answer = self._waiting.pop(reply.id, None)
                 if answer is not None and not answer.done():
-                    answer.set_result(content)
+                    answer.set_result(reply)
         finally:
             self._process = None
-            gone = {"error": f"The reader of the rows has ended; {self._folder.log} may say why."}
+            gone = paging.Failed(message=f"The pager process has ended; see {self._folder.log}.")
             for answer in self._waiting.values():
                 if not answer.done():
                     answer.set_result(gone)

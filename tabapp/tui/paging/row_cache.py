@@ -6,10 +6,10 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from tabapp.run import paging
 from tabapp.tui.paging.client import Pager
-from tabapp.tui.viewmodels.query import Query, Term, number, parse
+from tabapp.tui.viewmodels.query import Term, number, parse
 
 BLOCK_ROWS, BLOCK_COLUMNS = 128, 64
 MOST_BLOCKS = 32
@@ -156,17 +156,17 @@ class TableRows:
                 return
             while (place := self._missing()) is not None:
                 view = self._view
-                answer = await self._pager.ask(
-                    "page",
+                request = paging.ReadPage(
                     start=place[0] * BLOCK_ROWS,
                     count=BLOCK_ROWS,
                     first_column=place[1] * BLOCK_COLUMNS,
                     columns=BLOCK_COLUMNS,
                 )
-                if self._failed(answer):
+                reply = await self._pager.ask(request)
+                if self._failed(reply):
                     return
-                if view == self._view and "cells" in answer:
-                    self._blocks[place] = _Block(answer["numbers"], answer["cells"])
+                if view == self._view and isinstance(reply, paging.Page):
+                    self._blocks[place] = _Block(reply.numbers, reply.cells)
                     while len(self._blocks) > MOST_BLOCKS:
                         self._blocks.popitem(last=False)
                     self._tell()
@@ -179,26 +179,27 @@ class TableRows:
             return True
         self.busy = "reading the table…"
         self._tell()
-        answer = await self._pager.ask("open")
+        reply = await self._pager.ask(paging.OpenTable())
         self.busy = ""
-        if self._failed(answer):
+        if self._failed(reply) or not isinstance(reply, paging.Opened):
             return False
         if not self._opened:
             self._opened = True
-            same = tuple(answer["names"]) == self.layout.names
-            numeric = self.layout.numeric if same else [False] * len(answer["names"])
+            same = tuple(reply.names) == self.layout.names
+            numeric = self.layout.numeric if same else [False] * len(reply.names)
             if not same:
                 self._first = []
-            self._lay_out(answer["names"], answer["widths"], numeric)
-            self.height, self.whole_height, self.note = answer["height"], answer["rows"], answer["note"]
+            self._lay_out(reply.names, reply.widths, numeric)
+            self.height, self.whole_height, self.note = reply.height, reply.rows, reply.note
             self._tell()
         return True
 
-    def _failed(self, answer: dict[str, Any]) -> bool:
-        if "error" in answer:
-            self.trouble, self.busy = answer["error"], ""
-            self._tell()
-        return "error" in answer
+    def _failed(self, reply: paging.AnyReply) -> bool:
+        if not isinstance(reply, paging.Failed):
+            return False
+        self.trouble, self.busy = reply.message, ""
+        self._tell()
+        return True
 
     def _tell(self) -> None:
         if self.listener is not None:
@@ -208,9 +209,9 @@ class TableRows:
 
     async def head(self) -> None:
         """Fetch the first rows from the file itself, before the engine has read it."""
-        answer = await self._pager.ask("head", count=FIRST_ROWS)
-        if "cells" in answer and self.whole_height is None:
-            self.show_first(answer["names"], answer["cells"], height=None, about=answer["about"])
+        reply = await self._pager.ask(paging.ReadHead(count=FIRST_ROWS))
+        if isinstance(reply, paging.Head) and reply.names and self.whole_height is None:
+            self.show_first(reply.names, reply.cells, height=None, about=reply.about)
 
     async def set_filter(self, text: str) -> None:
         """Show only the rows that fit a query; a later one overtakes it."""
@@ -220,22 +221,22 @@ class TableRows:
         query = parse(text, self.layout.names)
         self.problem = query.problem
         if await self.open():
-            await self._change("filter", "filtering…", conditions=_conditions(query))
+            await self._change("filtering…", paging.FilterRows(conditions=[_condition(term) for term in query.terms]))
 
     async def sort(self, column: int | None, *, descending: bool = False) -> None:
         """Order the rows by a column, or as they stand in the file."""
         self.sorted_by = None if column is None else (column, descending)
         if await self.open():
-            await self._change("sort", "sorting…", column=column, descending=descending)
+            await self._change("sorting…", paging.SortRows(column=column, descending=descending))
 
-    async def _change(self, what: str, words: str, **arguments: Any) -> None:
+    async def _change(self, words: str, request: paging.AnyRequest) -> None:
         self.busy = words
         self._tell()
-        answer = await self._pager.ask(what, **arguments)
-        if "stale" in answer or self._failed(answer):
+        reply = await self._pager.ask(request)
+        if self._failed(reply) or not isinstance(reply, paging.Height):
             return
         self.busy = ""
-        self.height = answer["height"]
+        self.height = reply.height
         self._blocks.clear()
         self._view = self._view + 1 if self.filter or self.sorted_by is not None else 0
         self.row = max(0, min(self.row, self.height - 1))
@@ -251,22 +252,24 @@ class TableRows:
         start = self.row + direction
         if not 0 <= start < self.height:
             start = 0 if direction > 0 else max(0, self.height - 1)
-        answer = await self._pager.ask("find", text=text, start=start, direction=direction)
-        if "stale" in answer or self._failed(answer):
+        reply = await self._pager.ask(paging.FindText(text=text, start=start, direction=direction))
+        if self._failed(reply) or not isinstance(reply, paging.Found):
             return None
         self.busy = ""
-        if answer["row"] is not None:
-            self.row, self.column = answer["row"], answer["column"]
+        if reply.row is not None:
+            self.row, self.column = reply.row, reply.column
         self._tell()
-        return answer["row"] is not None
+        return reply.row is not None
 
     async def text(self, row: int, column: int) -> str:
         """A whole cell."""
         here, text = self.cell(row, column)
         if here and not self._opened:
             return text or ""
-        answer = await self._pager.ask("cell", row=row, column=column)
-        return "" if self._failed(answer) else answer["text"] or ""
+        reply = await self._pager.ask(paging.ReadCell(row=row, column=column))
+        if self._failed(reply) or not isinstance(reply, paging.Cell):
+            return ""
+        return reply.text or ""
 
 
 def _all_numbers(rows: Sequence[Sequence[str | None]], column: int) -> bool:
@@ -275,15 +278,11 @@ def _all_numbers(rows: Sequence[Sequence[str | None]], column: int) -> bool:
     return bool(present) and all(number(cell) is not None for cell in present)
 
 
-def _conditions(query: Query) -> list[dict[str, Any]]:
-    return [_condition(term) for term in query.terms]
-
-
-def _condition(term: Term) -> dict[str, Any]:
-    return {
-        "column": term.field or None,
-        "operator": term.operator or ":",
-        "value": term.value,
-        "number": number(term.value),
-        "negated": term.negated,
-    }
+def _condition(term: Term) -> paging.RowCondition:
+    return paging.RowCondition(
+        column=term.field or None,
+        operator=term.operator or ":",
+        value=term.value,
+        number=number(term.value),
+        negated=term.negated,
+    )

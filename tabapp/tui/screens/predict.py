@@ -12,11 +12,12 @@ from textual.widgets import Button
 
 from tabapp.errors import TabappError, UsageError
 from tabapp.run.folder import list_runs
+from tabapp.run.prediction import Checked, Predicted
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Ask, Decision, Option, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice
 from tabapp.tui.screens.base import RunView
-from tabapp.tui.session.prediction import OUTPUT_SUFFIXES, Checked, Predicted, Predicting
+from tabapp.tui.session.prediction import OUTPUT_SUFFIXES, Predicting
 from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count, short_path
 from tabapp.tui.widgets.grid import EMPTY, one_line
 from tabapp.tui.widgets.job import Facts, Job, lacking_bundle

@@ -8,47 +8,14 @@ import shlex
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from tabapp.children import module_command
+from tabapp.errors import UsageError
+from tabapp.run.prediction import PREDICTION, AnyPredictionMessage, Checked, Predicted, Progressed, StageStarted
 
 LONGEST_LINE = 1 << 25
 OUTPUT_SUFFIXES = (".csv", ".parquet")
-
-
-@dataclass(frozen=True)
-class Found:
-    """A difference between a column of the file and training; `finding` as `tabapp predict --check --json` names it."""
-
-    finding: str
-    column: str
-    refused: bool
-    message: str
-
-
-@dataclass(frozen=True)
-class Checked:
-    """The file held against the training data: its rows, and whether it is refused as it stands."""
-
-    rows: int
-    refused: bool
-    findings: tuple[Found, ...]
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Predicted:
-    """What was written, and its first rows as text."""
-
-    output: str
-    rows: int
-    columns: tuple[str, ...]
-    preview: tuple[tuple[str | None, ...], ...]
-    notes: tuple[str, ...]
 
 
 class Predicting:
@@ -144,31 +111,31 @@ class Predicting:
         if turn != self._turn:
             return
         self._process, self.stage, self.share = None, "", None
-        told = self.checked is not None if self._checks else self.predicted is not None
-        if not told:
-            self.trouble = _sentence(complaints.decode(errors="replace"), code)
+        has_result = self.checked is not None if self._checks else self.predicted is not None
+        self.trouble = "" if has_result else _sentence(complaints.decode(errors="replace"), code, self.trouble)
         self._changed()
 
     async def _hear(self, lines: asyncio.StreamReader, turn: int) -> None:
         while line := await lines.readline():
-            with suppress(msgspec.DecodeError, msgspec.ValidationError, KeyError):
-                content = msgspec.json.decode(line, type=dict[str, Any])
-                if turn == self._turn:
-                    self._take(content)
-                    self._changed()
+            if turn != self._turn:
+                continue
+            try:
+                self._take(PREDICTION.decode(line))
+            except UsageError as error:
+                # A library may print to stdout; this matters only if there is no result in the end.
+                self.trouble = str(error)
+            self._changed()
 
-    def _take(self, content: dict[str, Any]) -> None:
-        match content["event"]:
-            case "stage":
-                self.stage = content["stage"]
-            case "progress":
-                self.share = content["share"]
-            case "checked":
-                self.checked = msgspec.convert(content, Checked)
-            case "predicted":
-                self.predicted = msgspec.convert(content, Predicted)
-            case _:
-                pass
+    def _take(self, message: AnyPredictionMessage) -> None:
+        match message:
+            case StageStarted():
+                self.stage = message.stage
+            case Progressed():
+                self.share = message.share
+            case Checked():
+                self.checked = message
+            case Predicted():
+                self.predicted = message
 
     def stop(self) -> None:
         """End the process that is at work, if one is. What it would have written is not there: it writes in one go at the end."""
@@ -192,8 +159,11 @@ def default_output(file: Path) -> Path:
     return file.with_name(f"{file.name.split('.')[0] or file.name}-predictions{suffix}")
 
 
-def _sentence(complaints: str, code: int) -> str:
+def _sentence(complaints: str, code: int, rejected: str) -> str:
+    """Why the command had no result: its last line on stderr, an output line that was rejected, or its exit code."""
     lines = [line.strip() for line in complaints.splitlines() if line.strip()]
+    if not lines and rejected:
+        return rejected
     if not lines:
         return f"The command was killed (signal {-code})." if code < 0 else f"The command ended with code {code}."
     return lines[-1].removeprefix("tabapp: ").removeprefix("error: ")
