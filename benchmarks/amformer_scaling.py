@@ -1,4 +1,4 @@
-"""Time and memory of AMFormer's training step by the number of features: prompts beside full attention.
+"""Time and memory of AMFormer's training step by the number of features, with prompts and with full attention.
 
 python -m benchmarks.amformer_scaling [--features 50,100,200,500,1000,2000] [--rows 16] [--d-token 64] [--layers 3]
                                       [--steps 5] [--device cpu] [--most 1000] [--out FILE.json]

@@ -1,4 +1,4 @@
-"""The synthetic experiment of AMFormer's paper: do products of features, attended to, beat sums alone?
+"""The synthetic experiment of AMFormer's paper: attention among sums and products of features, or among sums alone.
 
 python -m benchmarks.arithmetic [--experiments gate,classes,fractions,minority] [--models transformer,amformer,xgboost]
                                 [--rows N] [--steps N] [--d-token D] [--draws 0,1] [--seeds 0,1] [--full] [--out FILE.json]

@@ -1,4 +1,4 @@
-"""Every network's defaults on California housing, beside the figures that their authors released.
+"""Default settings of every network on California housing, compared with the published scores.
 
 python -m benchmarks.deep_models [--models a,b] [--seeds 3] [--trials N] [--authors] [--settings paper|cpu] [--device cpu]
                                  [--minutes M] [--ensembles] [--data FOLDER] [--cache FILE.json] [--out FILE.json]

@@ -1,4 +1,4 @@
-"""Every model on every kind of table: its out-of-fold score, or the sentence with which it sits out or failed.
+"""Every model on every kind of table: its out-of-fold score, or the reason why it was skipped or failed.
 
 python -m benchmarks.every_model [--tables a,b] [--models a,b] [--budget 600s] [--data FOLDER] [--out FILE.json]
 
@@ -36,7 +36,7 @@ TABLES = {
 
 
 def run(name: str, data: Path, models: str, budget: str, runs: Path) -> dict[str, Any]:
-    """One run; returns its `run.finished` with the models that sat out."""
+    """One run; returns its `run.finished` with the skipped models."""
     file, target = TABLES[name]
     command = [sys.executable, "-m", "tabapp", "--auto", str(data / file), "--models", models, "--trials", "1"]
     command += ["--folds", "2", "--budget", budget, "--json", "--runs-dir", str(runs)]

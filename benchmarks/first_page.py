@@ -1,4 +1,4 @@
-"""How soon the rows of a large table are on the screen, how far they scroll, and what that costs.
+"""Time until the rows of a large table are on the screen, time per scrolled page, and memory.
 
 python -m benchmarks.first_page [--rows N] [--repeats N] [--out FILE.json]
 

@@ -1,4 +1,4 @@
-"""One training step of our FT-Transformer beside the authors' package's: same weights, same batch, same machine.
+"""Time of one training step of FT-Transformer, here and in the authors' package: same weights, batch and machine.
 
 python -m benchmarks.ft_transformer_speed [--features 8] [--rows 256] [--steps 12] [--rounds 7] [--device cpu] [--out FILE.json]
 python -m benchmarks.ft_transformer_speed --quality 3 [--data FOLDER] [--cache FILE.json]

@@ -1,4 +1,4 @@
-"""`tabapp impute` on cells that were taken out of real tables, beside the usual ways to fill them.
+"""`tabapp impute` on cells removed from real tables, compared with common imputation methods.
 
 python -m benchmarks.imputation [--tables penguins,boston,yacht] [--share 0.1] [--rows 2000] [--budget 60s] [--data FOLDER]
                                 [--out FILE.json]

@@ -1,4 +1,4 @@
-"""What each column of 38 public tables is, by hand and by tabapp, pandas, skrub and AutoGluon.
+"""Column kinds of 38 public tables: labels by hand compared with tabapp, pandas, skrub and AutoGluon.
 
 python -m benchmarks.inference_verdicts [--data FOLDER] [--others PYTHON] [--out FILE.json]
 

@@ -1,11 +1,11 @@
-"""From six public tables to bundles, each in two minutes: scores with intervals, time kept, and predictions for every row.
+"""Accuracy on six public tables in two minutes each: scores with intervals, run time, and predictions for every row.
 
 python -m benchmarks.main_tables [--tables a,b] [--budget 120s] [--data FOLDER] [--out FILE.json]
 
 Each table is run with `tabapp --auto TABLE --target … --budget 120s --json` and its bundle then predicts the same file. Scores are
-out of fold or on a holdout, as the run itself says; the floors are what a run of 120 s on two cores has to reach. The tables are
-looked for in --data, $TABAPP_DATA and ../shared/data; those that are not there are left out and named. Leaves with 1 when a run
-misses anything.
+out of fold or on a holdout, as the run reports them; the floors are the scores that a run of 120 s on two cores must reach. The
+tables are read from --data or $TABAPP_DATA; missing ones are skipped with a message. Exits with 1 if a run misses a
+requirement.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tabapp.run.state import format_score
 
 MODELS_NEEDED = 5
 ALLOWANCE = 1.1
-"""A run may take a tenth longer than its budget: starting Python and ending processes are not the engine's to plan."""
+"""A run may exceed its budget by a tenth: the engine cannot plan the start of Python and the end of processes."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def count_rows(path: Path) -> int:
 
 
 def measure(table: Table, file: Path, budget: str, folder: Path) -> dict[str, Any]:
-    """Run one table and predict it with its bundle; returns what came out and what was missed."""
+    """Run one table and predict it with its bundle; returns the result and the missed requirements."""
     bundle, predictions = folder / f"{table.name}.tabapp", folder / f"{table.name}_predictions.csv"
     command = [sys.executable, "-m", "tabapp", "--auto", str(file), "--target", table.target, "--budget", budget]
     command += ["--json", "--runs-dir", str(folder / "runs"), "--out", str(bundle)]
@@ -100,7 +100,7 @@ def measure(table: Table, file: Path, budget: str, folder: Path) -> dict[str, An
 
 
 def missed(table: Table, result: dict[str, Any], budget: float) -> list[str]:
-    """What the run promised and did not keep, in words."""
+    """The requirements that the run missed, in words."""
     last = result["finished"]
     if last.get("ev") != "run.finished" or last.get("status") != "ok" or result["exit_code"] != 0:
         return [f"no result: exit code {result['exit_code']}, {last.get('message') or result['stderr']}"]
@@ -125,7 +125,7 @@ def missed(table: Table, result: dict[str, Any], budget: float) -> list[str]:
 
 
 def best_single(last: dict[str, Any]) -> dict[str, Any] | None:
-    """The best row that covers all folds and is no ensemble."""
+    """The best single model among those with the most folds."""
     rows = [row for row in last["leaderboard"] if row["score"] is not None and row["model"] != "ensemble"]
     most = max((row["folds"] for row in rows), default=0)
     return next((row for row in rows if row["folds"] == most), None)
@@ -177,10 +177,10 @@ def main() -> int:
     wanted: list[str] = options.tables.split(",")
     unknown = set(wanted) - {table.name for table in TABLES}
     if unknown:
-        parser.error(f"there is no table {', '.join(sorted(unknown))}")
+        parser.error(f"unknown table {', '.join(sorted(unknown))}")
     folder = data_folder(options.data)
     if folder is None:
-        print("None of the tables is here; name their folder with --data or TABAPP_DATA.", file=sys.stderr)
+        print("No tables found. Set --data or TABAPP_DATA to their folder.", file=sys.stderr)
         return 0
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as scratch:
@@ -188,7 +188,7 @@ def main() -> int:
             if table.name not in wanted:
                 continue
             if not (folder / table.file).is_file():
-                print(f"{table.file} is not in {folder}: left out", file=sys.stderr)
+                print(f"{table.file} is not in {folder}; skipped", file=sys.stderr)
                 continue
             results.append(measure(table, folder / table.file, options.budget, Path(scratch)))
             print(" ".join(cells(results[-1])), file=sys.stderr, flush=True)

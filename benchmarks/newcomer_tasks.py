@@ -1,4 +1,4 @@
-"""Ten things a newcomer tries, done in a real terminal by keys, as docs/terminal.md writes them down: how long each takes.
+"""Time of the ten first tasks of docs/terminal.md, done by key presses in a real terminal.
 
     python -m benchmarks.newcomer_tasks [--out FILE] [--screens FOLDER]
 

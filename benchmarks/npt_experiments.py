@@ -1,4 +1,4 @@
-"""What NPT takes from other rows: the experiments of Kossen et al. 2021 on lookup, data corruption and data deletion.
+"""Use of other rows by NPT: the lookup, data corruption and data deletion experiments of Kossen et al. 2021.
 
 python -m benchmarks.npt_experiments [--experiments lookup,corruption,deletion] [--tables boston] [--splits 1] [--steps N]
                                      [--rows 20] [--data FOLDER] [--out FILE.json]

@@ -1,4 +1,4 @@
-"""NPT on concrete, boston and yacht beside Table 11 of its paper (Kossen et al. 2021): test RMSE over published splits.
+"""NPT on concrete, boston and yacht, compared with Table 11 of Kossen et al. 2021: test RMSE over published splits.
 
 python -m benchmarks.npt_uci [--tables a,b] [--splits 5] [--size mini|small|base] [--device cpu|cuda] [--set key=value …]
                              [--data FOLDER] [--out FILE.json]

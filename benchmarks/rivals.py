@@ -1,4 +1,4 @@
-"""tabapp beside other AutoML systems: the same training rows, the same seconds, the same machine, rows that neither has seen.
+"""tabapp and other AutoML systems with the same training rows, seconds and machine, scored on unseen rows.
 
 python -m benchmarks.rivals [--systems tabapp,autogluon:best_quality] [--autogluon PYTHON] [--tables a,b] [--draws 0,1]
                             [--budget 120] [--data FOLDER] [--out FILE.json]

@@ -1,9 +1,9 @@
-"""How fast the front doors open: CPU time of `--version` and `--help`, and wall time to the first painted screen.
+"""Start-up time: CPU time of `--version` and `--help`, and wall time until the first screen.
 
 python -m benchmarks.startup [--repeats N] [--out FILE.json]
 
 CPU time is user and system time of the whole process, interpreter included. The first paint is the time from starting
-`tabapp FILE` in a pseudo-terminal of 120 × 36 until the file's name has been drawn. Leaves with 1 when a median is over its bound.
+`tabapp FILE` in a pseudo-terminal of 120 × 36 until the file's name has been drawn. Exits with 1 if a median exceeds its bound.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ENGINE_ENDS_SECONDS = 4.0
 
 
 def paint_ms(file: Path, runs_dir: Path) -> float:
-    """Milliseconds from starting the screen until the file's name is painted; the program is then told to quit."""
+    """Milliseconds from starting the screen until the file's name is painted; then quits the program."""
     started = time.perf_counter()
     pid, terminal = pty.fork()
     if pid == 0:
@@ -66,7 +66,7 @@ def paint_ms(file: Path, runs_dir: Path) -> float:
         _leave(pid, terminal)
     finally:
         os.close(terminal)
-    # The engine of a run that was only looked at takes its time to end, and would be measured with the next.
+    # The engine of a run that was never started takes a while to end and would slow the next measurement.
     time.sleep(ENGINE_ENDS_SECONDS)
     return elapsed
 
@@ -106,7 +106,7 @@ def main() -> int:
             (f"first paint, {COLUMNS} × {ROWS}", "wall", PAINT_MS, lambda: paint_ms(table, Path(folder) / "runs")),
         )
         for name, clock, bound, measure in measures:
-            measure()  # what comes from a cold disk is not ours
+            measure()  # warm the disk cache
             values = [measure() for _ in range(options.repeats)]
             results.append(
                 {

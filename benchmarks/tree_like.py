@@ -1,4 +1,4 @@
-"""When do trees win? Targets between network-like and tree-like (Gorishniy et al. 2021, section 5.1 and supplement E.1).
+"""Networks and trees on targets between network-like and tree-like (Gorishniy et al. 2021, section 5.1 and supplement E.1).
 
 python -m benchmarks.tree_like [--rows 8000] [--features 20] [--alphas 0,0.25,0.5,0.75,1] [--minutes 1.5] [--seeds 1]
                                [--settings cpu|paper] [--device cpu] [--out FILE.json]

@@ -1,4 +1,4 @@
-"""Does the screen stay quick while a run talks much: 300 leaderboard rows and 1,500 events a second, beside an idle screen.
+"""Responsiveness of the screen under load: 300 leaderboard rows and 1,500 events per second, compared with an idle screen.
 
     python -m benchmarks.tui_load [--seconds 15] [--rate 1500] [--rows 300] [--out FILE]
 

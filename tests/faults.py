@@ -1,4 +1,4 @@
-"""Faults that tests put under the program: the n-th durable operation fails, as a full disk or a bad one makes it."""
+"""Fault injection: the n-th durable operation fails, as on a full or broken disk."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tabapp import files
 
 
 class FailingOperations:
-    """While it is entered, the n-th of all writes, fsyncs and renames raises ENOSPC. A failing write has written half.
+    """Inside this context, the n-th write, fsync or rename raises ENOSPC. A failing write has written half of its data.
 
     Args:
-        n: which operation fails, counted from 1; 0 for none.
+        n: the operation that fails, counted from 1; 0 for none.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
@@ -62,7 +62,7 @@ class FailingOperations:
 
     @classmethod
     def count(cls, monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> int:
-        """How many operations some work takes."""
+        """Number of durable operations that a function performs."""
         with cls(monkeypatch, 0) as counted:
             work()
         return counted.calls

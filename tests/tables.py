@@ -1,4 +1,4 @@
-"""Tables that tests make: scikit-learn's bundled sets and small synthetic ones, written as a user's CSV."""
+"""Tables for tests, written as CSV: data sets of scikit-learn and small synthetic ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes the plugins quick enough for tests; the tables are those of the public checks."""
+"""Small parameters that make the plugins fast enough for tests, and the tables of the public plugin checks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SMALL: dict[str, dict[str, object]] = {
     "tabr": {"width": 32, "n_neighbors": 16, "learning_rate": 5e-3, "dropout": 0.0, "context_dropout": 0.0},
     "npt": {"d_embedding": 8, "n_layers": 2, "n_steps": 90, "learning_rate": 1e-2, "n_evaluations": 3},
 }
-"""What makes the defaults small enough to learn something in a few epochs on a few rows."""
+"""Changes to the defaults so that a model learns something in a few epochs on a few rows."""
 
 
 def smaller(plugin: Plugin) -> Callable[[Params], Params]:
