@@ -1,4 +1,4 @@
-"""A frame of text to a schema: what each column is, what is predicted, and what looks wrong."""
+"""From a frame of text to a schema: what each column is, what to predict, and what looks wrong."""
 
 from __future__ import annotations
 
@@ -11,19 +11,11 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from tabapp.data.checks import (
-    class_warnings,
-    column_warnings,
-    drift_warnings,
-    duplicate_rows,
-    duplicates_of_earlier,
-    group_warnings,
-    sentinel_warnings,
-    time_warnings,
-)
+from tabapp.data.checks.registry import Comparison, Evidence, run_checks, run_comparisons
 from tabapp.data.counts import Values, count_values
+from tabapp.data.duplicates import repeated_columns
 from tabapp.data.kinds import judge
-from tabapp.data.leaks import leak_warnings, rows_to_look_at
+from tabapp.data.leaks import rows_to_sample
 from tabapp.data.read import ReadOptions
 from tabapp.data.sample import Sample, read_sample
 from tabapp.data.schema import KINDS, Column, DataWarning, Role, Schema
@@ -50,30 +42,30 @@ def infer_schema(
     null: Sequence[str] = (),
     stored: Mapping[str, StoredType] = {},
 ) -> Schema:
-    """Judge every column of a table, choose target and task, and look for what is wrong.
+    """Judge every column of a table, choose target and task, and run the checks.
 
     Args:
-        frame: every column as String, as `read_table` gives it.
-        target, task, positive: what to predict, as what, and the positive class; proposed where not given.
-        kinds: kinds by column name that overrule ours.
+        frame: every column as String, as `read_table` returns it.
+        target, task, positive: the target column, the task and the positive class; chosen here if not given.
+        kinds: kinds by column name that overrule the judged ones.
         ignore: columns to leave out.
         group, time, weight: columns with a special role.
         null: further spellings of a missing cell.
-        stored: column types that decide the kind of a column, as `Reading.stored` gives them.
+        stored: types of columns in a typed file, as `Reading.stored` returns them, which decide their kinds.
 
     Raises:
-        DataError: there is no usable target, too few rows, or nothing to learn from.
-        UsageError: an option names what is not there.
+        DataError: the table has no usable target, too few rows, or no feature.
+        UsageError: an option names a column, a kind, a task or a class that does not exist.
     """
     _check_names(frame, kinds, ignore, {"--group": group, "--time": time, "--weight": weight})
     if frame.width < 2:
-        raise DataError("the table has a single column, so there is nothing to predict it from; check the delimiter")
+        raise DataError("the table has a single column, so there is nothing to predict it from; check --delimiter")
     if target is not None and target not in frame.columns:
-        raise DataError(f"there is no column {target!r} to be the target{did_you_mean(target, frame.columns)}")
+        raise DataError(f"there is no target column {target!r}{did_you_mean(target, frame.columns)}")
     if target is not None and target in {*ignore, group, time, weight}:
         raise UsageError(f"the target {target!r} cannot be ignored or have another role")
 
-    def look(series: pl.Series) -> tuple[Values, Column]:
+    def judge_series(series: pl.Series) -> tuple[Values, Column]:
         column_type = stored.get(series.name)
         # A category is a value, even one that is spelled like a missing cell.
         is_category = column_type is not None and column_type.kind == "categorical"
@@ -81,19 +73,16 @@ def infer_schema(
         return counted, _judge(counted, kinds.get(series.name), column_type)
 
     with ThreadPoolExecutor(pl.thread_pool_size()) as threads:
-        looked_at = list(threads.map(look, frame))
-    values = {counted.name: counted for counted, _ in looked_at}
-    columns = [_with_given_role(column, ignore, group, time, weight) for _, column in looked_at]
+        judged = list(threads.map(judge_series, frame))
+    values = {counted.name: counted for counted, _ in judged}
+    columns = [_with_given_role(column, ignore, group, time, weight) for _, column in judged]
     if target is None:
         target, target_reason = choose_target(columns, frame.height)
     else:
-        target_reason = "Named by the user."
-    columns, goal, warnings = _with_target(frame, columns, values, target, kinds, null, task, positive)
-    columns = _leave_out_copies(columns, values, target, warnings)
-    warnings += column_warnings(
-        [column for column in columns if column.name not in {w.column for w in warnings}], frame.height
-    )
-    warnings += class_warnings(target, goal) if goal.classes else []
+        target_reason = "Set by --target."
+    columns, goal = _with_target(frame, columns, values, target, kinds, null, task, positive)
+    copies = _copies(columns, values, target)
+    columns = [_ignore_copy(column, copies.get(column.name), target) for column in columns]
     _check_roles(columns)
     n_usable = values[target].n_present
     schema = Schema(
@@ -106,21 +95,17 @@ def infer_schema(
         rows=n_usable,
         rows_without_target=frame.height - n_usable,
     )
-    warnings += _what_the_rows_say(frame, schema, values[target])
-    warnings += group_warnings(columns, frame.height)
-    warnings += sentinel_warnings(columns, values)
-    warnings += duplicate_rows(frame)
-    return msgspec.structs.replace(schema, warnings=tuple(warnings))
+    return msgspec.structs.replace(schema, warnings=tuple(run_checks(_evidence(frame, schema, values, goal, copies))))
 
 
 def first_look(path: Path, read_options: ReadOptions, **options: Any) -> tuple[Sample, Schema] | None:
-    """Read and judge a part of a large file, in less than the time it takes to read the whole.
+    """Read and judge a sample of a large file, which is faster than reading all of it.
 
     Args:
         options: as for `infer_schema`.
 
     Returns:
-        None for a small file, and where the part alone cannot be used: the full pass says what is wrong.
+        None for a small file, and for a sample that cannot be used; reading the whole file then reports the error.
     """
     sample = read_sample(path, read_options)
     try:
@@ -133,28 +118,39 @@ def first_look(path: Path, read_options: ReadOptions, **options: Any) -> tuple[S
         return None
 
 
-def _what_the_rows_say(frame: pl.DataFrame, schema: Schema, target: Values) -> list[DataWarning]:
-    """The checks that look at rows rather than at counts, on a sample of them."""
-    rows = rows_to_look_at(frame.height, frame.width)
-    usable = np.flatnonzero(target.texts.is_not_null().to_numpy())
-    sample = frame[usable[:: max(1, len(usable) // rows)][:rows]]
+def _evidence(
+    frame: pl.DataFrame, schema: Schema, values: Mapping[str, Values], goal: Goal, copies: Mapping[str, str]
+) -> Evidence:
+    """What the checks receive, with typed values of a sample of the rows that have a target."""
+    n_rows = rows_to_sample(frame.height, frame.width)
+    usable = np.flatnonzero(values[schema.target].texts.is_not_null().to_numpy())
+    sample = frame[usable[:: max(1, len(usable) // n_rows)][:n_rows]]
     typed = typed_frame(sample, schema)
-    features = {column.name: typed[column.name] for column in schema.features}
-    answer = pl.Series(encode_target(typed, schema))
-    found = leak_warnings(schema.columns, features, answer, schema.target, len(schema.classes))
-    return found + time_warnings(schema.columns, features)
+    return Evidence(
+        columns=schema.columns,
+        n_rows=frame.height,
+        target=schema.target,
+        goal=goal,
+        frame=frame,
+        values=values,
+        copies=copies,
+        features={column.name: typed[column.name] for column in schema.features},
+        answer=pl.Series(encode_target(typed, schema)),
+    )
 
 
 def compare_with_test(frame: pl.DataFrame, test: pl.DataFrame, schema: Schema) -> list[DataWarning]:
-    """What a test file has otherwise than the training file; both as text. Columns that it lacks are left to the reader of it."""
-    rows = rows_to_look_at(min(frame.height, test.height), frame.width) if test.height else 0
-    if rows < MINIMUM_ROWS:
+    """Compare a test file with the training file, both as text; columns that the test file lacks are left out."""
+    n_rows = rows_to_sample(min(frame.height, test.height), frame.width) if test.height else 0
+    if n_rows < MINIMUM_ROWS:
         return []
     present = set(test.columns)
-    known = [column.name for column in schema.features if column.name in present]
-    sides = [typed_frame(side.gather_every(max(1, side.height // rows)).head(rows), schema) for side in (frame, test)]
-    training, other = ({name: side[name] for name in known} for side in sides)
-    return drift_warnings(schema.columns, training, other)
+    common = [column.name for column in schema.features if column.name in present]
+    sides = [
+        typed_frame(side.gather_every(max(1, side.height // n_rows)).head(n_rows), schema) for side in (frame, test)
+    ]
+    training, other = ({name: side[name] for name in common} for side in sides)
+    return run_comparisons(Comparison(columns=schema.columns, training=training, test=other))
 
 
 def _check_names(
@@ -197,8 +193,8 @@ def _with_target(
     null: Sequence[str],
     task: str,
     positive: str | None,
-) -> tuple[list[Column], Goal, list[DataWarning]]:
-    """Give a column the target's role. Its doubtful missing spellings are labels, unless it is a number."""
+) -> tuple[list[Column], Goal]:
+    """Give a column the role of the target. Texts such as "none" are labels of it rather than missing, unless it is numeric."""
     index = next(i for i, column in enumerate(columns) if column.name == target)
     column = columns[index]
     if column.kind != "numeric" and any(text.casefold() in DOUBTFUL_MISSING for text in column.missing_spellings):
@@ -207,12 +203,12 @@ def _with_target(
     if column.kind in ("identifier", "text") and target not in kinds:
         column = _as_target_number(values[target]) or column
     if column.kind == "numeric":
-        values[target] = _without_odd_texts(values[target], column)
+        values[target] = _texts_to_missing(values[target], column)
     n_usable = values[target].n_present
     if 0 < n_usable < MINIMUM_ROWS:
         without = frame.height - n_usable
         because = f" ({without:,} more have no target)" if without else ""
-        raise DataError(f"only {n_usable} rows can be learned from{because}; at least {MINIMUM_ROWS} are needed")
+        raise DataError(f"only {n_usable} rows have a target{because}; training needs at least {MINIMUM_ROWS}")
     goal = decide_task(column, values[target], task, positive, kind_given=target in kinds)
     changes: dict[str, object] = {"role": "target"}
     if goal.classes:
@@ -220,13 +216,13 @@ def _with_target(
         changes |= {"kind": kind, "levels": goal.classes, "level_counts": goal.counts}
     elif column.kind != "numeric":
         column = judge(values[target], "numeric")
-        changes |= {"reason": "Predicted as a number, as asked."}
+        changes |= {"reason": "Numbers, because --task is regression."}
     columns[index] = msgspec.structs.replace(column, **changes)
-    return columns, goal, []
+    return columns, goal
 
 
 def _as_target_number(values: Values) -> Column | None:
-    """A target that looked like an identifier is a number all the same when it reads as one."""
+    """The column as numeric if every value of a target that was judged an identifier or text is a number, else None."""
     try:
         column = judge(values, "numeric")
     except ValueError:
@@ -234,45 +230,39 @@ def _as_target_number(values: Values) -> Column | None:
     return msgspec.structs.replace(column, overridden=False) if column.support == 1 else None
 
 
-def _without_odd_texts(values: Values, column: Column) -> Values:
-    """A numeric target's texts that are no finite number count as missing."""
+def _texts_to_missing(values: Values, column: Column) -> Values:
+    """Set texts of a numeric target that are not finite numbers to missing."""
     numbers = typed_column(values.texts, column)
     if numbers.null_count() == values.texts.null_count():
         return values
     return count_values(values.texts.set(numbers.is_null(), None))
 
 
-def _leave_out_copies(
-    columns: Sequence[Column], values: Mapping[str, Values], target: str, warnings: list[DataWarning]
-) -> list[Column]:
-    """Copies of the target leak it, copies of a feature add nothing: both are ignored, and said."""
+def _copies(columns: Sequence[Column], values: Mapping[str, Values], target: str) -> dict[str, str]:
+    """Columns that repeat the target or an earlier feature, as {name: original}; those whose role the user set are left alone."""
     ordered = sorted((c for c in columns if c.role in ("feature", "target")), key=lambda c: c.name != target)
-    copies = duplicates_of_earlier(ordered, values)
-    result: list[Column] = []
-    for column in columns:
-        original = copies.get(column.name)
-        if original is None or column.overridden:
-            result.append(column)
-            continue
-        leak = original == target
-        message = (
-            f"It is a copy of the target {target!r}." if leak else f"It repeats the column {original!r} cell by cell."
-        )
-        check = "leak" if leak else "duplicate_column"
-        warnings.append(DataWarning(check=check, column=column.name, message=message, action="left out"))
-        result.append(msgspec.structs.replace(column, role="ignore", reason=f"{message} {column.reason}"))
-    return result
+    overridden = {column.name for column in columns if column.overridden}
+    return {name: original for name, original in repeated_columns(ordered, values).items() if name not in overridden}
+
+
+def _ignore_copy(column: Column, original: str | None, target: str) -> Column:
+    """The column without its role as a feature if it is a copy: one of the target leaks it, one of a feature adds nothing."""
+    if original is None:
+        return column
+    what = "the target" if original == target else "the column"
+    reason = f"Copy of {what} {original!r}. {column.reason}"
+    return msgspec.structs.replace(column, role="ignore", reason=reason)
 
 
 def _check_roles(columns: Sequence[Column]) -> None:
     if not any(column.role == "feature" for column in columns):
         raise DataError(
-            "no column is left to learn from: all are constant, identifiers or ignored; --kind can keep one"
+            "the table has no feature: every column is constant, an identifier or ignored; keep one with --kind"
         )
     for column in columns:
         if column.role == "weight" and column.kind not in ("numeric", "boolean"):
-            raise DataError(f"the weight column {column.name!r} is {column.kind}, not numeric")
+            raise DataError(f"the weight column {column.name!r} is {column.kind}; choose a numeric one")
         if column.role == "weight" and (column.low is not None and column.low < 0):
-            raise DataError(f"the weight column {column.name!r} has negative values")
+            raise DataError(f"the weight column {column.name!r} has negative values; weights must be 0 or more")
         if column.role == "time" and column.kind not in ("numeric", "datetime", "identifier"):
-            raise DataError(f"the time column {column.name!r} is {column.kind}; it must hold dates or numbers")
+            raise DataError(f"the time column {column.name!r} is {column.kind}; choose one of dates or numbers")

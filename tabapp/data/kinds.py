@@ -1,4 +1,4 @@
-"""What each column is: its values judged as a whole, with a sentence that says why."""
+"""The kind of each column, judged by all of its values, with the reason in one sentence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 from tabapp.data.booleans import boolean_levels, false_and_true, is_boolean
 from tabapp.data.counts import Values
-from tabapp.data.names import looks_like_id, says_moment
+from tabapp.data.names import looks_like_id, names_date
 from tabapp.data.numeric import judge_clock, judge_number
 from tabapp.data.scales import order_of
 from tabapp.data.schema import Column, Kind
@@ -18,27 +18,27 @@ _FEWEST_ORDERED, _MOST_ORDERED = 3, 60
 
 
 def judge(values: Values, forced: Kind | None = None, stored: StoredType | None = None) -> Column:
-    """Decide what a column is.
+    """Judge what a column is.
 
     Args:
-        forced: the kind the user gave, which is taken as it is.
-        stored: the type of the column in a typed file, which decides unless every row is equal or the user gave a kind.
+        forced: the kind that the user set, which overrules the judgment.
+        stored: type of the column in a typed file, which decides unless every row is equal or the user set a kind.
 
     Raises:
-        ValueError: no date format or no number fits a forced kind.
+        ValueError: the forced kind is numeric or datetime and no value can be read as such.
     """
     if forced is not None:
         return _forced(values, forced)
     n, unique = values.n_present, values.n_unique
     if n == 0:
-        return verdict(values, "constant", "Every cell is missing.", role_ignore=True)
+        return verdict(values, "constant", "Empty: every cell is missing.", role_ignore=True)
     if unique == 1 and values.n_missing == 0:
-        return verdict(values, "constant", f"Every row says {show(values.uniques[0])}.", role_ignore=True)
+        return verdict(values, "constant", f"Constant: every row is {show(values.uniques[0])}.", role_ignore=True)
     if stored is not None and (column := _judge_stored(values, stored)) is not None:
         return column
     if is_boolean(values):
         false, true = false_and_true(boolean_levels(values)[0])
-        return verdict(values, "boolean", f"It says only {show(true)} and {show(false)}.")
+        return verdict(values, "boolean", f"Two values: {show(true)} and {show(false)}.")
     if (epoch := _judge_epoch(values)) is not None:
         return epoch
     if values.plain is not None and (number := judge_number(values)) is not None:
@@ -55,43 +55,38 @@ def judge(values: Values, forced: Kind | None = None, stored: StoredType | None 
 
 
 def _judge_stored(values: Values, stored: StoredType) -> Column | None:
-    """The verdict that the type of a column gives; None for dates outside the years that can be read."""
+    """Judge a column by its type in the file; None for dates outside of the years that can be read."""
     if stored.kind == "datetime" and stored.datetime_format is not None:
         if not bool(dates_read(values.uniques, stored.datetime_format).all()):
             return None
-        reason = f"Its type is {stored.title}."
+        reason = f"Dates stored as {stored.title}."
         return verdict(values, "datetime", reason, dates=stored.datetime_format)
     present = values.uniques.to_list()
     order: tuple[str, ...] = ()
     if _FEWEST_ORDERED <= len(present) <= _MOST_ORDERED:
         known = set(present)
         order = tuple(level for level in stored.order if level in known) or order_of(present)
-    reason = f"Its type is {stored.title}, with {values.n_unique:,} levels in {values.n_present:,} values."
+    reason = f"Categories stored as {stored.title}: {values.n_unique:,} distinct among {values.n_present:,} values."
     return msgspec.structs.replace(verdict(values, "categorical", reason), order=order)
 
 
 def _judge_epoch(values: Values) -> Column | None:
-    """Moments counted since 1970, which are told from other large integers by the column's name."""
-    if not says_moment(values.name) or (form := epoch_format(values.uniques)) is None:
+    """Judge moments counted since 1970; only the name distinguishes them from other large integers."""
+    if not names_date(values.name) or (form := epoch_format(values.uniques)) is None:
         return None
     what = {"epoch s": "seconds", "epoch ms": "milliseconds", "epoch us": "microseconds"}[form]
-    reason = (
-        f"Its name says that it is a time, and all {values.n_present:,} values are {what} since 1970 by their size."
-    )
+    reason = f"Times in {what} since 1970: by the name, and by the size of all {values.n_present:,} values."
     return verdict(values, "datetime", reason, dates=form)
 
 
 def _date_column(values: Values, dates: DateFormat) -> Column:
-    n = values.n_present
-    share = "All" if dates.share == 1 else f"{dates.share:.1%} of"
-    reason = f"{share} {n:,} values are dates written as {dates.form.replace('%.f', '')}."
-    first = {"%m": "the month", "%d": "the day"}.get(dates.form[:2])
-    if first is not None and dates.form[3:5] in ("%m", "%d"):
-        reason += f" {first[0].upper()}{first[1:]} comes first" + (
-            "." if dates.rival else ", as only so all of them are dates."
-        )
+    share = "all" if dates.share == 1 else f"{dates.share:.1%} of"
+    reason = f"Dates written as {dates.form.replace('%.f', '')}: {share} {values.n_present:,} values."
+    first = {"%m": "month", "%d": "day"}.get(dates.form[:2])
+    if first is not None and dates.form[3:5] in ("%m", "%d") and dates.rival is None:
+        reason += f" Only with the {first} first are all of them dates."
     if dates.rival is not None:
-        reason += f" {dates.rival} would read them just as well: give --kind or rewrite the dates if that is meant."
+        reason += f" {dates.rival} fits them as well: if that is meant, rewrite the dates as YYYY-MM-DD."
     return verdict(values, "datetime", reason, support=dates.share, dates=dates.form)
 
 
@@ -102,24 +97,24 @@ def _judge_text(values: Values) -> Column:
     length = float(sample.str.len_chars().to_numpy().mean())
     share = unique / n
     if unique > 50 and share > 0.1 and (words >= 3 or (length > 50 and words >= 2)):
-        return verdict(values, "text", f"{unique:,} of {n:,} values are different, {words:.0f} words long on average.")
+        return verdict(values, "text", f"Text: {unique:,} distinct among {n:,} values, {words:.0f} words on average.")
     if unique == n and n >= 20:
         if words <= 1.05:
-            reason = f"All {n:,} values are different and have no spaces, so they name the rows."
+            reason = f"Identifier: {n:,} distinct values without spaces."
             return verdict(values, "identifier", reason, role_ignore=True)
-        return verdict(values, "text", f"All {n:,} values are different, {words:.1f} words long on average.")
+        return verdict(values, "text", f"Text: {n:,} distinct values, {words:.1f} words on average.")
     if share > 0.9 and words <= 1.05 and n >= 20 and looks_like_id(values.name):
-        reason = f"Its name says so, and {unique:,} of its {n:,} values are different."
+        reason = f"Identifier by the name: {unique:,} distinct among {n:,} values."
         return verdict(values, "identifier", reason, support=share, role_ignore=True)
     missing = f"; {values.n_missing:,} cells are missing" if values.n_missing else ""
     order = order_of(values.uniques.head(_MOST_ORDERED).to_list()) if unique <= _MOST_ORDERED else ()
-    ordered = f" They have an order: {' < '.join(order[:12])}{' < …' if len(order) > 12 else ''}." if order else ""
-    column = verdict(values, "categorical", f"{unique:,} different texts in {n:,} values{missing}.{ordered}")
+    ordered = f" Ordered: {' < '.join(order[:12])}{' < …' if len(order) > 12 else ''}." if order else ""
+    column = verdict(values, "categorical", f"Categories: {unique:,} distinct among {n:,} values{missing}.{ordered}")
     return msgspec.structs.replace(column, order=order)
 
 
 def _forced(values: Values, kind: Kind) -> Column:
-    reason = f"Given by the user ({values.n_unique:,} different values in {values.n_present:,})."
+    reason = f"Set by --kind: {values.n_unique:,} distinct among {values.n_present:,} values."
     if kind == "numeric":
         form, parsed, share = number_format(values.uniques, values.counts)
         if share == 0 and (clock := judge_clock(values)) is not None:
@@ -131,7 +126,7 @@ def _forced(values: Values, kind: Kind) -> Column:
         epoch = epoch_format(values.uniques)
         dates = DateFormat(epoch, 1.0) if epoch else date_format(values.uniques, values.counts)
         if dates is None:
-            raise ValueError("its values follow no date format that is known")
+            raise ValueError("its values follow no known date format")
         return verdict(values, kind, reason, support=dates.share, dates=dates.form, overridden=True)
     ignored = kind in ("identifier", "constant")
     return verdict(values, kind, reason, overridden=True, role_ignore=ignored)

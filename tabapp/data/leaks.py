@@ -1,4 +1,4 @@
-"""Features that know too much: how well each alone tells the target, sums that make it, and names that say "afterwards"."""
+"""Features that give the target away: by their values alone, as parts of a sum, by their names, or by their position."""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp.data.names import AFTERWARDS, is_twin, stem, words_of
-from tabapp.data.schema import Column, DataWarning
+from tabapp.data.schema import Column
 
 Codes = npt.NDArray[np.intp]
 Float64 = npt.NDArray[np.float64]
 
 MAX_ROWS = 5_000
-"""Rows that are looked at, evenly spaced; what takes more rows to be seen is no leak that ruins a run."""
+"""Rows that are sampled; a leak that needs more rows to show does not ruin a run."""
 _MAX_CELLS = 20_000_000
 _FOLDS = 3
 _BINS = 64
 _ALONE = 0.99
-"""A feature alone at this score (roc_auc, R² or the share of right classes beyond guessing) knows the answer."""
+"""A feature that alone reaches this ROC AUC, R² or share of the errors of guessing removed determines the target."""
+_CLASS_ALONE = 0.9
+"""The same for a feature that is itself a class, and several classes to predict."""
+_COARSER = 0.5
+"""Smallest share of the target's entropy that a coarser label of the same classes explains."""
+_FEWEST_CLASSES, _MOST_CLASSES, _MOST_INTEGER_CLASSES = 3, 50, 20
 _LINE, _SAME_ORDER = 0.9999, 0.999
 _ALREADY_STRONG = 0.5
 _FAR_AHEAD = 0.15
@@ -29,11 +34,9 @@ _OFTEN_ONE_VALUE = 0.5
 _MAX_PARTS = 300
 _LEAKS_BEHIND = 2
 
-_ACTION = "kept; if it is known only after the fact, leave it out with --ignore {}"
 
-
-def rows_to_look_at(n_rows: int, n_columns: int) -> int:
-    """How many rows of a table the checks sample, so that very wide tables are not slow."""
+def rows_to_sample(n_rows: int, n_columns: int) -> int:
+    """Number of rows that the checks sample, fewer for very wide tables."""
     return min(n_rows, MAX_ROWS, max(200, _MAX_CELLS // max(1, n_columns)))
 
 
@@ -41,7 +44,7 @@ def codes_of(values: pl.Series) -> Codes:
     """Typed values as small integers: numbers and dates by quantile bin, texts by level; 0 is missing."""
     if values.dtype == pl.String:
         codes = values.rank("dense").fill_null(0).to_numpy().astype(np.intp)
-        # Levels seen once or twice are told apart from nothing by themselves, but together they may say something.
+        # A level of one or two rows says nothing alone, but all rare levels together may.
         return np.where((np.bincount(codes)[codes] < _RARE) & (codes > 0), int(codes.max()) + 1, codes)
     numbers = values.to_physical().cast(pl.Float64)
     known = numbers.drop_nulls().to_numpy()
@@ -58,7 +61,7 @@ def _fold_of(n_rows: int) -> Codes:
 
 
 def _out_of_fold_means(codes: Codes, answers: Float64) -> Float64:
-    """(rows, outputs) mean of the answers of rows with the same code in the other folds, drawn a little to the mean of all."""
+    """(rows, outputs) mean answer of the rows with the same code in the other folds, shrunk toward the overall mean."""
     fold = _fold_of(len(codes))
     n_codes = int(codes.max()) + 1
     means = np.empty_like(answers)
@@ -73,7 +76,7 @@ def _out_of_fold_means(codes: Codes, answers: Float64) -> Float64:
 
 
 def area_under_curve(scores: Float64, positive: npt.NDArray[np.bool_]) -> float:
-    """Area under the ROC curve, ties counted by halves; 0.5 where there is one class only."""
+    """Area under the ROC curve, ties counting half; 0.5 if there is only one class."""
     _, level = np.unique(scores, return_inverse=True)
     hits, misses = np.bincount(level[positive]), np.bincount(level[~positive])
     length = max(len(hits), len(misses))
@@ -85,20 +88,20 @@ def area_under_curve(scores: Float64, positive: npt.NDArray[np.bool_]) -> float:
 
 
 def score_alone(codes: Codes, answer: pl.Series, classes: int) -> tuple[float, str]:
-    """How well a feature alone tells the answer, out of fold: 0 is guessing, 1 is knowing.
+    """How well a feature alone predicts the answer, out of fold: 0 is random guessing, 1 is perfect.
 
     Args:
-        codes: (rows,) the feature as `codes_of` gives it.
-        answer: (rows,) Float64 for a regression, else Int64 class codes.
-        classes: number of classes, 0 for a regression.
+        codes: (rows,) the feature as `codes_of` returns it.
+        answer: (rows,) Float64 for regression, else Int64 class codes.
+        classes: number of classes, 0 for regression.
 
     Returns:
-        The score, and what it is in words.
+        The score, and the measure behind it in words.
     """
     if classes == 2:
         positive = answer.to_numpy().astype(bool)
         area = area_under_curve(_out_of_fold_means(codes, positive.astype(np.float64)[:, None])[:, 0], positive)
-        return max(0.0, 2 * area - 1), f"roc_auc {area:.3f}"
+        return max(0.0, 2 * area - 1), f"ROC AUC {area:.3f}"
     if classes > 2:
         truth = answer.to_numpy().astype(np.intp)
         right = float((_out_of_fold_means(codes, np.eye(classes)[truth]).argmax(axis=1) == truth).mean())
@@ -109,56 +112,57 @@ def score_alone(codes: Codes, answer: pl.Series, classes: int) -> tuple[float, s
     error = float(((truth - _out_of_fold_means(codes, truth[:, None])[:, 0]) ** 2).sum())
     score = max(0.0, 1 - error / spread) if spread > 0 else 0.0
     if score < _ALONE:
-        # A target that is mostly one value, as claims are mostly 0: knowing when it is not gives the answer away too.
+        # In a target that is mostly one value, as claims are mostly 0, a feature that predicts when it is not is a leak as well.
         values, counts = np.unique(truth, return_counts=True)
         if counts.max() > _OFTEN_ONE_VALUE * len(truth):
             usual = values[counts.argmax()]
             unusual = truth != usual
             area = area_under_curve(_out_of_fold_means(codes, unusual.astype(np.float64)[:, None])[:, 0], unusual)
             if 2 * area - 1 > score:
-                return max(0.0, 2 * area - 1), f"roc_auc {area:.3f} for whether it is {usual:g}"
+                return max(0.0, 2 * area - 1), f"ROC AUC {area:.3f} for whether it is {usual:g}"
     return score, f"R² {score:.3f}"
 
 
-def _knows(score: float, classes: int) -> bool:
+def _is_decisive(score: float, classes: int) -> bool:
     return score >= (2 * _ALONE - 1 if classes == 2 else _ALONE)
 
 
-def leak_warnings(
+def find_leaks(
     columns: Sequence[Column], features: Mapping[str, pl.Series], answer: pl.Series, target: str, classes: int
-) -> list[DataWarning]:
-    """Features that give the answer away, each with what says so.
+) -> dict[str, str]:
+    """Features that give the target away, each with the evidence in one sentence.
 
     Args:
-        columns: of the table; those with the role "feature" are looked at.
-        features: typed values by name, of the rows that are looked at.
+        columns: of the table, in file order; those with the role "feature" are examined.
+        features: typed values by name, of a sample of rows.
         answer: (rows,) class codes or numbers of the same rows, none missing.
-        classes: number of classes, 0 for a regression.
+        classes: number of classes, 0 for regression.
     """
     found: dict[str, str] = {}
     scores: dict[str, tuple[float, str]] = {}
-    looked_at = [column for column in columns if column.role == "feature" and column.name in features]
-    for column in looked_at:
-        score, words = score_alone(codes_of(features[column.name]), answer, classes)
-        scores[column.name] = (score, words)
-        of_mode = "whether" in words
-        if classes == 0 and column.kind == "numeric" and _on_a_line(features[column.name], answer):
+    examined = [column for column in columns if column.role == "feature" and column.name in features]
+    for column in examined:
+        codes = codes_of(features[column.name])
+        score, measure = scores[column.name] = score_alone(codes, answer, classes)
+        if classes == 0 and column.kind == "numeric" and _is_rescaled(features[column.name], answer):
             found[column.name] = "It is the target on another scale."
-            continue
-        if _knows(score, 2 if of_mode else classes):
-            found[column.name] = f"It alone tells the target almost perfectly ({words} out of fold)."
+        elif _is_decisive(score, 2 if "whether" in measure else classes):
+            found[column.name] = f"It alone predicts the target almost perfectly ({measure}, out of fold)."
+        elif classes > 2 and _is_class(column, features[column.name]):
+            if score >= _CLASS_ALONE:
+                found[column.name] = f"Its classes all but determine the target ({measure}, out of fold)."
+            elif _is_coarser_label(codes, answer.to_numpy().astype(np.intp)):
+                found[column.name] = f"It groups the classes of the target: each class has one value of it ({measure})."
     if classes == 0:
-        found |= _parts_of_sum(looked_at, features, answer, target, found)
-    found |= _afterwards(scores, target, found)
-    found |= _named_like(looked_at, target, found)
-    found |= _behind_target(columns, target, found)
-    return [
-        DataWarning(check="leak", column=name, message=message, action=_ACTION.format(name))
-        for name, message in found.items()
-    ]
+        found |= _parts_of_target(examined, features, answer, target, found)
+    found |= _known_afterwards(scores, target, found)
+    found |= _similar_names(examined, target, found)
+    found |= _after_target(columns, target, found)
+    return found
 
 
-def _on_a_line(feature: pl.Series, answer: pl.Series) -> bool:
+def _is_rescaled(feature: pl.Series, answer: pl.Series) -> bool:
+    """Whether a feature is a linear function of the answer, or has the same order of rows."""
     pairs = pl.DataFrame({"x": feature, "y": answer}).drop_nulls()
     if pairs.height < 20:
         return False
@@ -170,14 +174,39 @@ def _on_a_line(feature: pl.Series, answer: pl.Series) -> bool:
     )
 
 
-def _parts_of_sum(
+def _is_class(column: Column, values: pl.Series) -> bool:
+    """Whether a feature has the form of a class: a category, or a few whole numbers."""
+    if column.kind == "numeric":
+        known = values.drop_nulls()
+        return column.unique <= _MOST_INTEGER_CLASSES and bool((known == known.round()).all())
+    return column.kind in ("categorical", "boolean") and column.unique <= _MOST_CLASSES
+
+
+def _is_coarser_label(codes: Codes, truth: Codes) -> bool:
+    """Whether a feature is a function of the class, as a genus is of a species, and explains at least half of its entropy."""
+    if len(np.unique(codes)) < _FEWEST_CLASSES:
+        return False
+    table = np.zeros((int(codes.max()) + 1, int(truth.max()) + 1))
+    np.add.at(table, (codes, truth), 1)
+    joint, feature, classes = _entropy(table.ravel()), _entropy(table.sum(axis=1)), _entropy(table.sum(axis=0))
+    is_function = joint - classes <= (1 - _ALONE) * feature
+    return is_function and feature + classes - joint >= _COARSER * classes
+
+
+def _entropy(counts: Float64) -> float:
+    """Entropy of a frequency table, in nats."""
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log(shares)).sum())
+
+
+def _parts_of_target(
     columns: Sequence[Column],
     features: Mapping[str, pl.Series],
     answer: pl.Series,
     target: str,
     known: Mapping[str, str],
 ) -> dict[str, str]:
-    """Pairs of numbers whose sum, difference or product is the target in every row."""
+    """Pairs of numbers whose sum, difference or product equals the target in every row."""
     names = [column.name for column in columns if column.kind == "numeric" and column.name not in known][:_MAX_PARTS]
     if len(names) < 2:
         return {}
@@ -196,50 +225,45 @@ def _parts_of_sum(
                         sign, parts[:, i] * parts[:, j]
                     )
                     if names[j] not in found and np.isclose(made, truth).mean() > 0.999 and len(np.unique(truth)) > 5:
-                        sentence = f"{name} {sign} {names[j]} is the target {target!r} in every row."
+                        sentence = f"{name} {sign} {names[j]} equals the target {target!r} in every row."
                         found[name] = found[names[j]] = sentence
     return found
 
 
-def _afterwards(scores: Mapping[str, tuple[float, str]], target: str, known: Mapping[str, str]) -> dict[str, str]:
-    """The strongest feature, far ahead of all others, under a name that says it is known afterwards or names the target."""
+def _known_afterwards(scores: Mapping[str, tuple[float, str]], target: str, known: Mapping[str, str]) -> dict[str, str]:
+    """The strongest feature, if it is far ahead and its name implies that it is known afterwards or contains the target's."""
     ordered = sorted(((score, name) for name, (score, _) in scores.items() if name not in known), reverse=True)
     if not ordered:
         return {}
     best, name = ordered[0]
     second = ordered[1][0] if len(ordered) > 1 else 0.0
-    telling = AFTERWARDS | {word for word in words_of(target) if len(word) > 3}
-    if best < _ALREADY_STRONG or best - second < _FAR_AHEAD or not telling & set(words_of(name)):
+    suspicious = AFTERWARDS | {word for word in words_of(target) if len(word) > 3}
+    if best < _ALREADY_STRONG or best - second < _FAR_AHEAD or not suspicious & set(words_of(name)):
         return {}
-    return {
-        name: f"It tells far more than any other ({scores[name][1]}), and its name says that it may be known only afterwards."
-    }
+    sentence = f"It predicts far better than any other ({scores[name][1]}), and its name suggests that it is known only afterwards."
+    return {name: sentence}
 
 
-def _behind_target(columns: Sequence[Column], target: str, known: Mapping[str, str]) -> dict[str, str]:
-    """The rest of a few columns behind the target most of which give it away: tables are often filled in from left to right."""
+def _after_target(columns: Sequence[Column], target: str, known: Mapping[str, str]) -> dict[str, str]:
+    """The rest of a few columns after the target if most of them leak: tables are often filled in from left to right."""
     place = next(i for i, column in enumerate(columns) if column.name == target)
-    behind = [column.name for column in columns[place + 1 :] if column.role == "feature"]
-    leaks = sum(name in known for name in behind)
-    if leaks < _LEAKS_BEHIND or leaks <= len(behind) / 2 or len(behind) > len(columns) / 3:
+    after = [column.name for column in columns[place + 1 :] if column.role == "feature"]
+    leaks = sum(name in known for name in after)
+    if leaks < _LEAKS_BEHIND or leaks <= len(after) / 2 or len(after) > len(columns) / 3:
         return {}
-    message = (
-        f"It stands behind the target {target!r}, where most columns give it away, so it may be known only afterwards."
-    )
-    return {name: message for name in behind if name not in known}
+    sentence = f"It comes after the target {target!r}, where most columns leak, so it may be known only afterwards."
+    return {name: sentence for name in after if name not in known}
 
 
-def _named_like(columns: Sequence[Column], target: str, known: Mapping[str, str]) -> dict[str, str]:
-    """Columns named like the target or like one that gives it away: `y_2` beside `y_1`, `status_date` beside `status`."""
+def _similar_names(columns: Sequence[Column], target: str, known: Mapping[str, str]) -> dict[str, str]:
+    """Columns named like the target or like a leak: `y_2` next to `y_1`, `status_date` next to `status`."""
     found: dict[str, str] = {}
     names = [column.name for column in columns if column.name not in known]
     for leak in known:
         for name in names:
             if stem(name) == stem(leak) or (name.startswith(leak) and name[len(leak)] in "_ -."):
-                found[name] = f"Its name goes with {leak!r}, which gives the target away."
+                found[name] = f"Its name belongs to {leak!r}, which gives the target away."
     twins = [name for name in names if is_twin(name, target) and name not in found]
     if len(twins) <= 3:
-        found |= dict.fromkeys(
-            twins, f"Its name is so like the target's that it may be a second outcome of {target!r}."
-        )
+        found |= dict.fromkeys(twins, f"Its name is so similar to {target!r} that it may be a second outcome.")
     return found

@@ -1,4 +1,4 @@
-"""What the name of a column says about it: identifiers, entities, moments, codes, things known only afterwards."""
+"""What the name of a column implies: an identifier, an entity, a date, a code, an amount, or a fact known only afterwards."""
 
 from __future__ import annotations
 
@@ -10,18 +10,38 @@ _SNAKE_ID = re.compile(
     r"|^unnamed:? ?\d*$|^(id|uuid)[_\s.-]",
     re.IGNORECASE,
 )
-_MOMENT_NAME = re.compile(r"(time|date|stamp|epoch|created|updated|modified|_at$|(^|_)ts$)", re.IGNORECASE)
+_DATE_NAME = re.compile(r"(time|date|stamp|epoch|created|updated|modified|_at$|(^|_)ts$)", re.IGNORECASE)
 _CODE_NAME = re.compile(
     r"\b(types?|codes?|class|category|region|district|zone?|zip|postcode|county|country|city|state|na[ct]ionality|course|mode|agent"
     r"|company|occupation|qualification|marital status|department|sector|industry|species|colou?r|ethnicity|race|religion"
     r"|branch|store|vendor|supplier|channel|brand|model id|product|sku|soil)$",
     re.IGNORECASE,
 )
-"""Names whose whole numbers are labels. The word stands last: `soil_type` is one, `type_count` is not."""
+"""Names whose whole numbers are labels. The word must be the last one: `soil_type` is a label, `type_count` is not."""
+_IDS = frozenset({"id", "ids", "uuid", "guid"})
+_ID_ENDINGS = _IDS | {"no", "nr", "nbr", "num", "number", "code", "key", "ref", "hash", "name"}
 _ENTITIES = frozenset(
     {
-        "id", "ids", "uuid", "guid", "patient", "customer", "client", "user", "subject", "person", "household", "student",
-        "driver", "device", "session", "player", "account", "member", "employee", "machine", "vehicle", "animal", "family",
+        "patient", "customer", "client", "user", "subject", "person", "household", "student", "driver", "device", "session",
+        "player", "account", "member", "employee", "machine", "vehicle", "animal", "family",
+    }
+)  # fmt: skip
+_RELATIVE = frozenset(
+    {
+        "percent", "pct", "perc", "percentage", "share", "rate", "ratio", "fraction", "proportion", "mean", "avg", "average",
+        "median", "per", "count", "counts", "total", "sum",
+    }
+)  # fmt: skip
+_COUNTED = frozenset({"number", "num", "n", "no", "nr"})
+"""Words that make a name a count where they stand first, as in `number_of_driver`, and an identifier where they stand last."""
+_AMOUNTS = frozenset(
+    {
+        "amount", "amt", "count", "counts", "number", "num", "n", "total", "sum", "quantity", "qty", "price",
+        "cost", "costs", "fee", "fees", "charge", "charges", "payment", "payments", "paid", "balance", "income",
+        "salary", "wage", "revenue", "sales", "spend", "spent", "spending", "capital", "gain", "loss", "debt",
+        "deposit", "tax", "fare", "area", "sqft", "sf", "volume", "visits", "calls", "minutes", "hours", "days",
+        "months", "years", "purchases", "claims", "clicks", "orders", "rain", "rainfall", "precipitation", "snow",
+        "snowfall", "distance", "duration",
     }
 )  # fmt: skip
 AFTERWARDS = frozenset(
@@ -31,45 +51,57 @@ AFTERWARDS = frozenset(
         "payout", "collected", "churned", "reason",
     }
 )  # fmt: skip
-"""Words in the names of columns that are often filled in only when the answer is known."""
+"""Words in the names of columns that are often filled in only when the target is known."""
 
 
 def words_of(name: str) -> list[str]:
     """The words of a name in lower case: `lastSeen_at` has three."""
-    return re.findall(r"[a-z]+", _spaced(name).casefold())
+    return re.findall(r"[a-z]+", _separate_words(name).casefold())
 
 
-def _spaced(name: str) -> str:
+def _separate_words(name: str) -> str:
     return re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).replace("_", " ")
 
 
 def looks_like_id(name: str) -> bool:
-    """Whether a column's name says that it identifies rows: `id`, `customerID`, `row_number`, …"""
+    """Whether a name implies that the column identifies rows: `id`, `customerID`, `row_number`."""
     return bool(_SNAKE_ID.search(name) or _CAMEL_ID.search(name))
 
 
-def says_entity(name: str) -> bool:
-    """Whether a column's name says that it tells whom or what a row is about: `patient_id`, `customer`."""
-    return bool(_ENTITIES & set(words_of(name)))
+def names_entity(name: str) -> bool:
+    """Whether a name implies whom or what a row is about: `patient_id`, `customer`, but not `family_size` or `user_share`."""
+    words = words_of(name)
+    if not words or _RELATIVE & set(words) or (words[0] in _COUNTED and len(words) > 1):
+        return False
+    if words[-1] in _IDS or words[0] in _IDS:
+        return True
+    while len(words) > 1 and words[-1] in _ID_ENDINGS:
+        words.pop()
+    return words[-1] in _ENTITIES
 
 
-def says_moment(name: str) -> bool:
-    """Whether a column's name says that it is a moment in time: `created_at`, `timestamp`."""
-    return bool(_MOMENT_NAME.search(name))
+def names_date(name: str) -> bool:
+    """Whether a name implies a point in time: `created_at`, `timestamp`."""
+    return bool(_DATE_NAME.search(name))
 
 
-def says_code(name: str) -> bool:
-    """Whether a column's name says that whole numbers in it are labels: `soil_type`, `nationality`."""
-    return bool(_CODE_NAME.search(_spaced(name)))
+def names_code(name: str) -> bool:
+    """Whether a name implies that whole numbers are labels: `soil_type`, `nationality`."""
+    return bool(_CODE_NAME.search(_separate_words(name)))
+
+
+def names_amount(name: str) -> bool:
+    """Whether a name implies an amount, of which there may be none: `capital_gain`, `GarageArea`, `number_of_calls`."""
+    return bool(_AMOUNTS & set(words_of(name)))
 
 
 def stem(name: str) -> str:
-    """A name without the number at its end, in lower case."""
+    """A name in lower case without the number at its end."""
     return re.sub(r"[\s_.-]*\d+$", "", name).casefold()
 
 
 def is_twin(name: str, target: str) -> bool:
-    """`y_2` and `y_1`, `kMt` and `kMc`: the same but for a number, or for the last letter of a short name."""
+    """Whether two names differ only in a number or in the last letter of a short name: `y_2` and `y_1`, `kMt` and `kMc`."""
     if name != target and stem(name) == stem(target) and any(c.isdigit() for c in target):
         return True
     short = 3 <= len(target) <= 6 and len(name) == len(target)

@@ -1,25 +1,39 @@
-"""Columns of numbers: quantities, times and durations, and those whose numbers are codes or name the rows."""
+"""Columns of numbers: quantities, times, durations, codes and row numbers."""
 
 from __future__ import annotations
 
 import polars as pl
 
 from tabapp.data.counts import Values
-from tabapp.data.names import looks_like_id, says_code
+from tabapp.data.names import looks_like_id, names_code
 from tabapp.data.schema import Column
-from tabapp.data.values import CLOCK, EXACT_INTEGER, LEADING_ZERO, NumberFormat, clock_share, number_format
+from tabapp.data.values import (
+    CLOCK,
+    EXACT_INTEGER,
+    LEADING_ZERO,
+    NumberFormat,
+    clock_share,
+    epoch_format,
+    number_format,
+)
 from tabapp.data.verdict import show, verdict
 
 _NUMBERS_AGREE = 0.95
-"""Share of values that must be numbers for the rest to be taken for further missing spellings rather than levels."""
+"""Share of values that must be numbers for the others to be read as missing."""
 _MAX_OUTSIDERS = 5
 _MAX_CODES = 1_000
+_EXPECTED_REPEATS = 8.0
+"""Repeats that make a column of distinct integers a code. Without a reason, the chance of none is exp(-8), or 0.03 %."""
+_FEWEST_CODES = 50
+_CODE_DIGITS = 9
+"""Measurements hardly ever have as many significant digits."""
+_NEARLY_DISTINCT = 0.9
 
 
 def judge_number(values: Values) -> Column | None:
-    """A column whose values are numbers, or whole numbers that stand for something else; None for any other."""
+    """Judge a column whose values are numbers, codes written as numbers, or row numbers; None for any other."""
     if values.plain is not None:
-        reason = f"All {values.n_present:,} values are numbers, {values.n_unique:,} of them distinct."
+        reason = f"Numbers: {values.n_unique:,} distinct among {values.n_present:,} values."
         return verdict(values, "numeric", reason)
     n, unique = values.n_present, values.n_unique
     form, parsed, share = number_format(values.uniques, values.counts)
@@ -27,7 +41,7 @@ def judge_number(values: Values) -> Column | None:
         return None
     zeros = values.uniques.filter(values.uniques.str.contains(LEADING_ZERO))
     if len(zeros):
-        return _text_of_digits(values, f"Some numbers begin with zeros, such as {show(zeros[0])}, so they are codes.")
+        return _text_of_digits(values, f"Codes: some have leading zeros, such as {show(zeros[0])}.")
     if share < 1:
         outsiders = values.uniques.filter(parsed.is_null())
         if len(outsiders) > _MAX_OUTSIDERS or unique - len(outsiders) < 20:
@@ -37,7 +51,9 @@ def judge_number(values: Values) -> Column | None:
     largest = _extreme(parsed.abs().max())
     if largest > EXACT_INTEGER and _whole(values):
         digits = len(f"{largest:.0f}")
-        return _text_of_digits(values, f"Its integers have up to {digits} digits, more than a number keeps exactly.")
+        return _text_of_digits(
+            values, f"Codes: integers of up to {digits} digits, more than a number can hold exactly."
+        )
     identifier = _number_identifier(values, parsed)
     if identifier is not None:
         return identifier
@@ -46,26 +62,25 @@ def judge_number(values: Values) -> Column | None:
         return code
     how = _format_words(form)
     if share == 1:
-        reason = f"All {n:,} values are numbers{how}, {unique:,} of them distinct."
+        reason = f"Numbers{how}: {unique:,} distinct among {n:,} values."
     else:
         odd = ", ".join(show(text) for text in values.uniques.filter(parsed.is_null()).head(3))
-        reason = f"{share:.1%} of {n:,} values are numbers{how}; {odd} and the like are read as missing."
+        reason = f"Numbers{how}: {share:.1%} of {n:,} values; texts such as {odd} are read as missing."
     infinite = int(values.counts.filter(parsed.is_infinite().fill_null(False)).sum() or 0)
     if infinite:
-        reason += f" {infinite:,} are infinite or too large for a number and count as missing."
+        reason += f" {infinite:,} are infinite or too large, and count as missing."
     return verdict(values, "numeric", reason, support=share, form=form, numbers=parsed)
 
 
 def judge_clock(values: Values) -> Column | None:
-    """A column of times of day or durations."""
+    """Judge a column of times of day or durations; None for any other."""
     seconds, share = clock_share(values.uniques, values.counts)
     if share < _NUMBERS_AGREE or values.n_unique < 3:
         return None
     of_day = bool((seconds.is_between(0, 86_399.999) | seconds.is_null()).all())
     short = values.uniques.str.contains(r"^\d{1,2}:\d\d").mean() == 1
-    what = "times of day, read as seconds since midnight" if of_day and short else "durations, read as seconds"
-    who = "All" if share == 1 else f"{share:.1%} of"
-    reason = f"{who} {values.n_present:,} values are {what}."
+    what = "Times of day, read as seconds since midnight" if of_day and short else "Durations, read as seconds"
+    reason = f"{what}: {'all' if share == 1 else f'{share:.1%} of'} {values.n_present:,} values."
     return verdict(values, "numeric", reason, support=share, form=NumberFormat(unit=CLOCK), numbers=seconds)
 
 
@@ -86,7 +101,7 @@ def _format_words(form: NumberFormat) -> str:
     if form.thousands:
         words.append(f"thousands separated by {form.thousands!r}")
     if form.decimal != ".":
-        words.append("with a decimal comma")
+        words.append("decimal comma")
     return f" ({', '.join(words)})" if words else ""
 
 
@@ -98,36 +113,55 @@ def _whole(values: Values) -> bool:
 
 
 def _number_code(values: Values) -> Column | None:
-    """Whole numbers under a name of things that have no order: types, regions, occupations."""
+    """Judge whole numbers whose name implies labels, such as types, regions or occupations; None for any other."""
     n, unique = values.n_present, values.n_unique
-    if not 3 <= unique <= min(_MAX_CODES, n // 2) or not says_code(values.name) or not _whole(values):
+    if not 3 <= unique <= min(_MAX_CODES, n // 2) or not names_code(values.name) or not _whole(values):
         return None
     reason = (
-        f"Its {unique:,} whole numbers are codes by its name; --kind {values.name}=numeric takes them for a quantity."
+        f"Codes by the name: {unique:,} distinct whole numbers. --kind {values.name}=numeric makes them a quantity."
     )
     return verdict(values, "categorical", reason)
 
 
 def _number_identifier(values: Values, parsed: pl.Series) -> Column | None:
-    """Integers that number the rows: consecutive, or (nearly) all different under a name that says so. Never floats."""
+    """Judge integers that identify rows; None for any other, and for all floats.
+
+    They are row numbers if they are consecutive, and identifiers if they are (nearly) distinct and either the name implies it,
+    or they have more digits than a measurement, or so many integers in their range would repeat if they were measured.
+    """
     n, unique = values.n_present, values.n_unique
-    if n < 3 or unique < 0.9 * n or not _whole(values):
+    if n < 3 or unique < _NEARLY_DISTINCT * n or not _whole(values):
         return None
     low, high = _extreme(parsed.min()), _extreme(parsed.max())
-    named = looks_like_id(values.name)
+    among = "" if unique == n else f" among {n:,} values"
     if unique == n and high - low + 1 == n:
-        reason = f"Its {n:,} integers are all different and run from {low:.0f} to {high:.0f}: they number the rows."
-    elif named and unique == n:
-        reason = f"Its name says so, and its {n:,} integers are all different."
-    elif named:
-        reason = f"Its name says so, and {unique:,} of its {n:,} integers are different."
+        reason = f"Row number: {n:,} distinct integers from {low:.0f} to {high:.0f}."
+    elif looks_like_id(values.name):
+        reason = f"Identifier by the name: {unique:,} distinct integers{among}."
+    elif n < _FEWEST_CODES:
+        return None
+    elif unique == n and n * n / (2 * (high - low + 1)) >= _EXPECTED_REPEATS:
+        # The birthday problem: n values drawn evenly from a range have n² / 2 range repeats; from any other distribution, more.
+        reason = f"Identifier: {n:,} distinct integers from {low:.0f} to {high:.0f}, where measurements would repeat."
+    elif low >= 10 ** (_CODE_DIGITS - 1) and epoch_format(values.uniques) is None and _not_round(values):
+        reason = f"Identifier: {unique:,} distinct integers of {_digits(low, high)} digits{among}."
     else:
         return None
     return verdict(values, "identifier", reason, support=unique / n, role_ignore=True)
 
 
+def _not_round(values: Values) -> bool:
+    """Whether about a tenth of the integers at most end in 0, as those of codes do."""
+    return int(values.uniques.str.ends_with("0").sum()) < 0.2 * len(values.uniques)
+
+
+def _digits(low: float, high: float) -> str:
+    fewest, most = len(f"{low:.0f}"), len(f"{high:.0f}")
+    return f"{fewest}" if fewest == most else f"{fewest} to {most}"
+
+
 def _text_of_digits(values: Values, why: str) -> Column:
     n, unique = values.n_present, values.n_unique
     if unique == n and n >= 20:
-        return verdict(values, "identifier", f"{why} All {n:,} are different.", role_ignore=True)
+        return verdict(values, "identifier", f"{why} All {n:,} are distinct.", role_ignore=True)
     return verdict(values, "categorical", why)

@@ -60,10 +60,13 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class DataWarning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Something that looks wrong with the data, and what is done about it by default.
+    """Something that looks wrong with the data.
 
-    `check` is one of: leak identifier constant duplicate_column duplicate_rows group time imbalance sentinel missing
-    rare_class drift encoding repaired_rows.
+    Attributes:
+        check: code of the check, as in `tabapp.data.checks.registry.all_checks`.
+        column: the column it is about; None for the table as a whole.
+        message: what was found, in one sentence.
+        action: what is done by default, and the option that changes it.
     """
 
     check: str

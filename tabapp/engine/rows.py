@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp import files
-from tabapp.data.checks import copies
+from tabapp.data.duplicates import groups_of_equal_rows
 from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
 from tabapp.data.split import make_folds, make_holdout
@@ -78,7 +78,7 @@ def write_rows(folder: RunFolder, config: RunConfig, reading: Reading, schema: S
     target = encode_target(typed, schema)
     extras = _extras(typed, schema)
     if extras.groups is None:
-        extras = replace(extras, groups=copies(typed))
+        extras = replace(extras, groups=groups_of_equal_rows(typed))
     if plan.folds > 1:
         fold = make_folds(target, plan.task, plan.folds, plan.seed, groups=extras.groups)
     else:

@@ -136,7 +136,7 @@ def test_rows_without_a_target_are_counted() -> None:
         (cycle("a"), {}, "says 'a' in every row"),
         (cycle(""), {}, "is missing in every row"),
         (cycle("a", "b", n=19), {}, "only 19 rows"),
-        ([*cycle("a", "b", n=10), *cycle("", n=50)], {}, "only 10 rows can be learned from (50 more have no target)"),
+        ([*cycle("a", "b", n=10), *cycle("", n=50)], {}, "only 10 rows have a target (50 more have no target)"),
         (cycle("a", "b"), {"task": "regression"}, "text"),
         (cycle("a", "b", "c"), {"task": "binary"}, "3 distinct values"),
         (NUMBERS, {"task": "multiclass"}, "too many"),

@@ -32,7 +32,7 @@ LIGHTGBM_ROW = ev.LeaderboardRow(
 IMPORTANCE = ev.ImportanceRow(feature="age", attention=0.4, permutation=0.05, low=0.04, high=0.06)
 PLAN = ev.PlanMade(
     target="bought",
-    target_reason="Named by the user.",
+    target_reason="Set by --target.",
     task="binary",
     task_reason="It has two distinct values.",
     classes=("no", "yes"),

@@ -1,0 +1,43 @@
+"""Columns and rows that occur more than once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tabapp.data.checks.registry import Evidence, check
+from tabapp.data.duplicates import MOSTLY_DISTINCT
+from tabapp.data.schema import DataWarning
+
+
+@check(
+    "duplicate_column",
+    description="A column repeats another one cell by cell.",
+    remedy="Nothing: the copy is left out.",
+    rank=20,
+)
+def duplicate_column(evidence: Evidence) -> Iterator[DataWarning]:
+    """Copies of a feature. The leak check reports copies of the target."""
+    for name, original in evidence.copies.items():
+        if original != evidence.target:
+            message = f"It repeats the column {original!r} cell by cell."
+            yield DataWarning(check="duplicate_column", column=name, message=message, action="left out")
+
+
+@check(
+    "duplicate_rows",
+    description="Some rows are equal to another row in every column.",
+    remedy="Remove copies that entered by mistake; keep rows that merely agree.",
+    rank=100,
+)
+def duplicate_rows(evidence: Evidence) -> Iterator[DataWarning]:
+    """Rows that repeat another row in every column."""
+    n_rows = evidence.frame.height
+    repeated = n_rows - evidence.frame.hash_rows().n_unique()
+    if repeated == 0:
+        return
+    message = f"{repeated:,} of {n_rows:,} rows repeat another row in every column."
+    if n_rows - repeated < MOSTLY_DISTINCT * n_rows:
+        action = "kept; equal rows may land in different folds, because most rows have a copy"
+    else:
+        action = "kept; equal rows always land in the same fold"
+    yield DataWarning(check="duplicate_rows", message=message, action=action)

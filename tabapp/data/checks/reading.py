@@ -1,0 +1,18 @@
+"""Codes of the warnings that `tabapp.data.read` reports while it reads a file."""
+
+from __future__ import annotations
+
+from tabapp.data.checks.registry import declare
+
+declare(
+    "encoding",
+    description="The file is not UTF-8, so its text encoding was guessed.",
+    remedy="Look at the quoted text; if it is garbled, give the right --encoding.",
+    rank=2,
+)
+declare(
+    "repaired_rows",
+    description="Some rows do not have as many fields as the header, and were repaired or left out.",
+    remedy="Check the delimiter and the quoting at the line that the warning names.",
+    rank=1,
+)

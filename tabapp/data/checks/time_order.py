@@ -1,0 +1,36 @@
+"""Tables whose rows are in the order of a date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tabapp.data.checks.registry import Evidence, check
+from tabapp.data.schema import DataWarning
+
+_IN_ORDER = 0.98
+_FEWEST_DATES = 20
+_FEWEST_STEPS = 10
+
+
+@check(
+    "time",
+    description="The rows are sorted by a date, as in a log or a time series.",
+    remedy="Give --time COLUMN if predictions are for later rows; then models are scored on the latest rows.",
+    rank=70,
+)
+def time(evidence: Evidence) -> Iterator[DataWarning]:
+    """Dates that the rows are sorted by, forwards or backwards."""
+    if any(column.role == "time" for column in evidence.columns):
+        return
+    for column in evidence.judged_features:
+        if column.kind != "datetime" or column.unique < _FEWEST_DATES:
+            continue
+        steps = np.diff(evidence.features[column.name].drop_nulls().dt.epoch("us").to_numpy())
+        if (steps != 0).sum() < _FEWEST_STEPS:
+            continue
+        if max(float((steps >= 0).mean()), float((steps <= 0).mean())) >= _IN_ORDER:
+            message = f"The rows are sorted by this date, from {column.low_text} to {column.high_text}."
+            action = f"kept; if you predict later rows, --time {column.name} scores models on the latest rows"
+            yield DataWarning(check="time", column=column.name, message=message, action=action)
