@@ -333,7 +333,9 @@ def test_feature_that_determines_the_target_is_a_leak() -> None:
     assert ("leak", "status") in checks(schema)
     assert schema.column("status").role == "feature"
     numbers = np.random.default_rng(2).normal(size=n)
-    scaled = infer_schema(frame(x=(numbers * 3 + 1).tolist(), z=[5 + i // 2 for i in range(n)], y=numbers.tolist()), target="y")
+    scaled = infer_schema(
+        frame(x=(numbers * 3 + 1).tolist(), z=[5 + i // 2 for i in range(n)], y=numbers.tolist()), target="y"
+    )
     assert checks(scaled) == {("leak", "x")}
 
 
