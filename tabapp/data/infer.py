@@ -61,7 +61,7 @@ def infer_schema(
     if frame.width < 2:
         raise DataError("the table has a single column, so there is nothing to predict it from; check --delimiter")
     if target is not None and target not in frame.columns:
-        raise DataError(f"there is no target column {target!r}{did_you_mean(target, frame.columns)}")
+        raise DataError(f"there is no column {target!r} to predict{did_you_mean(target, frame.columns)}")
     if target is not None and target in {*ignore, group, time, weight}:
         raise UsageError(f"the target {target!r} cannot be ignored or have another role")
 
@@ -261,8 +261,8 @@ def _check_roles(columns: Sequence[Column]) -> None:
         )
     for column in columns:
         if column.role == "weight" and column.kind not in ("numeric", "boolean"):
-            raise DataError(f"the weight column {column.name!r} is {column.kind}; choose a numeric one")
+            raise DataError(f"the weight column {column.name!r} is {column.kind}, not numeric; choose another --weight")
         if column.role == "weight" and (column.low is not None and column.low < 0):
             raise DataError(f"the weight column {column.name!r} has negative values; weights must be 0 or more")
         if column.role == "time" and column.kind not in ("numeric", "datetime", "identifier"):
-            raise DataError(f"the time column {column.name!r} is {column.kind}; choose one of dates or numbers")
+            raise DataError(f"the time column {column.name!r} is {column.kind}; it must hold dates or numbers")
