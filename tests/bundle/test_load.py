@@ -214,8 +214,8 @@ def test_member_with_a_wrong_declared_size_is_rejected(members, place):
     at = data.rfind(name) - 46
     assert data[at : at + 4] == b"PK\x01\x02"
     size = int.from_bytes(data[at + 24 : at + 28], "little")
-    for lie in (size - 1, size + 1, 0, 2**32 - 2):
-        place.write_bytes(data[: at + 24] + lie.to_bytes(4, "little") + data[at + 28 :])
+    for wrong in (size - 1, size + 1, 0, 2**32 - 2):
+        place.write_bytes(data[: at + 24] + wrong.to_bytes(4, "little") + data[at + 28 :])
         assert_rejected(place)
 
 

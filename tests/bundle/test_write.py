@@ -101,8 +101,8 @@ def test_bundle_reports_that_it_contains_training_rows(bundles):
     assert models_with_training_rows(Ensemble(candidates=tuple(members.values()))) == ("k_neighbors",)
     assert models_with_training_rows(Ensemble(candidates=(members["lightgbm"],))) == ()
     contents = open_bundle(bundles["binary"])
-    told = msgspec.structs.replace(contents.manifest, training_rows_in=("k_neighbors",))
-    assert "contains training rows" in model_card(told, contents.schema, contents.ensemble)
+    changed = msgspec.structs.replace(contents.manifest, training_rows_in=("k_neighbors",))
+    assert "contains training rows" in model_card(changed, contents.schema, contents.ensemble)
     assert "contains training rows" not in model_card(contents.manifest, contents.schema, contents.ensemble)
 
 

@@ -58,9 +58,9 @@ def take(
 
 
 def test_every_model_starts_with_its_first_fold_cheapest_first() -> None:
-    scheduler = make({"dear": 30.0, "cheap": 1.0, "middle": 5.0})
+    scheduler = make({"expensive": 30.0, "cheap": 1.0, "middle": 5.0})
     running: set[tuple[str, int, int]] = set()
-    for expected in ("cheap", "middle", "dear"):
+    for expected in ("cheap", "middle", "expensive"):
         work = take(scheduler, running)
         assert work == (expected, 0, 0)
         running.add(work)
@@ -68,15 +68,15 @@ def test_every_model_starts_with_its_first_fold_cheapest_first() -> None:
 
 
 def test_other_models_start_after_the_core_models_while_there_is_time() -> None:
-    scheduler = make({"core": 10.0, "cheap": 1.0, "dear": 50.0})
-    scheduler.models["cheap"].is_core = scheduler.models["dear"].is_core = False
+    scheduler = make({"core": 10.0, "cheap": 1.0, "expensive": 50.0})
+    scheduler.models["cheap"].is_core = scheduler.models["expensive"].is_core = False
     running: set[tuple[str, int, int]] = set()
     for expected in ("core", "cheap"):
         work = take(scheduler, running, seconds=20.0)
         assert work[0] == expected
         running.add(work)
     assert scheduler.next_work(running, 20.0) is None
-    assert take(scheduler, running, seconds=1e9)[0] == "dear"
+    assert take(scheduler, running, seconds=1e9)[0] == "expensive"
 
 
 def test_merit_moves_a_model_up_in_the_queue() -> None:
@@ -92,8 +92,8 @@ def test_merit_moves_a_model_up_in_the_queue() -> None:
 
 
 def test_leftover_time_goes_to_models_that_have_not_run() -> None:
-    scheduler = make({"core": 5.0, "dear": 500.0, "too_dear": 1300.0, "other": 550.0}, trials=1)
-    for name in ("dear", "too_dear", "other"):
+    scheduler = make({"core": 5.0, "expensive": 500.0, "too_expensive": 1300.0, "other": 550.0}, trials=1)
+    for name in ("expensive", "too_expensive", "other"):
         scheduler.models[name].is_core = False
     work = scheduler.next_work(set(), 80.0)
     assert work is not None
@@ -101,20 +101,20 @@ def test_leftover_time_goes_to_models_that_have_not_run() -> None:
         assert scheduler.next_work({("core", 0, f) for f in range(fold, FOLDS)}, 60.0) is None
         finish(work.candidate, fold, 0.8)
     running = {take(scheduler, set(), seconds=60.0)}
-    assert running == {("dear", 0, 0)}
+    assert running == {("expensive", 0, 0)}
     running.add(take(scheduler, running, seconds=60.0))
     assert ("other", 0, 0) in running
     assert scheduler.next_work(running, 60.0) is None
 
 
 def test_a_run_without_a_score_starts_a_fit_that_exceeds_its_time() -> None:
-    scheduler = make({"dear": 500.0, "dearer": 900.0})
+    scheduler = make({"expensive": 500.0, "slowest": 900.0})
     for record in scheduler.models.values():
         record.is_core = False
     running = {take(scheduler, set(), seconds=5.0)}
-    assert running == {("dear", 0, 0)}
+    assert running == {("expensive", 0, 0)}
     running.add(take(scheduler, running, seconds=5.0))
-    assert ("dearer", 0, 0) in running
+    assert ("slowest", 0, 0) in running
 
 
 def test_few_models_may_take_more_of_the_budget_for_a_fit() -> None:
@@ -125,8 +125,8 @@ def test_few_models_may_take_more_of_the_budget_for_a_fit() -> None:
 
 
 def test_a_better_model_gets_the_next_folds_and_an_expensive_one_waits() -> None:
-    scheduler = make({"good": 1.0, "poor": 1.0, "dear": 1.0})
-    for name, score, seconds in (("good", 0.9, 1.0), ("poor", 0.6, 1.0), ("dear", 0.95, 30.0)):
+    scheduler = make({"good": 1.0, "poor": 1.0, "expensive": 1.0})
+    for name, score, seconds in (("good", 0.9, 1.0), ("poor", 0.6, 1.0), ("expensive", 0.95, 30.0)):
         work = scheduler.next_work({(m, 0, 0) for m in scheduler.models if m < name}, 1e9)
         candidate = scheduler.candidates.get((name, 0)) or scheduler.add(Candidate(name, 0, {}, FOLDS))
         finish(candidate, 0, score, seconds)
@@ -279,10 +279,10 @@ def test_a_favored_model_comes_first_whatever_its_rank() -> None:
     scheduler = with_complete_trials(scores)
     scheduler.models["d"].share = 2.0
     assert take(scheduler)[0] == "d"
-    scheduler = make({"cheap": 1.0, "dear": 50.0})
-    scheduler.models["dear"].is_core = False
-    scheduler.models["dear"].share = 2.0
-    assert take(scheduler)[0] == "dear"
+    scheduler = make({"cheap": 1.0, "expensive": 50.0})
+    scheduler.models["expensive"].is_core = False
+    scheduler.models["expensive"].share = 2.0
+    assert take(scheduler)[0] == "expensive"
     less = with_complete_trials(scores)
     less.models["a"].share = 0.25
     assert take(less)[0] == "b"
