@@ -1,4 +1,4 @@
-"""Which column is predicted, as what, and what its classes are called."""
+"""The choice of the target column, the task, and the order of its classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tabapp.errors import DataError, UsageError, did_you_mean
 _SURE_NAMES = (
     "target", "targets", "label", "labels", "class", "classlabel", "outcome", "response", "groundtruth", "dependent", "y",
 )  # fmt: skip
-"""Names that say "this is what to predict", normalised, best first."""
+"""Names that mean "target", in lower case without separators, best first."""
 
 _USUAL_NAMES = frozenset(
     {
@@ -35,7 +35,7 @@ _STRONG_USUAL = frozenset(
         "sentiment",
     }
 )  # fmt: skip
-"""Names that are the target wherever they stand; the other usual ones only strengthen a column at either end."""
+"""Names that are the target at any position; the other usual ones count only for the first and the last column."""
 
 _SUFFIXES = ("price", "value", "target", "label", "class")
 _QUANTITY_NAMES = re.compile(
@@ -54,7 +54,7 @@ _ZERO_LIKE = frozenset({"0", "0.0", "-1", "-1.0"})
 
 
 def choose_target(columns: Sequence[Column], n_rows: int) -> tuple[str, str]:
-    """The column a person would most likely want predicted, and why.
+    """Choose the column that a user most likely wants to predict, with the reason.
 
     Raises:
         DataError: no column can be a target.
@@ -70,26 +70,26 @@ def choose_target(columns: Sequence[Column], n_rows: int) -> tuple[str, str]:
         for column in usable:
             if plain[column.name] != wanted or (wanted == "y" and _is_coordinate(columns, column)):
                 continue
-            return column.name, f"Its name, {column.name!r}, says that it is what to predict."
+            return column.name, f"The name {column.name!r} means target."
     strong = [column for column in usable if plain[column.name] in _STRONG_USUAL]
     if len(strong) == 1 or (strong and strong[-1].name == last.name):
-        return strong[-1].name, f"{strong[-1].name!r} is a usual name of a target."
+        return strong[-1].name, f"{strong[-1].name!r} is a common target name."
     ends = [column for column in (last, columns[0]) if column in usable]
     for column in ends:
         if plain[column.name] in _USUAL_NAMES:
             where = "last" if column is last else "first"
-            return column.name, f"{column.name!r} is a usual name of a target, and it is the {where} column."
+            return column.name, f"{column.name!r} is a common target name, and it is the {where} column."
     if strong:
-        return strong[0].name, f"{strong[0].name!r} is a usual name of a target."
+        return strong[0].name, f"{strong[0].name!r} is a common target name."
     named = [column for column in usable if plain[column.name].endswith(_SUFFIXES)]
     if len(named) == 1:
-        return named[0].name, f"The name {named[0].name!r} is like that of a target."
+        return named[0].name, f"{named[0].name!r} ends like a target name."
     if last in usable:
-        return last.name, "It is the last column, where targets usually stand."
+        return last.name, "It is the last column, the usual place of a target."
     fallback = usable[-1]
     return (
         fallback.name,
-        f"The last column, {last.name!r}, is no target ({last.kind}); this is the last one that can be.",
+        f"It is the last column that can be a target; {last.name!r} after it is {last.kind}.",
     )
 
 
@@ -111,7 +111,7 @@ def _can_be_target(column: Column, n_rows: int) -> bool:
 
 @dataclass(frozen=True)
 class Goal:
-    """What is predicted: the task with its reason, and the classes in code order with their row counts."""
+    """The task with its reason, and the classes in code order with their row counts."""
 
     task: Task
     reason: str
@@ -120,15 +120,15 @@ class Goal:
 
 
 def decide_task(column: Column, values: Values, task: str, positive: str | None, kind_given: bool) -> Goal:
-    """Turn a target column into a task.
+    """Choose the task for a target column.
 
     Args:
-        task: "auto", or what the user asked for.
-        positive: the label of the positive class, if the user named one.
-        kind_given: the user set the column's kind, which then decides.
+        task: "auto", or the task that the user set.
+        positive: label of the positive class, if the user set one.
+        kind_given: whether the user set the column's kind, which then decides.
 
     Raises:
-        DataError: the column cannot be predicted as asked.
+        DataError: the column cannot be predicted as this task.
         UsageError: the task or the positive class does not exist.
     """
     if task not in ("auto", "binary", "multiclass", "regression"):
@@ -150,7 +150,7 @@ def decide_task(column: Column, values: Values, task: str, positive: str | None,
             raise DataError(
                 f"the target {column.name!r} is text, which --task regression cannot predict; use multiclass"
             )
-        return Goal("regression", "Asked for by the user.")
+        return Goal("regression", "Set by --task.")
     if task == "binary" and n_labels != 2:
         raise DataError(f"the target {column.name!r} has {n_labels:,} distinct values, not two as --task binary needs")
     if task == "auto":
@@ -163,22 +163,22 @@ def decide_task(column: Column, values: Values, task: str, positive: str | None,
         )
     if n_labels == 2:
         ordered, why = _order_binary(labels, positive)
-        reason = "It has two distinct values; " + why
+        reason = "Two distinct values; " + why
         resolved: Task = "binary"
     else:
         ordered = _sorted_labels(labels)
         if positive is not None:
             raise UsageError(f"--positive is for two classes; the target {column.name!r} has {n_labels:,}")
         what = "whole numbers" if column.kind == "numeric" else "texts"
-        reason = f"It has {n_labels:,} distinct {what}, each taken for a class."
+        reason = f"{n_labels:,} distinct {what}, each a class."
         resolved = "multiclass"
     if task != "auto":
-        reason = "Asked for by the user. " + reason
+        reason = "Set by --task. " + reason
     return Goal(resolved, reason, tuple(ordered), tuple(labels[label] for label in ordered))
 
 
 def _labels(column: Column, values: Values) -> Mapping[str, int]:
-    """Class labels with their counts; of several spellings of one number (1, 1.0) the most frequent stands for all."""
+    """Class labels with their counts; the most frequent spelling of a number (1, 1.0) is its label."""
     if column.kind == "boolean":
         return dict(zip(column.levels, column.level_counts, strict=True))
     counts = dict(zip(values.uniques.to_list(), values.counts.to_list(), strict=True))
@@ -195,7 +195,7 @@ def _labels(column: Column, values: Values) -> Mapping[str, int]:
 
 
 def format_of(column: Column) -> NumberFormat:
-    """How a column writes its numbers."""
+    """The format of a column's numbers."""
     return NumberFormat(column.decimal, column.thousands, column.unit)
 
 
@@ -207,15 +207,15 @@ def _regression_reason(column: Column, values: Values, n_labels: int, kind_given
     if column.kind != "numeric" or (n_labels == 2 and not kind_given):
         return None
     if kind_given:
-        return "The user said that it is numeric."
+        return "Set to numeric by --kind."
     numbers = parse_numbers(values.uniques, format_of(column)).drop_nulls()
     if not bool((numbers == numbers.round(0)).all()):
-        return f"Its {n_labels:,} distinct values are numbers with decimals."
+        return f"{n_labels:,} distinct numbers with decimals."
     few = n_labels <= _MAX_INTEGER_CLASSES and n_labels <= max(3.0, 0.05 * values.n_present)
     if not few:
-        return f"It has {n_labels:,} distinct whole numbers, too many to be classes."
+        return f"{n_labels:,} distinct whole numbers, too many to be classes."
     if n_labels > 3 and _QUANTITY_NAMES.search(column.name):
-        return f"Its {n_labels:,} whole numbers are an ordered quantity by the name; --task multiclass takes them for classes."
+        return f"{n_labels:,} distinct whole numbers, a quantity by the name; --task multiclass makes them classes."
     return None
 
 
@@ -227,16 +227,16 @@ def _sorted_labels(labels: Mapping[str, int]) -> list[str]:
 
 
 def _order_binary(labels: Mapping[str, int], positive: str | None) -> tuple[list[str], str]:
-    """The two labels with the positive one last, and why it is that one."""
+    """The two labels with the positive one last, and the reason for it."""
     first, second = _sorted_labels(labels)
     if positive is not None:
         chosen = next((label for label in labels if label == positive.strip()), None)
         if chosen is None:
             known = f"{first!r} and {second!r}"
             raise UsageError(
-                f"--positive {positive!r} is no class of the target{did_you_mean(positive, labels)} (they are {known})"
+                f"--positive {positive!r} is not a class of the target{did_you_mean(positive, labels)} (they are {known})"
             )
-        return [second if chosen == first else first, chosen], f"{chosen!r} is the positive class, as asked."
+        return [second if chosen == first else first, chosen], f"{chosen!r} is the positive class, set by --positive."
     plain = {label: label.strip("'\" .").casefold() for label in labels}
     spoken = [label for label in (first, second) if plain[label] in _POSITIVE]
     numbers = [label for label in (first, second) if re.fullmatch(r"[+-]?\d+(\.0)?", plain[label])]
@@ -249,11 +249,11 @@ def _order_binary(labels: Mapping[str, int], positive: str | None) -> tuple[list
             return [
                 second if chosen == first else first,
                 chosen,
-            ], f"{chosen!r} is taken for the positive class by its name."
+            ], f"{chosen!r} is the positive class by its name."
     if labels[first] == labels[second]:
-        return [first, second], f"{second!r} is taken for the positive class (both are equally frequent)."
+        return [first, second], f"{second!r} is the positive class; both are equally frequent."
     chosen = first if labels[first] < labels[second] else second
     return [
         second if chosen == first else first,
         chosen,
-    ], f"{chosen!r} is taken for the positive class, being the rarer."
+    ], f"{chosen!r} is the positive class because it is rarer."
