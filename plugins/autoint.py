@@ -22,8 +22,8 @@ class AutoIntParams(TrainingParams, frozen=True, kw_only=True):
     """Attributes:
     n_layers: number of interacting layers.
     d_token: token size, a multiple of the 2 heads.
-    attention_dropout: on attention probabilities.
-    residual_dropout: on what the attention adds.
+    attention_dropout: dropout rate of attention probabilities.
+    residual_dropout: dropout rate of the attention's output.
     """
 
     n_layers: int = 3
@@ -120,18 +120,19 @@ class AutoInt(DeepPlugin):
         }
 
     def defaults(self, task: Task, shape: Shape, device: str) -> AutoIntParams:
-        """The sizes are TALENT's, since the paper has no default, and the rate is the highest of its search space: on California
+        """The sizes are TALENT's, since the paper has no default, and the rate is the highest of its search space: on
+        California
         housing it had a test RMSE of 0.475, and TALENT's 1e-4 had 0.494.
 
-        NOTE[DIFF]: on a CPU, a higher learning rate with an average of the weights, smaller tokens, and no dropout, as
-        for the FT-Transformer: minutes there hold a handful of epochs.
+        NOTE[DIFF]: on a CPU, a higher learning rate with weight averaging, smaller tokens and no dropout, as for the
+        FT-Transformer, because minutes on a CPU allow only a few epochs.
         """
         if device != "cpu":
             return AutoIntParams(learning_rate=1e-3)
         return AutoIntParams(n_layers=2, d_token=48, attention_dropout=0.0, learning_rate=2e-3, average_decay=0.99)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> AutoIntParams:
-        """Gorishniy et al. 2021, Table 14; its columns (A) and (B) are told apart by rows. Token sizes are multiples of
+        """Gorishniy et al. 2021, Table 14; the number of rows selects its column (A) or (B). Token sizes are multiples of
         the 2 heads.
         """
         many_rows = shape.n_rows > 100_000

@@ -21,15 +21,15 @@ from ._shared.search import zero_or
 
 class DCAPParams(TrainingParams, frozen=True, kw_only=True):
     """Attributes:
-    n_layers: attentional product layers.
-    d_embedding: width of a feature's embedding, a multiple of the heads.
-    n_heads: of the attention.
-    kernel: what a pair of features weighs its product with: a "vector" for each pair, one "scalar", or a "matrix".
-    pooling: how the products of all pairs become the next layer's features: means of "blocks" of the list of pairs, or of
-        all pairs in which a feature is a "partner".
-    widths: of the hidden layers over embeddings and products.
-    attention_dropout: on attention probabilities.
-    dropout: after each hidden layer.
+    n_layers: number of attentional product layers.
+    d_embedding: size of a feature's embedding, a multiple of the number of heads.
+    n_heads: attention heads.
+    kernel: learned weight of each pairwise product: a "vector", a "scalar" or a "matrix" per pair.
+    pooling: how pairwise products become features of the next layer: means over "blocks" of the list of pairs, or over all
+        pairs that contain a feature ("partner").
+    widths: sizes of the hidden layers after embeddings and products.
+    attention_dropout: dropout rate of attention probabilities.
+    dropout: dropout rate after each hidden layer.
     """
 
     n_layers: int = 2
@@ -186,8 +186,9 @@ class DCAPNetwork(nn.Module):
 
 
 class DCAP(DeepPlugin):
-    """NOTE[DIFF]: the authors' code takes categories only; a number is its value times a vector, as in AutoInt. A vector
-    for each pair as its kernel, and not a matrix, of which 128 features would need 2 million values at a width of 16.
+    """NOTE[DIFF]: the authors' code supports categories only; here a number is embedded as its value times a vector, as in
+    AutoInt. The default kernel is a vector per pair, because matrices for 128 features would need 2 million values at an
+    embedding size of 16.
     """
 
     name = "dcap"
@@ -209,15 +210,15 @@ class DCAP(DeepPlugin):
     def defaults(self, task: Task, shape: Shape, device: str) -> DCAPParams:
         """Small embeddings, since the paper has no default.
 
-        NOTE[DIFF]: on a GPU with up to 32 features the width, heads and layers of Cheng et al. 2024 (AMFormer, Table 7).
-        With more than 32 features on a CPU one layer of half the width.
+        NOTE[DIFF]: on a GPU with up to 32 features, embedding size, heads and layers follow Cheng et al. 2024 (AMFormer,
+        Table 7). On a CPU with more than 32 features, one layer of half the size is used.
         """
         if shape.n_features <= 32:
             return DCAPParams() if device == "cpu" else DCAPParams(n_layers=3, d_embedding=192, n_heads=8)
         return DCAPParams(n_layers=1, d_embedding=8) if device == "cpu" else DCAPParams(d_embedding=32)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> DCAPParams:
-        """Ours: the paper's tables of click logs say nothing about others."""
+        """Ranges of tabapp, because the paper tunes only on click logs."""
         return DCAPParams(
             n_layers=trial.suggest_int("n_layers", 1, 3),
             d_embedding=trial.suggest_categorical("d_embedding", [8, 16, 32] if device == "cpu" else [16, 32, 64, 128]),

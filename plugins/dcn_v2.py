@@ -21,10 +21,10 @@ MANY_CROSS_LAYERS = 4
 
 class DCNV2Params(TrainingParams, frozen=True, kw_only=True):
     """Attributes:
-    variant: "parallel" reads the crosses beside the hidden layers, "stacked" gives them to the hidden layers.
-    n_cross_layers, n_hidden_layers: how many of each.
-    width: of both.
-    hidden_dropout, cross_dropout: at the end of each layer.
+    variant: "parallel" concatenates crosses and hidden layers, "stacked" feeds the crosses to the hidden layers.
+    n_cross_layers, n_hidden_layers: number of layers of each type.
+    width: size of both types of layers.
+    hidden_dropout, cross_dropout: dropout rate at the end of each layer.
     """
 
     variant: Literal["parallel", "stacked"] = "parallel"
@@ -87,7 +87,7 @@ class DCNV2Network(nn.Module):
 
 
 class DCNV2(DeepPlugin):
-    """NOTE[DIFF]: the gradient's norm is held to 1, since the crosses are polynomials of high degree."""
+    """NOTE[DIFF]: the gradient norm is clipped at 1, because the crosses are polynomials of high degree."""
 
     name = "dcn_v2"
     title = "DCN V2"
@@ -101,15 +101,15 @@ class DCNV2(DeepPlugin):
     def defaults(self, task: Task, shape: Shape, device: str) -> DCNV2Params:
         """The numbers of layers are TALENT's, since the paper has no default.
 
-        NOTE[DIFF]: half its width of 512 on a CPU.
+        NOTE[DIFF]: on a CPU, half the paper's width of 512.
         """
         return DCNV2Params(width=256 if device == "cpu" else 512)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> DCNV2Params:
-        """Gorishniy et al. 2021, Table 13; its columns (A) and (B) are told apart by rows.
+        """Gorishniy et al. 2021, Table 13; the number of rows selects its column (A) or (B).
 
-        NOTE[DIFF]: both variants; the learning rate starts at 1e-4 instead of 1e-5, where nothing is learned within a
-        budget; the width of category embeddings follows a rule (`embedding_width`).
+        NOTE[DIFF]: the space contains both variants. The learning rate starts at 1e-4 instead of 1e-5, at which a network
+        hardly learns within a budget. The size of category embeddings follows a rule (`embedding_width`).
         """
         many_rows = shape.n_rows > 100_000
         return DCNV2Params(

@@ -33,13 +33,13 @@ class FTTransformerParams(TrainingParams, frozen=True, kw_only=True):
     Attributes:
         n_layers: number of Transformer blocks.
         d_token: token size, a multiple of the 8 heads.
-        attention_dropout: on attention probabilities.
-        ffn_dropout: inside the feed-forward branch.
-        residual_dropout: at the end of both branches.
-        ffn_factor: the feed-forward branch's hidden size (after ReGLU) per token size.
-        token_bias: whether features' tokens have biases; without them is the ablation of section 4.5 (Table 3).
-        projection: how many tokens keys and values are projected to, per token, by Linformer's "headwise" matrices
-            (supplement E.2); 0 for none.
+        attention_dropout: dropout rate of attention probabilities.
+        ffn_dropout: dropout rate inside the feed-forward branch.
+        residual_dropout: dropout rate at the end of both branches.
+        ffn_factor: hidden size of the feed-forward branch (after ReGLU) divided by the token size.
+        token_bias: whether feature tokens have biases; False is the ablation of section 4.5 (Table 3).
+        projection: number of tokens to which Linformer's "headwise" matrices project keys and values, as a share of all
+            tokens (supplement E.2); 0 disables the projection.
     """
 
     n_layers: int = 3
@@ -185,9 +185,9 @@ class FTTransformer(DeepPlugin):
     def defaults(self, task: Task, shape: Shape, device: str) -> FTTransformerParams:
         """The paper's default on a GPU (Table 15).
 
-        NOTE[DIFF]: on a CPU a smaller configuration of the authors' scaling rule, a higher learning rate, an average of
-        the weights and no dropout, since minutes there hold a handful of epochs. In 25 s, one thread reached an RMSE of
-        47,200 instead of 49,200 on California housing without dropout, and 571 instead of 610 on diamonds with one layer.
+        NOTE[DIFF]: on a CPU, a smaller configuration of the authors' scaling rule, a higher learning rate, weight averaging
+        and no dropout, because minutes on a CPU allow only a few epochs. In 25 s, one thread reached an RMSE of 47,200
+        instead of 49,200 on California housing without dropout, and of 571 instead of 610 on diamonds with one layer.
         """
         projection = projection_for(shape)
         if device != "cpu":
@@ -203,7 +203,7 @@ class FTTransformer(DeepPlugin):
         )
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> FTTransformerParams:
-        """Gorishniy et al. 2021, Table 16; its columns (A) and (B) are told apart by rows. Token sizes are multiples of
+        """Gorishniy et al. 2021, Table 16; the number of rows selects its column (A) or (B). Token sizes are multiples of
         the 8 heads.
         """
         many_rows = shape.n_rows > 100_000

@@ -39,15 +39,15 @@ STAGES_PER_RATE = 15
 
 class GrowNetParams(Params, frozen=True, kw_only=True):
     """Attributes:
-    n_learners: stages at most, one weak learner each.
-    width: of a learner's two hidden layers.
-    stage_epochs: epochs in which a new learner is fitted alone.
-    corrective_epochs: epochs after each stage in which all learners are trained together.
-    learning_rate: of Adam; corrective steps take a half of it for classes and a third for numbers.
-    l2_penalty: of Adam, added to the gradient.
-    batch_size: rows per step, or None for the rule that all networks share.
-    patience: stages without improvement on the early-stopping rows that are allowed.
-    unseen_rate: chance in corrective steps that a category is replaced by the one for unseen levels.
+    n_learners: maximum number of stages, each with one weak learner.
+    width: size of the two hidden layers of a learner.
+    stage_epochs: epochs that train only the new learner.
+    corrective_epochs: epochs after each stage that train all learners together.
+    learning_rate: learning rate of Adam; corrective steps use half of it in classification and a third in regression.
+    l2_penalty: L2 penalty of Adam, added to the gradient.
+    batch_size: rows per training step; None derives it from the number of rows (`batch_size_for`).
+    patience: maximum stages without improvement on the early-stopping rows.
+    unseen_rate: probability of replacing a category by the code for unseen levels in corrective steps.
     """
 
     n_learners: int = 40
@@ -219,7 +219,7 @@ def grow(
     """Grow learner after learner, and leave in the network those up to the best stage by `criterion` on `valid`.
 
     Raises:
-        FitStopped: the engine wants no more of this fit.
+        FitStopped: the engine has pruned or canceled the fit.
     """
     boosting = Boosting(network, train, params, objective, context)
     valid_inputs = inputs(valid, network.base.device)
@@ -228,9 +228,9 @@ def grow(
     # Each stage has optimizers of its own, so a checkpoint between stages holds none.
     stateless = torch.optim.SGD(network.parameters(), lr=0.0)
     stage, best_stage, best_loss, seconds_before = 0, 0, float("inf"), 0.0
-    if going_on := load_checkpoint(context.folder, state, stateless):
-        stage, best_stage, best_loss = going_on.epoch, going_on.best_epoch, going_on.best_loss
-        seconds_before = going_on.seconds
+    if resumed := load_checkpoint(context.folder, state, stateless):
+        stage, best_stage, best_loss = resumed.epoch, resumed.best_epoch, resumed.best_loss
+        seconds_before = resumed.seconds
         network.n_grown = stage
     started = saved_at = time.monotonic()
     while stage < params.n_learners and stage - best_stage <= params.patience:
@@ -268,9 +268,9 @@ def grow(
 
 
 class GrowNet(DeepPlugin):
-    """NOTE[DIFF]: several classes too, with an output for each and the gradient of the softmax, and so a target -1/+1 and
-    a learned boost rate on every table, as in the paper, where Gorishniy et al. 2021 have 0/1 and one that learns only
-    beside categories.
+    """NOTE[DIFF]: multiclass tasks are supported, with one output per class and the gradient of the softmax. As in the
+    paper, binary targets are -1 and +1 and the boost rate is learned on every table; Gorishniy et al. 2021 use 0 and 1, and
+    learn the boost rate only on tables with categories.
     """
 
     name = "grownet"
@@ -315,9 +315,9 @@ class GrowNet(DeepPlugin):
         return GrowNetParams()
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> GrowNetParams:
-        """The space of the released results of Gorishniy et al. 2021, which is wider than the grid of their Table 12.
+        """The space behind the released results of Gorishniy et al. 2021, which is wider than the grid in their Table 12.
 
-        NOTE[DIFF]: the learning rate starts at 1e-4 instead of 1e-5, where nothing is learned within a budget.
+        NOTE[DIFF]: the learning rate starts at 1e-4 instead of 1e-5, at which a network hardly learns within a budget.
         """
         return GrowNetParams(
             width=trial.suggest_int("width", 32, 128 if device == "cpu" else 512),

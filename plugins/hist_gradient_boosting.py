@@ -27,7 +27,7 @@ class HistGradientBoostingParams(BoostingParams, frozen=True, kw_only=True):
 
 
 class HistGradientBoosting(BoostingPlugin):
-    """Codes of categories are taken as numbers."""
+    """Category codes are treated as numbers."""
 
     name = "hist_gradient_boosting"
     title = "Histogram gradient boosting"

@@ -1,4 +1,4 @@
-"""k nearest neighbors (Fix & Hodges 1951), found by scikit-learn. The model is its training rows: they are in every copy."""
+"""k nearest neighbors (Fix & Hodges 1951), with scikit-learn's search. Saved models contain the training rows."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MOST_ROWS = 50_000
 
 class KNeighborsParams(Params, frozen=True, kw_only=True):
     """Attributes:
-    n_neighbors: how many rows vote.
-    by_distance: whether nearer ones count more, by the inverse of their distance.
+    n_neighbors: number of nearest training rows.
+    by_distance: whether neighbors are weighted by inverse distance.
     """
 
     n_neighbors: int = 20
@@ -31,7 +31,7 @@ class KNeighborsParams(Params, frozen=True, kw_only=True):
 
 
 class KNeighborsModel(FittedModel):
-    """Training rows and what is known of them.
+    """Stored training rows with their targets and weights.
 
     Attributes:
         rows: (n_rows, columns) float32 matrix of the design.
@@ -67,7 +67,7 @@ class KNeighborsModel(FittedModel):
         distance, nearest = self._index.kneighbors(matrix) if len(matrix) else (np.zeros(shape), np.zeros(shape, int))
         vote = self.weight[nearest].astype(np.float64)
         if self.params.by_distance:
-            # Relative to the farthest, so that rows that coincide do not outvote all others without end.
+            # Relative to the farthest neighbor, so that an equal row does not get all the weight.
             vote /= distance + 1e-3 * distance[:, -1:] + 1e-12
         vote /= vote.sum(axis=1, keepdims=True)
         if self.target.task == "regression":
@@ -75,7 +75,7 @@ class KNeighborsModel(FittedModel):
         votes = np.zeros((len(matrix), self.target.n_classes))
         for code in range(self.target.n_classes):
             votes[:, code] = (vote * (self.known[nearest] == code)).sum(axis=1)
-        # One vote more, spread over all classes: no class is ever impossible for not being among a few neighbors.
+        # One additional vote is spread over all classes, so that no class has probability zero.
         prior = 1 / (self.params.n_neighbors * self.target.n_classes)
         return self.target.prediction((votes + prior) / (1 + prior * self.target.n_classes))
 
@@ -91,7 +91,7 @@ class KNeighborsModel(FittedModel):
 
     @classmethod
     def load(cls, folder: Path) -> KNeighborsModel:
-        """The model that `save` wrote, predicting bit-equally."""
+        """Read what `save` wrote. Predictions are bit-identical."""
         from safetensors.numpy import load_file
 
         arrays = load_file(folder / "rows.safetensors")
@@ -105,7 +105,7 @@ class KNeighborsModel(FittedModel):
 
 
 class KNeighbors(Plugin):
-    """Numbers by their quantiles, so that all weigh alike, and one-hot levels."""
+    """Distances use quantile-normal numbers, so that all columns have the same scale, and one-hot levels."""
 
     name = "k_neighbors"
     title = "k nearest neighbors"
@@ -117,12 +117,13 @@ class KNeighbors(Plugin):
 
     def supports(self, task: Task, shape: Shape) -> str | None:
         if not shape.n_features:
-            return "There are no features to learn from."
+            return "The table has no features."
         if shape.n_rows > MOST_ROWS:
-            return f"It keeps every training row, so it takes at most {MOST_ROWS:,}; there are {shape.n_rows:,}."
+            return f"It stores every training row and supports at most {MOST_ROWS:,}; the table has {shape.n_rows:,}."
         if shape.n_features > 300:
             return (
-                f"It takes at most 300 features, since distances say little among more; there are {shape.n_features:,}."
+                f"It supports at most 300 features, because distances in more dimensions are uninformative; the table has "
+                f"{shape.n_features:,}."
             )
         return None
 
@@ -140,12 +141,12 @@ class KNeighbors(Plugin):
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         columns = shape.n_numeric + 8 * shape.n_categorical
-        # Fitting is nothing; what takes time is to predict the scored rows, about a fifth of those to learn from.
+        # Fitting takes no time; the cost is the prediction of scored rows, about a fifth of the training rows.
         seconds = 0.3 + 0.3 * shape.n_rows**2 * columns * 4e-10
         return Cost(seconds=seconds, n_bytes=150_000_000 + shape.n_rows * columns * 16)
 
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
-        """The early-stopping rows are kept too, once the others have been scored on them."""
+        """Store the training rows, report the score on the early-stopping rows, and then store those too."""
         assert isinstance(params, KNeighborsParams)
         if constant := ConstantModel.when_needed(train, context):
             return constant
@@ -154,7 +155,7 @@ class KNeighbors(Plugin):
         return self.keep(concatenate(train, valid), params, context) if context.seconds_left() > 0 else model
 
     def keep(self, train: Table, params: KNeighborsParams, context: FitContext) -> KNeighborsModel:
-        """The model that holds these rows."""
+        """A model with these stored rows."""
         design, target = Design.fit(train), Target.fit(train, context)
         weight = np.ones(len(train), np.float32) if train.weight is None else np.asarray(train.weight, np.float32)
         known = target.transform(target_of(train))

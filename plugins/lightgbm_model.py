@@ -95,10 +95,11 @@ class LightGBM(BoostingPlugin):
         )
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> LightGBMParams:
-        """LightGBM has no table in Gorishniy et al. 2021: this is Table 6 (XGBoost) under LightGBM's names.
+        """Table 6 (XGBoost) of Gorishniy et al. 2021 with LightGBM's parameter names; the paper has no table for LightGBM.
 
-        NOTE[DIFF]: leaf-wise growth is bounded by leaves, so depth 3-10 becomes 2³-2⁸ leaves ("Parameters Tuning" of
-        LightGBM's documentation). The learning rate is narrowed from [1e-5, 1]: below 0.01, 2,000 trees do not
+        NOTE[DIFF]: leaf-wise growth is limited by the number of leaves, so a depth of 3 to 10 becomes 2³ to 2⁸ leaves
+        ("Parameters Tuning" in LightGBM's documentation). The learning rate is narrowed from [1e-5, 1]: below 0.01, 2,000
+        trees do not
         converge; above 0.3, they overfit.
         """
         return LightGBMParams(

@@ -21,8 +21,8 @@ from ._shared.design import MOST_LEVELS, Design
 
 class LinearParams(Params, frozen=True, kw_only=True):
     """Attributes:
-    penalty: of the squared weights, per training row in classification (1 / (C · rows) in scikit-learn's terms) and in
-        regression (alpha / rows), so that it means the same on tables of any size.
+    penalty: L2 penalty per training row: 1 / (C · rows) in classification and alpha / rows in regression, in scikit-learn's
+        terms. Its effect does not depend on the number of rows.
     """
 
     penalty: float = 1e-4
@@ -74,7 +74,7 @@ class LinearModel(FittedModel):
 
     @classmethod
     def load(cls, folder: Path) -> LinearModel:
-        """The model that `save` wrote, predicting bit-equally."""
+        """Read what `save` wrote. Predictions are bit-identical."""
         from safetensors.numpy import load_file
 
         arrays = load_file(folder / "linear.safetensors")
@@ -96,9 +96,9 @@ class Linear(Plugin):
 
     def supports(self, task: Task, shape: Shape) -> str | None:
         if not shape.n_features:
-            return "There are no features to learn from."
+            return "The table has no features."
         if shape.n_features > 5_000:
-            return f"It takes at most 5,000 features; there are {shape.n_features:,}."
+            return f"It supports at most 5,000 features; the table has {shape.n_features:,}."
         return None
 
     def features(self) -> FeatureRecipe:

@@ -16,8 +16,8 @@ from ._shared.search import zero_or
 
 class MLPParams(TrainingParams, frozen=True, kw_only=True):
     """Attributes:
-    widths: width of each hidden layer.
-    dropout: after each hidden layer.
+    widths: size of each hidden layer.
+    dropout: dropout rate after each hidden layer.
     """
 
     widths: tuple[int, ...] = (384, 384)
@@ -61,10 +61,10 @@ class MLP(DeepPlugin):
         return MLPParams(learning_rate=1e-3 if shape.n_rows < 10_000 else 3e-3)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> MLPParams:
-        """Gorishniy et al. 2021, Table 8; its columns (A) and (B) are told apart by rows.
+        """Gorishniy et al. 2021, Table 8; the number of rows selects its column (A) or (B).
 
-        NOTE[DIFF]: widths start at 32 instead of 1, and the learning rate at 1e-4 instead of 1e-5, where nothing is
-        learned within a budget; the width of category embeddings follows a rule (`embedding_width`).
+        NOTE[DIFF]: widths start at 32 instead of 1, and the learning rate at 1e-4 instead of 1e-5, at which a network
+        hardly learns within a budget. The size of category embeddings follows a rule (`embedding_width`).
         """
         many_rows = shape.n_rows > 100_000
         widest = 1024 if many_rows else 512

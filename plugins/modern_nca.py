@@ -38,13 +38,14 @@ FLOAT32 = 4
 
 class ModernNCAParams(RetrievalParams, frozen=True, kw_only=True):
     """Attributes:
-    width: of the space in which distances are taken ("dim" in the authors' code).
-    n_blocks: hidden layers before it.
-    block_width: of each hidden layer.
-    dropout: in each hidden layer.
-    temperature: what distances are divided by.
-    sample_rate: share of the other training rows that are candidates in a training step.
-    n_frequencies, frequency_scale, d_embedding: of the numeric columns' periodic embeddings; 0 frequencies for none.
+    width: dimension of the space of distances ("dim" in the authors' code).
+    n_blocks: number of hidden layers before that space.
+    block_width: size of each hidden layer.
+    dropout: dropout rate in each hidden layer.
+    temperature: divisor of the distances before the softmax.
+    sample_rate: share of the other training rows that are candidates in each training step.
+    n_frequencies, frequency_scale, d_embedding: number, initial scale and output size of the periodic embeddings of numeric
+        columns; 0 frequencies disable them.
     """
 
     width: int = 128
@@ -108,8 +109,8 @@ class ModernNCANetwork(RetrievalNetwork):
     def similarities(self, queries: Tensor, keys: Tensor, weight: Tensor) -> Tensor:
         """(n_queries, n_keys) logarithms of the candidates' shares, up to a constant.
 
-        NOTE[DIFF]: the square root is taken 1e-8 away from zero, below the rounding of the squares. In float32 (TALENT
-        computes in float64) the gradient at two rows that coincide would be noise otherwise.
+        NOTE[DIFF]: 1e-8 is added before the square root, which is below the rounding error of the squares. Without it, the
+        gradient for two equal rows would be noise in float32; TALENT computes in float64.
         """
         distance = (squared_distances(queries, keys) + LEAST_SQUARE).sqrt()
         return weight.clamp_min(1e-30).log() - distance / self.temperature
@@ -125,8 +126,8 @@ class ModernNCANetwork(RetrievalNetwork):
     def training_output(self, rows: Tensor, numeric: Tensor, categorical: Tensor) -> Tensor:
         """The candidates are the rest of the batch and a random share of all other rows.
 
-        NOTE[DIFF]: keys of the batch and of its candidates are computed together, so that batch normalization treats them
-        alike.
+        NOTE[DIFF]: keys of the batch and of its candidates are computed in one pass, so that both get the same batch
+        normalization.
         """
         stored, n_batch = self.candidates, len(rows)
         order = torch.rand(len(stored), device=rows.device).index_fill_(0, rows, 2.0)
@@ -156,7 +157,9 @@ class ModernNCANetwork(RetrievalNetwork):
 
 
 class ModernNCA(RetrievalPlugin):
-    """NOTE[DIFF]: binary targets have one logit, and categories of many levels an embedding instead of a one-hot vector."""
+    """NOTE[DIFF]: binary targets use one logit, and categories with many levels use an embedding instead of a one-hot
+    vector.
+    """
 
     name = "modern_nca"
     title = "ModernNCA"
@@ -171,8 +174,8 @@ class ModernNCA(RetrievalPlugin):
     def defaults(self, task: Task, shape: Shape, device: str) -> ModernNCAParams:
         """TALENT's on a GPU, with its batches of 1,024 where rows are enough for them.
 
-        NOTE[DIFF]: on a CPU narrower embeddings, which are most of the work: 42,800 RMSE on California housing after 25 s of
-        one thread, where TALENT's with batches of 256 had 44,500.
+        NOTE[DIFF]: on a CPU, smaller embeddings, which dominate the cost. In 25 s, one thread reached an RMSE of 42,800 on
+        California housing, against 44,500 with TALENT's sizes and batches of 256.
         """
         batch_size = 1024 if shape.n_rows >= 10_000 else 256 if shape.n_rows >= 3_000 else None
         if device == "cpu":
@@ -180,10 +183,10 @@ class ModernNCA(RetrievalPlugin):
         return ModernNCAParams(batch_size=batch_size)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> ModernNCAParams:
-        """The space of TALENT.
+        """The search space of the TALENT benchmark.
 
-        NOTE[DIFF]: on a CPU no wider than 256, with at most 32 frequencies in embeddings no wider than 24; the learning rate
-        starts at 1e-4 instead of 1e-5, where nothing is learned within a budget.
+        NOTE[DIFF]: on a CPU, the width is at most 256, with at most 32 frequencies and embeddings of at most 24. The
+        learning rate starts at 1e-4 instead of 1e-5, at which a network hardly learns within a budget.
         """
         on_cpu, widest = device == "cpu", 256 if device == "cpu" else 1024
         return ModernNCAParams(

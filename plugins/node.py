@@ -24,10 +24,10 @@ N_EPOCHS = 40
 
 class NODEParams(TrainingParams, frozen=True, kw_only=True):
     """Attributes:
-    n_layers: layers of trees; each sees the input and the outputs of all layers before it.
-    n_trees: trees of each layer.
-    depth: splits on the way to a leaf, the same for all leaves of a level.
-    extra_channels: values of a leaf beside the output's own, which only later layers read.
+    n_layers: number of tree layers; each reads the input and the outputs of all previous layers.
+    n_trees: number of trees per layer.
+    depth: number of splits on the path to a leaf; all nodes of a level share one split.
+    extra_channels: additional values per leaf, which only later layers read.
     """
 
     n_layers: int = 1
@@ -176,9 +176,9 @@ class NODEModel(DeepModel):
 
 
 class NODE(DeepPlugin):
-    """NOTE[DIFF]: Adam and batches as all other networks have, after Gorishniy et al. 2021, instead of quasi-hyperbolic
-    Adam; a running average of the weights instead of the average of the last five checkpoints, which needs no steps
-    between checkpoints to be chosen.
+    """NOTE[DIFF]: optimizer and batches are those of the other networks (Gorishniy et al. 2021) instead of quasi-hyperbolic
+    Adam. A moving average of the weights replaces the average of the last five checkpoints, whose distance would be another
+    hyperparameter.
     """
 
     name = "node"
@@ -202,13 +202,13 @@ class NODE(DeepPlugin):
 
     def supports(self, task: Task, shape: Shape) -> str | None:
         if shape.n_classes > MAX_CLASSES:
-            return f"Its trees hold a value for each class, at most {MAX_CLASSES}; there are {shape.n_classes}."
+            return f"It supports at most {MAX_CLASSES} classes; the target has {shape.n_classes:,}."
         return super().supports(task, shape)
 
     def defaults(self, task: Task, shape: Shape, device: str) -> NODEParams:
         """The paper's default on a GPU.
 
-        NOTE[DIFF]: on a CPU two layers of 64 trees and a higher learning rate. In 20 s, one thread reached an RMSE of
+        NOTE[DIFF]: on a CPU, two layers of 64 trees and a higher learning rate. In 20 s, one thread reached an RMSE of
         49,000 on California housing, where one layer of 128 trees reached 49,400 and one of 256 trees 49,700.
         """
         if device != "cpu":
@@ -216,10 +216,10 @@ class NODE(DeepPlugin):
         return NODEParams(n_layers=2, n_trees=64, extra_channels=1, learning_rate=3e-2)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> NODEParams:
-        """The paper's grid (layers 2 to 8, 1,024 or 2,048 trees in all, depth 6 or 8, 2 or 3 values a leaf), and one layer.
+        """The paper's grid (2 to 8 layers, 1,024 or 2,048 trees in total, depth 6 or 8, 2 or 3 values per leaf), and one layer.
 
-        NOTE[DIFF]: the learning rate too, which a running average lets be higher; on a CPU 128 or 256 trees in all, and
-        depth 4 or 6.
+        NOTE[DIFF]: the space includes the learning rate, which can be higher with weight averaging. On a CPU it has 128 or
+        256 trees in total and depth 4 or 6.
         """
         on_cpu = device == "cpu"
         n_layers = trial.suggest_categorical("n_layers", [1, 2, 4] if on_cpu else [1, 2, 4, 8])

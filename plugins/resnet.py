@@ -19,10 +19,10 @@ class ResNetParams(TrainingParams, frozen=True, kw_only=True):
 
     Attributes:
         n_layers: number of residual blocks.
-        width: of the main path.
-        hidden_factor: a block's hidden width per width of the main path.
-        hidden_dropout: inside a block.
-        residual_dropout: at a block's end.
+        width: size of the main path.
+        hidden_factor: hidden size of a block divided by the size of the main path.
+        hidden_dropout: dropout rate inside a block.
+        residual_dropout: dropout rate at the end of a block.
     """
 
     n_layers: int = 2
@@ -86,10 +86,10 @@ class ResNet(DeepPlugin):
         return ResNetParams()
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> ResNetParams:
-        """Gorishniy et al. 2021, Table 9; its columns (A) and (B) are told apart by rows.
+        """Gorishniy et al. 2021, Table 9; the number of rows selects its column (A) or (B).
 
-        NOTE[DIFF]: the learning rate starts at 1e-4 instead of 1e-5, where nothing is learned within a budget; the
-        width of category embeddings follows a rule (`embedding_width`).
+        NOTE[DIFF]: the learning rate starts at 1e-4 instead of 1e-5, at which a network hardly learns within a budget. The
+        size of category embeddings follows a rule (`embedding_width`).
         """
         many_rows = shape.n_rows > 100_000
         return ResNetParams(

@@ -15,8 +15,8 @@ from ._shared.search import zero_or
 
 class SNNParams(TrainingParams, frozen=True, kw_only=True):
     """Attributes:
-    widths: width of each hidden layer.
-    dropout: of AlphaDropout, after each hidden layer.
+    widths: size of each hidden layer.
+    dropout: rate of AlphaDropout after each hidden layer.
     """
 
     widths: tuple[int, ...] = (256, 256, 256, 256)
@@ -71,10 +71,10 @@ class SNN(DeepPlugin):
         return SNNParams()
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> SNNParams:
-        """Gorishniy et al. 2021, Table 10; its columns (A) and (B) are told apart by rows.
+        """Gorishniy et al. 2021, Table 10; the number of rows selects its column (A) or (B).
 
-        NOTE[DIFF]: widths start at 32 instead of 1, and the learning rate at 1e-4 instead of 1e-5, where nothing is
-        learned within a budget; the width of category embeddings follows a rule (`embedding_width`).
+        NOTE[DIFF]: widths start at 32 instead of 1, and the learning rate at 1e-4 instead of 1e-5, at which a network
+        hardly learns within a budget. The size of category embeddings follows a rule (`embedding_width`).
         """
         many_rows = shape.n_rows > 100_000
         widest = 1024 if many_rows else 512

@@ -24,11 +24,13 @@ WIDEST_HIDDEN = 1024
 class TabTransformerParams(TrainingParams, frozen=True, kw_only=True):
     """Attributes:
     n_layers: number of Transformer layers.
-    d_token: width of a categorical column's token, a multiple of n_heads and of 8.
+    d_token: token size, a multiple of n_heads and of 8.
     n_heads: attention heads.
-    column_embedding: what tells columns apart: the last eighth of each token ("concatenated"), or a vector added to it.
-    attention_dropout, ffn_dropout: on attention probabilities, and at the end of both branches of a layer.
-    first_factor, second_factor: widths of the two hidden layers after the Transformer, per width of their input.
+    column_embedding: where the column identifier is: the last eighth of each token ("concatenated"), or a vector added to
+        the token ("added").
+    attention_dropout: dropout rate of attention probabilities.
+    ffn_dropout: dropout rate at the end of both branches of a layer.
+    first_factor, second_factor: sizes of the two hidden layers after the Transformer, divided by the size of their input.
     """
 
     n_layers: int = 6
@@ -86,9 +88,9 @@ class Layer(nn.Module):
 class TabTransformerNetwork(nn.Module):
     """MLP([Transformer(tokens of the categorical columns), LayerNorm(numeric columns)]).
 
-    NOTE[DIFF]: up to four numeric columns are taken as they come, standardized already: a LayerNorm over one column is
-    constant, and over two keeps their order only. Hidden layers are no wider than
-    1024. A table whose categorical columns are all constant in a fold has no tokens, and only the MLP is left.
+    NOTE[DIFF]: up to four numeric columns skip LayerNorm, because a LayerNorm over one column is constant and over two
+    columns preserves only their order. Hidden layers have at most 1,024 units. If all categorical columns are constant in a
+    fold, there are no tokens and only the MLP is trained.
 
     Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, d_out).
     """
@@ -132,7 +134,7 @@ class TabTransformer(DeepPlugin):
 
     def supports(self, task: Task, shape: Shape) -> str | None:
         if shape.n_features and not shape.n_categorical:
-            return "It needs categorical columns, since its Transformer sees no others; there are none."
+            return "It needs categorical columns, the only input of its Transformer; the table has none."
         return super().supports(task, shape)
 
     def build(self, sizes: Sizes, params: TabTransformerParams) -> nn.Module:
@@ -141,7 +143,7 @@ class TabTransformer(DeepPlugin):
     def defaults(self, task: Task, shape: Shape, device: str) -> TabTransformerParams:
         """The paper's sizes: 6 layers of 8 heads, tokens of 32.
 
-        NOTE[DIFF]: on a CPU two layers, a higher learning rate and an average of the weights.
+        NOTE[DIFF]: on a CPU, two layers, a higher learning rate and weight averaging.
         """
         if device != "cpu":
             return TabTransformerParams()
@@ -150,8 +152,8 @@ class TabTransformer(DeepPlugin):
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> TabTransformerParams:
         """Huang et al. 2020, appendix: layers {1, 2, 3, 6, 12}, heads {2, 4, 8}, tokens {32, 64, 128, 256}.
 
-        NOTE[DIFF]: learning rates above 1e-2 diverge and are left out, and so are those below 1e-4, where nothing is
-        learned within a budget; a CPU takes at most 3 layers and tokens of 64.
+        NOTE[DIFF]: learning rates above 1e-2, which diverge, and below 1e-4, at which a network hardly learns within a
+        budget, are excluded. On a CPU, there are at most 3 layers and the token size is at most 64.
         """
         on_cpu = device == "cpu"
         return TabTransformerParams(

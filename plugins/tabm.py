@@ -23,13 +23,13 @@ MOST_ONE_HOT = 32
 
 class TabMParams(TrainingParams, frozen=True, kw_only=True):
     """Attributes:
-    variant: "full" gives every layer its members' own scales, "mini" the input alone.
-    n_members: how many MLPs share the weights (k in the paper; never tuned).
-    n_blocks: hidden layers.
-    width: of each hidden layer.
-    dropout: after each hidden layer.
-    n_bins: bins of the piecewise-linear embeddings; 0 feeds the numeric columns as they are.
-    d_embedding: width of a numeric column's embedding.
+    variant: "full" scales every layer per member, "mini" only the input.
+    n_members: number of MLPs that share weights (k in the paper; not tuned).
+    n_blocks: number of hidden layers.
+    width: size of each hidden layer.
+    dropout: dropout rate after each hidden layer.
+    n_bins: maximum number of bins of the piecewise-linear embeddings; 0 disables the embeddings.
+    d_embedding: size of a numeric column's embedding.
     """
 
     variant: Literal["full", "mini"] = "full"
@@ -125,9 +125,10 @@ class TabMNetwork(nn.Module):
 
 
 class TabM(DeepPlugin):
-    """NOTE[DIFF]: all members see the same batch, where the paper gives each its own: the embeddings are then computed
-    once, at a small cost in quality (0.431 instead of 0.429 on California housing, by the authors' results). Binary
-    targets have one logit instead of two, and categories of many levels an embedding instead of a one-hot vector.
+    """NOTE[DIFF]: all members train on the same batch, while the paper gives each member its own. Embeddings are then
+    computed once, at a small cost in quality (an RMSE of 0.431 instead of 0.429 on California housing in the authors'
+    results). Binary targets use one logit instead of two, and categories with many levels use an embedding instead of a
+    one-hot vector.
     """
 
     name = "tabm"
@@ -156,9 +157,9 @@ class TabM(DeepPlugin):
     def defaults(self, task: Task, shape: Shape, device: str) -> TabMParams:
         """The authors' default with embeddings on a GPU.
 
-        NOTE[DIFF]: on a CPU half the members and half the width, the mini variant, a higher learning rate with an average
-        of the weights, and dropout for small tables only. In 20 s, one thread reached an RMSE of 44,000 on California
-        housing, where the authors' rate, dropout and no average reached 46,400.
+        NOTE[DIFF]: on a CPU, half the members, half the width, the mini variant, a higher learning rate with weight
+        averaging, and dropout for small tables only. In 20 s, one thread reached an RMSE of 44,000 on California housing,
+        against 46,400 with the authors' learning rate and dropout and no averaging.
         """
         if device != "cpu":
             return TabMParams()
@@ -172,9 +173,9 @@ class TabM(DeepPlugin):
         )
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> TabMParams:
-        """Gorishniy et al. 2025, the space of TabM with piecewise-linear embeddings.
+        """The space of TabM with piecewise-linear embeddings (Gorishniy et al. 2025).
 
-        NOTE[DIFF]: on a CPU no wider than 512, with 16 members.
+        NOTE[DIFF]: on a CPU, the width is at most 512, with 16 members.
         """
         on_cpu = device == "cpu"
         return TabMParams(

@@ -27,13 +27,13 @@ INIT_ROWS = 8192
 
 class TabNetParams(TrainingParams, frozen=True, kw_only=True):
     """Attributes:
-    n_steps: decision steps.
-    width: of a step's decision and of what the next step's attention reads (n_d = n_a in the paper).
-    n_shared, n_independent: layers of a feature transformer whose weights all steps share, and of each step's own.
-    relaxation: how often a feature may be used again (γ); 1 allows one step each.
-    sparsity: weight of the masks' entropy in the loss (λ).
-    virtual_batch_size, momentum: of ghost batch normalization.
-    decay_rate, decay_steps: the learning rate is multiplied by the rate over so many training steps.
+    n_steps: number of decision steps.
+    width: size of a step's decision and of the input of the next step's attention (n_d = n_a in the paper).
+    n_shared, n_independent: layers of a feature transformer with weights shared by all steps, and with weights of each step.
+    relaxation: how much a feature can be reused (γ); 1 limits each feature to one step.
+    sparsity: weight of the mask entropy in the loss (λ).
+    virtual_batch_size, momentum: batch size and momentum of ghost batch normalization.
+    decay_rate, decay_steps: the learning rate is multiplied by decay_rate once per decay_steps training steps.
     """
 
     n_steps: int = 3
@@ -63,8 +63,8 @@ def scaled_linear(d_in: int, d_out: int, *, gated: bool = False) -> nn.Linear:
 def gradient_bounded(attention: Tensor) -> Tensor:
     """The same values, whose gradients are cut at ±1, far beyond those of a mean loss.
 
-    NOTE[DIFF]: on columns that hardly vary within a batch each normalization multiplies gradients by hundreds, and over
-    the five of every step, step after step, they would overflow.
+    NOTE[DIFF]: on columns that hardly vary within a batch, each normalization multiplies gradients by hundreds, and the
+    five normalizations of each step would make them overflow.
     """
     if attention.requires_grad:
         attention.register_hook(lambda gradient: gradient.clamp(-1, 1))
@@ -219,8 +219,8 @@ class TabNetModel(DeepModel):
 
 
 class TabNet(DeepPlugin):
-    """NOTE[DIFF]: shared layers are drawn once, and there are no norms that nothing reads, unlike in dreamquark's
-    package, which this follows otherwise; categories have embeddings by `embedding_width` instead of one dimension.
+    """NOTE[DIFF]: the implementation follows dreamquark's package, but initializes shared layers once and omits unused
+    normalizations. The size of category embeddings follows `embedding_width` instead of being one.
     """
 
     name = "tabnet"
@@ -238,8 +238,8 @@ class TabNet(DeepPlugin):
     def initialize(self, network: nn.Module, train: Table) -> None:
         """Start the input's running statistics at those of training rows.
 
-        NOTE[DIFF]: the reference starts at mean 0 and variance 1, which its slow momentum takes hundreds of steps to
-        forget; small tables are evaluated before that, and embeddings are far from a variance of 1.
+        NOTE[DIFF]: the reference implementation starts at mean 0 and variance 1, and its slow momentum needs hundreds of
+        steps to forget them. Small tables are evaluated before that, and the variance of embeddings differs much from 1.
         """
         assert isinstance(network, TabNetNetwork)
         rows = train.take(slice(None, None, max(1, len(train) // INIT_ROWS)))
@@ -260,7 +260,7 @@ class TabNet(DeepPlugin):
     def defaults(self, task: Task, shape: Shape, device: str) -> TabNetParams:
         """Those of dreamquark's package, with smaller batches for small tables.
 
-        NOTE[DIFF]: on a CPU with an average of the weights, in place of a decay of the rate that a deadline cuts off.
+        NOTE[DIFF]: on a CPU, weight averaging replaces the learning-rate decay, which a deadline would cut short.
         """
         batch_size = 1024 if shape.n_rows > 10_000 else None
         return TabNetParams(batch_size=batch_size, average_decay=0.99 if device == "cpu" else 0.0)
@@ -268,8 +268,8 @@ class TabNet(DeepPlugin):
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> TabNetParams:
         """Gorishniy et al. 2021, Table 11.
 
-        NOTE[DIFF]: at most 6 steps of width 64 on a CPU; batches by rows as for the other networks, and virtual ones of
-        128, where the paper fixes both by table.
+        NOTE[DIFF]: on a CPU, at most 6 steps of width 64. The batch size depends on the number of rows as for the other
+        networks, and virtual batches have 128 rows; the paper sets both per table.
         """
         on_cpu = device == "cpu"
         return TabNetParams(

@@ -1,7 +1,7 @@
-"""What the gradient-boosting plugins share: stopping, refitting, degenerate folds, and the model that is handed back.
+"""Base classes of gradient-boosting plugins: early stopping, refitting, degenerate folds and saving.
 
-Rows for early stopping are held out of training, which costs quality. So a booster is trained twice where time allows:
-once to find the number of trees, and once with that number on all rows (`BoostingPlugin.fit`).
+Early-stopping rows are excluded from training, which costs quality. If time allows, a booster is therefore trained twice:
+once to select the number of trees, and again with that number on all rows (`BoostingPlugin.fit`).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ REPORT_EVERY = 25
 
 
 class BoostingParams(Params, frozen=True, kw_only=True):
-    """What every booster takes.
+    """Hyperparameters of all boosters.
 
     Attributes:
-        n_trees: the most trees to grow; early stopping finds fewer.
-        patience: trees without improvement on the early-stopping rows before growing ends.
-        refit: train once more, on all rows, with the number of trees that was found.
+        n_trees: maximum number of trees; early stopping selects fewer.
+        patience: number of trees without improvement on the early-stopping rows after which training stops.
+        refit: train again on training and early-stopping rows, with the selected number of trees.
     """
 
     n_trees: int = N_TREES
@@ -41,14 +41,14 @@ class BoostingParams(Params, frozen=True, kw_only=True):
 
 
 def target_of(table: Table) -> npt.NDArray[Any]:
-    """The target of a table that is known to have one."""
+    """The target of a table."""
     if table.target is None:
         raise ValueError("a table to train on has no target")
     return table.target
 
 
 def concatenate(a: Table, b: Table) -> Table:
-    """Two tables of the same columns, one after the other."""
+    """Concatenate the rows of two tables."""
 
     def join(x: npt.NDArray[Any] | None, y: npt.NDArray[Any] | None) -> Any:
         return None if x is None or y is None else np.concatenate([x, y])
@@ -69,10 +69,10 @@ def matrix(table: Table) -> Float32:
 
 
 class Watch:
-    """Follows one booster from inside its library's callback: early stopping, the soft deadline, reports.
+    """Early stopping, the soft deadline and reports for one booster, called from its library's callback.
 
     Attributes:
-        best_n_trees: number of trees at the best value so far.
+        best_n_trees: number of trees with the best value so far.
     """
 
     def __init__(self, context: FitContext, patience: int) -> None:
@@ -82,16 +82,16 @@ class Watch:
         self._context = context
 
     def should_stop(self, n_trees: int, value: float) -> bool:
-        """Take the criterion's value (lower is better) after `n_trees` trees; True when growing should end."""
+        """Record the criterion (lower is better) after `n_trees` trees. Return True if training should stop."""
         if value < self._best:
             self._best, self.best_n_trees = value, n_trees
         return n_trees - self.best_n_trees >= self._patience or self._context.seconds_left() <= 0
 
     def report(self, n_trees: int, score: Callable[[], float]) -> None:
-        """Report the run's metric now and then.
+        """Report the run's metric every `REPORT_EVERY` trees.
 
         Raises:
-            FitStopped: the engine wants no more of this fit.
+            FitStopped: the engine has pruned or canceled the fit.
         """
         if n_trees % REPORT_EVERY == 0:
             self._context.report(n_trees, score())
@@ -99,9 +99,8 @@ class Watch:
 
 @dataclass(frozen=True)
 class Target:
-    """The target as a booster learns it: class codes, or standardized values (Gorishniy et al. 2021, A.2, eq. 1).
-
-    Standardizing makes penalties mean the same in any unit.
+    """The target that a booster is trained on: class codes, or standardized values (Gorishniy et al. 2021, A.2, eq. 1).
+    Standardizing makes penalties independent of the unit.
     """
 
     task: Task
@@ -111,14 +110,14 @@ class Target:
 
     @classmethod
     def fit(cls, train: Table, context: FitContext) -> Target:
-        """Learn mean and population standard deviation from the training rows."""
+        """Compute mean and population standard deviation of the training target."""
         y = target_of(train)
         if context.task != "regression":
             return cls(context.task, context.n_classes, 0.0, 1.0)
         return cls("regression", 1, float(np.average(y, weights=train.weight)), float(y.std()) or 1.0)
 
     def transform(self, y: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Target units, or class codes, to what the booster learns."""
+        """Convert class codes or target units to what the booster is trained on."""
         return (y.astype(np.float64) - self.mean) / self.std
 
     def prediction(self, output: npt.NDArray[Any]) -> Float32:
@@ -132,7 +131,7 @@ class Target:
 
 
 class ConstantModel(FittedModel):
-    """Predicts the same for every row: all that can be learned when the target, or every column, has one value."""
+    """Predicts the same value for every row, for a constant target or constant columns."""
 
     def __init__(self, values: list[float], task: Task) -> None:
         self.values = values
@@ -160,7 +159,7 @@ class ConstantModel(FittedModel):
 
     @classmethod
     def load(cls, folder: Path) -> ConstantModel | None:
-        """The model that `save` wrote, or None when the folder holds another kind."""
+        """Read what `save` wrote; None if the folder contains another type of model."""
         path = folder / "constant.json"
         return cls(**json.loads(path.read_text())) if path.exists() else None
 
@@ -169,9 +168,8 @@ class ConstantModel(FittedModel):
 
 
 class BoostedModel(FittedModel):
-    """A booster of one library, with what turns its output into predictions.
-
-    Subclasses say how a library's booster predicts, saves and loads, in a native file that cannot execute.
+    """A booster of one library and the conversion of its output. Subclasses implement how the library predicts, saves and
+    loads; files are in the library's native data format.
     """
 
     file_name: ClassVar[str]
@@ -206,11 +204,11 @@ class BoostedModel(FittedModel):
 
     @classmethod
     def load(cls, folder: Path) -> FittedModel:
-        """The model that `save` wrote, predicting bit-equally; a constant one if that was saved."""
+        """Read what `save` wrote, including a constant model. Predictions are bit-identical."""
         if constant := ConstantModel.load(folder):
             return constant
         saved = json.loads((folder / "model.json").read_text())
-        # One thread: a fit's thread count is the engine's business and not known here.
+        # One thread, because the engine's number of threads is unknown here.
         return cls(cls.load_booster(folder / cls.file_name), Target(**saved["target"]), saved["facts"], n_threads=1)
 
     def summary(self) -> dict[str, Any]:
@@ -218,28 +216,28 @@ class BoostedModel(FittedModel):
 
 
 class BoostingPlugin(Plugin):
-    """The part of a booster's plugin that does not depend on its library."""
+    """Base class of boosting plugins."""
 
     family = "gbdt"
     model_type: ClassVar[type[BoostedModel]]
     refit_rows: ClassVar[int] = 60_000
-    """Above this many rows the held-out tenth is missed less than the time of a second training."""
+    """Above this number of rows, the early-stopping rows are worth less than the time of a second training."""
 
     @abstractmethod
     def grow(
         self, train: Table, valid: Table | None, n_trees: int, target: Target, params: Any, context: FitContext
     ) -> tuple[Any, int]:
-        """Grow trees with the library, stopping early by `valid` if given.
+        """Train trees with the library, with early stopping on `valid` if given.
 
         Returns:
             The booster, cut to its best number of trees, and that number.
 
         Raises:
-            FitStopped: the engine wants no more of this fit.
+            FitStopped: the engine has pruned or canceled the fit.
         """
 
     def supports(self, task: Task, shape: Shape) -> str | None:
-        return None if shape.n_features else "There are no features to learn from."
+        return None if shape.n_features else "The table has no features."
 
     def features(self) -> FeatureRecipe:
         return FeatureRecipe(numeric="raw")
@@ -255,7 +253,7 @@ class BoostingPlugin(Plugin):
         facts: dict[str, Any] = {"trees": n_trees, "refit": False}
         model = self.model_type(booster, target, facts, context.n_threads)
         context.report(n_trees, metrics.score(context.metric, target_of(valid), model.predict(valid), valid.weight))
-        # The first training grew up to `patience` trees past its best, so the second costs no more than it by much.
+        # The first training also grew up to `patience` trees after the best, so the second takes about as long.
         enough_time = context.seconds_left() > 1.5 * seconds
         if not params.refit or not enough_time or len(train) + len(valid) > self.refit_rows:
             return model

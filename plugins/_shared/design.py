@@ -1,4 +1,4 @@
-"""Tables as one matrix of numbers, for models that know nothing else: standardized columns beside one-hot levels."""
+"""Tables as one matrix of standardized numeric columns and one-hot levels, for linear models and nearest neighbors."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tabapp.features.arrays import UNSEEN, Table
 from tabapp.models.contract import Float32
 
 MOST_LEVELS = 300
-"""One-hot columns at most: the most frequent levels of all columns together."""
+"""Maximum number of one-hot columns, which represent the most frequent levels of all columns."""
 LIMIT = 10.0
-"""Standard deviations from the mean beyond which a number counts as that far and no farther."""
+"""Standardized numbers are clipped at this many standard deviations."""
 
 
 @dataclass(frozen=True)
 class Design:
-    """How a table becomes a matrix, fitted on training rows.
+    """Conversion of a table to a matrix, fitted on training rows.
 
     Attributes:
-        mean, std: (n_numeric,) float64 of the present cells; missing cells take the mean.
-        indicators: (n_indicators,) int64 numeric columns that get a column of their own telling where they miss.
+        mean, std: (n_numeric,) float64 over cells that are not missing; missing cells are filled with the mean.
+        indicators: (n_indicators,) int64 numeric columns with an indicator column for missing cells.
         level_column, level_code: (n_levels,) int64 categorical column and code of each one-hot column.
     """
 
@@ -62,5 +62,5 @@ class Design:
         return np.hstack([standard, missing[:, self.indicators], one_hot]).astype(np.float32)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """By name, as safetensors takes them."""
+        """Arrays by name, for safetensors."""
         return {name: np.ascontiguousarray(getattr(self, name)) for name in self.__dataclass_fields__}

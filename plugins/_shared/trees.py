@@ -1,4 +1,4 @@
-"""Trees of scikit-learn as plain arrays, and plugins that grow them: what is saved are numbers, and our own code reads them."""
+"""Trees of scikit-learn as arrays, so that forests are saved as data, and the base class of forest plugins."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tabapp.models.contract import FitContext, Float32
 from .boosting import BoostedModel, BoostingParams, BoostingPlugin, Target, matrix, target_of
 
 BLOCK = 2**16
-"""How many (row, tree) pairs walk down at once: enough to hide Python, few enough for the cache."""
+"""Number of (row, tree) pairs evaluated at once: enough to hide Python's overhead, few enough for the cache."""
 TREES_PER_STEP = 10
 
 
 def lower_float32(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    """The largest float32 not above each value: a float32 is at most the one exactly when it is at most the other."""
+    """The largest float32 not above each value, which preserves all comparisons with float32 numbers."""
     with np.errstate(over="ignore"):
         rounded = values.astype(np.float32)
     above = rounded.astype(np.float64) > values
@@ -33,14 +33,14 @@ def lower_float32(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class Trees:
-    """Binary trees, all nodes one after the other. A leaf is its own child on both sides.
+    """Binary trees as concatenated node arrays. Both children of a leaf are the leaf itself.
 
     Attributes:
-        feature: (nodes,) int32 column that is asked about.
+        feature: (nodes,) int32 column of the split.
         threshold: (nodes,) float32; values up to it go left.
         missing_left: (nodes,) bool, where NaN goes.
         children: (nodes, 2) int32 left and right.
-        value: (nodes, n_values) float32, zero but at the leaves, which makes for small files.
+        value: (nodes, n_values) float32, zero except at the leaves, so that files compress well.
         roots, depths: (trees,) int32.
     """
 
@@ -137,17 +137,17 @@ class Trees:
         return total.reshape(n_rows, -1)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """By name, as safetensors takes them."""
+        """Arrays by name, for safetensors."""
         return {name: np.ascontiguousarray(getattr(self, name)) for name in self.__dataclass_fields__}
 
 
 @dataclass(frozen=True)
 class Grown:
-    """Trees and what turns the sum of their leaves into a prediction.
+    """Trees and the conversion of their leaf sums to predictions.
 
     Attributes:
         classes: the class codes that training rows had, in order; empty for regression.
-        baseline: where boosted trees start, one value per group; empty for a forest, whose trees are averaged.
+        baseline: initial values of boosted trees, one per group; empty for a forest, whose trees are averaged.
     """
 
     trees: Trees
@@ -200,9 +200,9 @@ class ForestParams(BoostingParams, frozen=True, kw_only=True):
     """Named as in scikit-learn.
 
     Attributes:
-        min_samples_leaf: rows that a leaf has at least.
-        max_features: share of the columns that each split chooses from.
-        max_rows: rows that a tree sees at most.
+        min_samples_leaf: minimum number of rows in a leaf.
+        max_features: share of the columns considered at each split.
+        max_rows: maximum number of rows per tree.
     """
 
     n_trees: int = 200
@@ -212,9 +212,8 @@ class ForestParams(BoostingParams, frozen=True, kw_only=True):
 
 
 class ForestPlugin(BoostingPlugin):
-    """What random forests and extra trees share: trees grown a few at a time, as far as the deadline allows.
-
-    Missing numbers and unseen levels are left to scikit-learn's own rule, which learns a side for them at each split.
+    """Base class of random forest and extra trees. Trees are trained a few at a time until the deadline. scikit-learn
+    handles missing numbers and unseen levels: each split learns a side for them.
     """
 
     family = "classic"

@@ -30,22 +30,22 @@ class AMFormerParams(TrainingParams, frozen=True, kw_only=True):
     """Section 5.1 and Table 7 of the paper.
 
     Attributes:
-        backbone: what the arithmetic block is plugged into: "ft_transformer" reads a [CLS] token (AMF-F), "autoint" a learned
+        backbone: the network around the arithmetic block: "ft_transformer" reads a [CLS] token (AMF-F), "autoint" a learned
             mean of all tokens (AMF-A).
-        prompts: which streams have prompts for queries: "both" is the paper's, "none" is section 4.1 alone, and
-            "multiplicative" has full self-attention in the additive stream. None takes "multiplicative" for up to 300
+        prompts: the streams that use prompts as queries: "both" as in the paper, "none" as in section 4.1, or
+            "multiplicative" with full self-attention in the additive stream. None means "multiplicative" for up to 300
             features and "both" for more.
-        n_prompts: prompts of the first layer, halved in each that follows; None takes as many as tokens in all layers for up
-            to 300 features, and 256 in the first layer for more.
+        n_prompts: prompts of the first layer, halved in each following layer. None means as many as tokens in every layer
+            for up to 300 features, and 256 in the first layer for more.
         n_layers: number of layers.
         d_token: token size, a multiple of `n_heads`.
-        n_heads: heads of each attention.
-        top_k: how many tokens a query of hard attention combines; more where all prompts together would not reach each token.
-        attention_dropout: on attention probabilities.
-        ffn_dropout: inside the feed-forward branch.
-        ffn_factor: the feed-forward branch's hidden size (after ReGLU) per token size.
-        warmup_steps: steps over which the learning rate rises from zero.
-        decay_steps: steps after each of which it falls to a tenth.
+        n_heads: attention heads.
+        top_k: tokens that each query of hard attention combines; more if the prompts could not cover all tokens otherwise.
+        attention_dropout: dropout rate of attention probabilities.
+        ffn_dropout: dropout rate inside the feed-forward branch.
+        ffn_factor: hidden size of the feed-forward branch (after ReGLU) divided by the token size.
+        warmup_steps: steps of the linear learning-rate warm-up.
+        decay_steps: number of steps after which the learning rate is divided by ten, repeatedly.
     """
 
     backbone: Backbone = "ft_transformer"
@@ -75,8 +75,8 @@ def prompt_counts(n_tokens: int, params: AMFormerParams) -> tuple[int, ...]:
 def prompts_for(n_features: int, params: AMFormerParams) -> Prompts:
     """Which streams have prompts.
 
-    NOTE[DIFF]: the paper has them in both, at any size. Up to a few hundred features, self-attention costs no more, and the
-    sums keep queries that depend on the row, as in the layout that the authors' code ships for such tables.
+    NOTE[DIFF]: the paper uses prompts in both streams at any size. Up to a few hundred features, self-attention costs no
+    more and keeps queries in the additive stream that depend on the row, as in the authors' code for such tables.
     """
     return params.prompts or ("multiplicative" if n_features <= MANY_FEATURES else "both")
 
@@ -119,8 +119,8 @@ class Layer(nn.Module):
     Down is a linear layer over the tokens where their number falls, else nothing. The feed-forward branch is the
     FT-Transformer's.
 
-    NOTE[DIFF]: the authors' code has GEGLU with four times the token size there, which the paper does not mention; it takes
-    most of the time, and the FT-Transformer that it is compared with has a third of that.
+    NOTE[DIFF]: the authors' code uses GEGLU with four times the token size there, which the paper does not mention. It
+    takes most of the time, and the FT-Transformer in the paper's comparison has a third of that size.
 
     Shape: (rows, n_tokens, d_token) to (rows, n_out, d_token). With n_out = 1, only the first of n_tokens is computed.
     """

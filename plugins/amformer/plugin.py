@@ -43,10 +43,10 @@ class AMFormerTraining(TrainingMethod):
 
 
 class AMFormer(DeepPlugin):
-    """It offers no `attention` as an importance: there, sums and products rest on nearly all features alike. On California
-    housing its ranks and those of permutation importance correlated by 0.2 to 0.5; weighted by the lengths of values by 0.8,
-    but a column of noise came before one that decided. What its prompts select is in the summary, and is what it says: a
-    frequency, not an importance.
+    """The plugin does not offer attention as an importance, because sums and products attend to nearly all features alike.
+    On California housing, the rank correlation with permutation importance was 0.2 to 0.5. Weighted by the norms of the
+    values it was 0.8, but a column of noise ranked above a relevant one. The summary reports how often prompts select each
+    feature, which is a frequency and not an importance.
     """
 
     name = "amformer"
@@ -78,7 +78,7 @@ class AMFormer(DeepPlugin):
         return AMFormerTraining(network, params, objective, undecayed=undecayed, low_precision=self.low_precision)
 
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
-        """As all networks; the summary says what the prompts select."""
+        """Train as all networks do, and add the features that prompts select to the summary."""
         model = super().fit(train, valid, params, context)
         assert isinstance(model, DeepModel)
         network = model.network
@@ -97,10 +97,10 @@ class AMFormer(DeepPlugin):
     def defaults(self, task: Task, shape: Shape, device: str) -> AMFormerParams:
         """The paper's AMF-F on a GPU (Table 7), in batches that fit into memory, as the paper's on its widest table.
 
-        NOTE[DIFF]: on a CPU smaller tokens, fewer layers and heads, a higher rate after a short warm-up, an average of the
-        weights and no dropout, as for the FT-Transformer: minutes there hold a handful of epochs. In 25 s, one thread reached
-        an RMSE of 49,400 on California housing, and 51,000 at the paper's rate with 8 heads. Everywhere, numbers are mapped to
-        a normal distribution by their quantiles: standardized as in the paper, it was 53,400.
+        NOTE[DIFF]: on a CPU, smaller tokens, fewer layers and heads, a higher learning rate after a short warm-up, weight
+        averaging and no dropout, because minutes on a CPU allow only a few epochs. In 25 s, one thread reached an RMSE of
+        49,400 on California housing, against 51,000 with the paper's learning rate and 8 heads. On all devices, numbers are
+        mapped to a normal distribution by quantiles; standardized as in the paper, the RMSE was 53,400.
         """
         params = AMFormerParams()
         if device == "cpu":
@@ -125,7 +125,9 @@ class AMFormer(DeepPlugin):
         return (msgspec.structs.replace(params, backbone="autoint", d_token=32),)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> AMFormerParams:
-        """Ours, around the values of section 5.4; the paper tunes nothing. Rates and dropout as the FT-Transformer's."""
+        """Ranges around the values of section 5.4, because the paper tunes nothing. Learning rate and dropout are as for
+        the FT-Transformer.
+        """
         params = self.defaults(task, shape, device)
         return msgspec.structs.replace(
             params,
@@ -140,7 +142,7 @@ class AMFormer(DeepPlugin):
         )
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
-        """Beside its matrix products, the operations on single values take most of the time: so it was measured."""
+        """Measurements show that elementwise operations dominate, so the estimate includes them."""
         assert isinstance(params, AMFormerParams)
         d = params.d_token
         flops = n_weights = 0
@@ -156,7 +158,7 @@ class AMFormer(DeepPlugin):
 
 
 def described(selection: Tensor, names: tuple[str, ...], top_k: int) -> list[dict[str, float]]:
-    """Of each of the first prompts, how often it selects the features that it selects most."""
+    """For each of the first prompts, the features that it selects most often, with their frequencies."""
     described: list[dict[str, float]] = []
     for frequencies in selection[:SUMMARY_PROMPTS]:
         highest = frequencies.topk(min(top_k, len(names)))

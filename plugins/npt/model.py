@@ -19,7 +19,7 @@ from .network import Attributes, Entries, Memory, NPTNetwork, Predicted
 from .training import NPTParams
 
 LIMIT = 10.0
-"""Standard deviations from the mean beyond which a number counts as that far and no farther."""
+"""Standardized numbers are clipped at this many standard deviations."""
 CHUNK_ROWS = 512
 """Rows predicted at a time."""
 
@@ -227,7 +227,7 @@ class NPTModel(FittedModel):
 
     @classmethod
     def load(cls, folder: Path) -> NPTModel:
-        """The model that `save` wrote, predicting bit-equally."""
+        """Read what `save` wrote. Predictions are bit-identical."""
         from safetensors.torch import load_file
 
         saved = msgspec.json.decode((folder / "model.json").read_bytes(), type=SavedNPT)

@@ -280,9 +280,9 @@ class NPTNetwork(nn.Module):
     def recall(self, entries: Entries, memory: Memory) -> Predicted:
         """Predict rows from a context.
 
-        NOTE[DIFF]: section 2.2 lets rows that are predicted attend to one another, and the context to them, so that a
-        prediction depends on what else is predicted at the same time. Here each sees the context and itself, as if it
-        were alone with a context that does not see it.
+        NOTE[DIFF]: in section 2.2, predicted rows attend to each other and the context attends to them, so that a
+        prediction depends on the other predicted rows. Here each predicted row attends only to the context and to itself,
+        and the context does not attend to it.
         """
         tokens, _ = self._recall(entries, memory)
         return self.output(tokens)

@@ -1,5 +1,6 @@
-"""Non-Parametric Transformer: Kossen et al. 2021, "Self-Attention Between Datapoints: Going Beyond Individual Input-Output Pairs
-in Deep Learning". A prediction attends to training rows and their targets, so they are in every copy of the model.
+"""Non-Parametric Transformer: Kossen et al. 2021, "Self-Attention Between Datapoints: Going Beyond Individual Input-Output
+Pairs
+in Deep Learning". Predictions attend to training rows and their targets, so saved models contain them.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ def sized(size: Size, n_attributes: int, **changes: Any) -> NPTParams:
 
     "base" and "small" are the paper's (appendices C.1.1 and C.1.2).
 
-    NOTE[DIFF]: "mini" is ours, for a processor: half the layers, and embeddings as wide as the number of attributes lets
-    a step take a tenth of a second.
+    NOTE[DIFF]: "mini" is an addition for CPUs: half the layers, and the largest embedding for which a step takes about a
+    tenth of a second.
     """
     if size == "base":
         params = NPTParams()
@@ -59,8 +60,8 @@ def sized(size: Size, n_attributes: int, **changes: Any) -> NPTParams:
 
 
 class NPT(Plugin):
-    """Rows of the training table whose target is missing (NaN, or a negative code) take part as unlabeled ones. A table without
-    a target gives a model of its features alone, which imputes.
+    """Training rows without a target (NaN, or a negative code) are used as unlabeled rows. A fit on a table without a
+    target gives a model of the features, which imputes.
     """
 
     name = "npt"
@@ -75,18 +76,17 @@ class NPT(Plugin):
 
     def supports(self, task: Task, shape: Shape) -> str | None:
         if not shape.n_features:
-            return "There are no features to learn from."
+            return "The table has no features."
         if shape.n_rows < self.min_rows:
-            return f"It needs at least {self.min_rows:,} rows to learn from; there are {shape.n_rows:,}."
+            return f"It needs at least {self.min_rows:,} training rows; the table has {shape.n_rows:,}."
         if shape.n_rows > self.max_rows:
-            return f"Each row attends to others, so it takes at most {self.max_rows:,}; there are {shape.n_rows:,}."
-        if shape.n_features > self.max_features:
             return (
-                f"A row's width grows with its features, so it takes at most {self.max_features}; there are "
-                f"{shape.n_features:,}."
+                f"Rows attend to each other, so it supports at most {self.max_rows:,}; the table has {shape.n_rows:,}."
             )
+        if shape.n_features > self.max_features:
+            return f"It supports at most {self.max_features} features; the table has {shape.n_features:,}."
         if shape.n_classes > self.max_classes:
-            return f"It takes at most {self.max_classes} classes; there are {shape.n_classes:,}."
+            return f"It supports at most {self.max_classes} classes; the target has {shape.n_classes:,}."
         return None
 
     def features(self) -> FeatureRecipe:
@@ -99,9 +99,9 @@ class NPT(Plugin):
         return sized("small" if shape.n_rows < 2000 and shape.n_features <= 16 else "base", n_attributes)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> NPTParams:
-        """The variants of appendix C.1.2, beside the learning rate and dropout.
+        """The variants of appendix C.1.2, with the learning rate and dropout.
 
-        NOTE[DIFF]: on a processor, depth and width stay what can be afforded there.
+        NOTE[DIFF]: on a CPU, the depth and the number of heads are limited.
         """
         params = self.defaults(task, shape, device)
         wide = device != "cpu"
@@ -149,7 +149,7 @@ class NPT(Plugin):
             evaluation = _Evaluation(saved, network, seen, first, device, valid, asked, context)
             training = train_npt(network, rows, params, evaluation, context)
             trained = training.n_steps, training.best_step
-        # Once the weights are fixed, the early-stopping rows are rows whose targets are known.
+        # After training, the early-stopping rows serve as context with known targets.
         stored = Entries.joined([known, asked]).hiding(always_hidden)
         everything = torch.cat([strata, _strata(valid, objective)])
         source, draws = _contexts(stored, everything, saved, chooser)
@@ -201,7 +201,7 @@ class _Evaluation:
 
 
 def _plan(train: Table, params: NPTParams, context: FitContext) -> SavedNPT:
-    """Everything about the model that is known before its weights are."""
+    """Everything about the model except its weights."""
     spec = context.features
     objective = None
     if train.target is not None:
@@ -212,7 +212,7 @@ def _plan(train: Table, params: NPTParams, context: FitContext) -> SavedNPT:
         n_levels.append(objective.n_classes)
     names = (*spec.numeric, *spec.categorical)
     if strangers := [name for name in params.also_predict if name not in names]:
-        raise ValueError(f"also_predict names {strangers[0]!r}, which is no feature of this table")
+        raise ValueError(f"also_predict names {strangers[0]!r}, which is not a feature of this table")
     saved = SavedNPT(
         objective=objective,
         attributes=Attributes(n_numeric=len(spec.numeric) + regression, n_levels=tuple(n_levels)),
@@ -253,7 +253,7 @@ def _strata(table: Table, objective: Objective | None) -> Tensor:
 
 
 def _contexts(stored: Entries, strata: Tensor, saved: SavedNPT, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Which rows are kept, and which of the kept ones are in each context: all in one, or stratified draws.
+    """Choose the stored rows and the contexts: one context of all rows, or stratified samples.
 
     Rows without a target are in no draw as long as there are enough with one.
     """

@@ -27,22 +27,23 @@ class NPTParams(Params, frozen=True, kw_only=True):
     """Appendix C.1; the defaults are NPT-Base.
 
     Attributes:
-        d_embedding: width of each attribute's embedding, a multiple of n_heads.
-        n_layers: attention between rows and between attributes in turn, so an even number.
-        n_heads: attention heads, of both kinds.
-        dropout: on attention probabilities, hidden layers, embeddings and outputs.
-        normalize_keys: layer normalization also of what keys and values are made of (the paper's equation 4); without, it is
-            the authors' code.
-        learning_rate, flat: LAMB's rate, and the share of the steps after which it is annealed.
+        d_embedding: size of each attribute's embedding, a multiple of n_heads.
+        n_layers: number of layers, which alternate between attention across rows and across attributes; must be even.
+        n_heads: attention heads of both types of layers.
+        dropout: dropout rate of attention probabilities, hidden layers, embeddings and outputs.
+        normalize_keys: apply layer normalization to the inputs of keys and values too (equation 4); False follows the
+            authors' code.
+        learning_rate: learning rate of LAMB.
+        flat: share of the steps before the learning rate is annealed.
         n_steps: training steps.
-        batch_rows: rows in a step at most; where they are all, every step sees the whole table.
-        feature_masking, target_masking: chance that a known entry of a feature, or of a target, is to be predicted. With a
-            target masking of 1 the model never sees a target of another row.
-        max_gradient: every element of the gradient is clamped to this.
-        n_evaluations: how often the early-stopping rows are predicted.
-        context_rows: rows that a prediction attends to at most.
-        n_contexts: contexts that are drawn and averaged over where there are more rows than that.
-        also_predict: names of features that are targets too: always predicted in training and evaluation, hidden in
+        batch_rows: maximum rows per training step; with all rows, each step uses the whole table.
+        feature_masking, target_masking: probability of masking a known entry of a feature or of the target. With a target
+            masking of 1, the model never sees targets of other rows.
+        max_gradient: maximum absolute value of each gradient element.
+        n_evaluations: number of evaluations on the early-stopping rows.
+        context_rows: maximum number of rows that a prediction attends to.
+        n_contexts: number of sampled contexts whose predictions are averaged, if there are more rows than context_rows.
+        also_predict: names of features that are additional targets: always predicted in training and evaluation, hidden in
             predictions.
     """
 
@@ -66,7 +67,7 @@ class NPTParams(Params, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Rows:
-    """What a training sees.
+    """Training data.
 
     Attributes:
         entries: contents as they are; hidden are missing entries, and the targets that may not be seen.
@@ -81,7 +82,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Training:
-    """What happened: steps taken, the step of the weights that were kept, and the loss that these had."""
+    """Result of training: number of steps, the step of the best weights, and their loss."""
 
     n_steps: int
     best_step: int
@@ -167,7 +168,7 @@ def train_npt(
         evaluate: the loss of the early-stopping rows, and the score to report.
 
     Raises:
-        FitStopped: the engine wants no more of this fit.
+        FitStopped: the engine has pruned or canceled the fit.
     """
     device = rows.entries.hidden.device
     low_precision = has_fast_bfloat16(device)
@@ -221,7 +222,7 @@ def train_npt(
 
 
 class _Pace:
-    """How many steps there are, by the plan and by the deadline."""
+    """Plans the number of steps within the deadline."""
 
     def __init__(self, context: FitContext, n_steps: int) -> None:
         self.n_steps = self._wanted = n_steps
@@ -236,7 +237,7 @@ class _Pace:
         return step >= self.n_steps or self._context.seconds_left() <= 0
 
     def plan(self, step: int) -> None:
-        """Plan no more steps than there will be time for."""
+        """Limit the planned steps to those that the time allows."""
         left = self._context.seconds_left()
         if math.isfinite(left):
             seconds_per_step = (self._seconds_at_start - left) / step

@@ -28,14 +28,15 @@ class RealMLPParams(TrainingParams, frozen=True, kw_only=True):
     """The defaults are those of TD for classification.
 
     Attributes:
-        variant: "TD", or "TD-S": all levels one-hot, fixed activations, and initial weights that do not look at the data.
-        numeric_embedding: "pbld" (with the feature itself), "pl", "plr" (with ReLU), or "none".
-        frequency_scale: standard deviation of the embeddings' initial frequencies.
+        variant: "TD", or the simplified "TD-S" with one-hot levels, fixed activations and data-independent initial weights.
+        numeric_embedding: periodic embedding of numbers: "pbld" (includes the number itself), "pl", "plr" (with ReLU) or
+            "none".
+        frequency_scale: standard deviation of the initial frequencies of the embeddings.
         front_scale: multiply each input by a learned factor.
-        activation: of hidden units.
-        widths: of the hidden layers.
-        dropout, weight_decay: at first; both go down to zero over the second half of training.
-        label_smoothing: share of each target that is spread over all classes; only for metrics of labels.
+        activation: activation function of hidden units.
+        widths: sizes of the hidden layers.
+        dropout, weight_decay: initial values; both decrease to zero over the second half of training.
+        label_smoothing: label smoothing, used only if the run's metric needs no probabilities.
     """
 
     variant: Literal["TD", "TD-S"] = "TD"
@@ -61,7 +62,8 @@ class RealMLPParams(TrainingParams, frozen=True, kw_only=True):
     def simplified(cls, task: Task) -> Self:
         """TD-S, their simplified form.
 
-        NOTE[DIFF]: columns of more than 256 levels are embedded there too, or a single one could outgrow all memory.
+        NOTE[DIFF]: columns with more than 256 levels are embedded in TD-S too, because a one-hot column could exceed the
+        memory.
         """
         return cls(
             variant="TD-S",

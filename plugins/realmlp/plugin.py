@@ -52,8 +52,8 @@ class RealMLPMethod(TrainingMethod):
     def rates(self, name: str) -> tuple[float, float]:
         """Factors of the learning rate and of the weight decay for a parameter.
 
-        NOTE[DIFF]: the paper decays by rate times decay; the authors' code, which their results come from, multiplies
-        by the factor of the rate once more, and so does this.
+        NOTE[DIFF]: in the paper, the weight decay of a step is learning rate times decay. The authors' code, which produced
+        their results, multiplies by the learning-rate factor again, and so does this one.
         """
         if name == "scale":
             return SCALE_RATE, SCALE_RATE
@@ -102,9 +102,9 @@ class RealMLPMethod(TrainingMethod):
 
 
 class RealMLP(DeepPlugin):
-    """NOTE[DIFF]: the best epoch goes by log loss instead of the share of errors (see `criterion`); missing cells are filled
-    and marked, of which the paper says nothing; training plans as many of the 256 epochs as there is time for; the last
-    batch is kept.
+    """NOTE[DIFF]: the best epoch is selected by log loss instead of the error rate (see `criterion`). Missing cells are
+    filled and marked by an indicator, which the paper does not specify. Training plans as many of the 256 epochs as the
+    time allows, and keeps the last incomplete batch.
     """
 
     name = "realmlp"
@@ -129,7 +129,7 @@ class RealMLP(DeepPlugin):
         return RealMLPMethod(network, params, objective)
 
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
-        """Labels are smoothed for metrics of labels only: probabilities are worse for it (as AutoGluon found too)."""
+        """Use label smoothing only for metrics that need no probabilities, because it worsens probabilities."""
         assert isinstance(params, RealMLPParams)
         if metrics.get(context.metric).needs_probability:
             params = msgspec.structs.replace(params, label_smoothing=0.0)
@@ -142,9 +142,9 @@ class RealMLP(DeepPlugin):
         return (RealMLPParams.simplified(task),)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> RealMLPParams:
-        """Holzmüller et al. 2024, the space of RealMLP-HPO.
+        """The space of RealMLP-HPO (Holzmüller et al. 2024).
 
-        NOTE[DIFF]: all choices of a list are equally likely at first.
+        NOTE[DIFF]: all choices of a list have equal prior probability.
         """
         widths = {"256x3": (256,) * 3, "64x5": (64,) * 5, "512": (512,)}
         return RealMLPParams(

@@ -1,4 +1,4 @@
-"""Attention that adds and attention that multiplies features: the arithmetic block (Cheng et al. 2024, section 4)."""
+"""Additive and multiplicative attention: the arithmetic block of AMFormer (Cheng et al. 2024, section 4)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def logarithm(x: Tensor, epsilon: float) -> Tensor:
 
 
 def bounded_exponential(x: Tensor, bound: float) -> Tensor:
-    """exp(c·tanh(x/c)) in float32: the exponential for |x| far below c, never above e^c. Shape: any to itself."""
+    """exp(c·tanh(x/c)) in float32: close to exp(x) for |x| far below c, and at most e^c. Shape: any to itself."""
     return torch.exp(bound * torch.tanh(at_least_float32(x) / bound))
 
 
@@ -39,13 +39,13 @@ class HardAttention(nn.Module):
     """Multi-head attention in which each query keeps the `top_k` tokens with the highest scores, without biases and
     without a projection of its output (section 4.1).
 
-    The others' scores count as minus infinity: exactly `top_k` probabilities are not zero, also among ties. The queries
-    are made of the tokens, or are trained vectors, the prompts, which ask the same of every row (section 4.2). With
-    prompts, time and memory are linear in the number of tokens.
+    All other scores are set to minus infinity, so exactly `top_k` probabilities are nonzero, even with ties. Queries are
+    projections of the tokens, or trained vectors shared by all rows, the prompts (section 4.2). With prompts, time and
+    memory are linear in the number of tokens.
 
     NOTE[DIFF]: the authors' code selects tokens and then drops their probabilities, so that neither prompts nor keys are
-    ever trained. The paper's form, which is built here, trains both. Scores are divided by the root of a head's size, as
-    in all attention with several heads; eq. 3 has one head.
+    trained. This implementation follows the paper and trains both. Scores are divided by the square root of the head size,
+    as in multi-head attention; eq. 3 has one head.
 
     Shape: (rows, n_tokens, d_token) to (rows, n_prompts or n_tokens, d_token).
     """
@@ -70,7 +70,7 @@ class HardAttention(nn.Module):
         return attended.transpose(1, 2).flatten(2)
 
     def probabilities(self, tokens: Tensor) -> Tensor:
-        """(rows, n_heads, n_queries, n_tokens): what each query pays to each token, without dropout."""
+        """(rows, n_heads, n_queries, n_tokens): attention probabilities of each query, without dropout."""
         return self._probabilities(self._queries(tokens), self._heads(self.key(tokens)))
 
     def _probabilities(self, query: Tensor, key: Tensor) -> Tensor:
@@ -82,7 +82,7 @@ class HardAttention(nn.Module):
         return probabilities.new_zeros(scores.shape).scatter(3, selected, probabilities)
 
     def _attend_selected(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        """The same with the scores of the selected tokens only, which are all that a gradient passes through."""
+        """Attend to the selected tokens only, the only ones with a gradient."""
         n_rows, n_heads, n_tokens, d_head = key.shape
         with torch.no_grad():
             n_together = max(1, SELECTION_SCORES // (n_heads * query.shape[2] * n_tokens))
@@ -114,14 +114,13 @@ class HardAttention(nn.Module):
 
 
 class ProductAttention(nn.Module):
-    """Attention among logarithms, whose weighted sums are products: exp(Attention(log(ReLU(x) + ε))) (section 4.1).
+    """Attention over logarithms, whose weighted sums are products: exp(Attention(log(ReLU(x) + ε))) (section 4.1).
 
-    All of it is computed in float32, also under autocast: an error of a logarithm is a relative error of the product.
+    It is computed in float32 even under autocast, because an error of the logarithm is a relative error of the product.
 
-    NOTE[DIFF]: with ε = 1, as in the authors' code, log(1 + ReLU(x)) is smooth at zero; a tiny ε sends every negative value,
-    half of all, to one far away and its gradient to zero. The exponential is bounded. The authors' code scales its
-    argument by the least and largest one of the whole batch instead, so that a prediction depends on the rows that it
-    comes with.
+    NOTE[DIFF]: with ε = 1, as in the authors' code, log(1 + ReLU(x)) is smooth at zero; a tiny ε maps every negative value
+    to the same large negative logarithm with zero gradient. The exponential is bounded. The authors' code scales its
+    argument by the minimum and maximum over the batch instead, so that a prediction depends on the other rows of the batch.
 
     Shape: (rows, n_tokens, d_token) to (rows, n_prompts or n_tokens, d_token).
     """
@@ -142,15 +141,16 @@ class ProductAttention(nn.Module):
 
 
 class ArithmeticBlock(nn.Module):
-    """Sums and products of features side by side, mixed by a linear layer over the candidates: FC([O_A; O_M]ᵀ)ᵀ (eq. 4).
+    """Sums and products of features, concatenated and mixed by a linear layer over the token axis: FC([O_A; O_M]ᵀ)ᵀ (eq. 4).
 
-    NOTE[DIFF]: FC has no bias. It would add one number to all values of a token, which layer normalization takes out again.
+    NOTE[DIFF]: FC has no bias, because the next layer normalization would remove it.
 
     Args:
-        additive: what makes the first `n_sums` candidates, from normalized tokens.
-        multiplicative: what makes `n_products` more, from the tokens themselves.
-        n_out: how many tokens the candidates are mixed into.
-        normalization: of what the additive stream sees; None in a first block, which would forget how large features are.
+        additive: attention that computes the first `n_sums` candidates from normalized tokens.
+        multiplicative: attention that computes `n_products` further candidates from the tokens.
+        n_out: number of output tokens.
+        normalization: layer normalization before the additive stream; None in the first block, where it would remove the
+            scale of the features.
 
     Shape: (rows, n_tokens, d_token) to (rows, n_out, d_token).
     """

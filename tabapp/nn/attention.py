@@ -18,7 +18,8 @@ MANY_TOKENS = 64
 class ShortSoftmax(torch.autograd.Function):
     """Softmax over a short last dimension, in float32 or wider.
 
-    torch's own takes rows one by one on a CPU: six times as long as these whole-tensor operations at 15 tokens.
+    On a CPU, torch's softmax processes rows one by one, which takes six times as long as these whole-tensor operations at
+    15 tokens.
     """
 
     @staticmethod
@@ -36,8 +37,8 @@ class ShortSoftmax(torch.autograd.Function):
 
 
 class PackedAttention(torch.autograd.Function):
-    """Multi-head attention among few tokens on a CPU, with its gradient written out: half of the time of such small
-    attention goes into copies between layouts, of which this makes one a pass.
+    """Multi-head attention over few tokens on a CPU with a manual gradient. Half of the time of such small attention is
+    spent on copies between layouts; this function makes one copy per pass.
 
     Shape: (rows, n_tokens, 3 · d_token) queries, keys and values to (rows, n_tokens, d_token).
     """
@@ -86,7 +87,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, dropout_rate: float) -> Te
     """Scaled dot-product attention: (rows, n_heads, n_queries, d_head) queries over (rows, n_heads, n_tokens, d_head)
     keys.
 
-    For few tokens on a CPU it is spelled out, which is faster there than the fused kernel and its backward pass.
+    For few tokens on a CPU, explicit operations replace the fused kernel, whose backward pass is slower there.
     """
     if query.device.type != "cpu" or key.shape[2] > MANY_TOKENS:
         return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_rate)
@@ -100,11 +101,11 @@ def attend(query: Tensor, key: Tensor, value: Tensor, dropout_rate: float) -> Te
 class SelfAttention(nn.Module):
     """Multi-head self-attention with dropout on the probabilities.
 
-    Queries, keys and values have one weight of 3 · d_token rows, drawn as three separate linear layers would be; all
-    biases start at zero (Gorishniy et al. 2021, the authors' code), except the one of the output, which does too.
+    Queries, keys and values share one weight of 3 · d_token rows, initialized like three separate linear layers. All biases
+    start at zero (Gorishniy et al. 2021, the authors' code).
 
-    For many tokens, keys and values can be projected to fewer along the token axis, by one matrix each that all heads
-    share (Linformer, Wang et al. 2020, "headwise" sharing): the cost is then linear in the number of tokens.
+    For many tokens, keys and values can be projected to fewer tokens by one matrix each, which all heads share (Linformer,
+    Wang et al. 2020, "headwise" sharing). The cost is then linear in the number of tokens.
 
     Shape: (rows, n_tokens, d_token) to (rows, n_queries, d_token), with n_queries = 1 for the [CLS] token alone, else
     n_tokens.
@@ -132,7 +133,7 @@ class SelfAttention(nn.Module):
         return self.of_projected(self.query_key_value(tokens))
 
     def of_projected(self, projected: Tensor) -> Tensor:
-        """The same for tokens whose product with `query_key_value` is known: (rows, n_tokens, 3 · d_token)."""
+        """Attention for tokens already multiplied by `query_key_value`: (rows, n_tokens, 3 · d_token)."""
         few = projected.device.type == "cpu" and projected.shape[1] <= MANY_TOKENS
         if few and self.key_compression is None:
             packed: Any = PackedAttention.apply(projected, self.n_heads, self.dropout if self.training else 0.0)
@@ -148,8 +149,8 @@ class SelfAttention(nn.Module):
         return self.output(attended.transpose(1, 2).flatten(2))
 
     def _cls_attended(self, tokens: Tensor) -> Tensor:
-        """What `_attended` gives for one query a row, with the products in the cheaper order: (q W_K) Tᵀ for q (T W_Kᵀ)ᵀ,
-        and (p T) W_Vᵀ for p (T W_Vᵀ). The keys' bias shifts all scores alike, so softmax takes it out.
+        """`_attended` for one query per row, with the products in the cheaper order: (q W_K) Tᵀ for q (T W_Kᵀ)ᵀ,
+        and (p T) W_Vᵀ for p (T W_Vᵀ). The bias of the keys shifts all scores equally, so softmax removes it.
         """
         d_token = tokens.shape[2]
         d_head = d_token // self.n_heads
@@ -166,8 +167,8 @@ class SelfAttention(nn.Module):
         return self.output(value.flatten(1).unsqueeze(1))
 
     def cls_probabilities(self, tokens: Tensor) -> Tensor:
-        """(rows, n_heads, n_tokens): the distribution over tokens that the [CLS] token attends with, softmax(q
-        Kᵀ/√d_head). Not defined for projected tokens, of which each is a mixture of all.
+        """(rows, n_heads, n_tokens): attention probabilities of the [CLS] token, softmax(q Kᵀ/√d_head). Undefined for
+        projected tokens, which are mixtures of all tokens.
         """
         query, (key,) = self._cls_query(tokens), self._project(tokens, 1, 2)
         return torch.softmax((query @ key.transpose(2, 3)).squeeze(2) / key.shape[3] ** 0.5, dim=2)
@@ -189,7 +190,7 @@ class SelfAttention(nn.Module):
 
 
 class GatedReLU(torch.autograd.Function):
-    """a ⊙ ReLU(b) for [a, b] along the last dimension; its gradient is written in place, with no copy to join the halves."""
+    """a ⊙ ReLU(b) for [a, b] along the last dimension; the gradient is written in place, without a copy to join the halves."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Where training stands, on disk, so that a killed fit goes on instead of starting anew. Safetensors and JSON only."""
+"""Checkpoints from which a killed fit resumes, as safetensors and JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMAT = "1"
 
 
 class Progress(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The loop's own counters at the end of an epoch."""
+    """Counters of the training loop at the end of an epoch."""
 
     epoch: int
     best_epoch: int
@@ -39,7 +39,7 @@ def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, 
 def save_checkpoint(
     folder: Path, tensors: dict[str, dict[str, Tensor]], optimizer: torch.optim.Optimizer, progress: Progress
 ) -> None:
-    """Write all state of training to the folder, replacing what was there before at once.
+    """Write the state of training to the folder and atomically replace an earlier checkpoint.
 
     Args:
         tensors: named groups of tensors, such as the network's state and the best state so far.
@@ -58,7 +58,7 @@ def save_checkpoint(
 def load_checkpoint(
     folder: Path, tensors: dict[str, dict[str, Tensor]], optimizer: torch.optim.Optimizer
 ) -> Progress | None:
-    """Put a saved state back in place; None, with nothing changed, when there is none that fits.
+    """Restore a checkpoint in place. Return None and change nothing if there is none with matching tensors.
 
     Args:
         tensors: as given to `save_checkpoint`; filled in place.

@@ -1,4 +1,4 @@
-"""Dropout (Srivastava et al. 2014) that does not cost a CPU more than the layer it follows."""
+"""Dropout (Srivastava et al. 2014) with a fast implementation for CPUs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from torch import Tensor, nn
 class Dropout(nn.Module):
     """Zeroes each value with probability `rate` in training and scales the others up. Shape: any to itself.
 
-    NOTE[DIFF]: on a CPU the rate is rounded to a multiple of 1/256, because a random byte per value decides: torch
-    draws a 32-bit number for each, one after the other, which takes five times as long and was a quarter of a training
-    step.
+    NOTE[DIFF]: on a CPU, the rate is rounded to a multiple of 1/256, because one random byte per value is drawn. torch
+    draws 32 bits per value one by one, which takes five times as long and was a quarter of a training step.
     """
 
     def __init__(self, rate: float) -> None:
@@ -24,7 +23,7 @@ class Dropout(nn.Module):
 
 
 def dropout(x: Tensor, rate: float) -> Tensor:
-    """What `Dropout` does in training, as a function."""
+    """`Dropout` in training mode, as a function."""
     if x.device.type != "cpu":
         return F.dropout(x, rate)
     kept = kept_values(x, rate)
@@ -32,7 +31,7 @@ def dropout(x: Tensor, rate: float) -> Tensor:
 
 
 def kept_values(x: Tensor, rate: float) -> Tensor | None:
-    """What dropout multiplies a CPU tensor by, zeros and a factor above one; None where the rate rounds to zero."""
+    """The factors of dropout for a CPU tensor: zeros, and a constant above one. None if the rate rounds to zero."""
     n_dropped = round(rate * 256)
     if not n_dropped:
         return None

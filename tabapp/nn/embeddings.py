@@ -1,4 +1,4 @@
-"""Categorical columns as vectors, for networks that take one flat input row."""
+"""Embeddings of categorical columns for networks with a flat input."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tabapp.features.arrays import UNSEEN
 def embedding_width(cardinality: int) -> int:
     """Width of a column's embedding by its number of codes: min(64, round(1.6 · cardinality^0.56)).
 
-    NOTE[DIFF]: the paper tunes one width in [64, 512] for all columns, far too wide for the tables most people have;
-    this is the rule of fastai, which AutoGluon uses too.
+    NOTE[DIFF]: the paper tunes one width in [64, 512] for all columns, which is too large for most tables. This is the rule
+    of fastai and AutoGluon.
     """
     return min(64, round(1.6 * cardinality**0.56))
 
 
 class FlatInput(nn.Module):
-    """Numeric columns beside an embedding of each categorical column.
+    """Numeric columns concatenated with an embedding of each categorical column.
 
     Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, d_out).
     """
@@ -43,8 +43,7 @@ class FlatInput(nn.Module):
 class OneHotOrEmbedding(nn.Module):
     """Categorical columns as one-hot vectors, or as embeddings where they have many codes.
 
-    An unseen level is all zeros in a one-hot vector. `widths` says how many of the output's columns belong to each
-    categorical column.
+    An unseen level is all zeros in a one-hot vector. `widths` holds the number of output columns of each categorical column.
 
     Shape: (rows, n_categorical) codes to (rows, d_out).
     """

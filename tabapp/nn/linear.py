@@ -1,4 +1,4 @@
-"""Linear layers that are as quick as the processor: the matrix products of nearly all networks."""
+"""Fast linear layers, which nearly all networks use."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ FEW_PRODUCTS = 2**22
 
 @functools.cache
 def onednn_linear() -> Any:
-    """oneDNN's linear layer where torch would multiply float32 matrices at half of the processor's speed, else None.
-
-    torch leaves them to MKL, which takes AVX2 on any processor but Intel's, where oneDNN takes AVX-512 (2.2 times as fast
-    from 256 rows of 192 features on, with the same rounding errors). Read from capability flags, not timed: a fit must give
-    the same result whenever it is repeated.
+    """oneDNN's linear layer on processors where torch's float32 matrix product uses half of the speed, else None. torch
+    calls MKL, which uses only AVX2 on processors of other vendors than Intel, while oneDNN uses AVX-512 (2.2 times as fast
+    from 256 rows of 192 features, with the same rounding errors). The choice depends on capability flags, not on timing, so
+    that repeated fits give the same result.
     """
     if not torch.backends.mkldnn.is_available() or torch.backends.cpu.get_cpu_capability() != "AVX512":
         return None
@@ -29,7 +28,7 @@ def onednn_linear() -> Any:
 
 
 def _processor() -> str:
-    """What the operating system says of the processor."""
+    """Processor description of the operating system."""
     try:
         return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -60,7 +59,7 @@ class OneDNNLinear(torch.autograd.Function):
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`torch.nn.functional.linear`, by the quickest way there is on this processor.
+    """`torch.nn.functional.linear`, with the fastest implementation for this processor.
 
     Shape: (..., d_in) by (d_out, d_in) to (..., d_out).
     """

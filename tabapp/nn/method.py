@@ -1,4 +1,4 @@
-"""How a network takes its steps: the part of training in which networks differ, called by the one loop."""
+"""Training methods: the parts of training in which networks differ."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def decay_groups(module: nn.Module, weight_decay: float, undecayed: set[str]) ->
 
 
 class TrainingMethod:
-    """AdamW at a constant rate on the objective's loss (Gorishniy et al. 2021, section 4.4). Networks that are trained
-    otherwise override what differs.
+    """AdamW at a constant rate on the objective's loss (Gorishniy et al. 2021, section 4.4). Networks with another
+    method override the parts that differ.
 
     Args:
-        network: what is trained, on its device.
-        params: how.
+        network: the network, on its device.
+        params: its hyperparameters.
         objective: the loss.
         undecayed: names of the parameters without weight decay.
         low_precision: use bfloat16 in the network where the device is fast at it.
@@ -60,7 +60,7 @@ class TrainingMethod:
         self._low_precision = self._low_precision and has_fast_bfloat16(self.device)
 
     def precision(self) -> AbstractContextManager[Any]:
-        """The context that the network runs in."""
+        """Autocast context in which the network runs."""
         return autocast(self.device, self._low_precision)
 
     def optimizer(self) -> torch.optim.Optimizer:
@@ -69,14 +69,14 @@ class TrainingMethod:
         return torch.optim.AdamW(groups, lr=self.params.learning_rate, fused=True)
 
     def schedule(self, optimizer: torch.optim.Optimizer, progress: float) -> None:
-        """Set rates for the next step; `progress` is the share of all planned steps that are done, 0 to below 1."""
+        """Set the learning rates of the next step. `progress` is the share of planned steps that are done, in [0, 1)."""
 
     def loss(self, rows: Tensor, numeric: Tensor, categorical: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
         """Mean loss of one batch.
 
         Args:
             rows: (batch,) indices among the training rows.
-            numeric, categorical, target, weight: those rows; some levels may be hidden as unseen.
+            numeric, categorical, target, weight: values of those rows; some levels may be replaced by the code for unseen ones.
         """
         with self.precision():
             output = self.network(numeric, categorical)

@@ -1,4 +1,4 @@
-"""Numeric columns as vectors (Gorishniy et al. 2022, On Embeddings for Numerical Features in Tabular Deep Learning)."""
+"""Embeddings of numeric columns (Gorishniy et al. 2022, On Embeddings for Numerical Features in Tabular Deep Learning)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ OPEN = 1e38
 
 
 def bin_edges(column: Tensor, n_bins: int) -> Tensor:
-    """At most n_bins + 1 rising edges at the quantiles of a (rows,) column; those that coincide count once.
+    """At most n_bins + 1 increasing edges at the quantiles of a (rows,) column, without duplicates.
 
-    NOTE[DIFF]: edges nearer to the one before than 1e-4 are left out. The outer bins are open, and in a bin of no width
-    a value beyond the edge would become a huge one.
+    NOTE[DIFF]: edges closer than 1e-4 to the previous one are dropped. The outer bins are open, and in a very narrow bin a
+    value beyond the edge would be encoded as a huge one.
     """
     levels = torch.linspace(0, 1, n_bins + 1, device=column.device)
     edges = torch.quantile(column[:QUANTILE_ROWS], levels).unique()
@@ -52,7 +52,7 @@ class PiecewiseLinearEmbedding(nn.Module):
 
     @torch.no_grad()
     def set_bins(self, numeric: Tensor) -> None:
-        """Put the edges of the bins at the quantiles of (rows, n_features) training values."""
+        """Set the bin edges to the quantiles of (rows, n_features) training values."""
         for j, column in enumerate(numeric.unbind(1)):
             edges = bin_edges(column, self.scale.shape[1])
             n_bins = len(edges) - 1

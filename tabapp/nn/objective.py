@@ -1,4 +1,4 @@
-"""What a network's output means for a task: its loss in training and its prediction afterwards."""
+"""Objectives: the loss of a network's output for a task, and its conversion to predictions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tabapp.models.contract import FitContext, Float32
 
 
 class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The bridge between targets and a network's output (Gorishniy et al. 2021, section 4.4 and supplement A.2).
+    """Conversion between targets and a network's output (Gorishniy et al. 2021, section 4.4 and supplement A.2).
 
     Attributes:
         task, n_classes: as in the fit's context.
         mean, std: mean and population standard deviation of the training target (regression).
-        only_class: the class of every training row when they have but one.
+        only_class: the class of all training rows if they have a single one.
     """
 
     task: Task
@@ -33,7 +33,7 @@ class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @classmethod
     def fit(cls, train: Table, context: FitContext) -> Objective:
-        """Learn from the training rows what the objective needs."""
+        """Compute the objective's statistics from training rows."""
         y = target_of(train)
         if context.task == "regression":
             return cls(task="regression", n_classes=1, mean=float(y.mean()), std=float(y.std()))
@@ -47,7 +47,7 @@ class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @property
     def is_constant(self) -> bool:
-        """Whether there is nothing to learn, so that predictions do not depend on the network."""
+        """Whether the training target is constant, so that predictions do not depend on the network."""
         return self.only_class is not None or (self.task == "regression" and self.std == 0)
 
     def target(self, table: Table, device: torch.device) -> Tensor:
@@ -101,11 +101,7 @@ class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 def target_of(table: Table) -> npt.NDArray[Any]:
-    """The target of a table that is known to have one.
-
-    Raises:
-        ValueError: it has none.
-    """
+    """The target of a table. Raises: ValueError: the table has no target."""
     if table.target is None:
         raise ValueError("a table to train or validate on has no target")
     return table.target

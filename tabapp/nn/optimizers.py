@@ -1,4 +1,4 @@
-"""LAMB (You et al. 2020) and Lookahead (Zhang et al. 2019), with which NPT is trained."""
+"""LAMB (You et al. 2020) and Lookahead (Zhang et al. 2019), the optimizers of NPT."""
 
 # torch exports the operations on many tensors at once under private names only; its own optimizers are made of them.
 # pyright: reportPrivateUsage=false, reportPrivateImportUsage=false
@@ -13,13 +13,12 @@ from torch import Tensor, nn
 
 
 class Lamb:
-    """Adam whose step is scaled, tensor by tensor, to the size of what it changes (You et al. 2020, Algorithm 2).
-
-    As the authors of NPT run it: without bias correction, and with the norm of a tensor taken as `largest_norm` where it
-    is larger. A tensor or an update of zeros is stepped as Adam would.
+    """Adam with the step of each tensor scaled to the norm of the tensor (You et al. 2020, Algorithm 2). As in the code of
+    NPT, there is no bias correction, and norms are clipped at `largest_norm`. If a tensor or its update is zero, the step
+    is Adam's.
 
     Attributes:
-        learning_rate: may be set between steps.
+        learning_rate: can be changed between steps.
     """
 
     def __init__(
@@ -58,17 +57,15 @@ class Lamb:
         torch._foreach_add_(weights, updates)
 
     def zero_grad(self) -> None:
-        """Forget the gradients."""
+        """Set the gradients to None."""
         for parameter in self.parameters:
             parameter.grad = None
 
 
 class Lookahead:
-    """Around another optimizer: every `n_fast` steps the weights go back to `rate` of the way that these steps led (Zhang et al.
-    2019, Algorithm 1).
-
-    The slow weights start as the initial ones, as in the paper. Right after a multiple of `n_fast` steps the network
-    holds them, which is when it should be evaluated.
+    """Wrapper around another optimizer: every `n_fast` steps, the slow weights move by the share `rate` toward the current
+    weights and replace them (Zhang et al. 2019, Algorithm 1). The slow weights start at the initial weights. Evaluate the
+    network after a multiple of `n_fast` steps, when it holds the slow weights.
     """
 
     def __init__(self, fast: Lamb, *, rate: float = 0.5, n_fast: int = 6) -> None:
@@ -80,7 +77,7 @@ class Lookahead:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Take a step of the inner optimizer, and the slow one when it is due."""
+        """Take a step of the inner optimizer, and after every `n_fast` steps one of the slow weights."""
         self.fast.step()
         self._n_steps += 1
         if self._n_steps % self.n_fast == 0:
@@ -89,24 +86,24 @@ class Lookahead:
             torch._foreach_copy_(weights, self._slow)
 
     def zero_grad(self) -> None:
-        """Forget the gradients."""
+        """Set the gradients to None."""
         self.fast.zero_grad()
 
 
 def clamp_gradients(parameters: Iterable[nn.Parameter], limit: float) -> None:
-    """Bring every element of every gradient into [-limit, limit]: what "gradient clipping at 1" is in NPT's code."""
+    """Clamp every element of every gradient to [-limit, limit], the "gradient clipping at 1" of NPT's code."""
     gradients = [p.grad for p in parameters if p.grad is not None]
     torch._foreach_clamp_min_(gradients, -limit)
     torch._foreach_clamp_max_(gradients, limit)
 
 
 def flat_then_anneal(progress: float, flat: float) -> float:
-    """Share of the learning rate: 1 for the first `flat` of the steps, then a cosine down to 0. `progress` is in [0, 1]."""
+    """Factor of the learning rate: 1 for the first `flat` of the steps, then cosine annealing to 0. `progress` is in [0, 1]."""
     if progress <= flat:
         return 1.0
     return cosine_down((progress - flat) / (1 - flat))
 
 
 def cosine_down(progress: float) -> float:
-    """From 1 to 0 along half a cosine. `progress` is in [0, 1]."""
+    """Half a cosine from 1 to 0. `progress` is in [0, 1]."""
     return 0.5 + 0.5 * cos(pi * progress)

@@ -6,18 +6,19 @@ from tabapp.models.contract import Params
 
 
 class TrainingParams(Params, frozen=True, kw_only=True):
-    """How a network is trained; the networks add their own sizes.
+    """Hyperparameters of the training loop. Each network adds its own.
 
     Attributes:
-        learning_rate, weight_decay: of AdamW.
-        batch_size: rows per step, or None for `batch_size_for`.
-        patience: epochs without improvement on the early-stopping rows that are allowed; None never stops early.
-        max_epochs: a bound for the case that the score never stops improving.
-        average_decay: decay per step of the running average of the weights that is evaluated and kept; 0 keeps the
-            weights themselves.
-        max_gradient_norm: the norm that the gradient of all weights is scaled down to; 0 leaves it as it is.
-        unseen_rate: chance in training that a category is replaced by the one for unseen levels, which would stay
-            untrained otherwise.
+        learning_rate: learning rate of AdamW.
+        weight_decay: weight decay of AdamW.
+        batch_size: rows per training step; None derives it from the number of rows (`batch_size_for`).
+        patience: maximum epochs without improvement on the early-stopping rows; None disables early stopping.
+        max_epochs: maximum number of epochs.
+        average_decay: decay per step of the exponential moving average of the weights, which is evaluated and saved; 0
+            disables averaging.
+        max_gradient_norm: maximum norm of the gradient, which is clipped above it; 0 disables clipping.
+        unseen_rate: probability of replacing a category by the code for unseen levels during training, so that its
+            embedding is trained.
     """
 
     learning_rate: float
@@ -31,9 +32,9 @@ class TrainingParams(Params, frozen=True, kw_only=True):
 
 
 def batch_size_for(n_rows: int) -> int:
-    """Rows per step by training rows: TabM's rule (Gorishniy et al. 2025).
+    """Rows per training step for a number of training rows, by TabM's rule (Gorishniy et al. 2025).
 
-    NOTE[DIFF]: the paper has 256 for all small tables, which leaves three steps an epoch to a table of a thousand rows.
+    NOTE[DIFF]: the paper uses 256 for all small tables, which leaves three steps per epoch on a table of a thousand rows.
     """
     for limit, size in ((2_800, 32), (4_500, 64), (6_400, 128), (32_000, 256), (108_000, 512)):
         if n_rows < limit:

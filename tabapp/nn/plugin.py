@@ -1,4 +1,4 @@
-"""What the deep plugins share: from tables and parameters to a trained network, and its saved form."""
+"""Base classes of neural-network plugins: training, saving and loading."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tabapp.nn.trainer import inputs, predict_output, seed_everything, train_net
 
 
 class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What fixes a network's shape beside its parameters: columns in, values out, and classes, 1 for regression."""
+    """Input and output sizes of a network; `n_classes` is 1 for regression."""
 
     n_numeric: int
     cardinalities: tuple[int, ...]
@@ -58,11 +58,13 @@ class DeepModel(FittedModel):
 
 
 def training_cost(shape: Shape, flops_per_epoch: float, n_weights: int, device: str, *, n_epochs: int) -> Cost:
-    """A prior for a network's training, from what one thread of a 2.6 GHz server core, or one data-center GPU, was seen
-    to do.
+    """Estimate the cost of training a network on one 2.6 GHz server core or one data-center GPU.
 
-    A step costs its arithmetic (200 GFLOP/s in bfloat16) and a fixed time for launching its
-    operations.
+    A step takes the time of its arithmetic (200 GFLOP/s in bfloat16 on a core) and a fixed time for launching its operations.
+
+    Args:
+        flops_per_epoch: floating-point operations per epoch.
+        n_weights: number of trained weights.
     """
     steps = n_epochs * max(1, shape.n_rows // batch_size_for(shape.n_rows))
     speed, launch = (2e13, 3e-3) if device.startswith("cuda") else (2e11, 1.5e-3)
@@ -72,7 +74,7 @@ def training_cost(shape: Shape, flops_per_epoch: float, n_weights: int, device: 
 
 
 class DeepPlugin(Plugin):
-    """The part of a deep plugin that does not depend on its network."""
+    """Base class of neural-network plugins. Subclasses define `build`, `defaults`, `search_space` and `cost`."""
 
     family = "deep"
     requires = ("torch", "safetensors")
@@ -86,38 +88,38 @@ class DeepPlugin(Plugin):
 
     @abstractmethod
     def build(self, sizes: Sizes, params: Any) -> nn.Module:
-        """The network with fresh weights from torch's global generator; its forward takes (numeric, categorical)."""
+        """Create the network with new weights from torch's global generator. Its forward takes (numeric, categorical)."""
 
     def initialize(self, network: nn.Module, train: Table) -> None:
-        """Set what of a fresh network depends on the training rows, such as the edges of bins; nothing for most."""
+        """Initialize the data-dependent parts of a new network, such as bin edges; does nothing by default."""
 
     def undecayed(self, network: nn.Module) -> set[str]:
-        """Names of the parameters without weight decay: none for most networks of the paper."""
+        """Names of the parameters without weight decay; none by default."""
         return set()
 
     def method(
         self, network: nn.Module, params: TrainingParams, objective: Objective, context: FitContext
     ) -> TrainingMethod:
-        """How the network is trained: AdamW at a constant rate for most."""
+        """The training method; AdamW with a constant learning rate by default."""
         undecayed = self.undecayed(network)
         return TrainingMethod(network, params, objective, undecayed=undecayed, low_precision=self.low_precision)
 
     def add_stopping_rows(
         self, network: nn.Module, train: Table, valid: Table, objective: Objective, params: TrainingParams
     ) -> None:
-        """Give a trained network the early-stopping rows for what it does without learning, such as looking rows up; nothing for
-        most. `train` are the rows it has learned from.
+        """Add the early-stopping rows to a trained network that retrieves neighbors; does nothing by default. `train` are
+        the training rows.
         """
 
     def supports(self, task: Task, shape: Shape) -> str | None:
         if not shape.n_features:
-            return "There are no features to learn from."
+            return "The table has no features."
         if shape.n_rows < self.min_rows:
-            return f"It needs at least {self.min_rows:,} rows to learn from; there are {shape.n_rows:,}."
+            return f"It needs at least {self.min_rows:,} training rows; the table has {shape.n_rows:,}."
         if shape.n_rows > self.max_rows:
-            return f"It takes at most {self.max_rows:,} rows; there are {shape.n_rows:,}."
+            return f"It supports at most {self.max_rows:,} training rows; the table has {shape.n_rows:,}."
         if shape.n_features > self.max_features:
-            return f"It takes at most {self.max_features:,} features; there are {shape.n_features:,}."
+            return f"It supports at most {self.max_features:,} features; the table has {shape.n_features:,}."
         return None
 
     def features(self) -> FeatureRecipe:

@@ -10,10 +10,8 @@ from torch import Tensor
 
 
 def has_fast_bfloat16(device: torch.device) -> bool:
-    """Whether the device multiplies bfloat16 in hardware.
-
-    Read from capability flags, not timed: the answer, and with it the result of a fit, is the same whenever the machine
-    is asked.
+    """Whether the device multiplies bfloat16 in hardware. The answer depends on capability flags, not on timing, so that
+    repeated fits give the same result.
     """
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)

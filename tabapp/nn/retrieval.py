@@ -1,4 +1,4 @@
-"""Networks that predict a row from training rows like it: the rows they choose from, and the search among them."""
+"""Retrieval networks, which predict a row from similar training rows: the stored rows and the neighbor search."""
 
 from __future__ import annotations
 
@@ -27,16 +27,19 @@ NEIGHBOR_ROWS = 1024
 
 
 def too_many_rows(shape: Shape) -> str | None:
-    """The reason to sit out for a table with more rows than the best device of this machine can search in every step."""
+    """The reason to skip the model if the table has more rows than this machine can search in every step."""
     limit = MOST_ROWS["cuda" if torch.cuda.is_available() else "cpu"]
     if shape.n_rows <= limit:
         return None
     without = "" if torch.cuda.is_available() else " without a GPU"
-    return f"It compares each row with all training rows, so it takes at most {limit:,}{without}; there are {shape.n_rows:,}."
+    return (
+        f"It compares each row with all training rows and supports at most {limit:,}{without}; "
+        f"the table has {shape.n_rows:,}."
+    )
 
 
 class Candidates(nn.Module):
-    """Training rows with what is known of them, part of a network's saved state, and their keys, which are not.
+    """Training rows with targets and weights, which are part of a network's saved state, and their keys, which are not.
 
     Attributes:
         numeric: (n, n_numeric) float32.
@@ -63,14 +66,14 @@ class Candidates(nn.Module):
 
     @torch.no_grad()
     def put(self, numeric: Tensor, categorical: Tensor, target: Tensor, weight: Tensor | None) -> None:
-        """Take these rows in place of those before."""
+        """Replace the stored rows."""
         self.numeric, self.categorical = numeric.clone(), categorical.int()
         self.target = target.float()
         self.weight = torch.ones_like(self.target) if weight is None else weight.float()
         self._keys = None
 
     def add(self, numeric: Tensor, categorical: Tensor, target: Tensor, weight: Tensor | None) -> None:
-        """Take these rows after those that are there; shapes as the attributes'."""
+        """Append rows to the stored ones; shapes are those of the attributes."""
         weight = torch.ones_like(target, dtype=torch.float32) if weight is None else weight
         self.put(
             torch.cat([self.numeric, numeric]),
@@ -80,7 +83,7 @@ class Candidates(nn.Module):
         )
 
     def keys(self, network: RetrievalNetwork) -> Tensor:
-        """The keys of all rows by the network's weights, kept until they change: until it has been trained or loaded."""
+        """The keys of all rows, cached until the network is trained or loaded again."""
         if self._keys is None or self._keys.device != self.target.device:
             # An inference tensor could not be used outside inference mode later.
             with torch.inference_mode(False), torch.no_grad():
@@ -89,7 +92,7 @@ class Candidates(nn.Module):
         return self._keys
 
     def forget(self) -> None:
-        """Drop the keys, because the weights that they were made with have changed."""
+        """Drop the cached keys after a change of the weights."""
         self._keys = None
 
     def train(self, mode: bool = True) -> Self:
@@ -98,7 +101,7 @@ class Candidates(nn.Module):
         return super().train(mode)
 
     def _resize(self, state_dict: dict[str, Tensor], prefix: str) -> None:
-        """Before loading: rows are as many as were saved, whatever their number here."""
+        """Resize the buffers to the number of saved rows before loading."""
         for name, buffer in list(self._buffers.items()):
             saved = state_dict.get(prefix + name)
             if buffer is not None and saved is not None and saved.shape != buffer.shape:
@@ -107,15 +110,15 @@ class Candidates(nn.Module):
 
 
 def queries_at_once(keys: Tensor) -> int:
-    """How many queries may be compared with all keys at once."""
+    """How many queries to compare with all keys at once."""
     return max(1, SEARCH_CELLS[keys.device.type] // max(1, len(keys)))
 
 
 def squared_distances(queries: Tensor, keys: Tensor) -> Tensor:
     """(n_queries, n_keys) squared Euclidean distances in float32 whatever autocast says, by one matrix product.
 
-    ‖q‖² - 2qk + ‖k‖² cancels where rows nearly coincide, the more so the farther they lie from the origin: so all are
-    moved to the mean of the keys first. Distances that have to be exact are summed from differences instead.
+    ‖q‖² - 2qk + ‖k‖² loses precision for nearly equal rows far from the origin, so all rows are first centered at the mean
+    of the keys. Where exact distances are needed, they are computed from differences instead.
     """
     with torch.autocast(queries.device.type, enabled=False):
         queries, keys = centered(queries, keys)
@@ -124,7 +127,7 @@ def squared_distances(queries: Tensor, keys: Tensor) -> Tensor:
 
 
 def centered(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Both in float32 and moved to the mean of the keys, which changes no distance."""
+    """Both in float32 and centered at the mean of the keys, which changes no distance."""
     middle = keys.detach().float().mean(0)
     return queries.float() - middle, keys.float() - middle
 
@@ -134,7 +137,7 @@ def nearest(queries: Tensor, keys: Tensor, n_nearest: int, *, own: Tensor | None
     """(n_queries, n_nearest) indices of the keys nearest to each query, by chunks of queries.
 
     Args:
-        own: (n_queries,) index of the query itself among the keys, which is left out.
+        own: (n_queries,) index of the query itself among the keys, which is excluded.
     """
     found = [torch.zeros(0, n_nearest, dtype=torch.int64, device=keys.device)]
     chunk = queries_at_once(keys)
@@ -151,26 +154,26 @@ def nearest(queries: Tensor, keys: Tensor, n_nearest: int, *, own: Tensor | None
 
 
 class RetrievalNetwork(nn.Module):
-    """A network whose output for a row depends on training rows, its candidates. Without any, the output is zero."""
+    """A network whose output depends on stored training rows, the candidates. Without candidates, the output is zero."""
 
     candidates: Candidates
     d_out: int
 
     @abstractmethod
     def key(self, numeric: Tensor, categorical: Tensor) -> Tensor:
-        """(rows, d) what rows are compared by."""
+        """(rows, d) keys, whose distances define the neighbors."""
 
     @abstractmethod
     def training_output(self, rows: Tensor, numeric: Tensor, categorical: Tensor) -> Tensor:
-        """(batch, d_out) for training rows of these indices, none of which sees itself among the candidates."""
+        """(batch, d_out) for training rows with these indices, each excluded from its own candidates."""
 
     @abstractmethod
     def prediction_output(self, numeric: Tensor, categorical: Tensor) -> Tensor:
-        """(rows, d_out) for rows that are none of the candidates."""
+        """(rows, d_out) for rows that are not candidates."""
 
     @abstractmethod
     def neighbors(self, numeric: Tensor, categorical: Tensor, n: int) -> tuple[Tensor, Tensor]:
-        """The (rows, n) candidates that count most in predicting rows, the foremost first, and their shares among all."""
+        """The (rows, n) candidates with the largest weights in each prediction, in descending order, and their weights."""
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         if not len(self.candidates):
@@ -194,7 +197,7 @@ class RetrievalMethod(TrainingMethod):
 
 
 class RetrievalModel(DeepModel):
-    """A trained network that can say which training rows it predicts from."""
+    """A trained retrieval network."""
 
     def row_neighbors(self, table: Table, n: int) -> RowNeighbors | None:
         network = self.network
@@ -213,20 +216,20 @@ class RetrievalModel(DeepModel):
 
 
 class RetrievalParams(TrainingParams, frozen=True, kw_only=True):
-    """What every network that looks rows up takes.
+    """Hyperparameters of all retrieval networks.
 
     Attributes:
-        stopping_rows: whether rows that were kept from training, to stop it early, are looked up in predictions, too.
+        stopping_rows: whether predictions also retrieve neighbors from the early-stopping rows.
     """
 
     stopping_rows: bool = True
 
 
 class RetrievalPlugin(DeepPlugin):
-    """A plugin whose network is one that looks rows up.
+    """Base class of plugins with a retrieval network.
 
-    NOTE[DIFF]: rows of early stopping are looked up, too, once training has ended. TabR's RMSE on California housing fell by 1 %,
-    out of fold; the authors look up training rows alone (`stopping_rows=False`).
+    NOTE[DIFF]: after training, predictions also retrieve neighbors from the early-stopping rows, which reduced TabR's
+    out-of-fold RMSE on California housing by 1 %. The authors retrieve training rows only (`stopping_rows=False`).
     """
 
     contains_training_rows = True
@@ -240,7 +243,7 @@ class RetrievalPlugin(DeepPlugin):
     def add_stopping_rows(
         self, network: nn.Module, train: Table, valid: Table, objective: Objective, params: TrainingParams
     ) -> None:
-        """Rows of early stopping become candidates, after those of training; their row weights are on the same scale."""
+        """Append the early-stopping rows to the candidates, with row weights on the scale of the training rows."""
         assert isinstance(network, RetrievalNetwork)
         assert isinstance(params, RetrievalParams)
         if not params.stopping_rows or not len(network.candidates):

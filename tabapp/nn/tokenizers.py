@@ -27,7 +27,7 @@ class NumericTokenizer(nn.Module):
         return x * self.weight if self.bias is None else torch.addcmul(self.bias, x, self.weight)
 
     def projected(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """`linear(self(x), weight, bias)` for the price of one row: a token is linear in its number."""
+        """`linear(self(x), weight, bias)` at the cost of one row, because a token is linear in its number."""
         offset = bias if self.bias is None else nn.functional.linear(self.bias, weight, bias)
         slope = nn.functional.linear(self.weight, weight)
         return torch.addcmul(offset, x.unsqueeze(-1).to(slope.dtype), slope)
@@ -36,8 +36,8 @@ class NumericTokenizer(nn.Module):
 class CategoricalTokenizer(nn.Module):
     """T_j = E_j[x_j] + b_j, or without b_j. Shape: (rows, n_features) codes to (rows, n_features, d_token).
 
-    The tables of all columns lie one below the other in `weight`, so that one lookup serves them all. Each column's own
-    rows include those of its reserved codes, so an unseen level never reads another column's.
+    `weight` concatenates the embedding tables of all columns, so that one lookup serves all of them. Each table includes
+    the reserved codes, so an unseen level never reads another column's table.
     """
 
     def __init__(self, cardinalities: tuple[int, ...], d_token: int, *, bias: bool = True) -> None:
@@ -53,7 +53,7 @@ class CategoricalTokenizer(nn.Module):
         return tokens if self.bias is None else tokens + self.bias
 
     def projected(self, codes: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """`linear(self(codes), weight, bias)`, for the price of all levels where they are fewer than the codes."""
+        """`linear(self(codes), weight, bias)`, at the cost of all levels if there are fewer levels than codes."""
         if len(self.weight) > codes.numel():
             return linear(self(codes), weight, bias)
         levels = nn.functional.linear(self.weight, weight)
@@ -82,7 +82,9 @@ class FeatureTokenizer(nn.Module):
         return torch.cat(tokens, dim=1)
 
     def projected(self, numeric: Tensor, categorical: Tensor, layer: nn.Linear) -> Tensor:
-        """`layer(self(numeric, categorical))`, (rows, n_tokens, d_out), with the products done before rows come in."""
+        """`layer(self(numeric, categorical))`, (rows, n_tokens, d_out), with weights multiplied before they are applied to
+        rows.
+        """
         weight, bias = layer.weight, layer.bias
         parts = [nn.functional.linear(self.cls, weight, bias).expand(len(numeric), 1, -1)]
         if self.numeric is not None:

@@ -1,7 +1,5 @@
-"""The one training loop of all networks (Gorishniy et al. 2021, section 4.4, with the departures marked).
-
-The data live on the device, batches are slices of a permutation made there, and nothing inside an epoch waits for the
-device.
+"""The training loop of all networks (Gorishniy et al. 2021, section 4.4). The data are on the device, batches are slices of
+a permutation created there, and no operation within an epoch waits for the device.
 """
 
 from __future__ import annotations
@@ -41,9 +39,7 @@ class Network(Protocol):
 
 @dataclass(frozen=True)
 class Training:
-    """What happened: the best epoch (0 when not one was completed), how many were begun, and the best value of the
-    criterion.
-    """
+    """Result of training: the best epoch (0 if none was completed), the number of started epochs, and the best loss."""
 
     best_epoch: int
     n_epochs: int
@@ -51,8 +47,8 @@ class Training:
 
 
 def batches(order: Tensor, size: int) -> Iterator[Tensor]:
-    """Cut a permutation into batches; a last batch of one row, which batch normalization cannot take, joins the one
-    before it.
+    """Cut a permutation into batches; a last batch of one row, for which batch normalization is undefined, is merged with
+    the previous one.
     """
     start = 0
     while start < len(order):
@@ -70,8 +66,7 @@ def inputs(table: Table, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def predict_output(network: nn.Module, numeric: Tensor, categorical: Tensor, chunk: int = PREDICTION_ROWS) -> Tensor:
-    """(rows, d_out) or (rows, members, d_out) output in evaluation mode, in chunks that are halved as long as memory
-    does not suffice.
+    """(rows, d_out) or (rows, members, d_out) output in evaluation mode. Chunks are halved until they fit in memory.
 
     Raises:
         torch.OutOfMemoryError: not even one row fits.
@@ -96,10 +91,10 @@ def predict_output(network: nn.Module, numeric: Tensor, categorical: Tensor, chu
 
 
 class WeightAverage:
-    """Exponential moving average of a network's weights and buffers, the one that is evaluated and kept.
+    """Exponential moving average of a network's weights and buffers, which is evaluated and saved.
 
-    NOTE[DIFF]: the paper has none and trains at a constant rate until patience runs out. Under a budget an average
-    takes the place of the annealing that there is no time for, and does not depend on when the deadline comes.
+    NOTE[DIFF]: the paper uses no averaging and a constant learning rate until patience runs out. Under a budget, averaging
+    replaces learning-rate annealing and does not depend on the time of the deadline.
     """
 
     def __init__(self, network: nn.Module, decay: float) -> None:
@@ -111,12 +106,12 @@ class WeightAverage:
         self.n_steps = 0
 
     def state(self) -> dict[str, Tensor]:
-        """The averages themselves, by name."""
+        """The averages by name."""
         return dict(zip(self._names, self._average, strict=True))
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take in the weights after a step; the first steps weigh more, so that the initial weights are soon forgotten."""
+        """Add the weights after a step. First steps have larger weights, so that the initial weights soon vanish."""
         self.n_steps += 1
         decay = min(self._decay, (1 + self.n_steps) / (10 + self.n_steps))
         for average, live in zip(self._average, self._live, strict=True):
@@ -124,7 +119,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def swap(self) -> None:
-        """Exchange the network's weights and their average; a second call changes them back."""
+        """Exchange the network's weights and their average; a second call restores them."""
         for live, average in zip(self._live, self._average, strict=True):
             kept = live.clone()
             live.copy_(average)
@@ -132,7 +127,7 @@ class WeightAverage:
 
 
 def seed_everything(context: FitContext) -> torch.device:
-    """Make what follows depend on the fit's seed only, with the fit's threads; returns its device."""
+    """Set torch's seed and number of threads for the fit, and return its device."""
     torch.set_num_threads(context.n_threads)
     torch.manual_seed(context.seed)
     return torch.device(context.device)
@@ -147,14 +142,13 @@ def train_network(
     context: FitContext,
     method: TrainingMethod,
 ) -> Training:
-    """Train a network on the fit's device, leaving in it the weights that were best on `valid` by `criterion`.
-
-    Past the soft deadline the current epoch is cut short; its weights count if they are the best, or the only ones.
-    Where a step does not fit into memory its batch is cut into chunks whose gradients are summed. The state is written
-    to the fit's folder every now and then; a fit that finds one there goes on from it, with the same result.
+    """Train a network and leave the weights in it that were best on `valid` by `criterion`. After the soft deadline, the
+    current epoch ends early and its weights are evaluated as usual. If a step does not fit in memory, the gradients of
+    smaller chunks of the batch are summed. Checkpoints are written to the fit's folder; a repeated fit resumes from them
+    with the same result.
 
     Raises:
-        FitStopped: the engine wants no more of this fit.
+        FitStopped: the engine has pruned or canceled the fit.
         torch.OutOfMemoryError: not even two rows fit.
     """
     device = torch.device(context.device)
@@ -181,10 +175,10 @@ def train_network(
         state["average"] = average.state()
     started = saved_at = time.monotonic()
     seconds_before = 0.0
-    if going_on := load_checkpoint(context.folder, state, optimizer):
-        epoch, best_epoch, best_loss = going_on.epoch, going_on.best_epoch, going_on.best_loss
-        n_steps, planned, chunk = going_on.n_steps, going_on.planned_epochs, going_on.chunk
-        seconds_before = going_on.seconds
+    if resumed := load_checkpoint(context.folder, state, optimizer):
+        epoch, best_epoch, best_loss = resumed.epoch, resumed.best_epoch, resumed.best_loss
+        n_steps, planned, chunk = resumed.n_steps, resumed.planned_epochs, resumed.chunk
+        seconds_before = resumed.seconds
         if average:
             average.n_steps = n_steps
 
@@ -243,7 +237,7 @@ def train_network(
         now = time.monotonic()
         seconds = seconds_before + now - started
         if method.scheduled:
-            # An annealed rate that never reaches its end is worth little, so it is planned to end before the deadline.
+            # Annealing helps only if it completes, so it is planned to end before the deadline.
             left = context.seconds_left() * PLANNED_SHARE / (seconds / epoch)
             planned = int(min(planned, epoch + max(left, 1)))
         if now - saved_at > CHECKPOINT_SECONDS:

@@ -1,4 +1,4 @@
-"""AMFormer and its arithmetic block, held against Cheng et al. 2024 (the shared tests of all models run it too)."""
+"""AMFormer and its arithmetic block, compared with Cheng et al. 2024. `test_contract.py` covers the contract."""
 
 from __future__ import annotations
 

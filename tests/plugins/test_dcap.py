@@ -134,11 +134,11 @@ def test_rows_in_portions_are_predicted_as_all_at_once() -> None:
     assert network(x[:0], codes[:0]).shape == (0, 1)
 
 
-def test_says_why_it_sits_out() -> None:
+def test_reports_why_it_is_skipped() -> None:
     plugin = DCAP()
     assert plugin.supports("binary", Shape(1000, 1, 1, 2)) is None
     assert plugin.supports("binary", Shape(1000, 1, 0, 2)) == (
         "It multiplies pairs of features; there is only one feature."
     )
     too_many = plugin.supports("binary", Shape(1000, 100, 29, 2))
-    assert too_many == "It takes at most 128 features; there are 129."
+    assert too_many == "It supports at most 128 features; the table has 129."

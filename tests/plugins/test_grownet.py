@@ -221,7 +221,7 @@ def test_keeps_the_learners_up_to_the_best_stage(tmp_path: Path) -> None:
     assert model.summary()["stages"] == len(reports) == min(12, best + 4)
 
 
-def test_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resumes_from_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grownet, "CHECKPOINT_SECONDS", 0.0)
     table, spec, n_classes = make_table("multiclass", n_rows=200)
     train, valid = table.take(slice(0, 150)), table.take(slice(150, None))

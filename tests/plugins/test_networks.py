@@ -1,4 +1,4 @@
-"""What each network of the zoo is, held against its paper: signal, degree, tokens (the shared tests are in tests/nn)."""
+"""What each network of the zoo is, compared with its paper: signal, degree, tokens (the shared tests are in tests/nn)."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_tab_transformer_keeps_one_numeric_column() -> None:
     low, high = network(torch.tensor([[-1.0], [2.0]]), codes)[:, 0].tolist()
     assert low != high
     assert TabTransformer().supports("binary", Shape(1000, 5, 0, 2)) == (
-        "It needs categorical columns, since its Transformer sees no others; there are none."
+        "It needs categorical columns, the only input of its Transformer; the table has none."
     )
     assert TabTransformer().supports("binary", Shape(1000, 5, 1, 2)) is None
 

@@ -141,17 +141,15 @@ def test_selectors_find_the_feature_that_determines_the_target(tmp_path: Path) -
     assert per_input[2] > 2 * np.delete(per_input, 2).max()
 
 
-def test_says_why_it_sits_out() -> None:
+def test_reports_why_it_is_skipped() -> None:
     plugin = NODE()
     assert plugin.supports("binary", Shape(1000, 5, 0, 2)) is None
-    assert (
-        plugin.supports("binary", Shape(999, 5, 0, 2)) == "It needs at least 1,000 rows to learn from; there are 999."
-    )
+    assert plugin.supports("binary", Shape(999, 5, 0, 2)) == "It needs at least 1,000 training rows; the table has 999."
     assert plugin.supports("multiclass", Shape(9000, 5, 0, 21)) == (
-        "Its trees hold a value for each class, at most 20; there are 21."
+        "It supports at most 20 classes; the target has 21."
     )
     wide = plugin.supports("regression", Shape(9000, 2001, 0, 1))
-    assert wide == "It takes at most 2,000 features; there are 2,001."
+    assert wide == "It supports at most 2,000 features; the table has 2,001."
 
 
 def test_defaults_are_the_papers_on_a_gpu_and_smaller_on_a_cpu() -> None:

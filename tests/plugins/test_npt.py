@@ -246,7 +246,7 @@ def test_fewer_steps_are_planned_where_time_is_short(tmp_path: Path, ticking_clo
     assert 1 <= model.summary()["steps"] < 1_000_000
 
 
-def test_sits_out_by_size() -> None:
+def test_is_skipped_by_size() -> None:
     plugin = NPT()
     assert plugin.supports("regression", Shape(500, 10, 3, 1)) is None
     for shape in (Shape(49, 5, 0, 1), Shape(100_001, 5, 0, 1), Shape(500, 50, 11, 1), Shape(500, 5, 0, 101)):

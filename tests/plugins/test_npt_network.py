@@ -1,4 +1,4 @@
-"""The network of NPT and its masking, held against the formulas of Kossen et al. 2021."""
+"""The network of NPT and its masking, compared with the formulas of Kossen et al. 2021."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def intervention_slope(network: NPTNetwork, task: LookupTask) -> float:
 
 
 def test_learns_to_look_up_in_other_rows() -> None:
-    """The short form: nothing but another row tells the target."""
+    """A short version: only another row determines the target."""
     network = lookup_network(LookupTask(), 300)
     assert lookup_correlation(network, LookupTask()) > 0.8
 

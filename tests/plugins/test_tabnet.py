@@ -122,7 +122,7 @@ def test_the_masks_entropy_is_part_of_the_loss(tmp_path: Path) -> None:
     torch.testing.assert_close(plain, objective.loss(network(x, codes), target, None))
 
 
-def test_the_rate_decays_by_steps_and_goes_on_after_a_kill() -> None:
+def test_learning_rate_decay_continues_after_a_kill() -> None:
     params = TabNetParams(decay_rate=0.5, decay_steps=10, learning_rate=1.0)
     network = TabNetNetwork(MIXED, params)
     objective = Objective(task="regression", n_classes=1)

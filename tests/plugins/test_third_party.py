@@ -1,4 +1,4 @@
-"""Models from outside: a package with an entry point and files in the plugin folder compete in a run; broken ones cost nothing."""
+"""Third-party models: an installed package and plugin-folder files compete in a run; broken ones affect only their own rows."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def of_folder(name: str, breaking: str = "pass") -> str:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Where the document's package is installed and the plugin folder has one good file and the others broken."""
-    root = tmp_path_factory.mktemp("strangers")
+    """An environment with the documented package installed and a plugin folder of one correct and several broken files."""
+    root = tmp_path_factory.mktemp("third_party")
     package, installed, folder = root / "package", root / "installed", root / "plugins"
     package.mkdir()
     folder.mkdir()
@@ -113,7 +113,7 @@ def tabapp(environment: dict[str, str], *arguments: str) -> subprocess.Completed
     )
 
 
-def test_strangers_are_listed_with_what_is_wrong(environment: dict[str, str]) -> None:
+def test_third_party_models_are_listed_with_reasons(environment: dict[str, str]) -> None:
     done = tabapp(environment, "models", "--json")
     assert done.returncode == 0, done.stderr
     listed = {model["name"]: model for model in json.loads(done.stdout)}
@@ -130,7 +130,7 @@ def test_strangers_are_listed_with_what_is_wrong(environment: dict[str, str]) ->
     assert "_notes" not in listed
 
 
-def test_strangers_compete_and_broken_ones_cost_their_own_rows(environment: dict[str, str], tmp_path: Path) -> None:
+def test_broken_plugins_affect_only_their_own_rows(environment: dict[str, str], tmp_path: Path) -> None:
     data, out = write_wine(tmp_path / "wine.csv"), tmp_path / "out.tabapp"
     models = "cosine_ridge,class_shares,raises,dies,unsure,nowhere,worthless,linear"
     done = tabapp(
@@ -159,7 +159,7 @@ def test_strangers_compete_and_broken_ones_cost_their_own_rows(environment: dict
     assert "Traceback" not in refused.stderr
 
 
-def test_check_tells_which_promise_is_broken(environment: dict[str, str]) -> None:
+def test_check_reports_broken_promises(environment: dict[str, str]) -> None:
     done = tabapp(environment, "models", "--check", "class_shares", "--json")
     assert done.returncode == 1
     broken = {c["check"] for c in json.loads(done.stdout)["checks"] if c["status"] == "broken"}

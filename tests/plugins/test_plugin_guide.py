@@ -1,4 +1,4 @@
-"""docs/plugins.md: its very code is installed as a stranger's package, found, trained, saved and searched."""
+"""The example in docs/plugins.md works: install it as a third-party package, find it, train, save and draw hyperparameters."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ TEXT = (Path(__file__).resolve().parents[2] / "docs" / "plugins.md").read_text(e
 
 
 def block(language: str) -> str:
-    """The document's one block of a language."""
+    """The only code block of a language in the document."""
     (found,) = re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
     return found
 
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A folder as an installer leaves it: the module and the metadata with its entry point."""
+    """A folder as pip writes it: the module, and metadata with its entry point."""
     (tmp_path / "cosine_ridge.py").write_text(block("python"), encoding="utf-8")
     project = tomllib.loads(block("toml"))["project"]
     metadata = tmp_path / "cosine_ridge-0.1.0.dist-info"
@@ -43,7 +43,7 @@ def package(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def plugin(package: Path) -> Plugin:
-    spec = importlib.util.spec_from_file_location("cosine_ridge_of_the_document", package / "cosine_ridge.py")
+    spec = importlib.util.spec_from_file_location("cosine_ridge_example", package / "cosine_ridge.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -51,7 +51,7 @@ def plugin(package: Path) -> Plugin:
     return module.CosineRidge()
 
 
-def test_it_is_found_when_installed(package: Path) -> None:
+def test_installed_package_is_found(package: Path) -> None:
     code = (
         "from tabapp.models import registry\n"
         "found = registry.find('cosine_ridge')\n"
@@ -63,7 +63,7 @@ def test_it_is_found_when_installed(package: Path) -> None:
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
-def test_it_learns_and_keeps_its_promises(plugin: Plugin, task: metrics.Task, tmp_path: Path) -> None:
+def test_example_learns_and_saves(plugin: Plugin, task: metrics.Task, tmp_path: Path) -> None:
     table, spec, n_classes = make_table(task, n_rows=400, cardinalities=())
     train, valid = table.take(slice(0, 300)), table.take(slice(300, None))
     shape = shape_of(train, spec, n_classes)
@@ -92,7 +92,7 @@ def test_it_learns_and_keeps_its_promises(plugin: Plugin, task: metrics.Task, tm
     assert plugin.cost(task, shape, drawn, "cpu").seconds > 0
 
 
-def test_it_lets_itself_be_stopped(plugin: Plugin, tmp_path: Path) -> None:
+def test_example_can_be_stopped(plugin: Plugin, tmp_path: Path) -> None:
     table, spec, _ = make_table("regression", cardinalities=())
 
     def stop(step: int, value: float) -> None:
@@ -103,7 +103,7 @@ def test_it_lets_itself_be_stopped(plugin: Plugin, tmp_path: Path) -> None:
         plugin.fit(table, table, params, make_context("regression", spec, 1, tmp_path, on_report=stop))
 
 
-def test_the_toml_names_what_the_code_has(plugin: Plugin) -> None:
+def test_entry_point_names_the_class(plugin: Plugin) -> None:
     points = tomllib.loads(block("toml"))["project"]["entry-points"]["tabapp.models"]
     assert points == {plugin.name: f"cosine_ridge:{type(plugin).__name__}"}
     assert len([line for line in block("python").splitlines() if line.strip()]) <= 60
