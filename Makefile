@@ -72,10 +72,10 @@ docs: $(VENV)/.installed-test ## The documentation site, in build/docs; warnings
 dist: $(VENV)/.installed-test ## Build a wheel and an sdist, install them by pip, pipx and uv, and test each.
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist
-	$(BIN)/python -m benchmarks.distribution dist
+	$(BIN)/python tools/check_distribution.py dist
 
 recording: $(VENV)/.installed-test ## Record a real run in a terminal: the cast of the site and the GIF of the README.
-	$(BIN)/python -m benchmarks.recording
+	$(BIN)/python tools/record_terminal.py
 
 lint: $(VENV)/.installed-test ## Style, format and import direction.
 	$(BIN)/ruff check .
