@@ -1,8 +1,8 @@
 """Record a real run in a terminal: python tools/record_terminal.py [--cast FILE] [--gif FILE].
 
-The script opens `tabapp` on the public table of `make demo` in a pseudo-terminal, presses keys when the screen shows what they need,
-and writes what the terminal received: an asciinema v2 cast for the documentation site, and an animated GIF for the README. Waiting is
-shortened in both, and the cast says so.
+The script opens `tabapp` on the public table of `make demo` in a pseudo-terminal and presses keys when the screen shows what they
+need. It writes what the terminal received: an asciinema v2 cast for the documentation site, and an animated GIF for the README.
+Pauses are shortened in both.
 """
 
 from __future__ import annotations

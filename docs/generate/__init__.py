@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import commands, messages, metrics, models, screens
+from . import api, commands, messages, metrics, models, screens
 
-GENERATORS = (commands, messages, metrics, models, screens)
+GENERATORS = (api, commands, messages, metrics, models, screens)
 """Each has a function `pages()` that returns page texts by file name."""
 
 
