@@ -64,9 +64,7 @@ SCRIPT = (
     Step("Ensemble", ("3",), look=4.0),
     Step("Hyper-parameters", ("4",), look=2.5),
     Step("Trials", ("1",), look=2.5),
-    Step("Ensemble", ("f",), look=3.0),
-    Step("", ("y",), look=1.0),
-    Step("finished", ("5",), look=2.0),
+    Step("done in", ("5",), look=2.0),
     Step("mportance", ("q",), look=3.0),
 )
 

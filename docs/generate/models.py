@@ -54,7 +54,9 @@ def _model(model: ModelDescription) -> str:
             ],
         ),
         _skipped(model),
-        "## Differences from the paper\n\n" + "\n".join(f"- {text}" for text in model.departures) if model.departures else "",
+        "## Differences from the paper\n\n" + "\n".join(f"- {text}" for text in model.departures)
+        if model.departures
+        else "",
     )
 
 
@@ -83,7 +85,9 @@ def _value(value: Any) -> str:
 def _portfolio(model: ModelDescription) -> str:
     if not model.portfolio:
         return ""
-    lines = [f"- {', '.join(f'{code(name)} = {_value(value)}' for name, value in each.items())}" for each in model.portfolio]
+    lines = [
+        f"- {', '.join(f'{code(name)} = {_value(value)}' for name, value in each.items())}" for each in model.portfolio
+    ]
     return "## Configurations tried first\n\nAfter the defaults, these configurations are tried:\n\n" + "\n".join(lines)
 
 
