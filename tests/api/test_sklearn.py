@@ -30,7 +30,7 @@ EXPECTED_FAILURES = {
     "check_sample_weights_shape": TOO_FEW,
     "check_sample_weights_not_overwritten": TOO_FEW,
     "check_classifier_data_not_an_array": TOO_FEW,
-    "check_regressor_data_not_an_array": TOO_FEW,
+    "check_regressors_no_decision_function": TOO_FEW,
     "check_sample_weight_equivalence_on_dense_data": (
         "The check trains on 15 rows; and a row of weight 2 does not equal two rows, which count twice when folds are drawn."
     ),
@@ -42,7 +42,7 @@ WITHOUT_A_RUN = {
     "check_estimator_sparse_tag", "check_estimator_sparse_array", "check_estimator_sparse_matrix", "check_classifiers_one_label",
     "check_classifiers_one_label_sample_weights", "check_classifiers_regression_target", "check_supervised_y_no_nan",
     "check_fit2d_1sample", "check_fit2d_1feature", "check_fit1d", "check_requires_y_none", "check_get_params_invariance",
-    "check_set_params", "check_parameters_default_constructible", "check_regressors_no_decision_function", *EXPECTED_FAILURES,
+    "check_set_params", "check_parameters_default_constructible", *EXPECTED_FAILURES,
 } - {"check_sample_weight_equivalence_on_dense_data"}  # fmt: skip
 """Checks that end before a model is trained."""
 IN_EVERY_TEST_RUN = {"check_estimators_pickle", "check_n_features_in", "check_dict_unchanged"}
