@@ -1,4 +1,4 @@
-"""Charts as text: numbers and a size go in, lines of exactly that size come out. No colour, no terminal, no state.
+"""Charts as text: pure functions from numbers and a size to lines of exactly that size. No color, no terminal, no state.
 
 Blocks (U+2580 ff.) have eight levels a cell; braille (U+2800 ff.) has 2 × 4 dots a cell. Values that are not finite are left out.
 """
@@ -22,7 +22,7 @@ Point = tuple[float, float]
 
 
 def resample(values: Sequence[float], width: int) -> list[float]:
-    """At most `width` values: the mean of each of `width` equal stretches, so that nothing is dropped."""
+    """At most `width` values: the mean of each of `width` equal stretches, so that no value is dropped."""
     if len(values) <= width:
         return list(values)
     edges = [round(index * len(values) / width) for index in range(width + 1)]
@@ -31,7 +31,7 @@ def resample(values: Sequence[float], width: int) -> list[float]:
 
 
 def sparkline(values: Sequence[float], width: int, low: float | None = None, high: float | None = None) -> str:
-    """A line of at most `width` blocks, each of which is at least one eighth high.
+    """A line of at most `width` blocks, each at least one eighth high.
 
     Args:
         low, high: the values of the lowest and the highest block; the extremes of `values` if None.
@@ -47,7 +47,7 @@ def sparkline(values: Sequence[float], width: int, low: float | None = None, hig
 
 
 def histogram(counts: Sequence[float], width: int) -> str:
-    """Counts as blocks over the greatest count; an empty bin is a blank, and any other at least one eighth high."""
+    """Counts as blocks relative to the largest count; an empty bin is blank, any other at least one eighth high."""
     bins = resample(counts, width)
     top = max(bins, default=0.0)
     if top <= 0:
@@ -74,7 +74,7 @@ def rule(share: float, width: int) -> str:
 
 
 def interval_rule(value: float, low: float, high: float, top: float, width: int) -> tuple[str, str]:
-    """A heavy line to `value`, and the light line on from there to the upper end of its interval, closed by a tick.
+    """A heavy line up to `value`, then a light line to the upper end of its interval, closed by a tick.
 
     The part of the heavy line that lies beyond the lower end is as uncertain as the light one; `top` is the value at the full
     width. Both parts together are at most `width` long, and the second is empty where the interval is within a cell.
@@ -146,7 +146,7 @@ def braille_points(
     x_range: Point | None = None,
     y_range: Point | None = None,
 ) -> list[str]:
-    """Points on their own, in any order, as `height` lines of `width` braille characters.
+    """Separate points, in any order, as `height` lines of `width` braille characters.
 
     Args:
         x_range, y_range: the values at the edges; the extremes of the points if None. A range of no width is drawn in the middle.
@@ -166,7 +166,7 @@ def cell_of(point: Point, width: int, height: int, x_range: Point, y_range: Poin
 
 
 def overlay(one: Sequence[str], other: Sequence[str]) -> list[str]:
-    """Two braille drawings of the same size over each other."""
+    """Overlay two braille drawings of the same size."""
     return [
         "".join(chr(ord(first) | ord(second)) for first, second in zip(line, twin, strict=True))
         for line, twin in zip(one, other, strict=True)
@@ -189,7 +189,7 @@ def _cells_of(dots: set[tuple[int, int]], width: int, height: int) -> list[str]:
 
 
 def step_points(values: Sequence[float]) -> list[Point]:
-    """The corners of a step curve on which value i holds from x = i to x = i + 1."""
+    """The corners of a step curve whose value i spans x = i to x = i + 1."""
     corners: list[Point] = []
     for index, value in enumerate(values):
         corners += [(float(index), value), (index + 1.0, value)]
@@ -197,7 +197,7 @@ def step_points(values: Sequence[float]) -> list[Point]:
 
 
 def step_curve(values: Sequence[float], width: int, height: int, *, y_range: Point | None = None) -> list[str]:
-    """Values that each hold until the next, as `height` lines of `width` braille characters."""
+    """Values as a step curve, in `height` lines of `width` braille characters."""
     return braille_line(step_points(resample(values, 2 * width)), width, height, y_range=y_range)
 
 
@@ -217,7 +217,7 @@ def extent(values: Sequence[float]) -> Point:
 
 
 def axis_labels(low: float, high: float, height: int, write: Callable[[float], str]) -> list[str]:
-    """One right-aligned label a line, for the top, the middle and the bottom line, blank elsewhere; all equally wide."""
+    """One right-aligned label per line, for the top, the middle and the bottom line, blank elsewhere; all equally wide."""
     if height < 1:
         return []
     positions = (
@@ -259,14 +259,14 @@ def _stretches(number: int, parts: int) -> list[tuple[int, int]]:
 
 
 def density(counts: Sequence[Sequence[float]], width: int, height: int) -> list[str]:
-    """A grid of counts (its first line at the bottom) as shades, by their square root, so that thin places are seen too."""
+    """A grid of counts, its first line at the bottom, as shades of their square roots, so that small counts stay visible."""
     cells = fit_grid(counts, width, height)[::-1]
     top = max((value for line in cells for value in line), default=0.0)
     return ["".join(shade(math.sqrt(value / top)) if top > 0 else " " for value in line) for line in cells]
 
 
 def heat_map(rows: Sequence[Sequence[float]], cell: int = 2) -> list[str]:
-    """A matrix as shades, `cell` characters for each value, against the greatest of its row."""
+    """A matrix as shades, `cell` characters for each value, relative to the largest of its row."""
     tops = [max(row, default=0.0) for row in rows]
     return [
         "".join(shade(value / top if top > 0 else 0.0) * cell for value in row)
@@ -275,7 +275,7 @@ def heat_map(rows: Sequence[Sequence[float]], cell: int = 2) -> list[str]:
 
 
 def bars(counts: Sequence[float], width: int, height: int) -> list[str]:
-    """A histogram as `height` lines of `width` characters: upright bars to an eighth of a cell; what is not empty is seen."""
+    """A histogram as `height` lines of `width` characters: vertical bars to an eighth of a cell; no filled bin is invisible."""
     if width < 1 or height < 1:
         return []
     heights = fit_grid([counts], width, 1)[0] if counts else [0.0] * width

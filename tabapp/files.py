@@ -1,4 +1,4 @@
-"""The one place that writes files that must survive a crash: temporary name, fsync, rename, fsync of the folder.
+"""The only module that writes files that must survive a crash: temporary name, fsync, rename, fsync of the folder.
 
 Tests make the n-th operation fail by replacing the functions of `operations`.
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 @dataclass
 class Operations:
-    """The system calls that durability rests on, replaceable one by one in tests."""
+    """The system calls that durability depends on; tests replace them one by one."""
 
     write: Callable[[int, bytes], int] = os.write
     fsync: Callable[[int], None] = os.fsync
@@ -106,7 +106,7 @@ def _fsync_tree(folder: Path) -> None:
 
 @contextmanager
 def new_folder(path: Path) -> Generator[Path]:
-    """Fill a folder under a temporary name that takes its own name, whole and durable, when the block ends.
+    """Fill a folder under a temporary name and rename it, complete and durable, when the block ends.
 
     If another process finished the same folder first, theirs stands and ours is removed: equal names hold equal content.
 
@@ -131,7 +131,7 @@ def new_folder(path: Path) -> Generator[Path]:
 
 
 def sweep(folder: Path) -> int:
-    """Remove what a killed process left half-written below a folder; returns how many things were removed."""
+    """Remove temporary files and folders that a killed process left; returns how many."""
     removed = 0
     for leftover in list(folder.rglob(".*.tmp")):
         if leftover.is_dir():

@@ -15,12 +15,12 @@ _MOST_SPELLINGS = 6
 
 
 def is_boolean(values: Values) -> bool:
-    """Whether a column says only yes and no, in spellings of one pair."""
+    """Whether a column holds only yes and no, in spellings of one pair."""
     return values.n_unique <= _MOST_SPELLINGS and {str(value).casefold() for value in values.uniques} in _PAIRS
 
 
 def false_and_true(levels: Sequence[str]) -> tuple[str, str]:
-    """The two levels of a boolean column, the false one first; of spellings that are not known, the last by name is true."""
+    """The two levels of a boolean column, the false one first; of unknown spellings, the last in alphabetical order is true."""
     known = sorted(levels, key=lambda level: (_truth(level), level))
     return known[0], known[-1]
 

@@ -1,4 +1,4 @@
-"""A column's distinct values, counted once for all who judge it; columns of plain numbers are summed up without counting texts."""
+"""A column's distinct values, counted once; columns of plain numbers are summarized without counting texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Float64 = npt.NDArray[np.float64]
 
 _FIRST_LOOK = 100
 _MANY = 1_000
-"""With more distinct numbers than this a column is no set of codes, whatever its name."""
+"""A column of more distinct numbers than this is not a set of codes, whatever its name."""
 _MOSTLY_DIFFERENT = 0.9
 _COMPACT_DATES = (19_000_000, 20_999_999)
 """20240131 may be a date."""
@@ -25,12 +25,12 @@ _COMPACT_DATES = (19_000_000, 20_999_999)
 
 @dataclass(frozen=True)
 class PlainNumbers:
-    """What is to be known of a column whose every present cell is a number and cannot be anything else.
+    """Summary of a column whose present cells are all numbers and cannot be anything else.
 
     Attributes:
-        n_unique: how many are different.
+        n_unique: number of distinct values.
         low, high: the range.
-        histogram: counts in 10 equal parts of it.
+        histogram: counts in 10 equal bins of the range.
     """
 
     n_unique: int
@@ -46,7 +46,7 @@ class Values:
     Attributes:
         texts: the whole column; null where missing.
         missing_spellings: texts that were read as missing, as found.
-        plain: what sums the column up where its numbers leave no doubt.
+        plain: summary of the column if it can only be numbers.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Values:
 
     @property
     def n_unique(self) -> int:
-        """How many values are different, without counting texts where there is no need."""
+        """Number of distinct values, without counting texts if that is not needed."""
         return self._counted.height if self.plain is None else self.plain.n_unique
 
     @property
@@ -83,7 +83,7 @@ class Values:
 
     @cached_property
     def _counted(self) -> pl.DataFrame:
-        # In the order of the file, so that equally frequent values are told apart the same way in every run.
+        # In the order of the file, so that equally frequent values have the same order in every run.
         table = self.texts.alias("value").drop_nulls().to_frame().group_by("value", maintain_order=True).len("count")
         return table.sort("count", descending=True, maintain_order=True)
 
@@ -114,7 +114,7 @@ def count_values(column: pl.Series, null: Collection[str] = (), keep: Collection
 
 
 def _plain_numbers(texts: pl.Series) -> PlainNumbers | None:
-    """None where there is any doubt: few different ones, codes with zeros in front, row numbers, dates, infinities."""
+    """None in case of doubt: few distinct numbers, codes with leading zeros, row numbers, dates, infinities."""
     if texts.head(_FIRST_LOOK).drop_nulls().cast(pl.Float64, strict=False).has_nulls():
         return None
     numbers = texts.cast(pl.Float64, strict=False)
@@ -134,7 +134,7 @@ def _plain_numbers(texts: pl.Series) -> PlainNumbers | None:
     if texts.filter(zeros).str.contains(LEADING_ZERO).any():
         return None
     low, high = float(ordered[0]), float(ordered[-1])
-    # The numbers are in order, so that the ends of the bins of `spread` can be searched for.
+    # The numbers are sorted, so the ends of the bins of `spread` are found by bisection.
     ends = [bisect_left(ordered, k, key=lambda x: (x - low) / (high - low) * 10) for k in range(1, 10)]
     histogram = tuple(int(n) for n in np.diff([0, *ends, len(ordered)]))
     return PlainNumbers(n_unique, low, high, histogram)
@@ -145,10 +145,10 @@ def _whole(numbers: Float64) -> bool:
 
 
 def spread(numbers: Float64, weights: npt.NDArray[np.integer] | None = None) -> tuple[float, float, tuple[int, ...]]:
-    """The range of finite numbers, and how many of them lie in each tenth of it.
+    """The range of finite numbers, and how many of them are in each tenth of it.
 
     Args:
-        weights: how often each number occurs, once where not given.
+        weights: how often each number occurs; once if not given.
     """
     low, high = float(numbers.min()), float(numbers.max())
     with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""A part of a large file, taken from all over it, for a first look that does not wait for the whole."""
+"""A sample of a large file, taken from evenly spaced places, for a first look before the whole is read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Sample:
 
     Attributes:
         reading: the rows as `read_table` would have read them, with its warnings about them.
-        about: how many rows the file has, by its size; None where that cannot be told.
+        about: estimated number of rows of the file, from its size; None if that is unknown.
     """
 
     reading: Reading

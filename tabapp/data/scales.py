@@ -1,4 +1,4 @@
-"""Categories that have an order: the scales that people use, and ranges of numbers."""
+"""Ordered categories: common rating scales, and ranges of numbers."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _RANGE = re.compile(
 
 
 def order_of(levels: Sequence[str]) -> tuple[str, ...]:
-    """The levels that have an order, lowest first, or nothing where they have none.
+    """The ordered levels, lowest first; empty if they have no order.
 
-    All levels must stand on one scale, or all be ranges of numbers; "unknown" and the like may stand beside them.
+    All levels must belong to one scale, or all be ranges of numbers; levels such as "unknown" are left out.
     """
     if not _FEWEST <= len(levels) <= _MOST:
         return ()

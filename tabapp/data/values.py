@@ -1,4 +1,4 @@
-"""What single texts mean: missing cells, numbers and dates, judged over a column's distinct values."""
+"""Missing cells, numbers and dates in text, judged over the distinct values of a column."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MISSING = frozenset(
 """Spellings of a missing cell, in lower case, after stripping white space."""
 
 DOUBTFUL_MISSING = frozenset({"none", "nil", "missing", "-", "--", "---", "—", "–", ".", "..", "..."})
-"""Those that are labels as often as not where they stand in a target of classes: "none", or "-" against "+"."""
+"""Spellings that are often labels in a target of classes: "none", or "-" next to "+"."""
 
 _CURRENCIES = r"US\$|CA\$|A\$|\$|€|£|¥|₹|₩|₽|USD|EUR|GBP|CHF|JPY|INR|CNY|SEK|NOK|DKK|Rs\.?|R\$|kr\.?|zł"
 _PREFIX = rf"^[+-]?\(?\s*({_CURRENCIES})\s*[+-]?[\d.]"
@@ -27,7 +27,7 @@ _SUFFIX = rf"[\d.]\s*(%|‰|{_CURRENCIES}|[A-Za-zµ°][A-Za-zµ°²³/]{{0,6}})\
 _FORMAT_SAMPLE = 2000
 _INFINITE = r"(?i)^[+-]?inf(inity)?$"
 EXACT_INTEGER = 2**53
-"""Beyond it a float64 does not keep whole numbers apart."""
+"""Above it, a float64 no longer represents every integer."""
 LEADING_ZERO = r"^[+-]?0\d+$"
 
 
@@ -57,10 +57,10 @@ _SEPARATORS: tuple[tuple[str, str | None], ...] = (
 
 
 def strip(texts: pl.Series) -> pl.Series:
-    """White space away at both ends, the unbreakable kinds included; what is empty then is null."""
+    """Remove white space at both ends, including no-break spaces; an empty text becomes null."""
     stripped = texts.str.strip_chars()
     if (stripped.str.len_bytes() == texts.str.len_bytes()).all():
-        # Nothing was stripped: the copy need not be kept beside the column.
+        # Nothing was stripped: keep the column instead of a copy.
         stripped = texts
     return stripped.set(stripped == "", None) if (stripped == "").any() else stripped
 
@@ -77,7 +77,7 @@ def is_missing(texts: pl.Series, levels: Collection[str], spellings: Collection[
 
 
 def parse_numbers(texts: pl.Series, form: NumberFormat) -> pl.Series:
-    """Stripped texts to Float64; null where a text is no number in this format. Infinities are kept."""
+    """Stripped texts to Float64; null where a text is not a number in this format. Infinities are kept."""
     if form.unit == CLOCK:
         return _seconds(texts)
     numbers = _cast(texts) if form.decimal == "." else pl.Series(texts.name, [None] * len(texts), dtype=pl.Float64)
@@ -108,7 +108,7 @@ def _seconds(texts: pl.Series) -> pl.Series:
 
 
 def clock_share(uniques: pl.Series, counts: pl.Series) -> tuple[pl.Series, float]:
-    """Distinct values as seconds, null where one is no time or duration, and the share of values that are."""
+    """Distinct values as seconds, null where one is not a time or duration, and the share of values that are."""
     sample = uniques.head(_FORMAT_SAMPLE)
     if not sample.str.contains(r"^(?:P|[+-]?\d).*[:DHMSdhms]").mean():
         return pl.Series(uniques.name, [None] * len(uniques), dtype=pl.Float64), 0.0
@@ -117,7 +117,7 @@ def clock_share(uniques: pl.Series, counts: pl.Series) -> tuple[pl.Series, float
 
 
 def _rewrite(texts: pl.Series, form: NumberFormat) -> pl.Series:
-    """Other ways of writing numbers to the plain one; null where a text does not follow the format."""
+    """Rewrite numbers in a format as plain ones; null where a text does not follow the format."""
     cleaned = texts.str.replace_all("\u2212", "-", literal=True)
     if form.unit is not None:
         unit = re.escape(form.unit)
@@ -148,7 +148,7 @@ def number_format(uniques: pl.Series, counts: pl.Series) -> tuple[NumberFormat, 
         counts: how often each occurs.
 
     Returns:
-        The format, the distinct values as Float64 (null where one is no number in it), and the share of values it reads.
+        The format, the distinct values as Float64 (null where one is not a number in it), and the share of values it reads.
     """
     total = float(counts.sum() or 0)
     numbers = _cast(uniques)
@@ -162,7 +162,7 @@ def number_format(uniques: pl.Series, counts: pl.Series) -> tuple[NumberFormat, 
         form = NumberFormat(decimal, thousands, unit)
         if _rewrite(uniques.head(_FORMAT_SAMPLE), form).count() < len(uniques.head(_FORMAT_SAMPLE)) / 2:
             continue
-        # All values are held against it, the plain ones too: an ungrouped long number contradicts a thousands separator.
+        # Plain values count as well: a long number without separators contradicts a thousands separator.
         share = _share(_rewrite(uniques, form).is_not_null(), counts, total)
         if share > best_share:
             best, best_share = form, share
@@ -174,7 +174,7 @@ def _share(mask: pl.Series, counts: pl.Series, total: float) -> float:
 
 
 def _unit(texts: pl.Series) -> str | None:
-    """The one currency or unit that stands around the numbers, or None where there is none or more than one."""
+    """The only currency or unit around the numbers; None if there is none or more than one."""
     sample = texts.head(10_000)
     found: set[str] = set()
     for pattern in (_PREFIX, _SUFFIX):
@@ -247,7 +247,7 @@ class DateFormat:
 def date_format(uniques: pl.Series, counts: pl.Series) -> DateFormat | None:
     """The date format that a column follows as a whole, or None.
 
-    Day-first and month-first are told apart by the values that fit only one of them; where none does, "/" means month first
+    Values that fit only one order decide between day first and month first; if there are none, "/" means month first
     and "-" or "." day first, and the other reading is given as `rival`.
     """
     total = float(counts.sum() or 0)

@@ -1,4 +1,4 @@
-"""A verdict on a column, with the facts that screens show beside it."""
+"""A verdict on a column, with the facts that screens show next to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def verdict(
     role_ignore: bool = False,
     overridden: bool = False,
 ) -> Column:
-    """Put a column together: range, levels and a histogram."""
+    """Build a `Column` with its range, levels and histogram."""
     levels: tuple[str, ...] = ()
     level_counts: tuple[int, ...] = ()
     low = high = None

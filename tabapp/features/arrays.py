@@ -1,4 +1,4 @@
-"""What models are fed: a recipe that asks, a table that answers, a spec that names the columns."""
+"""The input of models: a recipe that requests arrays, a table that holds them, a spec that names the columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 
 class FeatureRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which arrays a family of models wants. Models with equal recipes share the prepared arrays.
+    """Which arrays a family of models needs. Models with equal recipes share the prepared arrays.
 
     Attributes:
         numeric: "raw" keeps units and NaN, for trees. "quantile" maps each column to a standard normal by its quantiles.
@@ -55,7 +55,7 @@ FIRST_LEVEL = 2
 
 @dataclass(frozen=True)
 class Table:
-    """Rows as a model sees them.
+    """Rows as a model receives them.
 
     Attributes:
         numeric: (rows, n_numeric) float32; NaN is missing, where the recipe keeps it. Never infinite.

@@ -1,4 +1,4 @@
-"""One fitted step per data column: what it learned from the training rows, and the features it makes of any rows."""
+"""One fitted step per data column: its state from the training rows, and the features it computes from any rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Float64 = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
 
 _LARGEST = 3e38
-"""float32 ends at 3.4e38; beyond it numbers become infinite, which XGBoost refuses."""
+"""The largest float32 is 3.4e38; larger numbers become infinite, which XGBoost rejects."""
 
 _DATE_PARTS: dict[str, Callable[[pl.Series], pl.Series]] = {
     "year": lambda dates: dates.dt.year(),
@@ -47,7 +47,7 @@ class NumericStep(msgspec.Struct, frozen=True, tag="numeric", forbid_unknown_fie
 
 
 class BooleanStep(msgspec.Struct, frozen=True, tag="boolean", forbid_unknown_fields=True):
-    """Yes and no, in the spelling that `typed_frame` gives them, as 1 and 0."""
+    """Yes and no, as `typed_frame` spells them, as 1 and 0."""
 
     column: str
     true: str
@@ -109,7 +109,7 @@ class DatetimeStep(msgspec.Struct, frozen=True, tag="datetime", forbid_unknown_f
 
 
 class TextStep(msgspec.Struct, frozen=True, tag="text", forbid_unknown_fields=True):
-    """Free text as its length and its style; its meaning is in a `TextMap` beside this step.
+    """Free text as its length and its style; a `TextMap` next to this step holds its meaning.
 
     The style is what the map does not see, which folds case and counts n-grams: the shares of digits, of capitals and of marks
     (neither letter, digit nor white space), and the characters in a word.

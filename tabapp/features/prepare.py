@@ -1,4 +1,4 @@
-"""A typed frame to the arrays that a family of models wants, by one state that is fitted on training rows only."""
+"""From a typed frame to the arrays that a family of models needs, by a state fitted on training rows only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _JSON, _ARRAYS = "features.json", "features.safetensors"
 _MANY_LEVELS = 50
 _MAX_LEVELS_RAW = 10_000
 _MAX_LEVELS_EMBEDDED = 500
-"""Deep models have an embedding row for every level, and rare levels teach it nothing."""
+"""Deep models have an embedding for every level, and cannot learn it from a few rows."""
 
 
 class EncodedColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,7 +49,7 @@ class EncodedColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PreparerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a `FeaturePreparer` learned, as JSON; its arrays stand beside it.
+    """The state of a `FeaturePreparer` as JSON; its arrays are stored next to it.
 
     Attributes:
         version: of this format.
@@ -72,7 +72,7 @@ class PreparerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class FeaturePreparer:
-    """Makes `Table`s of typed frames. Booleans are 0 and 1 in "raw" tables, and two-level categories in all others."""
+    """Computes `Table`s from typed frames. Booleans are 0 and 1 in "raw" tables, and two-level categories in all others."""
 
     def __init__(
         self,
@@ -88,17 +88,17 @@ class FeaturePreparer:
 
     @property
     def spec(self) -> FeatureSpec:
-        """What the columns of the tables are."""
+        """The columns of the tables."""
         return self._state.spec
 
     @property
     def recipe(self) -> FeatureRecipe:
-        """What was asked for."""
+        """The requested recipe."""
         return self._state.recipe
 
     @classmethod
     def fit(cls, frame: pl.DataFrame, schema: Schema, recipe: FeatureRecipe, seed: int) -> FeaturePreparer:
-        """Learn from training rows what needs no target.
+        """Fit on training rows what needs no target.
 
         Args:
             frame: a typed frame (`typed_frame`) with training rows only. The target is not looked at.
@@ -120,7 +120,7 @@ class FeaturePreparer:
         target: Target,
         groups: npt.NDArray[np.generic] | None = None,
     ) -> tuple[FeaturePreparer, Table]:
-        """Learn from training rows, and make their arrays.
+        """Fit on training rows, and compute their arrays.
 
         With target encoding these differ from what `transform` would make of the same rows, which is for all other rows: a
         training row's encoding is learned from training rows of other folds, so that its own target is not in it.
@@ -191,7 +191,7 @@ class FeaturePreparer:
         return cls(msgspec.structs.replace(state, spec=_spec(state)), texts, scaling, encodings), numbers
 
     def transform(self, frame: pl.DataFrame) -> Table:
-        """Make the arrays of any rows, each independently of the others.
+        """Compute the arrays of any rows, each row independently of the others.
 
         Args:
             frame: a typed frame with at least the schema's feature columns.
@@ -222,7 +222,7 @@ class FeaturePreparer:
         return Table(numeric=np.ascontiguousarray(numeric), categorical=codes)
 
     def save(self, folder: Path) -> None:
-        """Write the state into an existing folder: JSON and safetensors, nothing that can execute."""
+        """Write the state into an existing folder, as JSON and safetensors, which cannot execute."""
         arrays: dict[str, npt.NDArray[Any]] = {}
         for i, step in enumerate(self._state.steps):
             if step.column in self._texts:
@@ -243,7 +243,7 @@ class FeaturePreparer:
 
     @classmethod
     def load(cls, folder: Path) -> FeaturePreparer:
-        """Read back what `save` wrote; tables are bit-equal to those before.
+        """Read what `save` wrote; tables are bit-identical to those before.
 
         Raises:
             BundleError: the files are missing, damaged, or of a version that is not known.
@@ -271,7 +271,7 @@ class FeaturePreparer:
 
 
 def recipe_for(recipe: FeatureRecipe, schema: Schema) -> FeatureRecipe:
-    """The recipe without what a table has no use for, so that models share their features where they can."""
+    """The recipe without parts that do not apply to a table, so that more models share their features."""
     many = any(column.kind == "categorical" and column.unique > _MANY_LEVELS for column in schema.features)
     return recipe if many else msgspec.structs.replace(recipe, target_encoding=False)
 
@@ -313,14 +313,14 @@ def _numbers(steps: list[Step] | tuple[Step, ...], texts: dict[str, TextMap], fr
 
 
 def _constant(numbers: Float64) -> npt.NDArray[np.bool_]:
-    """Columns whose present cells all say the same."""
+    """Columns whose present cells are all equal."""
     low = np.fmin.reduce(numbers, axis=0, initial=np.inf)
     high = np.fmax.reduce(numbers, axis=0, initial=-np.inf)
     return low >= high
 
 
 def _without_twins(indicators: list[int], missing: npt.NDArray[np.bool_]) -> list[int]:
-    """Numbers made from one column, or always missing together, need one indicator between them."""
+    """Numbers computed from one column, or always missing together, share one indicator."""
     seen: set[bytes] = set()
     kept: list[int] = []
     for index in indicators:

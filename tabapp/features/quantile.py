@@ -1,4 +1,4 @@
-"""Numbers to a standard normal by their quantiles, as deep models want them."""
+"""Numbers mapped to a standard normal by their quantiles, for deep models."""
 
 from __future__ import annotations
 

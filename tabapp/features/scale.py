@@ -1,4 +1,4 @@
-"""Numbers shifted and scaled, as models want them that see distances in the data's own proportions."""
+"""Numbers shifted and scaled, for models that depend on distances."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy.typing as npt
 Float64 = npt.NDArray[np.float64]
 
 _FARTHEST = 1e3
-"""Among n rows none lies farther than √(n - 1) standard deviations from the mean (Samuelson 1968): below a million rows this
-bound touches nothing that was seen in training, and keeps an absurd number at prediction time finite."""
+"""Among n rows none is farther than √(n - 1) standard deviations from the mean (Samuelson 1968): below a million rows this
+bound changes no training value, and keeps an absurd number at prediction time finite."""
 _SMOOTH_BOUND = 3.0
 
 

@@ -1,4 +1,4 @@
-"""Categories of many levels as what the target is among their rows, so that no row's own target is in its feature."""
+"""Target encoding of categories with many levels, in which no row's own target enters its feature."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FOLDS = 5
 
 @dataclass(frozen=True)
 class TargetEncoding:
-    """What a level of one column says about the target.
+    """The target encoding of one column's levels.
 
     Attributes:
         means: (cardinality, outputs) float64 by code: the smoothed mean of the target, or the share of each encoded class.
@@ -32,7 +32,7 @@ class TargetEncoding:
 
     @classmethod
     def fit(cls, codes: Int32, cardinality: int, target: Target, task: Task, classes: Sequence[int]) -> TargetEncoding:
-        """Learn from rows, drawing small levels to the mean of all: scikit-learn's `TargetEncoder` with its empirical Bayes
+        """Learn from rows, shrinking small levels toward the overall mean: scikit-learn's `TargetEncoder` with its empirical Bayes
         smoothing (Micci-Barreca 2001).
 
         Args:
@@ -79,7 +79,7 @@ def cross_fitted(
     groups: npt.NDArray[np.generic] | None,
 ) -> Float64:
     """(rows, outputs) encodings of the training rows, each learned from the other folds of them (Prokhorenkova et al. 2018, 3.2,
-    call it holdout target statistics); groups are never on both sides."""
+    call it holdout target statistics); groups are kept in one fold."""
     fold = make_folds(target, task, _FOLDS, seed, groups)
     result = np.empty((len(codes), 1 if task == "regression" else len(classes)))
     for held in range(int(fold.max()) + 1):

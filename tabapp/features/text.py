@@ -1,4 +1,4 @@
-"""Free text to a few numbers: hashed character n-grams, weighted by rarity, reduced by a truncated SVD."""
+"""Free text as a few numbers: hashed character n-grams, weighted by rarity, reduced by a truncated SVD."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TextMap:
 
     @classmethod
     def fit(cls, texts: pl.Series, n_components: int, seed: int) -> TextMap | None:
-        """Fit on the distinct texts of the training rows; None where they are too few to be reduced.
+        """Fit on the distinct texts of the training rows; None if they are too few to reduce.
 
         Smoothed idf and unit rows as in scikit-learn's `TfidfTransformer`, then latent semantic analysis (Deerwester et al. 1990).
         """
