@@ -1,4 +1,4 @@
-"""The commands that tell what is there: `models`, `profile`, `info`."""
+"""The commands `models`, `profile` and `info`."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     "--check",
     metavar="NAME",
     shell_complete=known_models,
-    help="Run the checks that every plugin must pass on one of them.",
+    help="Run the checks of the plugin contract on one model.",
 )
-@click.option("--json", "as_json", is_flag=True, help="A JSON list on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list on stdout.")
 def models(check: str | None, as_json: bool) -> int:
-    """List the models, and whether each can run here; or check one."""
+    """List the models and their availability, or check one."""
     from tabapp.models import registry
 
     for file in registry.unused_files():
@@ -86,24 +86,29 @@ MOST_COLUMNS = 40
 @click.command()
 @click.argument("data", shell_complete=tables)
 @click.option("--target", metavar="COL", shell_complete=columns, help="Column to predict.")
-@click.option("--task", default="auto", help="auto, binary, multiclass or regression.")
+@click.option("--task", default="auto", help="Type of task: auto, binary, multiclass or regression.")
 @click.option("--positive", metavar="CLASS", help="Positive class of a binary target.")
-@click.option("--group", metavar="COL", shell_complete=columns, help="Rows of one group stay together.")
-@click.option("--time", metavar="COL", shell_complete=columns, help="Later rows are scored.")
-@click.option("--weight", metavar="COL", shell_complete=columns, help="Row weights.")
+@click.option("--group", metavar="COL", shell_complete=columns, help="Column of groups.")
+@click.option("--time", metavar="COL", shell_complete=columns, help="Column of times.")
+@click.option("--weight", metavar="COL", shell_complete=columns, help="Column of row weights.")
 @click.option(
-    "--ignore", callback=split_names, metavar="COL,…", shell_complete=several(columns), help="Columns to leave out."
+    "--ignore", callback=split_names, metavar="COL,…", shell_complete=several(columns), help="Columns to exclude."
 )
 @click.option(
-    "--kind", "kinds", callback=split_kinds, multiple=True, metavar="COL=KIND,…", help="Say what a column is."
+    "--kind",
+    "kinds",
+    callback=split_kinds,
+    multiple=True,
+    metavar="COL=KIND,…",
+    help="Override the detected kind of a column.",
 )
-@click.option("--null", callback=split_names, metavar="TEXT,…", help="More spellings of a missing value.")
-@click.option("--decimal", metavar="CHAR", help="Decimal mark, . or ,.")
+@click.option("--null", callback=split_names, metavar="TEXT,…", help="Additional spellings of a missing value.")
+@click.option("--decimal", metavar="CHAR", help="Decimal separator, . or ,.")
 @click.option("--delimiter", metavar="TEXT", help="Column separator.")
 @click.option("--encoding", metavar="NAME", help="Text encoding.")
-@click.option("--test", metavar="FILE", shell_complete=tables, help="A second file, to be compared with the first.")
+@click.option("--test", metavar="FILE", shell_complete=tables, help="Test file to compare with DATA.")
 @click.option("--all", "every", is_flag=True, help="List every column of a wide table.")
-@click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 def profile(
     data: str,
     null: tuple[str, ...],
@@ -115,9 +120,9 @@ def profile(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Show what each column of DATA is taken for, and why; the target and task it would choose; warnings.
+    """Show the detected kind of each column of DATA, the proposed target and task, and warnings.
 
-    DATA is a file, or - for stdin. Of a large file a part is judged first, and told on stderr while the whole is read.
+    DATA is a file, or - for stdin. For a large file, a first look at a sample is printed on stderr while the file is read.
     """
     import msgspec
 
@@ -161,7 +166,7 @@ def _on_disk(data: str) -> Generator[Path]:
 
 
 def _first_look(path: Path, data: str, read_options: ReadOptions, options: dict[str, Any]) -> None:
-    """Tell on stderr what a part of a large file says."""
+    """Print the first look at a large file on stderr."""
     from tabapp.data.infer import first_look
 
     found = first_look(path, read_options, **options)
@@ -201,9 +206,9 @@ def _print_profile(data: str, reading: Reading, schema: Schema, every: bool) -> 
     click.echo("\n".join(_summary(schema)) + "\n")
     shown = list(schema.columns)
     if not every and len(shown) > MOST_COLUMNS:
-        told = {warning.column for warning in schema.warnings}
+        warned = {warning.column for warning in schema.warnings}
         shown.sort(
-            key=lambda c: (c.role != "target", c.name not in told, c.kind in ("numeric", "categorical", "boolean"))
+            key=lambda c: (c.role != "target", c.name not in warned, c.kind in ("numeric", "categorical", "boolean"))
         )
         shown = shown[:MOST_COLUMNS]
     print_table(
@@ -243,9 +248,9 @@ def _values(column: Column) -> str:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 def info(as_json: bool) -> int:
-    """Show versions and places, for bug reports."""
+    """Show versions and paths for a bug report."""
     import platform
     from importlib.metadata import PackageNotFoundError, version
 

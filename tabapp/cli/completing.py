@@ -26,7 +26,7 @@ Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem[
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> int:
-    """Print the completion script of a shell, to be evaluated in its start-up file."""
+    """Print the completion script of a shell, for its start-up file."""
     from click.shell_completion import get_completion_class
 
     from tabapp.cli.main import COMPLETION, group

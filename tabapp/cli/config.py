@@ -1,4 +1,4 @@
-"""`tabapp config`: where the configuration lies, what it says, and whether it can be followed."""
+"""The command `config`: show, locate and validate the configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tabapp.errors import UsageError, did_you_mean
 from tabapp.run.settings import Settings, line_of, load_settings, settings_file
 
 EXAMPLE = """\
-# theme = "textual-light"     # or "ansi-dark" and "ansi-light", which use the terminal's own colours
+# theme = "textual-light"     # or "ansi-dark" and "ansi-light", which use the terminal's own colors
 # bell = true                 # ring when a run ends
 
 [keys]
@@ -23,7 +23,7 @@ EXAMPLE = """\
 
 
 def check_run_options(settings: Settings, options: dict[str, Any]) -> None:
-    """Refuse defaults for options that a run does not have.
+    """Reject defaults for unknown options of a run.
 
     Args:
         options: the options of a run by their long names.
@@ -37,7 +37,7 @@ def check_run_options(settings: Settings, options: dict[str, Any]) -> None:
             text = file.read_text(encoding="utf-8") if file.is_file() else ""
             hint = did_you_mean(key, options) or "; `tabapp --help` lists the options."
             raise UsageError(
-                f"The configuration {file} cannot be followed: line {line_of(text, key)} sets run.{key}, which is no option{hint}"
+                f"The configuration {file} is not valid: line {line_of(text, key)} sets run.{key}, which is no option{hint}"
             )
 
 
@@ -61,9 +61,9 @@ def _as_typed(value: Any) -> Any:
 
 @click.command()
 @click.argument("what", type=click.Choice(["show", "path", "validate"]), default="show")
-@click.option("--json", "as_json", is_flag=True, help="JSON on stdout (show).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout (show).")
 def config(what: str, as_json: bool) -> int:
-    """Show the configuration, where it lies, or whether it can be followed."""
+    """Show the configuration or its path, or validate it."""
     from tabapp.cli.running import run
     from tabapp.tui.chrome.keymap import check_keys
     from tabapp.tui.chrome.theme import check_theme
@@ -77,7 +77,7 @@ def config(what: str, as_json: bool) -> int:
     check_keys(settings)
     check_theme(settings)
     if what == "validate":
-        state = "can be followed" if file.is_file() else "is not there, so nothing is set"
+        state = "is valid" if file.is_file() else "does not exist, so the defaults apply"
         click.echo(f"{file} {state}.", err=True)
         return 0
     if as_json:
@@ -86,6 +86,6 @@ def config(what: str, as_json: bool) -> int:
     if file.is_file():
         click.echo(file.read_text(encoding="utf-8"), nl=False)
         return 0
-    click.echo(f"{file} is not there. What it could say:", err=True)
+    click.echo(f"{file} does not exist. An example:", err=True)
     click.echo(EXAMPLE, nl=False)
     return 0

@@ -1,4 +1,4 @@
-"""The command that fills the missing cells of a table: `impute`. What it needs is imported inside it."""
+"""The command `impute`, which fills the missing cells of a table."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 from tabapp.cli.completing import tables
 from tabapp.cli.options import Whole, check_file, read_budget, split_kinds
 from tabapp.errors import DataError, UsageError
+from tabapp.run.bounds import SEED
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,27 +21,32 @@ OUTPUT_FORMATS = (".csv", ".parquet")
 @click.command()
 @click.argument("data", shell_complete=tables)
 @click.option(
-    "-o", "--output", required=True, metavar="FILE", help="A .csv or .parquet file, replaced when it is there."
+    "-o", "--output", required=True, metavar="FILE", help="Output file, .csv or .parquet; an existing file is replaced."
 )
 @click.option(
     "--model",
     "bundle",
     type=click.Path(path_type=Path),
     metavar="BUNDLE",
-    help="Fill with the model of a bundle that can (npt), instead of training one on DATA.",
+    help="Use the npt model of this bundle instead of training one on DATA.",
 )
-@click.option("--budget", callback=read_budget, default="2m", show_default=True, metavar="TIME", help="Time to train.")
+@click.option("--budget", callback=read_budget, default="2m", show_default=True, metavar="TIME", help="Training time.")
 @click.option(
     "--seed",
-    type=Whole(0, 2**31 - 1),
+    type=Whole(SEED),
     default=0,
     metavar="N",
-    help="Seed of every random choice (default 0).",
+    help="Random seed [default: 0].",
 )
 @click.option(
-    "--kind", "kinds", callback=split_kinds, multiple=True, metavar="COL=KIND,…", help="Say what a column is."
+    "--kind",
+    "kinds",
+    callback=split_kinds,
+    multiple=True,
+    metavar="COL=KIND,…",
+    help="Override the detected kind of a column.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing on stderr but errors.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
 @click.option("--delimiter", metavar="TEXT", help="Column separator.")
 @click.option("--encoding", metavar="NAME", help="Text encoding.")
 @click.option("--decimal", metavar="CHAR", help="Decimal separator.")
@@ -56,11 +62,10 @@ def impute(
     encoding: str | None,
     decimal: str | None,
 ) -> int:
-    """Fill the missing cells of DATA: numbers, categories and yes/no columns.
+    """Fill the missing cells of DATA: numbers, categories and booleans.
 
-    A Non-Parametric Transformer learns from all rows to predict entries from the other entries of their row and from other rows,
-    as no column were the target, and says what is most likely in the missing cells. Cells that are there stay as they are, and so
-    do dates, texts, identifiers and constant columns.
+    A Non-Parametric Transformer predicts each missing cell from the rest of its row and from other rows; no column is treated as
+    the target. Present cells, dates, texts, identifiers and constant columns stay unchanged.
     """
     target = Path(output)
     _check_output(target)
@@ -101,7 +106,7 @@ def _check_output(target: Path) -> None:
         UsageError: its format is not known, or its folder does not exist.
     """
     if target.suffix.lower() not in OUTPUT_FORMATS:
-        raise UsageError(f"Tables are written as {' or '.join(OUTPUT_FORMATS)}, which {target} is not; rename it.")
+        raise UsageError(f"Tables are written as {' or '.join(OUTPUT_FORMATS)}, which {target} is not. Rename it.")
     if target.is_dir():
         raise UsageError(f"{target} is a directory; name a file inside it with -o.")
     if not target.parent.is_dir():

@@ -13,48 +13,42 @@ import click
 from click.shell_completion import CompletionItem
 
 from tabapp import __version__
-from tabapp.errors import TabappError, UsageError, did_you_mean
+from tabapp.errors import ExitCode, TabappError, UsageError, did_you_mean
 
 DEFAULT = "run"
 COMPLETION = "_TABAPP_COMPLETE"
 """Set by the shells' completion scripts when they ask what can be typed."""
 
-BROKEN_PIPE_EXIT_CODE = 141
-"""What a shell says of any program whose reader has gone."""
-
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("tabapp.cli.running:run", "Open DATA in the terminal, or run it headless with --auto."),
+    "run": ("tabapp.cli.running:run", "Open DATA in the terminal UI, or run it without a screen with --auto."),
     "predict": ("tabapp.cli.predicting:predict", "Predict rows with a bundle."),
-    "evaluate": ("tabapp.cli.predicting:evaluate", "Score a bundle on labelled rows."),
+    "evaluate": ("tabapp.cli.predicting:evaluate", "Score a bundle on labeled rows."),
     "impute": ("tabapp.cli.imputing:impute", "Fill the missing cells of a table."),
-    "inspect": ("tabapp.cli.predicting:inspect", "Show what is in a bundle, without loading any model."),
+    "inspect": ("tabapp.cli.predicting:inspect", "Show the contents of a bundle without loading a model."),
     "runs": ("tabapp.cli.runs:runs", "List the runs."),
-    "attach": ("tabapp.cli.running:attach", "Watch a run that is at work, or look at one that is over."),
-    "resume": ("tabapp.cli.running:resume", "Go on with a run that was stopped or killed."),
+    "attach": ("tabapp.cli.running:attach", "Show a running or finished run."),
+    "resume": ("tabapp.cli.running:resume", "Resume a stopped or killed run."),
     "export": ("tabapp.cli.runs:export", "Copy the bundle of a run to a file."),
-    "models": ("tabapp.cli.catalogue:models", "List the models, and whether each can run here."),
-    "profile": ("tabapp.cli.catalogue:profile", "Show what each column is taken for, and why."),
-    "config": ("tabapp.cli.config:config", "Show the configuration, where it lies, or whether it can be followed."),
-    "info": ("tabapp.cli.catalogue:info", "Show versions and places, for bug reports."),
+    "models": ("tabapp.cli.catalogue:models", "List the models and their availability."),
+    "profile": ("tabapp.cli.catalogue:profile", "Show the detected kind of each column."),
+    "config": ("tabapp.cli.config:config", "Show, locate or validate the configuration."),
+    "info": ("tabapp.cli.catalogue:info", "Show versions and paths for a bug report."),
     "completion": ("tabapp.cli.completing:completion", "Print the completion script of a shell."),
 }
-"""Each command's place and its line in the help, which is therefore shown without importing any of them."""
+"""Each command's import path and its line in the help, so that the help imports no command."""
 
 EXAMPLES = """\b
 Examples:
-  tabapp data.csv                              look, then press ctrl+r
-  tabapp --auto data.csv --budget 2m           the same without a screen
+  tabapp data.csv                              open the terminal UI; ctrl+r starts the run
+  tabapp --auto data.csv --budget 2m           run without a screen
   tabapp predict model.tabapp new.csv -o out.csv
-  tabapp resume last                           after a crash or Ctrl+C"""
+  tabapp resume last                           resume after a crash or Ctrl+C"""
 
-EXIT_CODES = """\b
-Exit codes:
-  0 done · 1 no usable model · 2 usage · 3 data cannot be used · 4 budget ended before the first model
-  5 bundle cannot be trusted · 130 interrupted, the best so far is in the bundle"""
+EXIT_CODES = "\b\nExit codes:\n" + "\n".join(f"  {code.value:<4}{code.meaning}" for code in ExitCode)
 
 
 def _check_command(word: str) -> None:
-    """Refuse a misspelt command, which would otherwise be taken for a file that is not there.
+    """Reject a misspelled command, which would otherwise be read as a missing file.
 
     Raises:
         UsageError: names the nearest command.
@@ -118,8 +112,8 @@ class DefaultGroup(click.Group):
 @click.version_option(__version__, prog_name="tabapp", message="%(prog)s %(version)s")
 @click.pass_context
 def group(ctx: click.Context) -> None:
-    """AutoML in the terminal: from a table to a bundle you can trust. DATA is a .csv, .tsv, .txt (also .gz, .zst, .zip),
-    .parquet or .arrow file, or - for stdin."""
+    """AutoML for tables in the terminal. DATA is a .csv, .tsv or .txt file (also .gz, .zst, .zip), a .parquet
+    or .arrow file, or - for stdin."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
@@ -131,13 +125,13 @@ def _say(message: str) -> None:
 
 
 def _unexpected(error: Exception) -> str:
-    """A sentence about a fault of ours; the traceback, which may hold the user's data, goes to a file."""
+    """A sentence about a bug; the traceback, which may contain the user's data, goes to a file."""
     import tempfile
     import traceback
 
     with tempfile.NamedTemporaryFile("w", prefix="tabapp-fault-", suffix=".txt", delete=False) as report:
         traceback.print_exception(error, file=report)
-    return f"This is a fault of tabapp, {type(error).__name__}: {error}; {report.name} holds what a bug report needs."
+    return f"This is a bug in tabapp, {type(error).__name__}: {error}. Attach {report.name} to a bug report."
 
 
 def _usage_sentence(error: click.UsageError) -> str:
@@ -158,29 +152,29 @@ def run_command_line(arguments: list[str]) -> int:
         return result if isinstance(result, int) else 0
     except click.UsageError as error:
         _say(_usage_sentence(error))
-        return 2
+        return ExitCode.USAGE
     except click.ClickException as error:
         _say(error.format_message())
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         _say("Interrupted.")
-        return 130
+        return ExitCode.INTERRUPTED
     except TabappError as error:
         _say(str(error))
         return error.exit_code
     except MemoryError:
-        _say("The memory of this machine is not enough for that.")
-        return 1
+        _say("Out of memory. Use a smaller table or a machine with more memory.")
+        return ExitCode.NO_MODEL
     except (BrokenPipeError, SystemExit):
         if COMPLETION in os.environ:
             return 0
         # The reader of our output has gone, as `| head` does; click makes SystemExit of it. Python would complain once more
         # when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE_EXIT_CODE
+        return ExitCode.BROKEN_PIPE
     except OSError as error:
         _say(f"{error.filename or 'The system'}: {error.strerror or error}.")
-        return 1
+        return ExitCode.NO_MODEL
     except Exception as error:
         _say(_unexpected(error))
-        return 1
+        return ExitCode.NO_MODEL

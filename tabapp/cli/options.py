@@ -1,4 +1,4 @@
-"""The options of a run, and what the commands share in reading what was typed."""
+"""The options of a run, and the parsers of option values that several commands share."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import click
 
 from tabapp.cli.completing import columns, metrics, models, several, tables
 from tabapp.errors import DataError, UsageError, did_you_mean
+from tabapp.run.bounds import FOLDS, PORT, SEED, TRIALS, WORKERS, Bounds
 from tabapp.run.config import parse_budget, parse_bytes
 
 
@@ -39,8 +40,8 @@ def read_bytes(ctx: click.Context, parameter: click.Parameter, value: str | None
 def read_workers(ctx: click.Context, parameter: click.Parameter, value: str) -> int | None:
     if value == "auto":
         return None
-    if not value.isdigit() or int(value) < 1:
-        raise UsageError(f"--workers {value!r} is not a number of processes; use 1 or more, or auto.")
+    if not value.isdigit() or int(value) not in WORKERS:
+        raise UsageError(f"--workers {value!r} is out of range. Use a whole number, {WORKERS}, or auto.")
     return int(value)
 
 
@@ -51,7 +52,7 @@ def read_device(ctx: click.Context, parameter: click.Parameter, value: str) -> s
 
 
 class Choice(click.Choice[str]):
-    """A choice whose refusal is one sentence that names the nearest value."""
+    """A choice that rejects other values in one sentence and suggests the nearest one."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value in self.choices:
@@ -62,28 +63,24 @@ class Choice(click.Choice[str]):
 
 
 class Whole(click.ParamType[int]):
-    """A whole number between bounds, refused in one sentence."""
+    """A whole number within bounds."""
 
     name = "integer"
 
-    def __init__(self, least: int, most: int | None = None) -> None:
-        self._least, self._most = least, most
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         text = str(value)
-        if (
-            re.fullmatch(r"[+-]?\d+", text)
-            and int(text) >= self._least
-            and (self._most is None or int(text) <= self._most)
-        ):
-            return int(text)
+        number = int(text) if re.fullmatch(r"[+-]?\d+", text) else None
         name = param.opts[0] if param else "the option"
-        bounds = f"{self._least} or more" if self._most is None else f"{self._least} to {self._most}"
-        raise UsageError(f"{name} {text!r} cannot be used; give a whole number, {bounds}.")
+        self._bounds.check(name, text if number is None else number)
+        assert number is not None
+        return number
 
 
 class SectionedCommand(click.Command):
-    """A command whose options are listed in named sections in the help."""
+    """A command whose help lists its options in named sections."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -97,7 +94,7 @@ class SectionedCommand(click.Command):
 
 
 class SectionOption(click.Option):
-    """An option that knows which section of the help it belongs to."""
+    """An option with its section of the help."""
 
     def __init__(self, *arguments: Any, section: str = "Other", **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -109,38 +106,40 @@ def _option(section: str, *names: str, **options: Any) -> Any:
 
 
 GOAL, SEARCH, SCORING, COLUMNS, READING, MACHINE, OUTPUT = (
-    "What to predict",
-    "Search",
+    "Task",
+    "Model search",
     "Validation",
     "Columns",
-    "Reading the file",
-    "Machine",
+    "File format",
+    "Resources",
     "Output",
 )
 
 DEFAULT_PORT = 8000
 
 WEB_OPTIONS = (
-    _option(OUTPUT, "--web", is_flag=True, help="The screen in a browser, for this machine alone; prints its address."),
+    _option(
+        OUTPUT, "--web", is_flag=True, help="Open the terminal UI in a browser on this machine and print its address."
+    ),
     _option(
         OUTPUT,
         "--port",
-        type=Whole(0, 65535),
+        type=Whole(PORT),
         default=DEFAULT_PORT,
         metavar="N",
-        help=f"Port of --web (default {DEFAULT_PORT}; 0 takes any that is free).",
+        help=f"Port of --web; 0 chooses a free port [default: {DEFAULT_PORT}].",
     ),
 )
 
 RUN_OPTIONS = (
-    _option(GOAL, "--auto", is_flag=True, help="No screen: run, print the leaderboard, write the bundle."),
-    _option(GOAL, "--target", metavar="COL", shell_complete=columns, help="Column to predict."),
+    _option(GOAL, "--auto", is_flag=True, help="Run without a screen: print the leaderboard and write the bundle."),
+    _option(GOAL, "--target", metavar="COL", shell_complete=columns, help="Column to predict [default: detected]."),
     _option(
         GOAL,
         "--task",
         type=Choice(["auto", "binary", "multiclass", "regression"]),
         default="auto",
-        help="Kind of task.",
+        help="Type of task [default: auto].",
     ),
     _option(
         GOAL,
@@ -149,17 +148,27 @@ RUN_OPTIONS = (
         shell_complete=metrics,
         help="roc_auc, log_loss, f1, rmse, mae, …, or the cost of errors: cost:fn=5,fp=1",
     ),
-    _option(GOAL, "--positive", metavar="CLASS", help="The positive class of a binary target."),
+    _option(GOAL, "--positive", metavar="CLASS", help="Positive class of a binary target."),
     _option(
-        SEARCH, "--budget", callback=read_budget, metavar="TIME", help="Hard limit such as 90s, 10m, 2h (default 10m)."
+        SEARCH,
+        "--budget",
+        callback=read_budget,
+        metavar="TIME",
+        help="Time limit of the whole run, such as 90s, 10m or 2h [default: 10m].",
     ),
-    _option(SEARCH, "--trials", type=Whole(1), metavar="N", help="Most trials a model; without --budget, no clock."),
+    _option(
+        SEARCH,
+        "--trials",
+        type=Whole(TRIALS),
+        metavar="N",
+        help="Maximum trials per model; without --budget, there is no time limit.",
+    ),
     _option(
         SEARCH,
         "--quality",
         type=Choice(["fast", "balanced", "best"]),
         default="balanced",
-        help="Defaults only, tuned, or tuned without shortcuts.",
+        help="Search effort: default parameters only, tuned, or tuned without shortcuts [default: balanced].",
     ),
     _option(
         SEARCH,
@@ -167,7 +176,7 @@ RUN_OPTIONS = (
         callback=split_names,
         metavar="A,B",
         shell_complete=several(models),
-        help="Only these models (see `tabapp models`).",
+        help="Use only these models; `tabapp models` lists them.",
     ),
     _option(
         SEARCH,
@@ -175,36 +184,46 @@ RUN_OPTIONS = (
         callback=split_names,
         metavar="A,B",
         shell_complete=several(models),
-        help="All but these models.",
+        help="Exclude these models.",
     ),
     _option(
         SEARCH,
         "--seed",
-        type=Whole(0, 2**31 - 1),
+        type=Whole(SEED),
         default=0,
         metavar="N",
-        help="Seed of every random choice (default 0).",
+        help="Random seed [default: 0].",
     ),
     _option(
-        SCORING, "--validation", type=Choice(["auto", "holdout", "cv"]), default="auto", help="How scores are made."
+        SCORING,
+        "--validation",
+        type=Choice(["auto", "holdout", "cv"]),
+        default="auto",
+        help="Validation scheme [default: auto].",
     ),
-    _option(SCORING, "--folds", type=Whole(2, 50), metavar="K", help="Folds of cross-validation (default 5)."),
+    _option(SCORING, "--folds", type=Whole(FOLDS), metavar="K", help="Number of cross-validation folds [default: 5]."),
     _option(
         SCORING,
         "--group",
         metavar="COL",
         shell_complete=columns,
-        help="Rows of a group never stand on both sides of a split.",
+        help="Column of groups; a split never separates the rows of a group.",
     ),
-    _option(SCORING, "--time", metavar="COL", shell_complete=columns, help="Score on the latest rows by this column."),
-    _option(SCORING, "--weight", metavar="COL", shell_complete=columns, help="Weight of each row."),
+    _option(
+        SCORING,
+        "--time",
+        metavar="COL",
+        shell_complete=columns,
+        help="Column of times; models are scored on the latest rows.",
+    ),
+    _option(SCORING, "--weight", metavar="COL", shell_complete=columns, help="Column of row weights."),
     _option(
         SCORING,
         "--test",
         type=click.Path(),
         metavar="FILE",
         shell_complete=tables,
-        help="Labelled rows to score the bundle on at the end.",
+        help="Labeled file to score the final bundle on.",
     ),
     _option(
         COLUMNS,
@@ -212,7 +231,7 @@ RUN_OPTIONS = (
         callback=split_names,
         metavar="COL,…",
         shell_complete=several(columns),
-        help="Columns to leave out.",
+        help="Columns to exclude from the features.",
     ),
     _option(
         COLUMNS,
@@ -221,31 +240,45 @@ RUN_OPTIONS = (
         callback=split_kinds,
         multiple=True,
         metavar="COL=KIND,…",
-        help="Say what a column is.",
+        help="Override the detected kind of a column.",
     ),
-    _option(READING, "--delimiter", metavar="TEXT", help="Column separator."),
-    _option(READING, "--encoding", metavar="NAME", help="Text encoding."),
-    _option(READING, "--decimal", metavar="TEXT", help="Decimal mark."),
-    _option(READING, "--null", callback=split_names, metavar="TEXT,…", help="More spellings of a missing value."),
+    _option(READING, "--delimiter", metavar="TEXT", help="Column separator [default: detected]."),
+    _option(READING, "--encoding", metavar="NAME", help="Text encoding [default: detected]."),
+    _option(READING, "--decimal", metavar="TEXT", help="Decimal separator [default: detected]."),
+    _option(READING, "--null", callback=split_names, metavar="TEXT,…", help="Additional spellings of a missing value."),
     _option(
-        MACHINE, "--device", callback=read_device, default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N."
+        MACHINE,
+        "--device",
+        callback=read_device,
+        default="auto",
+        metavar="NAME",
+        help="Device to train on: auto, cpu, cuda or cuda:N [default: auto].",
     ),
-    _option(MACHINE, "--workers", callback=read_workers, default="auto", metavar="N", help="Fits at a time, or auto."),
+    _option(
+        MACHINE,
+        "--workers",
+        callback=read_workers,
+        default="auto",
+        metavar="N",
+        help="Number of parallel fits, or auto [default: auto].",
+    ),
     _option(
         MACHINE,
         "--memory-limit",
         callback=read_bytes,
         metavar="SIZE",
-        help="Memory of all fits together, such as 8GiB.",
+        help="Total memory limit of all fits, such as 8GiB.",
     ),
-    _option(OUTPUT, "--out", type=click.Path(), metavar="FILE", help="Where to put the bundle besides the run folder."),
-    _option(OUTPUT, "--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where runs are kept."),
-    _option(OUTPUT, "--name", metavar="TEXT", help="A name for the run."),
+    _option(OUTPUT, "--out", type=click.Path(), metavar="FILE", help="Copy the bundle to this file."),
+    _option(OUTPUT, "--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs."),
+    _option(OUTPUT, "--name", metavar="TEXT", help="Name of the run."),
     *WEB_OPTIONS,
-    _option(OUTPUT, "--plain", is_flag=True, help="Plain lines, no live view."),
-    _option(OUTPUT, "--json", "as_json", is_flag=True, help="One event a line on stdout (with --auto)."),
-    _option(OUTPUT, "-q", "--quiet", is_flag=True, help="No narration on stderr."),
-    _option(OUTPUT, "-v", "--verbose", is_flag=True, help="Narrate every fit."),
+    _option(OUTPUT, "--plain", is_flag=True, help="Print plain lines instead of a live view."),
+    _option(
+        OUTPUT, "--json", "as_json", is_flag=True, help="Print one JSON event per line on stdout (implies --auto)."
+    ),
+    _option(OUTPUT, "-q", "--quiet", is_flag=True, help="Print only errors on stderr."),
+    _option(OUTPUT, "-v", "--verbose", is_flag=True, help="Report every fit, and list models that were not started."),
 )
 
 
@@ -262,10 +295,10 @@ def web_options(function: Any) -> Any:
 
 
 def check_file(path: str) -> None:
-    """Refuse at once what needs no engine to see.
+    """Reject a missing, empty or unreadable file before an engine starts.
 
     Raises:
-        DataError: the file is missing, a directory or unreadable.
+        DataError: names the file and the problem.
     """
     file = Path(path)
     if file.is_dir():

@@ -31,7 +31,7 @@ def _data_options(function: Any) -> Any:
             type=click.Choice(["error", "fill"]),
             default="error",
             show_default=True,
-            help="What to do about feature columns that DATA lacks or that hold something else.",
+            help="Reject feature columns that are missing or of another kind, or fill them with missing values.",
         ),
         click.option("--delimiter", metavar="TEXT", help="Column separator."),
         click.option("--encoding", metavar="NAME", help="Text encoding."),
@@ -49,14 +49,18 @@ def _data_options(function: Any) -> Any:
     "-o",
     "--output",
     metavar="FILE",
-    help="A .csv or .parquet file, replaced when it is there; without it, or with -, CSV goes to stdout.",
+    help="Output file, .csv or .parquet; an existing file is replaced. By default, or with -, CSV goes to stdout.",
 )
-@click.option("--keep", is_flag=True, help="Put the columns of DATA in front of the predictions.")
-@click.option("--check", is_flag=True, help="Only hold DATA against the training data; 3 when it would be refused.")
+@click.option("--keep", is_flag=True, help="Keep the columns of DATA before the predictions.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="JSON lines on stdout: findings, progress, the first predictions."
+    "--check",
+    is_flag=True,
+    help="Check DATA against the training schema without predicting; exits with 3 if it would be rejected.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing on stderr but errors.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON lines on stdout: findings, progress and the first predictions."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
 @_data_options
 def predict(
     bundle: Path,
@@ -71,7 +75,7 @@ def predict(
     encoding: str | None,
     decimal: str | None,
 ) -> int:
-    """Predict every row of DATA with BUNDLE, in the order of the rows."""
+    """Predict every row of DATA with BUNDLE, in the original order."""
     if check:
         return _check(bundle, _read(data, delimiter, encoding, decimal), as_json, missing_columns == "fill")
     target = None if output in (None, "-") else Path(output)
@@ -130,7 +134,7 @@ def _discard(message: messages.AnyPredictionMessage) -> None:
 
 
 def _check(bundle: Path, reading: Reading, as_json: bool, fill: bool) -> int:
-    """Hold a table against the training data; needs no model."""
+    """Compare a table with the training schema; loads no model."""
     from tabapp.bundle.contents import open_bundle
     from tabapp.data.match import match_columns
 
@@ -153,15 +157,13 @@ def _check(bundle: Path, reading: Reading, as_json: bool, fill: bool) -> int:
             click.echo(f"tabapp: {note.rstrip('.')}.", err=True)
         for match in matches:
             click.echo(f"{'refused' if match.refused else match.finding}: {match.column!r} {match.message}")
-        verdict = (
-            "is refused as it is; --missing-columns fill predicts it all the same" if refused else "can be predicted"
-        )
+        verdict = "would be rejected; --missing-columns fill predicts it anyway" if refused else "can be predicted"
         click.echo(f"{reading.frame.height:,} rows: the file {verdict}.")
     return DataError.exit_code if refused else 0
 
 
 def _check_output(target: Path | None) -> None:
-    """Refuse an output that cannot be written before any work is done.
+    """Reject an output that cannot be written, before any work is done.
 
     Raises:
         UsageError: its format is not known, or its folder does not exist.
@@ -236,7 +238,7 @@ def _write(frame: pl.DataFrame, target: Path | None) -> None:
 @click.command()
 @click.argument("bundle", type=click.Path(path_type=Path), shell_complete=bundles)
 @click.argument("data", shell_complete=tables)
-@click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 @_data_options
 def evaluate(
     bundle: Path,
@@ -279,12 +281,12 @@ def evaluate(
 def _set_aside(found: Evaluation) -> list[str]:
     notes: list[str] = []
     if found.without_target:
-        notes.append(f"{found.without_target:,} rows without a target were set aside")
+        notes.append(f"{found.without_target:,} rows without a target were excluded")
     if found.unknown_classes:
         shown = ", ".join(f"{label!r} ({count:,})" for label, count in list(found.unknown_classes.items())[:5])
         more = " …" if len(found.unknown_classes) > 5 else ""
         n_rows = sum(found.unknown_classes.values())
-        notes.append(f"{n_rows:,} rows of classes that training did not know were set aside: {shown}{more}")
+        notes.append(f"{n_rows:,} rows of classes that are not in the training data were excluded: {shown}{more}")
     return notes
 
 
@@ -333,9 +335,9 @@ def _evaluation_json(bundle: Path, data: str, manifest: Manifest, found: Evaluat
 
 @click.command()
 @click.argument("bundle", type=click.Path(path_type=Path), shell_complete=bundles)
-@click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 def inspect(bundle: Path, as_json: bool) -> int:
-    """Show what is in BUNDLE and verify every checksum; no model is loaded."""
+    """Show the contents of BUNDLE and verify every checksum, without loading a model."""
     from tabapp.bundle.contents import open_bundle
 
     contents = open_bundle(bundle)

@@ -1,4 +1,4 @@
-"""The commands that do runs: `tabapp DATA`, `attach`, `resume`."""
+"""The commands that start or show a run: `tabapp DATA`, `attach`, `resume`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tabapp.cli.config import run_defaults
 from tabapp.cli.options import SectionedCommand, Whole, check_file, read_budget, run_options, web_options
 from tabapp.cli.piping import STDIN_FILE, keep_stdin, open_keyboard, take_keys_from
 from tabapp.errors import UsageError
+from tabapp.run.bounds import TRIALS
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder, create_run, default_runs_dir, find_run
 from tabapp.run.resuming import resumed_config
@@ -185,11 +186,13 @@ def _headless(folder: RunFolder, *, plain: bool, as_json: bool, quiet: bool, ver
 def _view_options(function: Any) -> Any:
     for option in reversed(
         (
-            click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where runs are kept."),
-            click.option("--plain", is_flag=True, help="Plain lines, no screen."),
-            click.option("--json", "as_json", is_flag=True, help="One event a line on stdout."),
-            click.option("-q", "--quiet", is_flag=True, help="No narration on stderr."),
-            click.option("-v", "--verbose", is_flag=True, help="Narrate every fit."),
+            click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs."),
+            click.option("--plain", is_flag=True, help="Print plain lines instead of a screen."),
+            click.option("--json", "as_json", is_flag=True, help="Print one JSON event per line on stdout."),
+            click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr."),
+            click.option(
+                "-v", "--verbose", is_flag=True, help="Report every fit, and list models that were not started."
+            ),
         )
     ):
         function = option(function)
@@ -198,7 +201,7 @@ def _view_options(function: Any) -> Any:
 
 @click.command()
 @click.argument("run_id", metavar="RUN", shell_complete=run_ids)
-@click.option("--auto", is_flag=True, help="No screen.")
+@click.option("--auto", is_flag=True, help="Follow the run without a screen.")
 @_view_options
 @web_options
 def attach(
@@ -212,7 +215,7 @@ def attach(
     web: bool,
     port: int,
 ) -> int:
-    """Watch a run that is at work, or look at one that is over. RUN is an id, a part of one, a name, or last."""
+    """Show a running or finished run. RUN is an id, part of an id, a name, or `last`."""
     _check_view(web, auto=auto, plain=plain, as_json=as_json)
     place = runs_dir or default_runs_dir()
     folder = find_run(run_id, place)
@@ -225,9 +228,9 @@ def attach(
 
 @click.command()
 @click.argument("run_id", metavar="RUN", shell_complete=run_ids)
-@click.option("--auto", is_flag=True, help="No screen.")
-@click.option("--budget", callback=read_budget, metavar="TIME", help="More time, on top of what was used.")
-@click.option("--trials", type=Whole(1), metavar="N", help="A new bound on trials a model.")
+@click.option("--auto", is_flag=True, help="Follow the run without a screen.")
+@click.option("--budget", callback=read_budget, metavar="TIME", help="Time to add to the time already used.")
+@click.option("--trials", type=Whole(TRIALS), metavar="N", help="New maximum of trials per model.")
 @_view_options
 @web_options
 def resume(
@@ -243,7 +246,7 @@ def resume(
     web: bool,
     port: int,
 ) -> int:
-    """Go on with a run that was stopped or killed: complete fits are kept, and nothing is done twice."""
+    """Resume a stopped or killed run; complete fits are kept."""
     _check_view(web, auto=auto, plain=plain, as_json=as_json)
     place = runs_dir or default_runs_dir()
     folder = find_run(run_id, place)

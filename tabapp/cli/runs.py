@@ -1,4 +1,4 @@
-"""The commands about runs that are there: `runs` and `export`."""
+"""The commands `runs` and `export`."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def describe_run(folder: RunFolder) -> dict[str, Any]:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="A JSON list on stdout.")
-@click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where runs are kept.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list on stdout.")
+@click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs.")
 def runs(as_json: bool, runs_dir: Path | None) -> int:
     """List the runs, newest first."""
     place = runs_dir or default_runs_dir()
@@ -76,10 +76,8 @@ def runs(as_json: bool, runs_dir: Path | None) -> int:
 
 @click.command()
 @click.argument("run_id", metavar="RUN", shell_complete=run_ids)
-@click.option(
-    "-o", "--out", required=True, type=click.Path(path_type=Path), metavar="FILE.tabapp", help="Where to put it."
-)
-@click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Where runs are kept.")
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), metavar="FILE.tabapp", help="Output file.")
+@click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs.")
 def export(run_id: str, out: Path, runs_dir: Path | None) -> int:
     """Copy the bundle of a run to a file."""
     from tabapp import files

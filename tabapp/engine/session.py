@@ -16,7 +16,7 @@ from tabapp.data.schema import Schema
 from tabapp.engine.plan import Plan, approximate_shape, make_plan, plan_event, schema_event
 from tabapp.engine.prepare import infer, read_data, reading_event
 from tabapp.engine.server import SERVERS
-from tabapp.errors import TabappError
+from tabapp.errors import ExitCode, TabappError
 from tabapp.run import commands as cmd
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
@@ -24,7 +24,6 @@ from tabapp.run.folder import CommandReader, EventLog, EventReader, RunFolder
 from tabapp.run.state import seconds_used
 
 WAIT_SECONDS = 0.05
-INTERRUPTED_EXIT_CODE = 130
 
 
 class Aborted(Exception):
@@ -85,7 +84,7 @@ class Session:
         except NeverStarted:
             finished = self._failure("The run was not started.", 0, "interrupted")
         except Aborted:
-            finished = self._failure("The run was aborted; nothing was exported.", INTERRUPTED_EXIT_CODE, "interrupted")
+            finished = self._failure("The run was aborted; nothing was exported.", ExitCode.INTERRUPTED, "interrupted")
         except TabappError as error:
             finished = self._failure(str(error), error.exit_code)
         except OSError as error:

@@ -15,10 +15,11 @@ from typing import Protocol
 import click
 import msgspec
 
+from tabapp.errors import ExitCode
 from tabapp.headless.narration import say
 from tabapp.headless.summary import print_result
 from tabapp.run import events as ev
-from tabapp.run.client import NO_RESULT_EXIT_CODE, describe_death, start_engine
+from tabapp.run.client import describe_death, start_engine
 from tabapp.run.commands import Interrupt
 from tabapp.run.folder import EventReader, RunFolder
 from tabapp.run.state import FeedLine, RunState, reduce
@@ -224,12 +225,12 @@ def follow(folder: RunFolder, *, plain: bool, as_json: bool, quiet: bool, verbos
     if finished is None:
         if ended.interrupts > 1:
             say(f"Stopped; `tabapp resume {folder.argument}` goes on with it.")
-            return 130
+            return ExitCode.INTERRUPTED
         if ended.return_code is None:
             say(f"The run was stopped; `tabapp resume {folder.argument}` goes on with it.")
         else:
             say(describe_death(ended.return_code, folder))
-        return NO_RESULT_EXIT_CODE
+        return ExitCode.NO_MODEL
     if finished.message:
         say(finished.message)
     return finished.exit_code

@@ -10,8 +10,6 @@ from pathlib import Path
 from tabapp.children import module_command
 from tabapp.run.folder import RunFolder
 
-NO_RESULT_EXIT_CODE = 1
-
 
 def engine_command(folder: RunFolder, *, watch_parent: bool) -> list[str]:
     """The command line of the engine process. With `watch_parent` it ends when the process that started it does."""

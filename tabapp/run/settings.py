@@ -1,6 +1,6 @@
 """What a user has set once for all runs: one TOML file in the platform's configuration folder.
 
-theme = "textual-light"      a theme by name; "ansi-dark" and "ansi-light" use the terminal's own colours
+theme = "textual-light"      a theme by name; "ansi-dark" and "ansi-light" use the terminal's own colors
 bell = true                  ring when a run ends
 [keys]                       keys by action id, such as "run.pause" = "f5"
 [run]                        options of a run by their long names, such as budget = "2m"
@@ -62,7 +62,7 @@ def load_settings() -> Settings:
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"The configuration {file} is not TOML: {error}.") from None
     except msgspec.ValidationError as error:
-        raise UsageError(f"The configuration {file} cannot be followed: {_sentence(str(error), text)}") from None
+        raise UsageError(f"The configuration {file} is not valid: {_sentence(str(error), text)}") from None
     theme = os.environ.get("TABAPP_THEME")
     return msgspec.structs.replace(settings, theme=theme) if theme else settings
 
@@ -84,5 +84,5 @@ def _sentence(message: str, text: str) -> str:
         hint = (
             did_you_mean(key, Settings.__struct_fields__) or f"; the keys are {', '.join(Settings.__struct_fields__)}."
         )
-        return f"line {line} sets {key!r}, which is no key{hint}"
+        return f"line {line} sets {key!r}, which is not a key{hint}"
     return f"{message.replace('`', '')}."

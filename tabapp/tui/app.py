@@ -14,6 +14,7 @@ from textual.app import App
 from textual.binding import BindingType
 from textual.command import Provider
 
+from tabapp.errors import ExitCode
 from tabapp.run import commands as cmd
 from tabapp.run import events as ev
 from tabapp.run.commands import AnyCommand
@@ -39,7 +40,6 @@ from tabapp.tui.viewmodels.texts import Snapshot
 POLL_SECONDS = 0.1
 FLUSH_SECONDS = 0.25
 LIVENESS_SECONDS = 1.0
-INTERRUPTED_EXIT_CODE = 130
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class TabappApp(App[None], inherit_bindings=False):
         if state.finished is not None:
             return state.finished.exit_code
         if self._leaving.discarded:
-            return INTERRUPTED_EXIT_CODE
+            return ExitCode.INTERRUPTED
         return 1 if self.trouble is not None else 0
 
     def copy(self, text: str) -> None:
