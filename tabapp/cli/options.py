@@ -41,13 +41,13 @@ def read_workers(ctx: click.Context, parameter: click.Parameter, value: str) -> 
     if value == "auto":
         return None
     if not value.isdigit() or int(value) not in WORKERS:
-        raise UsageError(f"--workers {value!r} is out of range. Use a whole number, {WORKERS}, or auto.")
+        raise UsageError(f"--workers {value!r} is not valid. Use a whole number, {WORKERS}, or auto.")
     return int(value)
 
 
 def read_device(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", value):
-        raise UsageError(f"There is no device {value!r}; use auto, cpu, cuda or cuda:N.")
+        raise UsageError(f"Unknown device {value!r}. Use auto, cpu, cuda or cuda:N.")
     return value
 
 

@@ -27,7 +27,7 @@ from tabapp.engine.importances import compute_importances, importances_json
 from tabapp.engine.plan import Plan
 from tabapp.engine.rows import read_sample
 from tabapp.engine.run_data import RunData
-from tabapp.errors import BundleError, DataError
+from tabapp.errors import BundleError, DataError, ExitCode
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder
@@ -45,7 +45,6 @@ IMPORTANCES_SHARE = 0.7
 """Share of the time for explaining that importances may take; feature effects get the rest."""
 EVALUATIONS_SHARE = 0.1
 """Share of the time left after fitting for evaluations that are not up to date."""
-INTERRUPTED, NO_MODEL, NO_TIME = 130, 1, 4
 
 
 class Finish:
@@ -103,7 +102,7 @@ class Finish:
             leaderboard=rows,
             importances=importances.rows if importances else (),
             agreement={"attention_vs_permutation": importances.agreement if importances else None},
-            exit_code=INTERRUPTED if interrupted else 0,
+            exit_code=ExitCode.INTERRUPTED if interrupted else ExitCode.OK,
             message=message,
         )
 
@@ -121,11 +120,11 @@ class Finish:
         self, rows: tuple[ev.LeaderboardRow, ...], interrupted: bool, elapsed: Callable[[], float]
     ) -> ev.RunFinished:
         failed = [row for row in rows if row.status == "failed"]
-        code = INTERRUPTED if interrupted else NO_MODEL if failed else NO_TIME
+        code = ExitCode.INTERRUPTED if interrupted else ExitCode.NO_MODEL if failed else ExitCode.BUDGET
         message = {
-            INTERRUPTED: "Interrupted before the first model had a score. There is no bundle.",
-            NO_TIME: "The budget ended before the first model had a score. Set a longer --budget.",
-            NO_MODEL: "No model could be trained: "
+            ExitCode.INTERRUPTED: "Interrupted before the first model had a score. There is no bundle.",
+            ExitCode.BUDGET: "The budget ended before the first model had a score. Set a longer --budget.",
+            ExitCode.NO_MODEL: "No model could be trained: "
             + "; ".join(f"{row.title}: {row.reason}" for row in failed)
             + f". See the details in {self._folder.events}.",
         }[code]

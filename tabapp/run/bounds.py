@@ -27,7 +27,7 @@ class Bounds:
             UsageError: names the option, the value and the range.
         """
         if not isinstance(value, int) or value not in self:
-            raise UsageError(f"{option} {value!r} is out of range. Use a whole number, {self}.")
+            raise UsageError(f"{option} {value!r} is not valid. Use a whole number, {self}.")
 
 
 FOLDS = Bounds(2, 50)

@@ -79,7 +79,7 @@ def check_bounds(config: RunConfig) -> None:
         if value is not None:
             bounds.check(option, value)
     if config.budget is not None and not config.budget > 0:
-        raise UsageError(f"--budget {config.budget!r} is out of range. Use more than 0 seconds.")
+        raise UsageError(f"--budget {config.budget!r} is not valid. Use more than 0 seconds.")
 
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}

@@ -26,12 +26,12 @@ def test_path_show_and_validate(file: Path, capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out.strip() == str(file)
     assert run_command_line(["config"]) == 0
     shown = capsys.readouterr()
-    assert "is not there. What it could say:" in shown.err
-    # What is shown as an example can be followed, commented out and not.
+    assert "does not exist. An example:" in shown.err
+    # The example is valid, commented out and not.
     for text in (shown.out, "\n".join(line.removeprefix("# ") for line in shown.out.splitlines())):
         file.write_text(text)
         assert run_command_line(["config", "validate"]) == 0
-        assert "can be followed" in capsys.readouterr().err
+        assert "is valid" in capsys.readouterr().err
     assert run_command_line(["config", "show", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["run"] == {"budget": "2m"}
 
