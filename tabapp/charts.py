@@ -76,7 +76,7 @@ def rule(share: float, width: int) -> str:
 def interval_rule(value: float, low: float, high: float, top: float, width: int) -> tuple[str, str]:
     """A heavy line up to `value`, then a light line to the upper end of its interval, closed by a tick.
 
-    The part of the heavy line that lies beyond the lower end is as uncertain as the light one; `top` is the value at the full
+    The part of the heavy line beyond the lower end is as uncertain as the light one; `top` is the value at the full
     width. Both parts together are at most `width` long, and the second is empty where the interval is within a cell.
     """
     if top <= 0 or width < 1 or not math.isfinite(value):

@@ -108,10 +108,10 @@ def _fsync_tree(folder: Path) -> None:
 def new_folder(path: Path) -> Generator[Path]:
     """Fill a folder under a temporary name and rename it, complete and durable, when the block ends.
 
-    If another process finished the same folder first, theirs stands and ours is removed: equal names hold equal content.
+    If another process finished the same folder first, theirs is kept and ours is removed: equal names hold equal content.
 
     Raises:
-        OSError: nothing stands under `path` that was not complete.
+        OSError: `path` holds nothing that was not complete.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary(path)

@@ -142,7 +142,7 @@ def test_points_stand_on_their_own_in_any_order():
     assert charts.braille_points([], 3, 1) == ["⠀⠀⠀"]
     assert charts.braille_points([(0, 0)], 3, 0) == []
     outside = charts.braille_points([(-5, 9)], 2, 1, x_range=(0, 1), y_range=(0, 1))
-    assert dots(outside) == {(0, 0)}, "what lies outside is drawn at the edge"
+    assert dots(outside) == {(0, 0)}, "points outside are drawn at the edge"
 
 
 @pytest.mark.parametrize("point", [(0.0, 0.0), (0.3, 0.9), (1.0, 1.0), (0.5, 0.5)])

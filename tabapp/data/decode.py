@@ -1,4 +1,4 @@
-"""Files to text: what kind of file it is, what it is packed in, and which characters its bytes stand for."""
+"""From a file to text: its format, its compression and its encoding."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def decode(data: bytes, path: Path, encoding: str | None) -> tuple[bytes, str, l
     if guessed is not None:
         return _decode_as(data, path, guessed)
     controls = sum(sample.count(bytes([code])) for code in (*range(1, 9), *range(14, 27), *range(28, 32)))
-    # NULs stand in tables that some programs padded; they are told of and removed unless they are a good part of the file.
+    # Some programs pad tables with NULs; they are removed with a warning unless they are a large part of the file.
     controls += max(0, sample.count(0) - len(sample) // 20)
     if controls > max(8, len(sample) // 100):
         raise DataError(

@@ -27,7 +27,7 @@ class Dialect:
         delimiter: the character between fields.
         names: column names, stripped and made unique.
         skipped_lines: lines before the first data row, the header among them.
-        preamble: how many of them stand before the header and are not blank.
+        preamble: number of them before the header that are not blank.
         renamed: header cells that were empty or not unique, as (column number from 1, name given).
         header: whether the names come from the file.
         header_lines: how many records the names were put together from.

@@ -20,7 +20,7 @@ _BINARY = (b"\x28\xb5\x2f\xfd", b"PK\x03\x04", b"PAR1", b"ARROW1")
 
 @dataclass(frozen=True)
 class Head:
-    """The first rows as they stand in the file, before any repair.
+    """The first rows as they are in the file, before any repair.
 
     Attributes:
         rows: cells as text, None where a field is empty; each as long as `names`.

@@ -1,4 +1,4 @@
-"""A file to be predicted, held against the schema of training: what it lacks, has besides, and has otherwise, in words."""
+"""A file to predict, compared with the training schema: missing, additional and differing columns, in words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Finding = Literal["missing", "changed", "cells", "unseen", "extra", "target"]
 
 _SHOWN = 3
 _MANY_LEVELS = 10_000
-"""So many levels are kept of a column at most; with as many, what is new cannot be told from what was rare."""
+"""Most levels that the schema keeps; in a column with as many, a new level looks like a rare one."""
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +25,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         finding: "missing" and "changed" columns are refused unless they are filled; "cells" are a few that cannot be read;
             "unseen" are categories that training did not know; "extra" columns are ignored; the "target" is there.
-        refused: whether the file is refused for it, as it stands.
+        refused: whether the file is rejected because of it.
         message: a sentence's end: what is so, and what becomes of it.
     """
 

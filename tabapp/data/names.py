@@ -33,7 +33,7 @@ _RELATIVE = frozenset(
     }
 )  # fmt: skip
 _COUNTED = frozenset({"number", "num", "n", "no", "nr"})
-"""Words that make a name a count where they stand first, as in `number_of_driver`, and an identifier where they stand last."""
+"""Words that make a name a count in first position, as in `number_of_driver`, and an identifier in last position."""
 _AMOUNTS = frozenset(
     {
         "amount", "amt", "count", "counts", "number", "num", "n", "total", "sum", "quantity", "qty", "price",

@@ -139,25 +139,25 @@ def _clean(data: bytes, warnings: list[DataWarning]) -> bytes:
 
 
 def _tell_header(dialect: Dialect, warnings: list[DataWarning]) -> None:
-    def tell(message: str, action: str) -> None:
+    def warn(message: str, action: str) -> None:
         warnings.append(DataWarning(check="repaired_rows", message=message, action=action))
 
     if not dialect.header:
-        tell(
+        warn(
             "The first row holds only numbers, so it was taken for data: the file has no header.",
             "columns were named column_1 …",
         )
     if dialect.header_lines > 1:
-        tell(
+        warn(
             "The header has two rows, the second without a number above columns of numbers.",
             "joined into one name each",
         )
     if dialect.preamble:
-        tell(f"{dialect.preamble} lines stand above the table.", "left out")
+        warn(f"{dialect.preamble} lines come before the table.", "left out")
     if dialect.renamed:
         named = ", ".join(f"{name!r} (column {number})" for number, name in dialect.renamed[:5])
         more = f" and {len(dialect.renamed) - 5} more" if len(dialect.renamed) > 5 else ""
-        tell("Header cells are empty or repeated.", f"named {named}{more}")
+        warn("Header cells are empty or repeated.", f"named {named}{more}")
 
 
 def _without_what_is_no_row(frame: pl.DataFrame, dialect: Dialect, warnings: list[DataWarning]) -> pl.DataFrame:
@@ -189,7 +189,7 @@ def _without_what_is_no_row(frame: pl.DataFrame, dialect: Dialect, warnings: lis
 
 
 def _total_of(frame: pl.DataFrame, first: pl.Expr) -> pl.Expr:
-    """Rows that say "Total" first, where no row above does and the first column is no text otherwise, or gaps stand beside it."""
+    """Rows that begin with "Total" if no row above does and the first column is otherwise not text, or the row has gaps."""
     above = frame.head(max(0, frame.height - _MOST_FOOTERS)).to_series(0)
     if above.str.contains(_TOTAL).any():
         return pl.lit(False)

@@ -32,7 +32,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         histogram: counts in up to 10 equal bins of the range, or of the up to 10 most frequent levels.
         datetime_format: the strftime format that reads a datetime column.
         decimal, thousands: separators inside numbers written as text.
-        unit: the one currency, percent sign or unit that stands around a numeric column's numbers; it is left out of the values.
+        unit: the one currency, percent sign or unit around the numbers of a numeric column; values do not contain it.
         overridden: the user set the kind or the role.
     """
 

@@ -88,7 +88,7 @@ def check_columns(frame: pl.DataFrame, schema: Schema, fill_missing: bool) -> li
         fill_missing: treat absent and mistyped feature columns as missing instead of refusing them.
 
     Returns:
-        What a user should be told: columns ignored, columns filled.
+        Notes for the user: columns ignored, columns filled.
 
     Raises:
         DataError: feature columns are absent or hold something else than in training; every such column is named.

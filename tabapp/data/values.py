@@ -66,7 +66,7 @@ def strip(texts: pl.Series) -> pl.Series:
 
 
 def is_missing(texts: pl.Series, levels: Collection[str], spellings: Collection[str]) -> pl.Series:
-    """Which stripped texts stand for a missing cell: a known spelling that is not a level of the column, or one of `spellings`."""
+    """Which stripped texts mean a missing cell: a known spelling that is not a level of the column, or one of `spellings`."""
     known = texts.str.to_lowercase().is_in(list(MISSING))
     doubtful = [level for level in levels if level.casefold() in MISSING]
     if doubtful:

@@ -54,7 +54,7 @@ class PreparerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     Attributes:
         version: of this format.
         steps: one per data column.
-        encoded: categories that are target-encoded; their numbers stand behind those of the steps.
+        encoded: categories that are target-encoded; their numbers come after those of the steps.
         kept_numeric: which of all the numbers are not constant.
         indicators: which of all the numbers get a missing indicator.
         kept_categorical: which categorical steps give a code.

@@ -1,4 +1,4 @@
-"""A file to predict, held against training: every difference is named once, and only what predicting refuses is refused."""
+"""A file to predict, compared with training: each difference is named once; only what prediction rejects is rejected."""
 
 from __future__ import annotations
 

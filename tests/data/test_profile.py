@@ -1,4 +1,4 @@
-"""`tabapp profile`: what stands in its JSON and on its screen, and that every option is honoured."""
+"""`tabapp profile`: the contents of its JSON and its printed form, and the effect of its options."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def profiled(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, o
     return json.loads(capsys.readouterr().out)
 
 
-def test_json_has_what_the_interface_says(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_documented_keys(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     facts = profiled(capsys, str(table))
     assert {"file", "rows", "reading", "columns", "target", "task", "metric", "warnings"} <= facts.keys()
     assert facts["rows"] == 90
@@ -42,7 +42,7 @@ def test_json_has_what_the_interface_says(table: Path, capsys: pytest.CaptureFix
     assert [w["check"] for w in facts["warnings"] if w["column"] == "id"] == ["identifier"]  # type: ignore[attr-defined]
 
 
-def test_options_are_honoured(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_take_effect(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     facts = profiled(
         capsys, str(table), "--target", "grade", "--task", "regression", "--kind", "id=numeric", "--ignore", "size",
         "--null", "none yet", "--decimal", ",",
@@ -61,7 +61,7 @@ def test_a_test_file_is_compared(table: Path, tmp_path: Path, capsys: pytest.Cap
     assert [w["column"] for w in facts["warnings"] if w["check"] == "drift"] == ["colour"]  # type: ignore[attr-defined]
 
 
-def test_the_screen(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_printed_profile(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["profile", str(table)]) == 0
     shown = capsys.readouterr().out
     assert "90 rows × 5 columns" in shown
@@ -80,22 +80,20 @@ def test_the_screen(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "f59" in capsys.readouterr().out
 
 
-def test_a_table_comes_through_stdin(
-    table: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stdin_is_read(table: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = profiled(capsys, str(table))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(table.read_bytes())))
     assert profiled(capsys, "-") == wanted | {"file": "-"}
 
 
-def test_an_empty_stdin_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_stdin_is_reported(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     assert run_command_line(["profile", "-"]) == 3
     assert "stdin: is empty" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("quoted", [False, True])
-def test_a_large_file_is_looked_at_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str], quoted: bool) -> None:
+def test_large_file_is_sampled_first(tmp_path: Path, capsys: pytest.CaptureFixture[str], quoted: bool) -> None:
     path = tmp_path / "large.csv"
     colour = '"red\nand blue"' if quoted else "red"
     block = "".join(f"{i * 7 % 1009},{i * 0.37:.3f},{colour if i % 3 else 'green'},{i % 2}\n" for i in range(5000))

@@ -139,8 +139,8 @@ LAYOUT: dict[str, Case] = {
     "newline in a name": Case(PLAIN.replace("x,c,y", '"x\n(mm)",c,y', 1), names=["x (mm)", "c", "y"]),
     "no header": Case("\n".join(f"{i},{i % 3},{i % 2}" for i in range(5, N + 5)), names=["column_1", "column_2", "column_3"],
         told=("no header",)),
-    "title above": Case("Sales of 2024\n\n" + PLAIN, names=["x", "c", "y"], told=("1 lines stand above",)),
-    "comments above": Case("# made by\n# hand\n" + PLAIN, names=["x", "c", "y"], told=("2 lines stand above",)),
+    "title above": Case("Sales of 2024\n\n" + PLAIN, names=["x", "c", "y"], told=("1 lines come before",)),
+    "comments above": Case("# made by\n# hand\n" + PLAIN, names=["x", "c", "y"], told=("2 lines come before",)),
     "comment in the middle": Case(with_line(PLAIN, 20, "# checked,,"), told=("1 rows are comments",)),
     "header repeated": Case(with_line(PLAIN, 20, "x,c,y"), told=("copies of the header",)),
     "units below the header": Case(

@@ -11,13 +11,13 @@ from tabapp.data.leaks import codes_of, score_alone
 from tabapp.data.schema import DataWarning
 
 _DRIFT = 0.4
-"""Smallest score, as `score_alone` scales it: ROC AUC 0.7 for telling the two files apart."""
+"""Smallest score, as `score_alone` scales it: ROC AUC 0.7 for classifying rows by their file."""
 _MANY_NEW = 0.05
 
 
 @comparison(
     "drift",
-    description="A feature's values differ so much between the test file and the training file that they tell the files apart.",
+    description="A feature's values differ so much between the test file and the training file that they identify the file.",
     remedy="Check that both files come from the same process; leave the column out with --ignore if it depends on the date.",
     rank=110,
 )
