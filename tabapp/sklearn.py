@@ -30,7 +30,7 @@ from tabapp.bundle.load import load_bundle
 from tabapp.bundle.predict import Predictor
 from tabapp.data.infer import MINIMUM_ROWS
 from tabapp.data.stored import as_text
-from tabapp.errors import DataError, UsageError
+from tabapp.errors import DataError, TabappError, UsageError
 from tabapp.run.keywords import column_name
 
 __all__ = ["TabappClassifier", "TabappRegressor"]
@@ -38,8 +38,8 @@ __all__ = ["TabappClassifier", "TabappRegressor"]
 _LARGEST_SEED = 2**31 - 1
 
 
-class EstimatorError(DataError, ValueError):
-    """The data of an estimator cannot be used; a ValueError as well, as scikit-learn expects."""
+class EstimatorError(TabappError, ValueError):
+    """Data or parameters of an estimator cannot be used; a ValueError as well, as scikit-learn expects."""
 
 
 class _TabappEstimator(BaseEstimator):
