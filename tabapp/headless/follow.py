@@ -92,7 +92,7 @@ class PlainView:
         pass
 
     def close(self, state: RunState) -> None:
-        print_result(state)
+        print_result(state, verbose=self._verbose)
 
 
 class Interrupts:
@@ -135,7 +135,7 @@ def _view(*, plain: bool, as_json: bool, quiet: bool, verbose: bool) -> View:
         return PlainView(quiet=quiet, verbose=verbose)
     from tabapp.headless.live import LiveView
 
-    return LiveView()
+    return LiveView(verbose=verbose)
 
 
 @dataclass(frozen=True)

@@ -11,29 +11,34 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tabapp.headless.summary import LEADERBOARD_HEADER, LEADERBOARD_RIGHT, leaderboard_cells, print_result
+from tabapp.headless.summary import (
+    LEADERBOARD_HEADER,
+    LEADERBOARD_RIGHT,
+    fold_not_started,
+    leaderboard_cells,
+    print_result,
+)
 from tabapp.run import events as ev
+from tabapp.run.progress import progress_of
 from tabapp.run.state import RunState
 
 REFRESH_PER_SECOND = 4
 FEED_LINES = 4
 
 
-def progress_of(state: RunState, now: float) -> tuple[float, str]:
-    """How far a run is by its clock, in [0, 1], and in words."""
-    started = state.started or now
-    elapsed = max(0.0, now - started)
-    if state.deadline is None:
-        return 0.0, f"{state.stage} · {elapsed:.0f}s"
-    total = max(1e-9, state.deadline - started)
-    left = max(0.0, state.deadline - now)
+def progress_line(state: RunState, now: float) -> tuple[float, str]:
+    """The share for the progress bar, in [0, 1], and the stage with its times."""
     words = "paused" if state.paused else state.stage
-    return min(1.0, elapsed / total), f"{words} · {elapsed:.0f}s elapsed · ~{left:.0f}s left"
+    progress = progress_of(state, now)
+    if progress is None:
+        return 0.0, words
+    words += f" · {progress.elapsed:.0f}s elapsed"
+    return progress.share or 0.0, words if progress.left is None else f"{words} · ~{progress.left:.0f}s left"
 
 
-def render(state: RunState, now: float) -> Group:
+def render(state: RunState, now: float, *, verbose: bool = False) -> Group:
     """The whole live view as one Rich renderable."""
-    share, words = progress_of(state, now)
+    share, words = progress_line(state, now)
     head = Text.assemble((state.name or "tabapp", "bold"), "  ", (words, "dim"))
     if state.plan is not None:
         plan = state.plan
@@ -45,10 +50,13 @@ def render(state: RunState, now: float) -> Group:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for i, name in enumerate(LEADERBOARD_HEADER):
             table.add_column(name, justify="right" if i in LEADERBOARD_RIGHT else "left", no_wrap=True)
-        for row in state.leaderboard:
+        rows, folded = fold_not_started(state.leaderboard, verbose=verbose)
+        for row in rows:
             style = "bold" if row.rank == 1 else "red" if row.status == "failed" else "dim" if row.score is None else ""
             table.add_row(*leaderboard_cells(row, state.plan.folds), style=style)
         parts.append(table)
+        if folded:
+            parts.append(Text(folded, style="dim"))
     for line in state.feed[-FEED_LINES:]:
         clock = time.strftime("%H:%M:%S", time.localtime(line.t))
         parts.append(Text(f"{clock} {line.kind:<8} {line.text}", style="dim", overflow="ellipsis", no_wrap=True))
@@ -58,7 +66,8 @@ def render(state: RunState, now: float) -> Group:
 class LiveView:
     """Redraws at most four times a second."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, verbose: bool) -> None:
+        self._verbose = verbose
         self._live = Live(console=Console(stderr=True), refresh_per_second=REFRESH_PER_SECOND, transient=True)
         self._live.start()
         self._drawn = 0.0
@@ -70,8 +79,8 @@ class LiveView:
         now = time.monotonic()
         if now - self._drawn >= 1 / REFRESH_PER_SECOND:
             self._drawn = now
-            self._live.update(render(state, time.time()))
+            self._live.update(render(state, time.time(), verbose=self._verbose))
 
     def close(self, state: RunState) -> None:
         self._live.stop()
-        print_result(state)
+        print_result(state, verbose=self._verbose)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from tabapp import charts
@@ -29,7 +31,7 @@ def leaderboard_cells(row: LeaderboardRow, folds: int) -> list[str]:
         "running": "… " + row.activity,
         "queued": "· queued",
         "failed": "✗ failed",
-        "skipped": "– sits out",
+        "skipped": "– skipped",
     }
     words = status.get(row.status, row.status)
     return [
@@ -46,14 +48,26 @@ def leaderboard_cells(row: LeaderboardRow, folds: int) -> list[str]:
     ]
 
 
-def print_leaderboard(state: RunState) -> None:
+def fold_not_started(rows: Sequence[LeaderboardRow], *, verbose: bool) -> tuple[list[LeaderboardRow], str]:
+    """The rows to show, and a line for the models that were not started within the budget; `verbose` shows every row."""
+    shown = [row for row in rows if verbose or not row.not_started]
+    n_folded = len(rows) - len(shown)
+    if not n_folded:
+        return shown, ""
+    return shown, f"{n_folded} model{'s' if n_folded > 1 else ''} not started within the budget; -v lists them."
+
+
+def print_leaderboard(state: RunState, *, verbose: bool = False) -> None:
     """Print the leaderboard on stdout."""
     plan = state.plan
     if plan is None or not state.leaderboard:
         return
     title = f"Leaderboard · {plan.target} · {plan.metric_title} · {plan.validation}"
-    rows = [leaderboard_cells(row, plan.folds) for row in state.leaderboard]
+    shown, folded = fold_not_started(state.leaderboard, verbose=verbose)
+    rows = [leaderboard_cells(row, plan.folds) for row in shown]
     print_table(LEADERBOARD_HEADER, rows, LEADERBOARD_RIGHT, title, LEADERBOARD_OPTIONAL)
+    if folded:
+        click.echo(folded)
 
 
 def importance_cells(row: ImportanceRow, largest: float) -> list[str]:
@@ -87,9 +101,9 @@ def print_importances(state: RunState) -> None:
         click.echo(f"Attention and permutation agree with rank correlation {found.agreement:.2f}.")
 
 
-def print_result(state: RunState) -> None:
+def print_result(state: RunState, *, verbose: bool = False) -> None:
     """Print the whole result of a run on stdout."""
-    print_leaderboard(state)
+    print_leaderboard(state, verbose=verbose)
     print_importances(state)
     if state.finished is not None and state.finished.bundle:
         click.echo(f"\nBundle  {state.finished.bundle}")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from tabapp.headless.live import progress_line
 from tabapp.headless.summary import print_result, print_summary
 from tabapp.headless.tables import fitting, plain_table
 from tabapp.run import events as ev
 from tabapp.run.folder import EventLog, RunFolder
+from tabapp.run.progress import progress_of
 from tabapp.run.state import RunState, replay
 from tests.run.recording import IMPORTANCE, LIGHTGBM_ROW, finished, recorded, write_run
 
@@ -115,3 +117,31 @@ def test_columns_leave_where_a_terminal_has_no_room():
     assert fitting(header, rows, (2, 1), 50) == [0, 1, 3]
     assert fitting(header, rows, (2, 1), 30) == [0, 3]
     assert fitting(header, rows, (), 10) == [0, 1, 2, 3], "what is not optional stays"
+
+
+def test_models_that_were_not_started_fold_into_one_line(capsys):
+    waiting = [
+        msgspec.structs.replace(
+            LIGHTGBM_ROW, model=name, title=name.upper(), rank=0, score=None, status="skipped", not_started=True
+        )
+        for name in ("mlp", "snn")
+    ]
+    state = state_of([*recorded("r")[:-1], finished("r", leaderboard=(LIGHTGBM_ROW, *waiting))])
+    print_result(state)
+    folded = capsys.readouterr().out
+    assert "2 models not started within the budget; -v lists them." in folded
+    assert "MLP" not in folded
+    print_result(state, verbose=True)
+    listed = capsys.readouterr().out
+    assert "not started within the budget" not in listed
+    assert "MLP" in listed
+    assert "SNN" in listed
+
+
+def test_the_headless_view_and_the_screen_show_the_same_progress():
+    plan = next(event for event in recorded("r") if isinstance(event, ev.PlanMade))
+    state = state_of([plan, ev.StageChanged(stage="fitting", deadline=32.0)])
+    progress = progress_of(state, 17.0)
+    assert progress is not None
+    assert (progress.share, progress.elapsed, progress.left) == (0.5, 15.0, 15.0)
+    assert progress_line(state, 17.0) == (0.5, "fitting · 15s elapsed · ~15s left")

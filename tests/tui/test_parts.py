@@ -14,6 +14,7 @@ from textual.content import Content
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import create_run
+from tabapp.run.progress import progress_of
 from tabapp.run.state import FeedLine, RunState, replay
 from tabapp.tui.app import TabappApp
 from tabapp.tui.chrome.actions import ACTIONS, actions_for, bindings_for, phase_of
@@ -165,14 +166,14 @@ def test_the_margin_has_the_digits_of_the_score():
 
 def test_progress_by_the_clock_by_trials_and_at_the_end():
     state = replay(numbered(recordings.running()))
-    progress = texts.progress_of(state, recordings.START + 61)
+    progress = progress_of(state, recordings.START + 61)
     assert progress is not None
     assert (progress.elapsed, progress.left) == (60, 59)
     assert progress.share == pytest.approx(60 / 119)
     by_trials = msgspec.structs.replace(state, deadline=None, plan=recordings.plan(budget=None, trials=10))
-    assert texts.progress_of(by_trials, recordings.START + 61).share == len(state.trials) / 60
-    assert texts.progress_of(RunState(), 0.0) is None
-    assert texts.progress_of(replay(numbered(recordings.finished())), 1e12).elapsed == 116
+    assert progress_of(by_trials, recordings.START + 61).share == len(state.trials) / 60
+    assert progress_of(RunState(), 0.0) is None
+    assert progress_of(replay(numbered(recordings.finished())), 1e12).elapsed == 116
 
 
 def test_a_score_of_some_folds_is_said_to_be_one():

@@ -6,11 +6,12 @@ import time
 from pathlib import Path
 
 from tabapp.run import commands as cmd
+from tabapp.run.progress import progress_of
 from tabapp.run.state import format_score
 from tabapp.tui.chrome.actions import phase_of
 from tabapp.tui.dialogs.basic import Decision, Option
 from tabapp.tui.session.host import Host
-from tabapp.tui.viewmodels.texts import clock_time, progress_of, short_path
+from tabapp.tui.viewmodels.texts import clock_time, short_path
 
 GRACE_SECONDS = 5.0
 UNSTARTED_GRACE_SECONDS = 1.0

@@ -10,6 +10,7 @@ from pathlib import Path
 from textual.content import Content
 
 from tabapp.run import events as ev
+from tabapp.run.progress import progress_of
 from tabapp.run.state import RunState, format_score
 from tabapp.tui.chrome.actions import phase_of
 
@@ -47,31 +48,6 @@ class Snapshot:
     trouble: str | None = None
     asked_to_start: bool = False
     history: tuple[tuple[float, float], ...] = ()
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is: a share of its budget or trials (None when neither bounds it), and seconds since and to go."""
-
-    share: float | None
-    elapsed: float
-    left: float | None
-
-
-def progress_of(state: RunState, now: float) -> Progress | None:
-    """The progress of fitting at a time; None before it began."""
-    if state.finished is not None:
-        return Progress(1.0, state.finished.seconds, None)
-    if state.fitting_since is None:
-        return None
-    elapsed = max(0.0, now - state.fitting_since)
-    if state.deadline is not None:
-        left = max(0.0, state.deadline - now)
-        return Progress(elapsed / (elapsed + left) if elapsed + left > 0 else 1.0, elapsed, left)
-    if state.plan is not None and state.plan.trials:
-        expected = state.plan.trials * sum(model.reason is None for model in state.plan.models)
-        return Progress(min(1.0, len(state.trials) / expected) if expected else None, elapsed, None)
-    return Progress(None, elapsed, None)
 
 
 def clock_time(seconds: float) -> str:

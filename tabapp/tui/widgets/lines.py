@@ -6,9 +6,10 @@ from textual import events
 from textual.content import Content
 from textual.widget import Widget
 
+from tabapp.run.progress import progress_of
 from tabapp.run.state import RunState, format_score
 from tabapp.tui.chrome.actions import TABS, Scope, View, actions_for, phase_of
-from tabapp.tui.viewmodels.texts import FIT_STAGES, MUTED, Snapshot, clock_time, count, one_line_status, progress_of
+from tabapp.tui.viewmodels.texts import FIT_STAGES, MUTED, Snapshot, clock_time, count, one_line_status
 
 
 class ClickableLine(Widget):
