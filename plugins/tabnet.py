@@ -188,7 +188,7 @@ class TabNetMethod(TrainingMethod):
         params = self.params
         assert isinstance(params, TabNetParams)
         if self._step is None:
-            # A training that goes on from a checkpoint has its number of steps in the optimizer's state.
+            # After resuming from a checkpoint, the number of steps is in the optimizer's state.
             states = list(optimizer.state.values())
             self._step = int(states[0]["step"]) if states else 0
         for group in optimizer.param_groups:

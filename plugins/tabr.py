@@ -239,7 +239,7 @@ class TabRMethod(RetrievalMethod):
         if self.params.search_epochs is None or self._epoch == begun:
             return
         since = self._epoch - self.params.search_epochs
-        # A fit that goes on from a checkpoint has found none yet.
+        # A fit resumed from a checkpoint has no neighbors yet.
         if since >= 0 and (begun < 0 or since % self.params.search_period == 0):
             self.network.search()
 

@@ -184,7 +184,7 @@ class NPTModel(FittedModel):
         return codes.float().cpu().numpy()
 
     def impute(self, table: Table) -> Table:
-        """As the contract says. What is known of a row, but never its target, tells what is missing in it."""
+        """Fill missing cells from the other features of their row and from the context, without the row's target."""
         said = self.recall(self.saved.entries(table, with_target=False))
         numeric, categorical = np.array(table.numeric), np.array(table.categorical)
         for feature in range(numeric.shape[1]):

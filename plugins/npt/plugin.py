@@ -211,8 +211,8 @@ def _plan(train: Table, params: NPTParams, context: FitContext) -> SavedNPT:
     if objective is not None and not regression:
         n_levels.append(objective.n_classes)
     names = (*spec.numeric, *spec.categorical)
-    if strangers := [name for name in params.also_predict if name not in names]:
-        raise ValueError(f"also_predict names {strangers[0]!r}, which is not a feature of this table")
+    if unknown := [name for name in params.also_predict if name not in names]:
+        raise ValueError(f"also_predict names {unknown[0]!r}, which is not a feature of this table")
     saved = SavedNPT(
         objective=objective,
         attributes=Attributes(n_numeric=len(spec.numeric) + regression, n_levels=tuple(n_levels)),

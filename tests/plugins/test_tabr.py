@@ -89,7 +89,7 @@ def test_neighbors_found_for_all_rows_at_once_are_those_of_a_step(n_rows: int) -
 def test_neighbors_are_searched_for_several_epochs_at_once(
     first: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the third epoch and each third after it; and where a fit goes on from a checkpoint."""
+    """In the third epoch, in every third epoch after it, and when a fit resumes from a checkpoint."""
     network, params = network_of(60), TabRParams(search_epochs=2, search_period=3)
     method = TabRMethod(network, params, Objective(task="regression", n_classes=1))
     searches: list[int] = []

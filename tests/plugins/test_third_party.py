@@ -145,7 +145,7 @@ def test_broken_plugins_affect_only_their_own_rows(environment: dict[str, str], 
     assert rows["linear"]["score"] < 0.3
     assert rows["raises"]["status"] == rows["dies"]["status"] == "failed"
     assert "no idea what to do" in rows["raises"]["reason"]
-    assert rows["dies"]["reason"] == "its process was ended by SIGSEGV (it crashed inside a library)"
+    assert rows["dies"]["reason"] == "its process was killed by SIGSEGV (it crashed inside a library)"
     assert {rows[name]["status"] for name in ("unsure", "nowhere", "worthless")} == {"skipped"}
     assert rows["unsure"]["reason"] == "its plugin raised KeyError: 'gigabytes'"
     assert rows["nowhere"]["reason"] == "its plugin raised TypeError: no space"
