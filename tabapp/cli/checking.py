@@ -1,4 +1,4 @@
-"""`tabapp models --check NAME`: a plugin held against its contract."""
+"""`tabapp models --check NAME`: check a plugin with its contract."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def check_model(name: str, *, as_json: bool) -> int:
     for result in run_checks(Subject(plugin)):
         results.append(result)
         if not as_json:
-            told = f": {result.sentence}" if result.sentence else ""
-            click.echo(f"{MARKS[result.status]} {result.check} ({result.seconds:.1f} s){told}")
+            sentence = f": {result.sentence}" if result.sentence else ""
+            click.echo(f"{MARKS[result.status]} {result.check} ({result.seconds:.1f} s){sentence}")
             sys.stdout.flush()
     broken = sum(result.status == "broken" for result in results)
     skipped = sum(result.status == "skipped" for result in results)

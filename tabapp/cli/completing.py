@@ -87,7 +87,7 @@ def run_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> 
 
     runs = list_runs(Path(ctx.params.get("runs_dir") or default_runs_dir()))
     ids = [run.run for run in runs if run.run.startswith(incomplete)]
-    # The end of an id is what the screen tells when it is left.
+    # The screen shows the end of an id when it closes.
     ends = [run.run.split("-", 2)[-1] for run in runs]
     found = _fitting(["last"] if runs else [], incomplete) + _fitting(ids or ends, incomplete)
     return found or [CompletionItem(incomplete, type="dir")]
@@ -175,6 +175,6 @@ def _opened(file: Path) -> IO[bytes] | GzipFile:
 def _decoded(start: bytes, encoding: str | None) -> str:
     if encoding is None:
         encoding = "utf-16" if start.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
-    # Of a character that the end cuts in two, and of what is no text in this encoding, nothing is offered.
+    # A character that the end cuts in two, or an undecodable one, is never offered.
     text = start.decode(encoding, errors="replace")
     return text if "\ufffd" not in text.partition("\n")[0] else start.decode("cp1252", errors="replace")

@@ -53,7 +53,7 @@ def run_defaults(settings: Settings, command: click.Command) -> dict[str, Any]:
 
 
 def _as_typed(value: Any) -> Any:
-    """A value as it would stand on the command line."""
+    """A value as on the command line."""
     if isinstance(value, list):
         return ",".join(str(item) for item in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     return value if isinstance(value, bool) else str(value)

@@ -29,7 +29,7 @@ class Page(AttachedApp):
             os._exit(1)
 
     def open_run(self, folder: RunFolder, *, start_engine: bool) -> None:
-        """Show another run on this page, or this one with a new engine. What this run's engine does, it goes on doing."""
+        """Show another run on this page, or this one with a new engine. The engine of this run keeps running."""
         if start_engine:
             start_detached_engine(folder)
         self.open_url(f"?run={folder.run}", new_tab=False)

@@ -108,10 +108,10 @@ def run(
 
 
 def _screen_settings() -> Settings:
-    """The configuration, held against what a screen has, before there is a run or a screen.
+    """The configuration, validated before a run or a screen exists.
 
     Raises:
-        UsageError: it cannot be followed.
+        UsageError: it is not valid.
     """
     from tabapp.tui.chrome.keymap import check_keys
     from tabapp.tui.chrome.theme import check_theme

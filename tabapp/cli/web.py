@@ -93,20 +93,20 @@ class RunServer(Server):
         self.key = secrets.token_urlsafe(12)
 
     def serve_on(self, listening: socket.socket) -> None:
-        """Tell the address and serve until Ctrl+C or SIGTERM; the screens of open pages end with it."""
+        """Print the address and serve until Ctrl+C or SIGTERM; the screens of open pages end with it."""
 
-        async def tell_address(app: web.Application) -> None:
+        async def print_address(app: web.Application) -> None:
             # Only now: signals are heard from here on, and who reads the address may send one at once.
             click.echo(f"http://{HOST}:{listening.getsockname()[1]}/{self.key}/")
             say(
-                "Open this address in a browser, in as many tabs as you like. Ctrl+C closes them; a run that was started goes on."
+                "Open this address in a browser, in as many tabs as you like. Ctrl+C closes them; a started run continues."
             )
 
         app = web.Application()
         app.router.add_get(f"/{self.key}/", self.handle_page)
         app.router.add_get(f"/{self.key}/ws/{{run}}", self.handle_websocket)
         app.router.add_static(f"/{self.key}/static", self.statics_path)
-        app.on_startup.append(tell_address)
+        app.on_startup.append(print_address)
         app.on_shutdown.append(self._close_screens)
         web.run_app(app, sock=listening, print=None, shutdown_timeout=SHUTDOWN_SECONDS, access_log=None)
 
@@ -151,7 +151,9 @@ class RunServer(Server):
 
 
 def serve_run(folder: RunFolder, runs_dir: Path, listening: socket.socket, *, start_engine: bool) -> None:
-    """Serve a run until Ctrl+C; the address is told on stdout. A run that nobody started ends with the server, no other does.
+    """Serve a run until Ctrl+C, after printing the address on stdout.
+
+    A run that was not started ends with the server; other runs continue.
 
     Args:
         runs_dir: where the other runs are that a page may open.

@@ -60,27 +60,27 @@ class JsonView:
 
 
 class PlainView:
-    """Narration on stderr, a line an event worth telling; the result on stdout."""
+    """Narration on stderr, a line an event worth reporting; the result on stdout."""
 
     QUIET_KINDS = frozenset({"fit", "prune"})
 
     def __init__(self, *, quiet: bool, verbose: bool) -> None:
         self._quiet = quiet
         self._verbose = verbose
-        self._told: FeedLine | None = None
-        self._told_ensemble = ""
+        self._last_line: FeedLine | None = None
+        self._last_ensemble = ""
 
     def show(self, event: ev.AnyEvent, state: RunState) -> None:
         if self._quiet or not state.feed or isinstance(event, ev.RunFinished):
             return
         line = state.feed[-1]
-        if line is self._told:
+        if line is self._last_line:
             return
-        self._told = line
+        self._last_line = line
         if isinstance(event, ev.EnsembleChanged):
-            if line.text == self._told_ensemble:
+            if line.text == self._last_ensemble:
                 return
-            self._told_ensemble = line.text
+            self._last_ensemble = line.text
         if (
             isinstance(event, ev.EnsembleChanged | ev.TrialFinished | ev.FitFailed)
             or line.kind not in self.QUIET_KINDS
@@ -224,10 +224,10 @@ def follow(folder: RunFolder, *, plain: bool, as_json: bool, quiet: bool, verbos
     finished = ended.state.finished
     if finished is None:
         if ended.interrupts > 1:
-            say(f"Stopped; `tabapp resume {folder.argument}` goes on with it.")
+            say(f"Stopped; `tabapp resume {folder.argument}` resumes it.")
             return ExitCode.INTERRUPTED
         if ended.return_code is None:
-            say(f"The run was stopped; `tabapp resume {folder.argument}` goes on with it.")
+            say(f"The run was stopped; `tabapp resume {folder.argument}` resumes it.")
         else:
             say(describe_death(ended.return_code, folder))
         return ExitCode.NO_MODEL

@@ -20,5 +20,5 @@ def sentence(message: str) -> str:
 
 
 def say(message: str) -> None:
-    """Tell a person something on stderr."""
+    """Print a sentence on stderr."""
     click.echo(f"tabapp: {sentence(message)}", err=True)

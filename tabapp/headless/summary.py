@@ -123,11 +123,9 @@ def print_summary(folder: RunFolder) -> None:
         )
     if finished is None:
         if best is not None or state.stage not in ("starting", "reading", "ready"):
-            going_on = folder.is_running()
-            words = "goes on in the background" if going_on else "was stopped"
-            click.echo(
-                f"The run {words}; `tabapp {'attach' if going_on else 'resume'} {folder.argument}` comes back to it."
-            )
+            is_running = folder.is_running()
+            words = "continues in the background" if is_running else "was stopped"
+            click.echo(f"The run {words}; `tabapp {'attach' if is_running else 'resume'} {folder.argument}` shows it.")
         return
     if finished.bundle:
         click.echo(f"Bundle: {finished.bundle}")

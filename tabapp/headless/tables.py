@@ -42,7 +42,7 @@ def print_table(
     title: str = "",
     optional: Sequence[int] = (),
 ) -> None:
-    """Print a table on stdout, in colour where stdout is a terminal; there, `optional` columns leave where there is no room."""
+    """Print a table on stdout, in color where stdout is a terminal; there, `optional` columns leave where there is no room."""
     if not sys.stdout.isatty():
         if title:
             click.echo(title)

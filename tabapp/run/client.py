@@ -30,7 +30,7 @@ def start_engine(folder: RunFolder) -> subprocess.Popen[bytes]:
 
 
 def start_detached_engine(folder: RunFolder) -> subprocess.Popen[bytes]:
-    """Start the engine in a session of its own: it goes on when the view or its terminal is gone.
+    """Start the engine in a session of its own: it continues without the view or its terminal.
 
     Not through asyncio, whose transports kill a child that is still alive when the event loop closes.
 
@@ -54,15 +54,14 @@ def _environment() -> dict[str, str]:
 
 
 def describe_death(return_code: int, folder: RunFolder) -> str:
-    """A sentence about an engine that ended without telling its result."""
+    """A sentence about an engine that ended without a result."""
     if return_code < 0:
         name = signal.Signals(-return_code).name if -return_code in set(signal.Signals) else str(-return_code)
         cause = f"was killed by {name}" + (", likely because memory ran out" if name == "SIGKILL" else "")
     else:
         cause = f"ended with code {return_code}"
     return (
-        f"The engine {cause}; `tabapp resume {folder.argument}` goes on from the last complete fit, "
-        f"and {folder.log} holds its log."
+        f"The engine {cause}; `tabapp resume {folder.argument}` continues from the last complete fit. See {folder.log}."
     )
 
 

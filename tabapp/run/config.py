@@ -1,4 +1,4 @@
-"""What a user asked of a run: every option, its default, and the command line that says the same."""
+"""The options of a run, their defaults, and the equivalent command line."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     Attributes:
         data: path of the table.
-        budget: seconds that the whole run may take; None with `trials` set means no clock.
-        trials: most trials a model, which makes a run reproducible without a clock.
+        budget: seconds that the whole run may take; None with `trials` set means no time limit.
+        trials: maximum trials per model; without a budget the run is reproducible.
         start: begin as soon as the plan is made; a screen leaves it False and sends the command `start`.
     """
 
@@ -123,7 +123,7 @@ def format_duration(seconds: float) -> str:
 
 
 def command_line(config: RunConfig) -> str:
-    """The command that starts the same run without a screen, for copying into a script."""
+    """The command that starts an equal run without a screen, for copying into a script."""
     words = ["tabapp", "--auto", config.data]
     defaults = RunConfig(data=config.data)
     for field in config.__struct_fields__:

@@ -57,7 +57,7 @@ class RunStarted(Event, tag="run.started", frozen=True, kw_only=True):
 
 
 class StageChanged(Event, tag="stage.changed", frozen=True, kw_only=True):
-    """The run entered a stage, was paused, or goes on. `deadline` is when the run must be over, in seconds since the epoch."""
+    """The run entered a stage, was paused, or resumed. `deadline` is when the run must be over, in seconds since the epoch."""
 
     stage: Stage
     paused: bool = False
@@ -116,7 +116,7 @@ class PlanMade(Event, tag="plan.made", frozen=True, kw_only=True):
 
 
 class PlanRefused(Event, tag="plan.refused", frozen=True, kw_only=True):
-    """An option that a screen sent cannot be followed; the plan stands as it was. `message` is a sentence for the user."""
+    """An option that a screen sent is not valid; the plan is unchanged. `message` is a sentence for the user."""
 
     message: str
 
@@ -176,7 +176,7 @@ class TrialFinished(Event, tag="trial.finished", frozen=True, kw_only=True):
 
 
 class TrialPruned(Event, tag="trial.pruned", frozen=True, kw_only=True):
-    """A trial was given up; told to the tuner as pruned, with the true cause in `reason`."""
+    """A trial ended early; `reason` holds the cause."""
 
     model: str
     trial: int
@@ -252,7 +252,7 @@ class EvaluationReady(Event, tag="evaluation.ready", frozen=True, kw_only=True):
 
 
 class ParametersRanked(Event, tag="parameters.ranked", frozen=True, kw_only=True):
-    """Which hyper-parameters of a model decide whether a trial is good, from its `n_trials` complete trials; dearest first."""
+    """Hyper-parameter importances of a model from its `n_trials` complete trials, most important first."""
 
     model: str
     n_trials: int

@@ -77,7 +77,7 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> Path:
-        """Where fits under way leave what they need to go on after a kill, each in a folder of its name."""
+        """Where fits under way leave what they need to resume after a kill, each in a folder of its name."""
         return self.path / "checkpoints"
 
     @property
@@ -119,7 +119,7 @@ class RunFolder:
         files.write_bytes(self.path / "run.json", msgspec.json.format(msgspec.json.encode(config), indent=1) + b"\n")
 
     def state(self) -> RunState:
-        """The state of the run as its events tell it so far."""
+        """The state of the run from its events so far."""
         return replay(EventReader(self.events).read_new())
 
     def is_running(self) -> bool:
@@ -156,7 +156,7 @@ class RunFolder:
 
 
 def _lock(descriptor: int, kind: int, tries: int) -> bool:
-    """Try to lock a file; whoever only asks whether a run is held, holds it for a moment, so an engine tries more than once."""
+    """Try to lock a file. Asking whether a run is locked locks it for a moment, so an engine tries more than once."""
     for attempt in range(tries):
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)

@@ -33,7 +33,7 @@ class WarningView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
-    """A model of the plan; `reason` says why it sits out, None when it competes."""
+    """A model of the plan; `reason` says why it is skipped, None when it competes."""
 
     name: str
     title: str
@@ -64,7 +64,7 @@ class LeaderboardRow(msgspec.Struct, frozen=True, kw_only=True):
         in_ensemble: weight in the ensemble, 0 when it is not a member.
         params: the best trial's hyper-parameters.
         held: what the user has done to the model: stopped for good, or paused; it gets no further fits.
-        share: how much more of the time than its due the user gives it; 1 is its due.
+        share: the user's factor on the model's share of the time; 1 is an equal share.
         left_out: the user keeps it out of the ensemble.
         not_started: the row is skipped because no fit of the model started within the budget.
     """
@@ -132,7 +132,7 @@ class ResidualBand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParameterImportance(msgspec.Struct, frozen=True, kw_only=True):
-    """A hyper-parameter and its share of what decides whether a trial is among the best; the shares of a model sum to 1."""
+    """A hyper-parameter and its importance for being among the best trials; the shares of a model sum to 1."""
 
     name: str
     importance: float
@@ -146,7 +146,7 @@ class ErrorSlice(msgspec.Struct, frozen=True, kw_only=True):
         error: mean error of the `n` rows; `share_wrong` of them are given the wrong class (None for regression).
         difference: how much worse than the rest of the table, shrunk towards 0 as far as chance among so many slices asks.
         low, high: its interval, adjusted for the number of slices that were looked at.
-        clear: whether the interval lies above 0.
+        clear: whether the interval is above 0.
     """
 
     column: str

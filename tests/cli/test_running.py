@@ -20,9 +20,9 @@ def test_the_summary_is_of_the_run_that_was_shown_last(tmp_path: Path, monkeypat
     recordings.Recorder(first).write(*recordings.running())
     recordings.Recorder(last).write(*recordings.finished())
     assert leave(monkeypatch, Shown(first, False, 0), Shown(last, False, 0)) == 0
-    assert "comes back to it" not in capsys.readouterr().out
+    assert "shows it" not in capsys.readouterr().out
     assert leave(monkeypatch, Shown(last, False, 0), Shown(first, False, 1)) == 1
-    assert f"resume {first.argument}` comes back to it" in capsys.readouterr().out
+    assert f"resume {first.argument}` shows it" in capsys.readouterr().out
 
 
 def test_a_run_that_was_only_looked_at_goes_and_the_one_opened_from_it_stays(

@@ -86,7 +86,7 @@ def test_a_run_goes_on_in_the_background_and_is_come_back_to(wide: Terminal, tmp
     wide.keys("k")
     screen = wide.wait("EXIT=0")
     folder = the_run(runs)
-    assert "goes on in the background" in screen
+    assert "continues in the background" in screen
     assert folder.is_running()
     wide.close()
     again = Terminal(tmp_path, 80, 24)

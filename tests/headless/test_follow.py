@@ -143,7 +143,7 @@ def test_one_interrupt_asks_for_the_best_so_far(folder, engine, capsys):
     engine(
         "commands = CommandReader(folder.commands, resumed=True)\n"
         "for event in recorded(folder.run)[:-1]: log.append(event)\n"
-        "while [c['command'] for c in commands.read_new()] != ['interrupt']: time.sleep(0.01)\n"
+        "while [type(c).__name__ for c in commands.read_new()] != ['Interrupt']: time.sleep(0.01)\n"
         "log.append(finished(folder.run, status='interrupted', exit_code=130, message='Interrupted.'))"
     )
     interrupt_when(lambda: told_trials(folder) > 0)
@@ -159,7 +159,7 @@ def test_two_interrupts_stop_at_once(folder, engine, capsys):
     interrupt_when(lambda: folder.commands.exists())
     assert watch(folder, quiet=True) == 130
     assert processes[0].poll() == -signal.SIGKILL
-    assert f"`tabapp resume {folder.path}` goes on with it" in capsys.readouterr().err
+    assert f"`tabapp resume {folder.path}` resumes it" in capsys.readouterr().err
 
 
 def test_the_handlers_of_signals_are_put_back(folder, engine):

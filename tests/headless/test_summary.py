@@ -91,7 +91,9 @@ def test_leaving_a_screen_says_what_was_found_and_what_to_type(tmp_path, capsys)
     ]
 
 
-@pytest.mark.parametrize(("held", "command", "words"), [(True, "attach", "goes on"), (False, "resume", "was stopped")])
+@pytest.mark.parametrize(
+    ("held", "command", "words"), [(True, "attach", "continues"), (False, "resume", "was stopped")]
+)
 def test_leaving_a_run_at_work_says_how_to_come_back(tmp_path, capsys, held, command, words):
     folder = written(tmp_path, recorded("r")[:-1])
     if held:
