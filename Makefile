@@ -66,7 +66,7 @@ coverage: $(VENV)/.installed-test ## Tests with branch coverage, subprocesses in
 	$(BIN)/python -m coverage report --skip-covered
 
 docs: $(VENV)/.installed-test ## The documentation site, in build/docs; warnings are errors.
-	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	$(BIN)/python -m sphinx -E -a -W --keep-going -q -b html docs build/docs
 	@echo "Open build/docs/index.html"
 
 dist: $(VENV)/.installed-test ## Build a wheel and an sdist, install them by pip, pipx and uv, and test each.

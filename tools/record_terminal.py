@@ -56,7 +56,8 @@ class Step:
     look: float = 1.5
 
 
-ENTER, DOWN, TAB, CTRL_R, ESCAPE = "\r", "\x1b[B", "\t", "\x12", "\x1b"
+DOWN, CTRL_R = "\x1b[B", "\x12"
+LEAVE_SCREEN = "\x1b[?1049l"
 SCRIPT = (
     Step("diagnosis", (DOWN, DOWN, DOWN), look=2.0),
     Step("diagnosis", (CTRL_R,), look=1.0),
@@ -134,6 +135,14 @@ class Recorder:
                 os.kill(self._pid, signal.SIGKILL)
                 raise SystemExit(f"the program did not end:\n{self.text()}")
         os.waitpid(self._pid, 0)
+
+
+def until_left(events: list[tuple[float, str]]) -> Iterator[tuple[float, str]]:
+    """The events up to the one that leaves the screen, included."""
+    for moment, text in events:
+        yield moment, text
+        if LEAVE_SCREEN in text:
+            return
 
 
 def shortened(events: list[tuple[float, str]]) -> Iterator[tuple[float, str]]:
@@ -216,10 +225,12 @@ def main() -> None:
         for step in SCRIPT:
             recorder.play(step)
         recorder.finish()
-        text = "".join(part for _, part in recorder.events)
-        if str(folder) in text or str(ROOT) in text or str(Path.home()) in text:
-            raise SystemExit("the recording shows a path of this machine")
-    events = list(shortened(recorder.events))
+    # What follows the screen names the run folder with its absolute path.
+    shown = [(moment, text.partition(LEAVE_SCREEN)[0]) for moment, text in until_left(recorder.events)]
+    text = "".join(part for _, part in shown)
+    if str(folder) in text or str(ROOT) in text or str(Path.home()) in text:
+        raise SystemExit("the recording shows a path of this machine")
+    events = list(shortened(shown))
     write_cast(events, arguments.cast)
     write_gif(events, arguments.gif)
     for path in (arguments.cast, arguments.gif):
