@@ -41,9 +41,9 @@ LONGEST_PAUSE = 1.2
 MERGE_SECONDS = 0.05
 """Output that follows so soon is one event, which keeps the file small."""
 
-GIF_COLORS = 48
-GIF_WIDTH = 880
-GIF_FRAME_SECONDS = 0.7
+GIF_COLORS = 16
+GIF_WIDTH = 720
+GIF_FRAME_SECONDS = 1.2
 MAX_BYTES = 1_000_000
 
 

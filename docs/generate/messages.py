@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tabapp import errors
+from tabapp.data.checks.registry import Check, all_checks
 
 from .markdown import code, page
 
@@ -132,11 +133,6 @@ def all_topics() -> list[Topic]:
     return [Topic(item["title"], tuple(item["places"]), item["cause"], item["solution"]) for item in listed]
 
 
-def all_checks() -> dict[str, Topic]:
-    """What to do about each check on data, by its name."""
-    return {name: Topic(name, (), item["cause"], item["solution"]) for name, item in _read()["check"].items()}
-
-
 def topic_of(message: Message, topics: Iterable[Topic]) -> Topic | None:
     """The topic with the longest place that contains the message's place, or None."""
     fitting = [
@@ -162,11 +158,15 @@ def pages() -> dict[str, str]:
             "## Warnings about data",
             "`tabapp profile` and the Data screen show these warnings. [Checks](../data.md#checks) lists the default actions.",
             *(
-                _section(check, [message for message in about_data if name in message.checks])
-                for name, check in all_checks().items()
+                _check(check, [message for message in about_data if check.code in message.checks])
+                for check in all_checks()
             ),
         )
     }
+
+
+def _check(check: Check, messages: list[Message]) -> str:
+    return _section(Topic(check.code, (), check.description, check.remedy), messages)
 
 
 def _section(topic: Topic, messages: list[Message]) -> str:
