@@ -11,7 +11,7 @@ from tabapp.run.client import start_detached_engine
 from tabapp.run.folder import RunFolder
 from tabapp.run.settings import load_settings
 from tabapp.tui.app import AttachedApp
-from tabapp.tui.chrome.actions import phase_of
+from tabapp.tui.chrome.actions import has_started
 
 SERVER_SECONDS = 0.5
 
@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
     # Ctrl+C in the server's terminal reaches this process too, perhaps before Textual listens for it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     folder, runs_dir = RunFolder(Path(arguments[0])), Path(arguments[1])
-    if phase_of(folder.state()) == "before":
+    if not has_started(folder.state()):
         Page.DEFAULT_MODE = "data"
     app = Page(folder, runs_dir=runs_dir, settings=load_settings())
     app.run()

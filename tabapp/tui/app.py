@@ -20,7 +20,7 @@ from tabapp.run import events as ev
 from tabapp.run.commands import AnyCommand
 from tabapp.run.folder import RunFolder, default_runs_dir
 from tabapp.run.settings import Settings
-from tabapp.tui.chrome.actions import TABS, View, bindings_for, phase_of
+from tabapp.tui.chrome.actions import TABS, View, bindings_for, has_started, phase_of
 from tabapp.tui.chrome.clipboard import copy
 from tabapp.tui.chrome.crash_report import report_crash
 from tabapp.tui.chrome.keymap import use_keys
@@ -35,6 +35,7 @@ from tabapp.tui.session.notifications import News
 from tabapp.tui.session.plan_changes import Planning
 from tabapp.tui.session.quitting import Leaving
 from tabapp.tui.session.run_follower import Following
+from tabapp.tui.session.start_request import StartRequest
 from tabapp.tui.viewmodels.texts import Snapshot
 
 POLL_SECONDS = 0.1
@@ -92,7 +93,7 @@ class TabappApp(App[None], inherit_bindings=False):
         self._clock = clock
         self.engine = EngineHandle(folder)
         self._leaving = Leaving(self, runs_dir if runs_dir != default_runs_dir() else None)
-        self._starting = False
+        self._start = StartRequest(self)
         self._news = News(self)
 
     # -- what the screens ask -------------------------------------------------------------------------------------
@@ -114,7 +115,7 @@ class TabappApp(App[None], inherit_bindings=False):
             file=Path(self.config.data).name,
             frame=int(now / FLUSH_SECONDS) if moves else None,
             trouble=self.trouble,
-            asked_to_start=self._starting,
+            start=self._start.stage,
             history=self._following.history_until_now(),
         )
 
@@ -134,7 +135,7 @@ class TabappApp(App[None], inherit_bindings=False):
 
     def open_run(self, folder: RunFolder, *, start_engine: bool) -> None:
         """Leave for another run, or for this one with a new engine. What this run's engine does, it goes on doing."""
-        if phase_of(self.snapshot().state) == "before" and self.engine.is_ours:
+        if not has_started(self.snapshot().state) and self.engine.is_ours:
             self.send(cmd.Abort())
         self.opened = Opened(folder, start_engine)
         self.exit()
@@ -149,11 +150,14 @@ class TabappApp(App[None], inherit_bindings=False):
             )
 
     def start_run(self) -> None:
-        """Begin the run as planned, and go to its screen once it has begun."""
-        if not self._starting:
-            self._starting = True
-            self.send(cmd.Start())
-            self.draw_changes()
+        """Start the run as planned, or once there is a plan; its screen opens when it has begun."""
+        self._start.make()
+        self.draw_changes()
+
+    def cancel_start(self) -> None:
+        """Withdraw a start that waits for the plan."""
+        self._start.cancel()
+        self.draw_changes()
 
     def change_plan(self, options: dict[str, Any]) -> None:
         """Ask the engine for another plan."""
@@ -175,7 +179,10 @@ class TabappApp(App[None], inherit_bindings=False):
         from tabapp.tui.widgets.leaderboard import Leaderboard
 
         await self.action_view("run")
-        self.screen.query_one(Leaderboard).move_to_key(model)
+        leaderboard = self.screen.query_one(Leaderboard)
+        leaderboard.unfold_for(model, self._following.state)
+        leaderboard.show_snapshot(self.snapshot())
+        leaderboard.move_to_key(model)
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -194,6 +201,8 @@ class TabappApp(App[None], inherit_bindings=False):
                 self._hear(event)
             self._news.tell_best(self._following)
             self._following.caught_up = True
+            if self._start.send_if_planned() and isinstance(self.screen, DataView):
+                await self.action_view("run")
             if time.monotonic() - looked >= LIVENESS_SECONDS:
                 looked = time.monotonic()
                 await self._check_engine()
@@ -226,11 +235,10 @@ class TabappApp(App[None], inherit_bindings=False):
         self.planning.hear(event)
         if not self._following.caught_up:
             return
-        self._news.tell(event)
-        if self._starting and isinstance(event, ev.StageChanged) and event.stage == "fitting":
-            self._starting = False
-            if isinstance(self.screen, DataView):
-                self.call_later(self.action_view, "run")
+        if isinstance(event, ev.PlanRefused) and self._start.stage == "waiting":
+            self._start.on_refusal(event)
+        else:
+            self._news.tell(event)
 
     def draw_changes(self) -> None:
         """Draw what is new on the present screen."""
@@ -253,7 +261,9 @@ class TabappApp(App[None], inherit_bindings=False):
         if isinstance(self.screen, RunView):
             view, state = self.screen, self._following.state
             focused = view.focused.id if view.focused is not None else None
-            self.push_screen(Reading("Help", help_content(view.VIEW, focused, state), at_end="the keys"))
+            self.push_screen(
+                Reading("Help", help_content(view.VIEW, focused, state, self.snapshot().phase), at_end="the keys")
+            )
 
     def action_change_theme(self) -> None:
         """Choose other colours."""

@@ -93,8 +93,8 @@ def test_every_panel_of_every_screen_has_a_help_text():
 @pytest.mark.parametrize(
     ("events", "phase"),
     [
-        ([], "before"),
-        (recordings.opening(), "before"),
+        ([], "reading"),
+        (recordings.opening(), "ready"),
         (recordings.running(), "during"),
         (recordings.finished(), "after"),
     ],

@@ -56,10 +56,10 @@ async def test_a_key_changes_the_plan(tmp_path, monkeypatch, keys, options):
         await driver.press(*keys)
         await driver.until(driver.commands)
         assert driver.commands() == [{"command": "plan", "options": options}]
-        await driver.sees("planning anew…")
+        await driver.sees("updating the plan…")
         await driver.write(recordings.plan(metric_title="Brier score"))
         await driver.sees("Brier score")
-        assert "planning anew" not in driver.text()
+        assert "updating the plan" not in driver.text()
 
 
 async def test_only_what_is_changed_is_sent_and_a_refusal_is_told(tmp_path, monkeypatch):

@@ -11,10 +11,12 @@ from tabapp.run.state import RunState
 
 View = Literal["run", "data", "table", "models", "tuning", "explain", "predict", "runs", "log"]
 Scope = Literal["everywhere", "run", "data", "table", "models", "tuning", "explain", "predict", "runs", "log"]
-Phase = Literal["before", "during", "after"]
+Phase = Literal["reading", "ready", "starting", "during", "after"]
 
-ALWAYS: tuple[Phase, ...] = ("before", "during", "after")
-BEFORE: tuple[Phase, ...] = ("before",)
+ALWAYS: tuple[Phase, ...] = ("reading", "ready", "starting", "during", "after")
+UNSTARTED: tuple[Phase, ...] = ("reading", "ready")
+READY: tuple[Phase, ...] = ("ready",)
+STARTING: tuple[Phase, ...] = ("starting",)
 DURING: tuple[Phase, ...] = ("during",)
 STARTED: tuple[Phase, ...] = ("during", "after")
 
@@ -43,7 +45,8 @@ class Action:
         keys: as Textual names them, comma-separated; the first is shown.
         action: the Textual action that does it, on the screen unless it says `app.`.
         scope: the screen that has it.
-        phases: when it makes sense: before the start, during the run, after its end.
+        phases: when it makes sense: while the file is read, when the plan is ready, when the start has been requested,
+            during the run, after its end.
         name: "noun: verb", for the palette.
         label: a word for the footer; empty to stay out of it.
         help: what it does, as a sentence.
@@ -68,21 +71,23 @@ class Action:
 
 # fmt: off
 ACTIONS: tuple[Action, ...] = (
-    Action("data.start", "ctrl+r", "start", "data", BEFORE, "run: start", "Start",
-           "Start the run as planned."),
-    Action("data.target", "t", "pick_target", "data", BEFORE, "plan: choose target", "Target",
+    Action("data.start", "ctrl+r", "start", "data", UNSTARTED, "run: start", "Start",
+           "Start the run as planned. While the file is being read, the run starts as soon as the plan is ready."),
+    Action("data.cancel_start", "escape", "cancel_start", "data", STARTING, "run: cancel the start", "Cancel start",
+           "Cancel a start that waits for the plan."),
+    Action("data.target", "t", "pick_target", "data", READY, "plan: choose target", "Target",
            "Choose the column to predict."),
-    Action("data.metric", "m", "pick_metric", "data", BEFORE, "plan: choose metric", "Metric",
+    Action("data.metric", "m", "pick_metric", "data", READY, "plan: choose metric", "Metric",
            "Choose what models are compared by."),
-    Action("data.budget", "b", "pick_budget", "data", BEFORE, "plan: choose budget", "Budget",
+    Action("data.budget", "b", "pick_budget", "data", READY, "plan: choose budget", "Budget",
            "Choose how long the whole run may take."),
-    Action("data.validation", "v", "pick_validation", "data", BEFORE, "plan: choose validation", "",
+    Action("data.validation", "v", "pick_validation", "data", READY, "plan: choose validation", "",
            "Choose how models are scored."),
-    Action("data.quality", "right", "quality(1)", "data", BEFORE, "plan: higher quality", "",
+    Action("data.quality", "right", "quality(1)", "data", READY, "plan: higher quality", "",
            "Higher quality: more models and trials."),
-    Action("data.quality.lower", "left", "quality(-1)", "data", BEFORE, "plan: lower quality", "",
+    Action("data.quality.lower", "left", "quality(-1)", "data", READY, "plan: lower quality", "",
            "Lower quality: fewer, quicker models."),
-    Action("data.include", "space", "toggle_column", "data", BEFORE, "column: include or leave out", "Include",
+    Action("data.include", "space", "toggle_column", "data", READY, "column: include or leave out", "Include",
            "Include the column under the cursor, or leave it out."),
     Action("data.table", "p,enter", "table", "data", ALWAYS, "data: look at all rows", "Rows",
            "Show all rows of the table, at the column under the cursor: to scroll, search, filter and sort."),
@@ -249,10 +254,17 @@ MOVING_HELP = "↑ ↓ j  move · g G  first, last · tab  next panel · esc  ba
 
 
 def phase_of(state: RunState) -> Phase:
-    """Whether the run waits for its start, is going on, or has ended."""
+    """The phase of a run; "starting" is known only to the view in which the start was requested."""
     if state.finished is not None or state.stage == "done":
         return "after"
-    return "before" if state.stage in ("starting", "reading", "ready") else "during"
+    if state.stage == "ready":
+        return "ready"
+    return "reading" if state.stage in ("starting", "reading") else "during"
+
+
+def has_started(state: RunState) -> bool:
+    """Whether the run has begun fitting or has ended."""
+    return phase_of(state) in STARTED
 
 
 def actions_for(scope: Scope, phase: Phase | None = None) -> list[Action]:

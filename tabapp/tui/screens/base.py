@@ -17,6 +17,9 @@ from tabapp.tui.session.host import Host
 from tabapp.tui.viewmodels.texts import Snapshot
 from tabapp.tui.widgets.lines import Header, KeyBar, StatusLine, Tabs
 
+NO_MODEL = "There is no model under the cursor; rows appear when the run has started."
+NO_TRIAL = "There is no trial under the cursor; rows appear when the first fit has started."
+
 
 class RunView(Screen[None]):
     """A screen on a run. A subclass composes its body and draws snapshots into it."""
@@ -72,8 +75,20 @@ class RunView(Screen[None]):
         if self.has_class("-tiny") or self.has_class("-flat"):
             return
         self.query_one(Header).show(snapshot)
-        self.query_one(KeyBar).show(snapshot.state)
+        self.query_one(KeyBar).show(snapshot.phase)
         self.draw(snapshot)
+
+    def warn(self, message: str) -> None:
+        """Say why a key did nothing."""
+        self.notify(message, severity="warning", markup=False)
+
+    def toggle_charts(self) -> None:
+        """Swap two groups of panels on a narrow terminal; a wide one shows both."""
+        if self.has_class("-wide"):
+            self.warn("All panels are shown already; below 100 columns this key swaps them.")
+        else:
+            self.toggle_class("-charts")
+            self.call_after_refresh(self.redraw)
 
     def flash(self) -> None:
         """Mark for a second that there is a new best."""

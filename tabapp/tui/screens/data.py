@@ -12,11 +12,12 @@ from textual.widgets import Button, Static
 
 from tabapp.run import events as ev
 from tabapp.run.config import parse_budget
-from tabapp.tui.chrome.actions import View, bindings_for, phase_of
+from tabapp.tui.chrome.actions import UNSTARTED, View, bindings_for, has_started
 from tabapp.tui.dialogs.basic import Choice, Option
 from tabapp.tui.paging.client import Pager
 from tabapp.tui.paging.row_cache import TableRows
 from tabapp.tui.screens.base import RunView
+from tabapp.tui.session.start_request import WAITING
 from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count, file_size
 from tabapp.tui.widgets.columns import Columns
 from tabapp.tui.widgets.panel import set_titles
@@ -60,7 +61,7 @@ class DataView(RunView):
                 yield Static("", id="reason")
             with Vertical(id="plan-box", classes="box"):
                 yield Plan("", id="plan")
-                yield Button("Start run  ctrl+r", id="start", compact=True, disabled=True)
+                yield Button("Start run  ctrl+r", id="start", compact=True)
         yield Checks("Checks", id="checks")
         yield Preview()
 
@@ -105,16 +106,26 @@ class DataView(RunView):
                 state.read.delimiter,
             ]
             set_titles(box, subtitle=" · ".join({"\t": "tab"}.get(fact, fact) for fact in facts if fact))
-        if state.plan is not None:
-            self.query_one(Plan).show(PlanFacts(state.plan, phase_of(state) == "before"))
-        set_titles(self.query_one("#plan-box"), subtitle="planning anew…" if self.tabapp.planning.waits else "")
-        self.query_one("#start", Button).disabled = state.stage != "ready"
+        if state.plan is not None or not has_started(state):
+            self.query_one(Plan).show(PlanFacts(state.plan, snapshot.phase == "ready"))
+        set_titles(self.query_one("#plan-box"), subtitle="updating the plan…" if self.tabapp.planning.waits else "")
+        self._show_start(snapshot)
         if state.read is not None and (state.read, state.schema) != self._shown:
             self._shown = (state.read, state.schema)
             kinds = {column.name: column.kind for column in state.schema.columns} if state.schema else {}
             numeric = [kinds.get(name) == "numeric" for name in state.read.names] if kinds else None
             self.rows.show_first(state.read.names, state.read.preview, height=state.read.rows, numeric=numeric)
         self.set_class(state.schema is None, "-reading")
+
+    def _show_start(self, snapshot: Snapshot) -> None:
+        button = self.query_one("#start", Button)
+        waits = "Starts when the plan is ready · esc cancels"
+        label = {"": "Start run  ctrl+r", "sent": "Starting the run…"}.get(snapshot.start)
+        if label is None:
+            label = waits if button.size.width >= len(waits) else "Waits for the plan · esc"
+        if str(button.label) != label:
+            button.label = label
+        button.disabled = snapshot.phase not in UNSTARTED or snapshot.trouble is not None
 
     @on(Table.Moved, "#columns")
     def _explain_column(self) -> None:
@@ -132,8 +143,11 @@ class DataView(RunView):
 
     @on(Button.Pressed, "#start")
     def action_start(self) -> None:
-        if self._changeable():
+        if self._is_unstarted():
             self.tabapp.start_run()
+
+    def action_cancel_start(self) -> None:
+        self.tabapp.cancel_start()
 
     def action_pick_target(self) -> None:
         state = self.snapshot.state
@@ -186,10 +200,15 @@ class DataView(RunView):
             index = max(0, min(QUALITIES.index(asked) + step, len(QUALITIES) - 1))
             if QUALITIES[index] != asked:
                 self._change(quality=QUALITIES[index])
+            else:
+                self.warn(f"{asked} is the {'highest' if step > 0 else 'lowest'} quality.")
 
     def action_toggle_column(self) -> None:
         column = self.query_one(Columns).column(self.snapshot.state)
-        if column is None or not self._changeable():
+        if not self._changeable():
+            return
+        if column is None:
+            self.warn("There is no column under the cursor.")
             return
         ignored = self.tabapp.planning.ignored
         if column.role == "target":
@@ -214,7 +233,7 @@ class DataView(RunView):
     def action_table(self) -> None:
         rows = self.rows
         if not rows.layout.names:
-            self.notify(rows.trouble or "The file is still being read.", severity="warning", markup=False)
+            self.warn(rows.trouble or "The file is still being read; its rows can be shown in a moment.")
             return
         preview, column = self.query_one(Preview), self.query_one(Columns).column(self.snapshot.state)
         if preview.has_focus and preview.key is not None and not rows.filter and rows.sorted_by is None:
@@ -229,19 +248,31 @@ class DataView(RunView):
         plan = self.snapshot.state.plan
         if plan is not None:
             self.tabapp.copy(plan.command)
+        else:
+            self.warn("The command is known once the plan is ready.")
 
     def set_filter(self, text: str) -> None:
         self.query_one(Columns).filter = text
 
-    def _changeable(self) -> bool:
-        state = self.snapshot.state
-        if phase_of(state) != "before":
-            self.notify("The run has started, so its plan is fixed. A new run can have another.", severity="warning")
-            return False
-        if state.stage != "ready" or state.plan is None:
-            self.notify("The file is still being read.", severity="warning")
+    def _is_unstarted(self) -> bool:
+        """Whether the run can still be started; warns if not."""
+        if has_started(self.snapshot.state):
+            self.warn("The run has started, so its plan is fixed. A new run can have another plan.")
             return False
         return True
+
+    def _changeable(self) -> bool:
+        """Whether the plan can be changed now; warns if not."""
+        if not self._is_unstarted():
+            return False
+        snapshot = self.snapshot
+        if snapshot.start == "waiting":
+            self.warn(WAITING)
+        elif snapshot.start == "sent":
+            self.warn("The run is starting, so its plan is fixed.")
+        elif snapshot.phase == "reading" or snapshot.state.plan is None:
+            self.warn("The file is still being read. The plan can be changed once it is shown.")
+        return snapshot.phase == "ready" and snapshot.state.plan is not None
 
     def _change(self, **options: Any) -> None:
         self.tabapp.change_plan(options)

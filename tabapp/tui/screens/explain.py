@@ -68,6 +68,9 @@ class ExplainView(RunView):
         self.redraw()
 
     def action_charts(self) -> None:
+        if self.has_class("-wide"):
+            self.toggle_charts()
+            return
         self.remove_class(*filter(None, PANELS))
         self._panel = (self._panel + 1) % len(PANELS)
         if PANELS[self._panel]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from textual.content import Content
 
 from tabapp.run.state import RunState
-from tabapp.tui.chrome.actions import MOVING_HELP, View, actions_for, phase_of
+from tabapp.tui.chrome.actions import MOVING_HELP, Phase, View, actions_for
 from tabapp.tui.chrome.help_texts import PANELS, SCREENS
 from tabapp.tui.viewmodels.texts import MUTED
 from tabapp.tui.widgets.plan import warning_line
 
 
-def help_content(view: View, focused: str | None, state: RunState) -> Content:
+def help_content(view: View, focused: str | None, state: RunState, phase: Phase) -> Content:
     """Help on a screen, the focused panel first."""
     panels = sorted(SCREENS[view], key=lambda name: name != focused)
     parts: list[Content] = []
@@ -20,7 +20,6 @@ def help_content(view: View, focused: str | None, state: RunState) -> Content:
         parts.append(Content.assemble((title, "bold $primary"), "\n", text))
         if name == "checks" and state.schema is not None:
             parts.append(Content("\n").join([warning_line(warning) for warning in state.schema.warnings]))
-    phase = phase_of(state)
     keys = [Content.styled("Keys", "bold $primary")]
     for action in actions_for(view):
         style = "bold $foreground" if phase in action.phases else MUTED

@@ -54,11 +54,16 @@ class LogView(RunView):
         self.redraw()
 
     def action_follow(self) -> None:
-        self.query_one(LogTable).action_move_to(-1)
+        table = self.query_one(LogTable)
+        if table.is_at_end:
+            self.warn("The log already follows its last line.")
+        table.action_move_to(-1)
 
     @on(Table.Selected, "#log")
     def action_details(self) -> None:
         line = self.query_one(LogTable).line
-        if line is not None:
+        if line is None:
+            self.warn("There is no line under the cursor.")
+        else:
             clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(line.t)) if line.t is not None else "printed"
             self.tabapp.push_screen(Reading("Log", Content.assemble((f"{clock}  {line.kind}\n\n", MUTED), line.text)))

@@ -11,6 +11,7 @@ from textual.containers import Horizontal, Vertical
 
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Reading
+from tabapp.tui.screens.base import NO_MODEL
 from tabapp.tui.screens.steerable import Steering
 from tabapp.tui.viewmodels.model_card import model_card
 from tabapp.tui.viewmodels.model_details import model_details
@@ -47,7 +48,10 @@ class ModelsView(Steering):
         chosen = self.tabapp.chosen_model
         if chosen is not None and chosen != self._shown_model:
             self._shown_model = chosen
-            models.move_to_key(chosen)
+            if models.model != chosen:
+                models.unfold_for(chosen, snapshot.state)
+                models.show_state(snapshot.state)
+                models.move_to_key(chosen)
         self._draw_card(snapshot)
 
     def _draw_card(self, snapshot: Snapshot) -> None:
@@ -60,39 +64,51 @@ class ModelsView(Steering):
 
     @on(Table.Moved, "#models")
     def _cursor_moved(self) -> None:
-        self._shown_model = self.tabapp.chosen_model = self.query_one(Models).key
+        self._shown_model = self.tabapp.chosen_model = self.query_one(Models).model or self.tabapp.chosen_model
         self._draw_card(self.snapshot)
 
     def steered_model(self) -> str | None:
-        return self.query_one(Models).key
+        return self.query_one(Models).model
 
     def action_mark(self) -> None:
-        self.query_one(Models).toggle_mark()
+        models = self.query_one(Models)
+        if models.model is None:
+            self.warn(NO_MODEL)
+        models.toggle_mark()
         self.redraw()
 
     def action_unmark(self) -> None:
-        self.query_one(Models).marked = ()
+        models = self.query_one(Models)
+        if not models.marked:
+            self.warn("No model is marked; space marks one.")
+        models.marked = ()
         self.redraw()
 
     @on(Table.Selected, "#models")
     def action_details(self) -> None:
-        state, model = self.snapshot.state, self.query_one(Models).key
-        row = next((row for row in state.leaderboard if row.model == model), None)
-        if row is not None:
+        state, models = self.snapshot.state, self.query_one(Models)
+        row = next((row for row in state.leaderboard if row.model == models.model), None)
+        if models.toggle_fold():
+            self.redraw()
+        elif row is not None:
             self.tabapp.push_screen(Reading(row.title, model_details(state, row)))
+        else:
+            self.warn(NO_MODEL)
 
     def action_copy_parameters(self) -> None:
-        model = self.query_one(Models).key
+        model = self.query_one(Models).model
         card = model_card(self.snapshot.state, model) if model is not None else None
         if card is not None and card.params:
             self.tabapp.copy(msgspec.json.encode(card.params).decode())
         else:
-            self.notify("It has no hyper-parameters to copy yet.", severity="warning")
+            self.warn("This model has no hyperparameters to copy yet.")
 
     def action_picture(self, step: int) -> None:
+        if not self.query_one(Models).compared:
+            self.warn(NO_MODEL)
+            return
         self._picture += step
         self._draw_card(self.snapshot)
 
     def action_charts(self) -> None:
-        self.toggle_class("-charts")
-        self.call_after_refresh(self.redraw)
+        self.toggle_charts()

@@ -8,7 +8,7 @@ from typing import cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from tabapp.tui.chrome.actions import actions_for, phase_of
+from tabapp.tui.chrome.actions import actions_for
 from tabapp.tui.screens.base import RunView
 
 
@@ -17,11 +17,11 @@ class ActionProvider(Provider):
 
     def _commands(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
         view = cast(RunView, self.screen)
-        state = view.snapshot.state
-        for action in actions_for(view.VIEW, phase_of(state)):
+        snapshot = view.snapshot
+        for action in actions_for(view.VIEW, snapshot.phase):
             if action.id != "app.palette":
                 yield f"{action.name}  ({action.shown_key})", action.help, partial(view.run_action, action.action)
-        for row in state.leaderboard:
+        for row in snapshot.state.leaderboard:
             jump = partial(view.tabapp.go_to_model, row.model)
             yield f"model: {row.title}", "Go to this model on the leaderboard.", jump
 

@@ -264,6 +264,8 @@ class PredictView(RunView):
             self._wanted = False
             self._job.trouble = "Stopped; nothing was written."
             self.redraw()
+        else:
+            self.warn("Nothing is running, so there is nothing to stop.")
 
     def action_copy_command(self) -> None:
         if self._is_ready():

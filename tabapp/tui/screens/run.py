@@ -11,6 +11,7 @@ from textual.containers import Horizontal, Vertical
 from tabapp.run import commands as cmd
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Decision, Option, Reading
+from tabapp.tui.screens.base import NO_MODEL
 from tabapp.tui.screens.steerable import Steering
 from tabapp.tui.viewmodels.model_details import model_details
 from tabapp.tui.viewmodels.query import HINT
@@ -44,7 +45,7 @@ class RunningView(Steering):
         state = snapshot.state
         leaderboard = self.query_one(Leaderboard)
         leaderboard.show_snapshot(snapshot)
-        facts = tuning_facts(state, leaderboard.key, snapshot.history)
+        facts = tuning_facts(state, leaderboard.model, snapshot.history)
         if facts is not None:
             self.query_one(Tuning).show(facts)
         importances = self.query_one(Importances)
@@ -65,8 +66,9 @@ class RunningView(Steering):
     @on(Table.Moved, "#leaderboard")
     def _cursor_moved(self) -> None:
         snapshot = self.snapshot
-        self.tabapp.chosen_model = self.query_one(Leaderboard).key
-        facts = tuning_facts(snapshot.state, self.query_one(Leaderboard).key, snapshot.history)
+        model = self.query_one(Leaderboard).model
+        self.tabapp.chosen_model = model or self.tabapp.chosen_model
+        facts = tuning_facts(snapshot.state, model, snapshot.history)
         if facts is not None:
             self.query_one(Tuning).show(facts)
 
@@ -77,17 +79,21 @@ class RunningView(Steering):
 
     @on(Table.Selected, "#leaderboard")
     def action_details(self) -> None:
-        model = self.query_one(Leaderboard).key
-        row = next((row for row in self.snapshot.state.leaderboard if row.model == model), None)
-        if row is not None:
+        leaderboard = self.query_one(Leaderboard)
+        row = next((row for row in self.snapshot.state.leaderboard if row.model == leaderboard.model), None)
+        if leaderboard.toggle_fold():
+            self.redraw()
+        elif row is not None:
             self.tabapp.push_screen(Reading(row.title, model_details(self.snapshot.state, row)))
+        else:
+            self.warn(NO_MODEL)
 
     def action_pause(self) -> None:
         if self.is_under_way():
             self.tabapp.send(cmd.Resume() if self.snapshot.state.paused else cmd.Pause())
 
     def steered_model(self) -> str | None:
-        return self.query_one(Leaderboard).key
+        return self.query_one(Leaderboard).model
 
     def action_finish(self) -> None:
         if self.is_under_way():
@@ -103,8 +109,7 @@ class RunningView(Steering):
         self.redraw()
 
     def action_charts(self) -> None:
-        self.toggle_class("-charts")
-        self.call_after_refresh(self.redraw)
+        self.toggle_charts()
 
     def set_filter(self, text: str) -> None:
         self.query_one(Leaderboard).filter = text

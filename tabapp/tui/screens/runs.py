@@ -44,10 +44,10 @@ class RunsView(RunView):
         yield Runs(self.tabapp.folder.run)
 
     def on_mount(self) -> None:
-        self.set_interval(READ_AGAIN_SECONDS, self.action_refresh)
+        self.set_interval(READ_AGAIN_SECONDS, self._refresh)
 
     def on_screen_resume(self) -> None:
-        self.action_refresh()
+        self._refresh()
 
     def draw(self, snapshot: Snapshot) -> None:
         table = self.query_one(Runs)
@@ -56,6 +56,10 @@ class RunsView(RunView):
             table.set_empty(f"No runs in {self.tabapp.runs_dir} yet.")
 
     def action_refresh(self) -> None:
+        self.notify(f"Reading the runs in {self.tabapp.runs_dir}.", markup=False, timeout=2)
+        self._refresh()
+
+    def _refresh(self) -> None:
         if not self._reading and self.is_current:
             self._reading = True
             self.run_worker(self._read(), exit_on_error=False)
@@ -79,10 +83,13 @@ class RunsView(RunView):
             self._unread = 0
         self.redraw()
 
-    @property
-    def _under_cursor(self) -> RunFacts | None:
+    def _selected_run(self) -> RunFacts | None:
+        """The run under the cursor; warns where there is none."""
         known = self._runs.get(self.query_one(Runs).key or "")
-        return known[1] if known is not None else None
+        if known is None:
+            self.warn("There is no run under the cursor.")
+            return None
+        return known[1]
 
     @on(Table.HeaderClicked)
     def _header_clicked(self, event: Table.HeaderClicked) -> None:
@@ -92,7 +99,7 @@ class RunsView(RunView):
 
     @on(Table.Selected, "#runs")
     async def action_open(self) -> None:
-        run = self._under_cursor
+        run = self._selected_run()
         if run is None:
             return
         if run.run == self.tabapp.folder.run:
@@ -103,7 +110,7 @@ class RunsView(RunView):
             self.tabapp.open_run(run.folder, start_engine=False)
 
     def action_resume(self) -> None:
-        run = self._under_cursor
+        run = self._selected_run()
         if run is None:
             return
         if run.folder.is_running():
@@ -129,7 +136,7 @@ class RunsView(RunView):
         self.tabapp.open_run(folder, start_engine=True)
 
     def action_delete(self) -> None:
-        run = self._under_cursor
+        run = self._selected_run()
         if run is None:
             return
         if run.run == self.tabapp.folder.run:
@@ -159,12 +166,12 @@ class RunsView(RunView):
                 self.notify(f"{run.run} could not be deleted: {error.strerror}.", severity="error")
             self._runs.pop(run.run, None)
             self.redraw()
-            self.action_refresh()
+            self._refresh()
 
         self.run_worker(delete(), exit_on_error=False)
 
     def action_copy_command(self) -> None:
-        run = self._under_cursor
+        run = self._selected_run()
         if run is not None:
             self.tabapp.copy(f"tabapp attach {run.folder.argument}")
 

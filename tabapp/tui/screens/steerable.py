@@ -7,9 +7,9 @@ from tabapp.run import events as ev
 from tabapp.run.bounds import MAXIMUM_SHARE, MINIMUM_SHARE
 from tabapp.run.config import format_duration
 from tabapp.run.state import RunState
-from tabapp.tui.chrome.actions import phase_of
+from tabapp.tui.chrome.actions import has_started, phase_of
 from tabapp.tui.dialogs.basic import Decision, Option
-from tabapp.tui.screens.base import RunView
+from tabapp.tui.screens.base import NO_MODEL, RunView
 from tabapp.tui.viewmodels.texts import share_text
 
 MORE_TIME = {"1": 60, "5": 300, "h": 3600}
@@ -27,7 +27,10 @@ class Steering(RunView):
         """The row of the model under the cursor, if it can be steered now; says why where it cannot."""
         model = self.steered_model()
         row = next((row for row in self.snapshot.state.leaderboard if row.model == model), None)
-        if row is None or not self.is_under_way():
+        if not self.is_under_way():
+            return None
+        if row is None:
+            self.warn(NO_MODEL)
             return None
         if row.model == "ensemble":
             self.notify("The ensemble is made of the other models; choose one of those.", severity="warning")
@@ -118,7 +121,7 @@ class Steering(RunView):
             return True
         words = (
             "has not started; ctrl+r on screen 2 starts it"
-            if phase == "before"
+            if not has_started(state)
             else "is past fitting; the best so far is being saved"
             if phase == "during" and self.tabapp.trouble is None
             else "has ended"

@@ -12,6 +12,7 @@ from textual.containers import Container
 from tabapp.run.state import RunState, title_of
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Choice, Option, Reading
+from tabapp.tui.screens.base import NO_TRIAL
 from tabapp.tui.screens.steerable import Steering
 from tabapp.tui.viewmodels.model_details import trial_details
 from tabapp.tui.viewmodels.query import HINT
@@ -95,6 +96,8 @@ class TuningView(Steering):
         if trials.trial is not None:
             text = trial_details(self.snapshot.state, trials.trial, trials.of_model(trials.trial.model))
             self.tabapp.push_screen(Reading(f"{trials.trial.title} #{trials.trial.trial}", text))
+        else:
+            self.warn(NO_TRIAL)
 
     def steered_model(self) -> str | None:
         under = self.query_one(Trials).trial
@@ -119,15 +122,16 @@ class TuningView(Steering):
     def action_parameter(self, step: int) -> None:
         state, trials = self.snapshot.state, self.query_one(Trials)
         rows = trials.of_model(self.steered_model() or trials.only)
-        if rows:
-            parameters = ordered_parameters(rows, state.parameter_importances.get(rows[0].model))
-            place = parameters.index(self._parameter) if self._parameter in parameters else 0
-            self._parameter = parameters[(place + step) % len(parameters)] if parameters else None
+        parameters = ordered_parameters(rows, state.parameter_importances.get(rows[0].model)) if rows else []
+        if len(parameters) < 2:
+            self.warn("Fewer than two hyperparameters differ between the complete trials of this model.")
+            return
+        place = parameters.index(self._parameter) if self._parameter in parameters else 0
+        self._parameter = parameters[(place + step) % len(parameters)]
         self._draw_charts(state)
 
     def action_charts(self) -> None:
-        self.toggle_class("-charts")
-        self.call_after_refresh(self.redraw)
+        self.toggle_charts()
 
     def action_sort(self) -> None:
         self.query_one(Trials).next_sort()
@@ -137,6 +141,8 @@ class TuningView(Steering):
         trial = self.query_one(Trials).trial
         if trial is not None and trial.params:
             self.tabapp.copy(msgspec.json.encode(trial.params).decode())
+        else:
+            self.warn(NO_TRIAL if trial is None else "This trial has no hyperparameters.")
 
     def set_filter(self, text: str) -> None:
         self.query_one(Trials).filter = text

@@ -43,7 +43,11 @@ class Host(Protocol):
         ...
 
     def start_run(self) -> None:
-        """Start the run as planned."""
+        """Start the run as planned, or once there is a plan."""
+        ...
+
+    def cancel_start(self) -> None:
+        """Withdraw a start that waits for the plan."""
         ...
 
     def change_plan(self, options: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tabapp.run import commands as cmd
 from tabapp.run.progress import progress_of
 from tabapp.run.state import format_score
-from tabapp.tui.chrome.actions import phase_of
+from tabapp.tui.chrome.actions import has_started, phase_of
 from tabapp.tui.dialogs.basic import Decision, Option
 from tabapp.tui.session.host import Host
 from tabapp.tui.viewmodels.texts import clock_time, short_path
@@ -34,10 +34,10 @@ class Leaving:
     def request(self) -> None:
         """Leave, or ask first what shall become of a run that is going on."""
         app = self._app
-        phase = phase_of(app.snapshot().state)
-        if phase == "during" and app.trouble is None:
+        state = app.snapshot().state
+        if phase_of(state) == "during" and app.trouble is None:
             self._ask()
-        elif phase == "before" and app.engine.is_ours:
+        elif not has_started(state) and app.engine.is_ours:
             app.send(cmd.Abort())
             self._leave_by = time.monotonic() + UNSTARTED_GRACE_SECONDS
         else:

@@ -6,13 +6,14 @@ import math
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from textual.content import Content
 
 from tabapp.run import events as ev
 from tabapp.run.progress import progress_of
 from tabapp.run.state import RunState, format_score
-from tabapp.tui.chrome.actions import phase_of
+from tabapp.tui.chrome.actions import Phase, has_started, phase_of
 
 MUTED = "$foreground 60%"
 UNITS = ("", "k", "M", "G", "T", "P", "E")
@@ -29,6 +30,9 @@ FIT_STAGES = {
 }
 
 
+StartStage = Literal["", "waiting", "sent"]
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """What a screen draws from: the state of the run, the time now, and what the view itself has noticed.
@@ -37,7 +41,7 @@ class Snapshot:
         now: seconds since the epoch.
         frame: of the spinner; None when nothing should move.
         trouble: a sentence about an engine that is gone; None while all is well.
-        asked_to_start: the user has started the run, and the engine has yet to begin.
+        start: whether the user has requested the start, and the request waits for a plan or is sent to the engine.
         history: (time, score) of each new best, oldest first.
     """
 
@@ -46,8 +50,13 @@ class Snapshot:
     file: str
     frame: int | None = None
     trouble: str | None = None
-    asked_to_start: bool = False
+    start: StartStage = ""
     history: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def phase(self) -> Phase:
+        """The phase of the run as this view knows it."""
+        return "starting" if self.start and not has_started(self.state) else phase_of(self.state)
 
 
 def clock_time(seconds: float) -> str:
@@ -182,10 +191,12 @@ def status_content(row: ev.LeaderboardRow, frame: int | None, *, members: int, f
             return Content.assemble(("✗ failed", "$error"), (" (enter)", MUTED))
         case "pruned":
             return Content.assemble(("⊘ pruned", "$warning"), (" (enter)", MUTED))
+        case "skipped" if row.not_started:
+            return Content.styled("– not started", MUTED)
         case "skipped":
-            return Content.styled("– sits out (enter)", MUTED)
+            return Content.styled("– skipped (enter)", MUTED)
         case _:
-            return Content.styled("· waits", MUTED)
+            return Content.styled("· queued", MUTED)
 
 
 def _membership(row: ev.LeaderboardRow) -> tuple[str, str]:

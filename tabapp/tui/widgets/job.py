@@ -83,7 +83,7 @@ def lacking_bundle(state: RunState, trouble: str | None, bundle: Path) -> str:
     if trouble is not None:
         return f"This run has no bundle: {trouble}"
     match phase_of(state):
-        case "before":
+        case "reading" | "ready":
             return "There is no bundle yet: the run writes it when it ends. ctrl+r on screen 2 starts the run."
         case "during":
             return "There is no bundle yet: the run writes it when it ends. f on screen 1 finishes the run now."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from textual.content import Content
 
@@ -20,8 +20,9 @@ from tabapp.tui.viewmodels.texts import (
     short_seconds,
     status_content,
 )
+from tabapp.tui.widgets.model_table import FOLD_KEY, ModelTable, split_not_started
 from tabapp.tui.widgets.panel import set_titles
-from tabapp.tui.widgets.table import Column, Row, Table
+from tabapp.tui.widgets.table import Column, Row
 
 SORTS: tuple[tuple[str, Callable[[ev.LeaderboardRow], tuple[float, str]]], ...] = (
     ("rank", lambda row: (row.rank or float("inf"), "")),
@@ -64,18 +65,11 @@ class RowCache:
         return drawn[2]
 
 
-def rows_for(
-    state: RunState, frame: int | None, sort: str = "rank", text: str = "", cache: RowCache | None = None
-) -> list[Row]:
-    """The rows in the order asked for, those only that fit the text."""
-    cache = cache or RowCache()
-    rows = sorted(state.leaderboard, key=dict(SORTS)[sort])
-    found = [(row, cache.draw(row, state, frame)) for row in rows]
-    if not text:
-        return [shown for _, shown in found]
+def rows_matching(rows: Sequence[tuple[ev.LeaderboardRow, Row]], text: str, state: RunState) -> list[Row]:
+    """The drawn rows that match a filter."""
     query = parse(text, fields_of(state))
     return [
-        shown for row, shown in found if query.fits(facts_of(row, state), " ".join(cell.plain for cell in shown.cells))
+        shown for row, shown in rows if query.fits(facts_of(row, state), " ".join(cell.plain for cell in shown.cells))
     ]
 
 
@@ -119,7 +113,7 @@ def _cells(row: ev.LeaderboardRow, frame: int | None, members: int, folds: int) 
     )
 
 
-class Leaderboard(Table):
+class Leaderboard(ModelTable):
     """Shows the leaderboard of a snapshot; the letter k is left to the screen, which stops a model with it."""
 
     def __init__(self) -> None:
@@ -135,10 +129,29 @@ class Leaderboard(Table):
         self.sort = names[(names.index(self.sort) + 1) % len(names)]
         return self.sort
 
+    def _rows(self, snapshot: Snapshot) -> list[Row]:
+        """The rows in the chosen order; a filter looks at all of them, and without one those not started are folded."""
+        state = snapshot.state
+        ordered = sorted(state.leaderboard, key=dict(SORTS)[self.sort])
+        if self.filter:
+            drawn = [(row, self._cache.draw(row, state, snapshot.frame)) for row in ordered]
+            return rows_matching(drawn, self.filter, state)
+        shown, folded = split_not_started(ordered)
+        rows = [self._cache.draw(row, state, snapshot.frame) for row in shown]
+        if folded:
+            hint = Content.styled("enter hides them" if self.unfolded else "enter shows them", MUTED)
+            empty = Content("")
+            rows.append(
+                Row(FOLD_KEY, (Content.styled("–", MUTED), self.fold_line(len(folded)), empty, empty, empty, hint))
+            )
+        if self.unfolded:
+            rows += [self._cache.draw(row, state, snapshot.frame) for row in folded]
+        return rows
+
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Draw the rows of a snapshot."""
         state = snapshot.state
-        self.show(rows_for(state, snapshot.frame, self.sort, self.filter, self._cache), columns_for(state))
+        self.show(self._rows(snapshot), columns_for(state))
         details = [f"sorted by {self.sort}"] if self.sort != "rank" else []
         details += [f"“{self.filter}”"] if self.filter else []
         scored = sum(row.score is not None and row.model != "ensemble" for row in state.leaderboard)

@@ -8,7 +8,7 @@ from textual.widget import Widget
 
 from tabapp.run.progress import progress_of
 from tabapp.run.state import RunState, format_score
-from tabapp.tui.chrome.actions import TABS, Scope, View, actions_for, phase_of
+from tabapp.tui.chrome.actions import TABS, Phase, Scope, View, actions_for, has_started
 from tabapp.tui.viewmodels.texts import FIT_STAGES, MUTED, Snapshot, clock_time, count, one_line_status
 
 
@@ -65,7 +65,7 @@ class Header(ClickableLine):
             kind = f"{plan.task} · " if wide else ""
             parts.append(Content.assemble((" › ", MUTED), (plan.target, "bold $primary")))
             parts.append(Content.styled(f" · {kind}{plan.metric_title}", MUTED))
-            if phase_of(state) == "before" and read is not None and wide:
+            if not has_started(state) and read is not None and wide:
                 parts.append(Content.styled(f" · {read.rows:,} rows × {read.columns} columns", MUTED))
         return Content("").join(parts)
 
@@ -77,8 +77,9 @@ class Header(ClickableLine):
             return _ending(state, wide)
         progress = progress_of(state, snapshot.now)
         if progress is None:
-            if snapshot.asked_to_start:
-                return Content.styled("starting the run…", "$primary")
+            if snapshot.start:
+                text = "▸ starts when the plan is ready" if snapshot.start == "waiting" else "starting the run…"
+                return Content.styled(text, "$primary")
             ready = state.stage == "ready"
             text = ("▸ ctrl+r starts the run" if wide else "▸ ctrl+r starts") if ready else FIT_STAGES[state.stage]
             return Content.styled(text, "$success" if ready else MUTED)
@@ -147,9 +148,9 @@ class KeyBar(ClickableLine):
         super().__init__()
         self._scope: Scope = scope
 
-    def show(self, state: RunState) -> None:
+    def show(self, phase: Phase) -> None:
         """Draw the keys that make sense in this phase of the run, as many as fit."""
-        shown = [action for action in actions_for(self._scope, phase_of(state)) if action.label]
+        shown = [action for action in actions_for(self._scope, phase) if action.label]
         palette = Content.assemble(("^p", "bold $primary"), (" palette ", MUTED))
         last = [action for action in shown if action.id in ("app.help", "app.quit")]
         parts = [(_key(action.shown_key, action.label), action.action) for action in shown if action not in last]

@@ -24,6 +24,7 @@ from tabapp.tui.viewmodels.texts import (
     short_seconds,
     status_content,
 )
+from tabapp.tui.widgets.model_table import FOLD_KEY, ModelTable, split_not_started
 from tabapp.tui.widgets.panel import Panel, set_titles
 from tabapp.tui.widgets.pictures import GLYPHS, STYLES, comparison_title
 from tabapp.tui.widgets.table import Column, Row, Table
@@ -33,7 +34,7 @@ WHOLE_SCORE_WIDTH = 36
 """Cells in which a score stands on one line with its interval."""
 
 
-class Models(Table):
+class Models(ModelTable):
     """The models of the run; a mark stands before those that are compared."""
 
     def __init__(self) -> None:
@@ -43,7 +44,7 @@ class Models(Table):
 
     def toggle_mark(self) -> None:
         """Mark the model under the cursor, or take its mark away; of three marks the oldest goes."""
-        key = self.key
+        key = self.model
         if key is not None:
             rest = tuple(model for model in self.marked if model != key)
             self.marked = rest if key in self.marked else (*rest, key)[-2:]
@@ -51,7 +52,7 @@ class Models(Table):
     @property
     def compared(self) -> tuple[str, ...]:
         """The models to be shown: those that are marked, a single one beside that under the cursor."""
-        key = self.key
+        key = self.model
         if len(self.marked) < 2 and key is not None and key not in self.marked:
             return (*self.marked, key)
         return self.marked
@@ -64,15 +65,21 @@ class Models(Table):
             Column(state.plan.metric_title if state.plan else "Score", "right"),
         )
         folds = state.plan.folds if state.plan else 0
-        self.show([self._row(row, folds) for row in state.leaderboard], columns)
+        shown, folded = split_not_started(state.leaderboard)
+        rows = [self._row(row, folds) for row in shown]
+        if folded:
+            rows.append(Row(FOLD_KEY, (Content(" "), self.fold_line(len(folded)), Content.styled("enter", MUTED))))
+        if self.unfolded:
+            rows += [self._row(row, folds) for row in folded]
+        self.show(rows, columns)
 
     def _row(self, row: ev.LeaderboardRow, folds: int) -> Row:
         place = self.marked.index(row.model) if row.model in self.marked else None
         mark = Content(" ") if place is None else Content.styled(GLYPHS[place], f"bold {STYLES[place]}")
         words = {
             "failed": "✗ failed",
-            "skipped": "– sits out",
-            "queued": "· waits",
+            "skipped": "– not started" if row.not_started else "– skipped",
+            "queued": "· queued",
             "running": "…",
             "pruned": "⊘ pruned",
         }

@@ -20,9 +20,9 @@ TASKS = {"binary": "binary classification", "multiclass": "multiclass classifica
 
 @dataclass(frozen=True)
 class PlanFacts:
-    """A plan, and whether it can still be changed."""
+    """A plan, or None before there is one, and whether it can be changed now."""
 
-    plan: ev.PlanMade
+    plan: ev.PlanMade | None
     open: bool
 
 
@@ -52,6 +52,8 @@ class Plan(Panel[PlanFacts]):
 
     def draw(self, facts: PlanFacts, width: int, height: int) -> list[Content]:
         plan = facts.plan
+        if plan is None:
+            return Content.styled("The plan appears here once the file is read.", MUTED).wrap(width)
         competing = sum(model.reason is None for model in plan.models)
         fields: list[tuple[str, Content, str]] = [
             ("Task", Content(TASKS[plan.task] if width >= 40 else plan.task), ""),
