@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tabapp.tui.chrome.actions import ACTIONS, ALWAYS
+from tabapp.tui.chrome.actions import ACTIONS, ALWAYS, PHASE_TEXTS, Phase
 from tabapp.tui.chrome.help_texts import PANELS, SCREENS
 
 from .markdown import code, table
@@ -31,5 +31,5 @@ def _keys(screen: str) -> str:
     return "## Keys\n\n" + table(["Keys", "Action", "When"], rows)
 
 
-def _phases(phases: tuple[str, ...]) -> str:
-    return "always" if phases == ALWAYS else ", ".join(f"{phase} the run" for phase in phases)
+def _phases(phases: tuple[Phase, ...]) -> str:
+    return "always" if phases == ALWAYS else ", ".join(PHASE_TEXTS[phase] for phase in phases)

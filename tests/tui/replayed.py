@@ -140,7 +140,9 @@ async def replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str, 
     folder = make_run(tmp_path / "runs", RECORDING, str(data))
     worker = ReplayWorker(folder, events_of(RECORDING))
     match phase:
-        case "before":
+        case "reading":
+            worker.play_to(ev.DataRead)
+        case "ready":
             worker.play_to(ev.PlanMade)
             worker.play()
         case "during":
@@ -229,10 +231,6 @@ def shows(view: str) -> Proof:
 def asks_for_text(driver: Replayed) -> Callable[[], object]:
     """The input line has the focus."""
     return lambda: driver.app.screen.has_class("-filtering") and isinstance(driver.app.focused, Input)
-
-
-def panel_class(name: str) -> Callable[[Any], object]:
-    return lambda screen: screen.has_class(name)
 
 
 Preparing = Callable[[Replayed], Awaitable[object]]

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from tabapp.tui.chrome.actions import ACTIONS, ALWAYS, Action
+from tabapp.tui.chrome.actions import ACTIONS, ALWAYS, PHASE_TEXTS, Action
 from tests.tui.test_every_action import CASES
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "terminal.md"
@@ -28,7 +28,7 @@ NAMES = {"question_mark": "?", "slash": "/", "plus": "+", "minus": "-", "left": 
 
 def line(action: Action) -> str:
     keys = " ".join(f"`{NAMES.get(key, key)}`" for key in action.keys.split(","))
-    phases = "" if action.phases == ALWAYS else " · ".join(action.phases)
+    phases = "" if action.phases == ALWAYS else ", ".join(PHASE_TEXTS[phase] for phase in action.phases)
     return f"| {keys} | {action.help.replace('|', '/')} | {phases} | `{action.id}` |"
 
 

@@ -32,7 +32,6 @@ from tests.tui.replayed import (
     is_at_work,
     keys,
     other_model_marked,
-    panel_class,
     plan_is_answered,
     replayed,
     says,
@@ -51,17 +50,18 @@ STEERING = {
 }
 
 CASES: dict[str, Case] = {
-    "data.start": Case(sends("start"), "before"),
-    "data.target": Case(dialog(Choice, "Target: the column to predict", "alcohol"), "before"),
-    "data.metric": Case(dialog(Choice, "Metric: what models are compared by", "accuracy"), "before"),
-    "data.budget": Case(dialog(Choice, "Budget: time for the whole run"), "before"),
-    "data.validation": Case(dialog(Choice, "Validation: how models are scored"), "before"),
-    "data.quality": Case(sends("plan"), "before", after=undone_by("left")),
-    "data.quality.lower": Case(sends("plan"), "before", after=undone_by("right")),
-    "data.include": Case(sends("plan"), "before", after=plan_is_answered),
-    "data.table": Case(lambda driver: lambda: isinstance(driver.app.screen, WholeTable), "before", after=keys("escape")),
-    "data.filter": Case(asks_for_text, "before"),
-    "data.copy": Case(copies("tabapp --auto"), "before"),
+    "data.start": Case(sends("start"), "ready"),
+    "data.cancel_start": Case(says("Start canceled"), "reading", before=keys("ctrl+r")),
+    "data.target": Case(dialog(Choice, "Target: the column to predict", "alcohol"), "ready"),
+    "data.metric": Case(dialog(Choice, "Metric: what models are compared by", "accuracy"), "ready"),
+    "data.budget": Case(dialog(Choice, "Budget: time for the whole run"), "ready"),
+    "data.validation": Case(dialog(Choice, "Validation: how models are scored"), "ready"),
+    "data.quality": Case(sends("plan"), "ready", after=undone_by("left")),
+    "data.quality.lower": Case(sends("plan"), "ready", after=undone_by("right")),
+    "data.include": Case(sends("plan"), "ready", after=plan_is_answered),
+    "data.table": Case(lambda driver: lambda: isinstance(driver.app.screen, WholeTable), "ready", after=keys("escape")),
+    "data.filter": Case(asks_for_text, "ready"),
+    "data.copy": Case(copies("tabapp --auto"), "ready"),
     "table.search": Case(asks_for_text),
     "table.next": Case(changes(lambda screen: screen._rows.row), before=cell_is_searched),
     "table.previous": Case(changes(lambda screen: screen._rows.row), before=cell_is_searched),
@@ -77,7 +77,7 @@ CASES: dict[str, Case] = {
     "run.finish": Case(dialog(Decision, "Finish now?")),
     "run.sort": Case(changes(lambda screen: screen.query_one(Leaderboard).sort)),
     "run.filter": Case(asks_for_text),
-    "run.charts": Case(changes(panel_class("-charts"))),
+    "run.charts": Case(says("All panels are shown")),
     "models.mark": Case(changes(lambda screen: screen.query_one("#models").marked)),
     "models.unmark": Case(changes(lambda screen: screen.query_one("#models").marked), before=other_model_marked),
     "models.details": Case(dialog(Reading, "LightGBM")),
@@ -85,13 +85,13 @@ CASES: dict[str, Case] = {
     **{f"models.{name}": case for name, case in STEERING.items() if name != "stop_model"},
     "models.picture": Case(changes(lambda screen: str(screen.query_one("#pictures").border_subtitle))),
     "models.picture.previous": Case(changes(lambda screen: str(screen.query_one("#pictures").border_subtitle))),
-    "models.charts": Case(changes(panel_class("-charts"))),
+    "models.charts": Case(says("All panels are shown")),
     **{f"tuning.{name}": case for name, case in STEERING.items()},
     "tuning.model": Case(dialog(Choice, "Show the trials of", "all models")),
     "tuning.details": Case(dialog(Reading, "LightGBM #0")),
     "tuning.parameter": Case(changes(lambda screen: screen._parameter)),
     "tuning.parameter.previous": Case(changes(lambda screen: screen._parameter)),
-    "tuning.charts": Case(changes(panel_class("-charts"))),
+    "tuning.charts": Case(says("All panels are shown")),
     "tuning.sort": Case(changes(lambda screen: screen.query_one(Trials).sort)),
     "tuning.filter": Case(asks_for_text),
     "tuning.copy": Case(copies("learning_rate")),
@@ -120,7 +120,7 @@ CASES: dict[str, Case] = {
     "log.follow": Case(changes(lambda screen: screen.query_one(LogTable).key), "after", before=scrolled_up),
     "log.details": Case(dialog(Reading), "after"),
     "explain.sort": Case(changes(lambda screen: screen.query_one(Explanation).sort), "after"),
-    "explain.charts": Case(changes(lambda screen: screen._panel), "after"),
+    "explain.charts": Case(says("All panels are shown"), "after"),
     "run.export": Case(dialog(Ask, "Export the bundle", "./wine.tabapp"), "after"),
     **{f"view.{view}": Case(shows(view), "after", before=keys("8" if view != "log" else "1")) for _, view, _ in TABS},
     "app.theme": Case(lambda driver: lambda: isinstance(driver.app.screen, CommandPalette) and "nord" in driver.text(), "after"),
@@ -205,7 +205,7 @@ async def choose_first(driver: Replayed, title: str) -> None:
 
 async def test_a_whole_run_by_mouse_alone(tmp_path, monkeypatch):
     """From the plan to the pause, a stopped model, the finish and the export, without a key."""
-    async with replayed(tmp_path, monkeypatch, "before") as driver:
+    async with replayed(tmp_path, monkeypatch, "ready") as driver:
         await driver.pilot.click("#start")
         await driver.until(lambda: driver.worker.state.stage == "fitting")
         driver.worker.play(60)

@@ -34,7 +34,7 @@ from tabapp.tui.session.run_follower import Following
 from tabapp.tui.viewmodels import texts
 from tabapp.tui.widgets.explanation import agreement_mark, places, reading
 from tabapp.tui.widgets.feed import newest
-from tabapp.tui.widgets.leaderboard import recent_gain, rows_for
+from tabapp.tui.widgets.leaderboard import Leaderboard, recent_gain
 from tabapp.tui.widgets.plan import wrap_command
 from tabapp.tui.widgets.table import GAP, Column, fit_widths
 from tests.tui import recordings
@@ -180,7 +180,8 @@ def test_a_score_of_some_folds_is_said_to_be_one():
     state = replay(numbered(recordings.running()))
     rows = tuple(msgspec.structs.replace(r, folds=2) if r.model == "mlp" else r for r in state.leaderboard)
     rows = tuple(msgspec.structs.replace(r, activity="") for r in rows)
-    shown = {row.key: row.cells for row in rows_for(msgspec.structs.replace(state, leaderboard=rows), None)}
+    snapshot = texts.Snapshot(msgspec.structs.replace(state, leaderboard=rows), 0.0, "titanic.csv")
+    shown = {row.key: row.cells for row in Leaderboard().rows_of(snapshot)}
     assert shown["mlp"][-1].plain == "◔ 2 of 5 folds"
     assert shown["catboost"][-1].plain == "✓ 4 trials  ◆"
 

@@ -158,6 +158,9 @@ async def enter(driver: Driver, scope: Scope) -> None:
         await driver.press("p")
         await driver.until(lambda: isinstance(driver.app.screen, WholeTable))
     elif scope != "table":
+        if isinstance(driver.app.screen, WholeTable):
+            await driver.press("escape")
+            await driver.pilot.pause()
         view = "models" if scope == "everywhere" else scope
         digit = next(digit for digit, name, _ in TABS if name == view)
         if getattr(driver.app.screen, "VIEW", None) != view:

@@ -19,6 +19,13 @@ READY: tuple[Phase, ...] = ("ready",)
 STARTING: tuple[Phase, ...] = ("starting",)
 DURING: tuple[Phase, ...] = ("during",)
 STARTED: tuple[Phase, ...] = ("during", "after")
+PHASE_TEXTS: dict[Phase, str] = {
+    "reading": "while the file is read",
+    "ready": "when the plan is ready",
+    "starting": "while a start waits",
+    "during": "during the run",
+    "after": "after the run",
+}
 
 TABS: tuple[tuple[str, View, str], ...] = (
     ("1", "run", "Run"),

@@ -129,7 +129,7 @@ class Leaderboard(ModelTable):
         self.sort = names[(names.index(self.sort) + 1) % len(names)]
         return self.sort
 
-    def _rows(self, snapshot: Snapshot) -> list[Row]:
+    def rows_of(self, snapshot: Snapshot) -> list[Row]:
         """The rows in the chosen order; a filter looks at all of them, and without one those not started are folded."""
         state = snapshot.state
         ordered = sorted(state.leaderboard, key=dict(SORTS)[self.sort])
@@ -151,7 +151,7 @@ class Leaderboard(ModelTable):
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Draw the rows of a snapshot."""
         state = snapshot.state
-        self.show(self._rows(snapshot), columns_for(state))
+        self.show(self.rows_of(snapshot), columns_for(state))
         details = [f"sorted by {self.sort}"] if self.sort != "rank" else []
         details += [f"“{self.filter}”"] if self.filter else []
         scored = sum(row.score is not None and row.model != "ensemble" for row in state.leaderboard)
