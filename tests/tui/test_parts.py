@@ -77,7 +77,7 @@ def test_every_action_exists_and_is_told(action):
     assert noun
     assert verb
     view = "run" if action.scope == "everywhere" else action.scope
-    assert action.help in help_content(view, None, RunState()).plain
+    assert action.help in help_content(view, None, RunState(), "ready").plain
 
 
 def test_bindings_have_ids_so_that_keys_can_be_changed():
@@ -86,7 +86,7 @@ def test_bindings_have_ids_so_that_keys_can_be_changed():
 
 def test_every_panel_of_every_screen_has_a_help_text():
     assert {panel for panels in SCREENS.values() for panel in panels} == set(PANELS)
-    text = help_content("run", "feed", RunState()).plain
+    text = help_content("run", "feed", RunState(), "ready").plain
     assert text.index("Events") < text.index("Leaderboard"), "the focused panel comes first"
 
 
