@@ -41,7 +41,7 @@ LONGEST_PAUSE = 1.2
 MERGE_SECONDS = 0.05
 """Output that follows so soon is one event, which keeps the file small."""
 
-GIF_COLORS = 16
+GIF_COLORS = 20
 GIF_WIDTH = 720
 GIF_FRAME_SECONDS = 1.2
 MAX_BYTES = 1_000_000
@@ -197,7 +197,7 @@ def write_gif(events: list[tuple[float, str]], path: Path) -> None:
                 durations[-1] += duration
                 continue
             shown = "\n".join(screen.text_raw())
-            frames.append(drawn.quantize(GIF_COLORS, dither=Image.Dither.NONE))
+            frames.append(drawn.quantize(GIF_COLORS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE))
             durations.append(duration)
     frames[0].save(path, save_all=True, append_images=frames[1:], duration=durations, loop=0, optimize=True)
 
