@@ -1,4 +1,4 @@
-"""What the shell offers: asked as its script asks, and once through bash itself."""
+"""Shell completion: candidates as the completion script requests them, and one test through bash."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.waiting import HANG_SECONDS
 
 @pytest.fixture
 def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with tables, a bundle by name, and runs."""
+    """A working directory with tables, empty files named like bundles, and a run."""
     write_tables(tmp_path)
     (tmp_path / "spaced.csv").write_text('sepal length (cm);größe;"a;b"\n1;2;3\n', encoding="utf-8")
     (tmp_path / "shop.tabapp").touch()
@@ -37,7 +37,7 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def offered(line: str) -> list[str]:
-    """What is offered for the last word of a line, which may be empty; a kind of file is written as <file>."""
+    """Candidates for the last word of a line, which may be empty; path completion is shown as <file> or <dir>."""
     *before, incomplete = [*shlex.split(line), *([""] if line.endswith(" ") else [])]
     items = ShellComplete(group, {}, "tabapp", "_TABAPP_COMPLETE").get_completions(before, incomplete)
     return [item.value if item.type == "plain" else f"<{item.type}>" for item in items]
@@ -82,22 +82,22 @@ def offered(line: str) -> list[str]:
         ("prdict shop.tabapp --targ", ["--target"]),
     ],
 )
-def test_what_can_stand_there_is_offered(tables: Path, line: str, expected: list[str]) -> None:
+def test_candidates(tables: Path, line: str, expected: list[str]) -> None:
     assert offered(line) == expected
 
 
-def test_the_first_word_is_a_table_or_a_command(tables: Path) -> None:
+def test_first_word_is_a_table_or_a_command(tables: Path) -> None:
     found = offered(" ")
     assert found.index("shop.csv") < found.index("predict")
     assert "run" not in found
 
 
-def test_a_configuration_that_cannot_be_followed_is_no_matter_of_the_shell(tables: Path) -> None:
+def test_invalid_configuration_does_not_prevent_completion(tables: Path) -> None:
     (tables / "config.toml").write_text("[run\n")
     assert offered("shop.csv --target ci") == ["city"]
 
 
-def test_the_header_is_read_from_what_it_is_packed_in(tmp_path: Path) -> None:
+def test_header_of_compressed_and_encoded_files(tmp_path: Path) -> None:
     text = "größe,stadt\n1,Köln\n"
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text.encode()))
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
@@ -115,7 +115,7 @@ def test_the_header_is_read_from_what_it_is_packed_in(tmp_path: Path) -> None:
     assert header(tmp_path / "a.csv", delimiter="t") == ["größe,s", "ad"]
 
 
-def test_a_wide_table_costs_its_first_line_alone(tmp_path: Path) -> None:
+def test_header_reads_only_the_first_line(tmp_path: Path) -> None:
     with (tmp_path / "large.csv").open("wb") as file:
         file.write(b"a,b\n")
         file.truncate(1 << 40)
@@ -123,13 +123,13 @@ def test_a_wide_table_costs_its_first_line_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_has_its_script(capsys, shell: str) -> None:
+def test_completion_script_of_each_shell(capsys, shell: str) -> None:
     assert run_command_line(["completion", shell]) == 0
     assert f"_TABAPP_COMPLETE={shell}_complete" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-def test_bash_types_names_with_spaces_as_one_word(tables: Path) -> None:
+def test_bash_completes_names_with_spaces_as_one_word(tables: Path) -> None:
     program = tables / "bin" / "tabapp"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m tabapp "$@"\n')

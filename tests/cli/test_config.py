@@ -1,4 +1,4 @@
-"""The configuration file as commands follow it."""
+"""The configuration file as commands read it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_path_show_and_validate(file: Path, capsys: pytest.CaptureFixture[str]) 
     assert run_command_line(["config"]) == 0
     shown = capsys.readouterr()
     assert "does not exist. An example:" in shown.err
-    # The example is valid, commented out and not.
+    # The example is valid, with and without its comment signs.
     for text in (shown.out, "\n".join(line.removeprefix("# ") for line in shown.out.splitlines())):
         file.write_text(text)
         assert run_command_line(["config", "validate"]) == 0
@@ -45,13 +45,15 @@ def test_path_show_and_validate(file: Path, capsys: pytest.CaptureFixture[str]) 
         ("[run]\nbudgt = '2m'", "line 2 sets run.budgt, which is no option; did you mean 'budget'?"),
     ],
 )
-def test_validate_says_what_is_wrong(file: Path, text: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_reports_what_is_wrong(
+    file: Path, text: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     file.write_text(text)
     assert run_command_line(["config", "validate"]) == 2
     assert capsys.readouterr().err.strip().endswith(sentence)
 
 
-def test_a_run_takes_its_defaults_from_the_file(file: Path, tmp_path: Path) -> None:
+def test_run_takes_its_defaults_from_the_file(file: Path, tmp_path: Path) -> None:
     file.write_text("[run]\nmodels = ['linear']\ntrials = 1\nfolds = 4\nseed = 7\n")
     data = write_wine(tmp_path / "wine.csv")
     words = ["--auto", str(data), "--folds", "3", "--runs-dir", str(tmp_path / "runs"), "--json"]
@@ -61,7 +63,7 @@ def test_a_run_takes_its_defaults_from_the_file(file: Path, tmp_path: Path) -> N
     assert (config.models, config.trials, config.folds, config.seed) == (("linear",), 1, 3, 7)
 
 
-def test_a_wrong_file_stops_a_run_before_it_is_made(
+def test_invalid_file_stops_a_run_before_it_is_created(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file.write_text("[run]\nfolds = 'many'\n")

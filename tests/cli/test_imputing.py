@@ -22,8 +22,8 @@ COLUMNS = ("size", "weight", "color", "smokes", "rooms")
 FILLED = ("weight", "color", "smokes", "rooms")
 
 
-def holed_table(n_rows=160, seed=0):
-    """Text with holes, in several spellings, and which cells are holes."""
+def table_with_missing_cells(n_rows=160, seed=0):
+    """A text table with missing cells, and a mask of these cells for each column."""
     generator = np.random.default_rng(seed)
     size = generator.normal(10, 2, n_rows)
     cells = {
@@ -34,11 +34,13 @@ def holed_table(n_rows=160, seed=0):
         "rooms": [str(i) for i in generator.integers(1, 30, n_rows)],
         "joined": [f"2024-{1 + day // 28:02d}-{1 + day % 28:02d}" for day in generator.integers(0, 336, n_rows)],
     }
-    holes = {}
+    missing = {}
     for name in (*FILLED, "joined"):
-        holes[name] = generator.random(n_rows) < 0.1
-        cells[name] = ["NA" if gone else cell for gone, cell in zip(holes[name], cells[name], strict=True)]
-    return pl.DataFrame(cells), holes
+        missing[name] = generator.random(n_rows) < 0.1
+        cells[name] = [
+            "NA" if is_missing else cell for is_missing, cell in zip(missing[name], cells[name], strict=True)
+        ]
+    return pl.DataFrame(cells), missing
 
 
 def call(*arguments):
@@ -54,13 +56,13 @@ def read(path):
 
 @pytest.fixture
 def data(tmp_path):
-    path = tmp_path / "holes.csv"
-    holed_table()[0].write_csv(path)
+    path = tmp_path / "data.csv"
+    table_with_missing_cells()[0].write_csv(path)
     return path
 
 
-class Known(FittedModel):
-    """Says what it is told to."""
+class ConstantImputer(FittedModel):
+    """Imputes fixed values: a scaled number, and the code of a level."""
 
     def __init__(self, scaled, code):
         self.scaled, self.code = scaled, code
@@ -78,43 +80,43 @@ class Known(FittedModel):
         )
 
 
-def test_what_models_say_becomes_units_and_levels_again():
-    frame, holes = holed_table()
+def test_imputed_values_are_converted_to_units_and_levels():
+    frame, missing = table_with_missing_cells()
     schema = schema_without_target(frame, {})
     typed = frame.select(pl.col("weight").cast(pl.Float64, strict=False))["weight"].drop_nulls()
 
     preparer = FeaturePreparer.fit(
         typed_frame(frame, schema), schema, FeatureRecipe(numeric="standard", missing="keep"), seed=0
     )
-    imputers = [Imputer(preparer, Known(scaled, FIRST_LEVEL)) for scaled in (0.5, 1.5)]
+    imputers = [Imputer(preparer, ConstantImputer(scaled, FIRST_LEVEL)) for scaled in (0.5, 1.5)]
     done = impute(frame, schema, imputers)
     expected = typed.mean() + 1.0 * typed.std(ddof=0)
-    gone = holes["weight"]
-    np.testing.assert_allclose(done.frame["weight"].filter(gone).cast(pl.Float64), expected, rtol=1e-4)
+    mask = missing["weight"]
+    np.testing.assert_allclose(done.frame["weight"].filter(mask).cast(pl.Float64), expected, rtol=1e-4)
     most_frequent = schema.column("color").levels[0]
-    assert set(done.frame["color"].filter(holes["color"])) == {most_frequent}
-    # Whole numbers stay whole.
+    assert set(done.frame["color"].filter(missing["color"])) == {most_frequent}
+    # Integer columns keep integers.
     assert all(cell.isdigit() for cell in done.frame["rooms"])
     for name in COLUMNS:
-        present = ~holes.get(name, np.zeros(frame.height, dtype=bool))
+        present = ~missing.get(name, np.zeros(frame.height, dtype=bool))
         assert done.frame[name].filter(present).equals(frame[name].filter(present))
-    assert done.filled == {name: int(holes[name].sum()) for name in FILLED}
-    assert done.left == {"joined": int(holes["joined"].sum())}
+    assert done.filled == {name: int(missing[name].sum()) for name in FILLED}
+    assert done.left == {"joined": int(missing["joined"].sum())}
     numbers = impute(frame, schema, imputers, as_numbers=True).frame
     assert [numbers[name].dtype for name in ("size", "weight", "color")] == [pl.Float64, pl.Float64, pl.String]
     assert numbers["weight"].null_count() == 0
 
 
-def test_fills_a_table_by_learning_from_it(data, tmp_path):
-    frame, holes = holed_table()
+def test_trains_on_the_table_and_fills_it(data, tmp_path):
+    frame, missing = table_with_missing_cells()
     outputs = [tmp_path / "one.csv", tmp_path / "two.parquet"]
-    said = call(data, "-o", outputs[0], "--budget", "3s", "--seed", "1")
-    assert f"{sum(int(holes[name].sum()) for name in FILLED)} cells filled" in said.stderr
-    assert "'joined'" in said.stderr
+    result = call(data, "-o", outputs[0], "--budget", "3s", "--seed", "1")
+    assert f"{sum(int(missing[name].sum()) for name in FILLED)} cells filled" in result.stderr
+    assert "'joined'" in result.stderr
     filled = read(outputs[0])
     assert filled.columns == frame.columns
     for name in COLUMNS:
-        present = ~holes.get(name, np.zeros(frame.height, dtype=bool))
+        present = ~missing.get(name, np.zeros(frame.height, dtype=bool))
         assert filled[name].filter(present).equals(frame[name].filter(present))
         assert filled[name].null_count() == 0
         assert "NA" not in filled[name].to_list()
@@ -123,12 +125,12 @@ def test_fills_a_table_by_learning_from_it(data, tmp_path):
     assert pl.read_parquet(outputs[1])["weight"].dtype == pl.Float64
 
 
-def test_a_table_without_holes_comes_back_as_it_is(tmp_path):
-    frame = holed_table()[0].filter(pl.all_horizontal(pl.all() != "NA"))
+def test_table_without_missing_cells_is_unchanged(tmp_path):
+    frame = table_with_missing_cells()[0].filter(pl.all_horizontal(pl.all() != "NA"))
     path = tmp_path / "whole.csv"
     frame.write_csv(path)
-    said = call(path, "-o", tmp_path / "out.csv", "--budget", "1s")
-    assert "0 cells filled" in said.stderr
+    result = call(path, "-o", tmp_path / "out.csv", "--budget", "1s")
+    assert "0 cells filled" in result.stderr
     assert read(tmp_path / "out.csv").equals(frame)
 
 
@@ -146,13 +148,13 @@ def test_fills_with_the_model_of_a_bundle(tmp_path, monkeypatch):
     assert manifest.training_rows_in == ("npt",)
     new = text_table("regression", n_rows=30, seed=3)
     new.write_csv(data)
-    said = call(data, "-o", tmp_path / "out.csv", "--model", bundle)
+    result = call(data, "-o", tmp_path / "out.csv", "--model", bundle)
     filled = read(tmp_path / "out.csv")
-    gone = new["size"].is_null()
-    assert gone.any()
-    assert f"{gone.sum()} cells filled" in said.stderr
+    mask = new["size"].is_null()
+    assert mask.any()
+    assert f"{mask.sum()} cells filled" in result.stderr
     assert filled["size"].null_count() == 0
-    assert filled.filter(~gone).equals(new.filter(~gone))
+    assert filled.filter(~mask).equals(new.filter(~mask))
 
     without = tmp_path / "without.tabapp"
     write_bundle(without, make_contents(tmp_path / "other", "regression"))
@@ -171,9 +173,9 @@ def test_fills_with_the_model_of_a_bundle(tmp_path, monkeypatch):
         (("{data}", "-o", "{out}", "--budget", "soon"), UsageError, "not a duration"),
     ],
 )
-def test_refuses_in_a_sentence(arguments, error, words, data, tmp_path):
+def test_invalid_arguments_are_rejected_in_one_sentence(arguments, error, words, data, tmp_path):
     small = tmp_path / "small.csv"
-    holed_table(40)[0].write_csv(small)
+    table_with_missing_cells(40)[0].write_csv(small)
     named = [argument.format(data=data, out=tmp_path / "out.csv", small=small) for argument in arguments]
     with pytest.raises(error, match=words) as caught:
         call(*named)

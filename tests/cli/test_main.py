@@ -1,4 +1,4 @@
-"""The command line: bad input gets one sentence and its exit code, and a real run keeps what the interface promises."""
+"""The command line: invalid input gives one sentence and its exit code, and a real run follows the documented interface."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VIEW_ONLY = {"auto", "runs_dir", "plain", "as_json", "quiet", "verbose", "web", 
 
 @pytest.fixture
 def tables(tmp_path, monkeypatch):
-    """A working directory with tables, and a place for runs that stays empty."""
+    """A working directory with tables and an empty runs directory."""
     write_tables(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TABAPP_RUNS_DIR", str(tmp_path / "runs"))
@@ -37,7 +37,7 @@ def tables(tmp_path, monkeypatch):
 
 
 def one_sentence(text: str) -> str:
-    """The one line that was told, which is a sentence."""
+    """The only line of the output; asserts that it is a sentence."""
     lines = text.splitlines()
     assert len(lines) == 1, text
     assert lines[0].startswith("tabapp: ")
@@ -47,11 +47,11 @@ def one_sentence(text: str) -> str:
     return lines[0]
 
 
-# -- what is refused before an engine starts --------------------------------------------------------------------------------
+# -- errors before an engine starts ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("line", "exit_code", "told"),
+    ("line", "exit_code", "message"),
     [
         ("--auto shp.csv", DATA, "There is no file shp.csv; did you mean 'shop.csv'?"),
         ("--auto zzz.csv", DATA, "There is no file zzz.csv; check the path."),
@@ -95,33 +95,33 @@ def one_sentence(text: str) -> str:
         ("profile nope.csv", DATA, "There is no file nope.csv"),
     ],
 )  # fmt: skip
-def test_bad_input_gets_a_sentence_and_no_run(tables, capsys, monkeypatch, line, exit_code, told):
-    monkeypatch.setattr(running, "create_run", lambda *_: pytest.fail("a run was made"))
+def test_invalid_input_gives_one_sentence_and_no_run(tables, capsys, monkeypatch, line, exit_code, message):
+    monkeypatch.setattr(running, "create_run", lambda *_: pytest.fail("a run was created"))
     assert run_command_line(shlex.split(line)) == exit_code
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert told in one_sentence(captured.err)
+    assert message in one_sentence(captured.err)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_told(tables, capsys):
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can read every file")
+def test_unreadable_file_is_reported(tables, capsys):
     (tables / "shop.csv").chmod(0)
     assert run_command_line(["--auto", "shop.csv"]) == DATA
     assert "may not be read" in one_sentence(capsys.readouterr().err)
 
 
-def test_a_fault_of_ours_is_a_sentence_and_a_report(tables, capsys, monkeypatch):
+def test_internal_error_gives_one_sentence_and_a_report_file(tables, capsys, monkeypatch):
     monkeypatch.setattr(running, "create_run", lambda *_: {}["secret cell"])
     monkeypatch.setattr("tempfile.tempdir", str(tables))
     assert run_command_line(["--auto", "shop.csv"]) == 1
-    told = one_sentence(capsys.readouterr().err)
+    message = one_sentence(capsys.readouterr().err)
     reports = list(tables.glob("tabapp-fault-*.txt"))
     assert len(reports) == 1
-    assert str(reports[0]) in told
+    assert str(reports[0]) in message
     assert "Traceback" in reports[0].read_text()
 
 
-def test_a_full_disk_is_a_sentence(tables, capsys, monkeypatch):
+def test_full_disk_gives_one_sentence(tables, capsys, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device", "run.json")
 
@@ -130,7 +130,7 @@ def test_a_full_disk_is_a_sentence(tables, capsys, monkeypatch):
     assert one_sentence(capsys.readouterr().err) == "tabapp: run.json: No space left on device."
 
 
-# -- what reading, inference and the plan refuse ------------------------------------------------------------------------------
+# -- errors of reading, inference and planning --------------------------------------------------------------------------------
 
 
 def planned(line: str) -> tuple[RunConfig, object]:
@@ -141,7 +141,7 @@ def planned(line: str) -> tuple[RunConfig, object]:
 
 
 @pytest.mark.parametrize(
-    ("line", "exit_code", "told"),
+    ("line", "exit_code", "message"),
     [
         ("header.csv", DATA, "header"),
         ("blank.csv", DATA, "white space"),
@@ -150,7 +150,7 @@ def planned(line: str) -> tuple[RunConfig, object]:
         ("few.csv", DATA, "only 12 rows"),
         ("few_labels.csv --target bought", DATA, "only 15 rows have a target (45 more have no target)"),
         ("constant.csv --target bought", DATA, "nothing to learn"),
-        ("unlabelled.csv --target bought", DATA, "missing in every row"),
+        ("unlabeled.csv --target bought", DATA, "missing in every row"),
         ("shop.csv --target boght", DATA, "did you mean 'bought'?"),
         ("shop.csv --target zzz", DATA, "no column 'zzz'"),
         ("shop.csv --task regression --target city", DATA, "is text"),
@@ -176,15 +176,15 @@ def planned(line: str) -> tuple[RunConfig, object]:
         ("shop.csv --delimiter ab", USAGE, "--delimiter"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_planned_is_refused_with_its_exit_code(tables, line, exit_code, told):
+def test_invalid_plan_is_rejected_with_its_exit_code(tables, line, exit_code, message):
     with pytest.raises(TabappError) as caught:
         planned(line)
     assert caught.value.exit_code == exit_code
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_what_can_be_planned_is(tables):
+def test_plan_follows_the_options(tables):
     config, plan = planned("shop.csv --target bought --positive no --kind age=numeric --folds 3 --models mlp,xgboost")
     assert config.positive == "no"
     assert plan.folds == 3
@@ -194,7 +194,7 @@ def test_what_can_be_planned_is(tables):
 # -- help and listing ---------------------------------------------------------------------------------------------------------
 
 
-def test_help_names_every_command_option_and_exit_code(capsys):
+def test_help_lists_every_command_option_and_exit_code(capsys):
     assert run_command_line(["--help"]) == 0
     text = capsys.readouterr().out
     for name, (_, line) in main.COMMANDS.items():
@@ -208,19 +208,19 @@ def test_help_names_every_command_option_and_exit_code(capsys):
 
 
 @pytest.mark.parametrize("name", [name for name in main.COMMANDS if name != main.DEFAULT])
-def test_every_command_explains_itself(name, capsys):
+def test_every_command_has_help(name, capsys):
     assert run_command_line([name, "--help"]) == 0
     out, err = capsys.readouterr()
     assert out.startswith("Usage: tabapp")
     assert err == ""
 
 
-def test_without_arguments_there_is_help(capsys):
+def test_help_is_shown_without_arguments(capsys):
     assert run_command_line([]) == 0
     assert "Usage: tabapp DATA" in capsys.readouterr().out
 
 
-def test_a_finished_run_is_listed_and_shown_without_an_engine(tmp_path, capsys, monkeypatch):
+def test_finished_run_is_listed_and_shown_without_an_engine(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("TABAPP_RUNS_DIR", str(tmp_path))
     folder = write_run(tmp_path)
     assert run_command_line(["runs", "--json"]) == 0
@@ -248,7 +248,7 @@ def test_a_finished_run_is_listed_and_shown_without_an_engine(tmp_path, capsys, 
 
 
 def tabapp(*arguments: str, folder: Path, timeout: float = HANG_SECONDS) -> subprocess.CompletedProcess[str]:
-    """The command as a shell runs it, in a folder whose runs are kept beside the data."""
+    """Run the command in a subprocess; runs are stored next to the data."""
     return subprocess.run(
         [sys.executable, "-m", "tabapp", *arguments],
         cwd=folder,
@@ -261,7 +261,7 @@ def tabapp(*arguments: str, folder: Path, timeout: float = HANG_SECONDS) -> subp
     )
 
 
-def test_a_target_that_is_not_there_is_told_by_the_engine_too(tmp_path):
+def test_engine_reports_an_unknown_target(tmp_path):
     write_tables(tmp_path)
     done = tabapp("--auto", "shop.csv", "--target", "boght", "--budget", "10s", "-q", folder=tmp_path)
     assert done.returncode == DATA
@@ -269,7 +269,7 @@ def test_a_target_that_is_not_there_is_told_by_the_engine_too(tmp_path):
     assert "did you mean 'bought'?" in one_sentence(done.stderr)
 
 
-def test_a_run_that_cannot_be_ends_its_events_as_every_run_does(tmp_path):
+def test_failed_run_ends_with_run_finished(tmp_path):
     write_tables(tmp_path)
     done = tabapp("--auto", "constant.csv", "--target", "bought", "--budget", "10s", "--json", folder=tmp_path)
     assert done.returncode == DATA
@@ -281,7 +281,7 @@ def test_a_run_that_cannot_be_ends_its_events_as_every_run_does(tmp_path):
 
 @pytest.fixture(scope="module")
 def small_run(tmp_path_factory):
-    """A real run of one model on a small table: its folder and what the command gave."""
+    """A real run of one model on a small table: its folder and the completed process."""
     folder = tmp_path_factory.mktemp("run")
     write_tables(folder)
     done = tabapp(
@@ -291,7 +291,7 @@ def small_run(tmp_path_factory):
     return folder, done
 
 
-def test_a_run_writes_its_events_and_its_bundle(small_run):
+def test_run_writes_its_events_and_its_bundle(small_run):
     folder, done = small_run
     assert done.returncode == 0, done.stderr
     events = [json.loads(line) for line in done.stdout.splitlines()]
@@ -306,25 +306,25 @@ def test_a_run_writes_its_events_and_its_bundle(small_run):
     assert len([event for event in events if event["ev"] == "fit.finished"]) <= 2 * 3
 
 
-def test_what_a_run_printed_is_what_is_on_disk(small_run):
+def test_printed_events_match_the_event_file(small_run):
     folder, done = small_run
     (run,) = (folder / "runs").iterdir()
     assert done.stdout == (run / "events.jsonl").read_text()
 
 
-def test_the_bundle_of_a_run_answers_for_every_row(small_run):
+def test_bundle_of_a_run_predicts_every_row(small_run):
     folder, _ = small_run
-    done = tabapp("predict", "shop.tabapp", "shop.csv", "-o", "answers.csv", folder=folder)
+    done = tabapp("predict", "shop.tabapp", "shop.csv", "-o", "predictions.csv", folder=folder)
     assert done.returncode == 0, done.stderr
-    answers = pl.read_csv(folder / "answers.csv")
+    predictions = pl.read_csv(folder / "predictions.csv")
     truth = pl.read_csv(folder / "shop.csv")["bought"]
-    assert answers.height == len(truth)
-    assert answers.columns == ["prediction", "probability_no", "probability_yes"]
-    assert ((answers["probability_no"] + answers["probability_yes"] - 1).abs() < 1e-6).all()
-    assert (answers["prediction"] == truth).mean() > 0.6
+    assert predictions.height == len(truth)
+    assert predictions.columns == ["prediction", "probability_no", "probability_yes"]
+    assert ((predictions["probability_no"] + predictions["probability_yes"] - 1).abs() < 1e-6).all()
+    assert (predictions["prediction"] == truth).mean() > 0.6
 
 
-def test_output_that_nobody_reads_is_no_complaint(small_run):
+def test_closed_pipe_ends_the_command_silently(small_run):
     folder, _ = small_run
     script = f"{shlex.quote(sys.executable)} -m tabapp runs --json | sleep 0; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""`--metric` with a third-party metric and with prices of errors, from the run to the evaluation of its bundle."""
+"""`--metric` with a third-party metric and with misclassification costs, from the run to the evaluation of its bundle."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_third_party_metric_works_from_the_plan_to_the_evaluation(folder: Path) 
     assert "metric 'hit_rate' is not installed here" in elsewhere.stderr
 
 
-def test_prices_of_errors_are_a_metric(folder: Path) -> None:
+def test_misclassification_costs_are_a_metric(folder: Path) -> None:
     last = run(folder, "cost:fp=1,fn=5")[-1]
     assert (last["metric"], last["greater_is_better"]) == ("cost:fn=5,fp=1", False)
     assert 0 <= last["best"]["score"] < 0.5

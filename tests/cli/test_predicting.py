@@ -45,7 +45,7 @@ def data(tmp_path):
 
 
 def call(command, *arguments, stdin=None):
-    """Run a command as the command line does; its errors come through."""
+    """Run a command and raise its errors."""
     result = CliRunner().invoke(command, [str(argument) for argument in arguments], input=stdin, standalone_mode=False)
     if result.exception is not None:
         raise result.exception
@@ -86,13 +86,13 @@ def test_predictions_go_to_stdout_and_notes_to_stderr(bundles, data, tmp_path):
     assert call(predicting.predict, bundles["binary"], tmp_path / "more.csv", "-q").stderr == ""
 
 
-def test_data_may_come_from_stdin(bundles, data):
+def test_data_is_read_from_stdin(bundles, data):
     from_file = call(predicting.predict, bundles["binary"], data["binary"])
     from_stdin = call(predicting.predict, bundles["binary"], "-", stdin=data["binary"].read_bytes())
     assert from_stdin.stdout == from_file.stdout
 
 
-def test_keep_puts_the_input_in_front_and_renames_what_would_clash(bundles, data, tmp_path):
+def test_keep_prepends_the_input_and_renames_clashing_columns(bundles, data, tmp_path):
     table = pl.read_csv(data["regression"], infer_schema=False).with_columns(low=pl.lit("7"))
     table.write_csv(tmp_path / "clash.csv")
     result = call(predicting.predict, bundles["regression"], tmp_path / "clash.csv", "--keep", "-o", tmp_path / "o.csv")
@@ -102,7 +102,7 @@ def test_keep_puts_the_input_in_front_and_renames_what_would_clash(bundles, data
     assert "low_input" in result.stderr
 
 
-def test_missing_columns_are_named_or_filled(bundles, data, tmp_path):
+def test_missing_columns_are_reported_or_filled(bundles, data, tmp_path):
     table = pl.read_csv(data["binary"], infer_schema=False).drop("size").with_columns(age=pl.lit("old"))
     table.write_csv(tmp_path / "less.csv")
     with pytest.raises(DataError) as caught:
@@ -117,14 +117,14 @@ def test_missing_columns_are_named_or_filled(bundles, data, tmp_path):
 
 
 @pytest.mark.parametrize("output", ["out.xlsx", "out", "missing/out.csv", "."])
-def test_output_that_cannot_be_written_is_refused_before_any_work(tmp_path, output):
+def test_invalid_output_is_rejected_before_any_work(tmp_path, output):
     with pytest.raises(UsageError) as caught:
         call(predicting.predict, tmp_path / "no.tabapp", tmp_path / "no.csv", "-o", f"{tmp_path}/{output}")
     assert caught.value.exit_code == 2
     sentence(caught.value)
 
 
-def test_broken_inputs_are_one_sentence_with_their_exit_code(bundles, data, tmp_path):
+def test_invalid_inputs_give_one_sentence(bundles, data, tmp_path):
     (tmp_path / "cut.tabapp").write_bytes(bundles["binary"].read_bytes()[:5000])
     for bundle in (tmp_path / "none.tabapp", tmp_path / "cut.tabapp", data["binary"], tmp_path):
         for command in (predicting.predict, predicting.evaluate):
@@ -164,7 +164,7 @@ def test_evaluate_agrees_with_scikit_learn_on_what_predict_writes(bundles, data)
     assert scores["accuracy"] == pytest.approx(accuracy_score(truth, written["prediction"]))
 
 
-def test_evaluate_sets_aside_rows_without_target_and_of_unknown_classes(bundles, data, tmp_path):
+def test_evaluate_skips_rows_without_target_or_with_unknown_classes(bundles, data, tmp_path):
     table = pl.read_csv(data["binary"], infer_schema=False)
     target = table["outcome"].to_list()
     kept = target.copy()
@@ -181,7 +181,7 @@ def test_evaluate_sets_aside_rows_without_target_and_of_unknown_classes(bundles,
     assert clean["metrics"] == found["metrics"]
 
 
-def test_evaluate_without_target_or_without_a_known_row_is_a_sentence(bundles, data, tmp_path):
+def test_evaluate_without_scorable_rows_is_an_error(bundles, data, tmp_path):
     table = pl.read_csv(data["binary"], infer_schema=False)
     table.drop("outcome").write_csv(tmp_path / "bare.csv")
     table.with_columns(outcome=pl.lit("maybe")).write_csv(tmp_path / "unknown.csv")
@@ -191,7 +191,7 @@ def test_evaluate_without_target_or_without_a_known_row_is_a_sentence(bundles, d
         assert name in sentence(caught.value)
 
 
-def test_evaluate_with_one_class_present_leaves_undefined_metrics_empty(bundles, data, tmp_path):
+def test_evaluate_with_one_class_leaves_undefined_metrics_empty(bundles, data, tmp_path):
     table = pl.read_csv(data["binary"], infer_schema=False).filter(pl.col("outcome") == "yes")
     table.write_csv(tmp_path / "yes.csv")
     found = json.loads(call(predicting.evaluate, bundles["binary"], tmp_path / "yes.csv", "--json").stdout)
@@ -223,7 +223,7 @@ def test_inspect_lists_members_with_their_checksums(bundles):
 
 
 def test_inspect_loads_no_model_and_no_model_library(bundles):
-    """In a process of its own: the registry and every library that models need stay unloaded."""
+    """Runs in a subprocess: inspecting a bundle imports no model library."""
     program = (
         "import sys; from click.testing import CliRunner; from tabapp.cli.predicting import inspect;"
         f"result = CliRunner().invoke(inspect, [{str(bundles['binary'])!r}], catch_exceptions=False);"
@@ -236,7 +236,7 @@ def test_inspect_loads_no_model_and_no_model_library(bundles):
     assert done.stdout.strip() == "[]"
 
 
-def test_module_imports_nothing_heavy():
+def test_module_imports_no_heavy_library():
     program = "import sys, tabapp.cli.predicting; print([m for m in ('numpy', 'polars', 'torch', 'rich') if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANG_SECONDS
@@ -244,29 +244,29 @@ def test_module_imports_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-def test_a_file_can_be_checked_alone(bundles, data, tmp_path):
+def test_check_compares_a_file_without_predicting(bundles, data, tmp_path):
     assert call(predicting.predict, bundles["binary"], data["binary"], "--check").return_value == 0
     pl.read_csv(data["binary"], infer_schema=False).drop("size").write_csv(tmp_path / "less.csv")
     refused = call(predicting.predict, bundles["binary"], tmp_path / "less.csv", "--check", "--json")
-    told = json.loads(refused.stdout)
-    assert (refused.return_value, told["event"], told["refused"], told["rows"]) == (3, "checked", True, 30)
-    assert [f["column"] for f in told["findings"] if f["refused"]] == ["size"]
+    report = json.loads(refused.stdout)
+    assert (refused.return_value, report["event"], report["refused"], report["rows"]) == (3, "checked", True, 30)
+    assert [f["column"] for f in report["findings"] if f["refused"]] == ["size"]
     filled = call(predicting.predict, bundles["binary"], tmp_path / "less.csv", "--check", "--missing-columns", "fill")
     assert filled.return_value == 0
     assert "'size' is not in the file" in filled.stdout
 
 
-def test_progress_and_first_predictions_are_told_as_json(bundles, data, tmp_path):
+def test_json_reports_progress_and_first_predictions(bundles, data, tmp_path):
     result = call(
         predicting.predict, bundles["regression"], data["regression"], "-o", tmp_path / "o.csv", "--json", "--keep"
     )
-    told = [json.loads(line) for line in result.stdout.splitlines()]
-    shares = [line["share"] for line in told if line["event"] == "progress"]
+    messages = [json.loads(line) for line in result.stdout.splitlines()]
+    shares = [line["share"] for line in messages if line["event"] == "progress"]
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    assert (told[-1]["event"], told[-1]["rows"]) == ("predicted", 30)
-    assert told[-1]["columns"] == ["prediction", "low", "high"]
+    assert (messages[-1]["event"], messages[-1]["rows"]) == ("predicted", 30)
+    assert messages[-1]["columns"] == ["prediction", "low", "high"]
     written = pl.read_csv(tmp_path / "o.csv")
-    assert [float(row[0]) for row in told[-1]["preview"]] == pytest.approx(written["prediction"].to_list())
+    assert [float(row[0]) for row in messages[-1]["preview"]] == pytest.approx(written["prediction"].to_list())
     with pytest.raises(UsageError, match="-o"):
         call(predicting.predict, bundles["regression"], data["regression"], "--json")

@@ -1,4 +1,4 @@
-"""What is said and kept after the screen was left."""
+"""Output and run folders after the screen closes."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def leave(monkeypatch: pytest.MonkeyPatch, *shown: Shown) -> int:
     return _screen(shown[0].folder, shown[0].folder.path.parent, start_engine=shown[0].start_engine)
 
 
-def test_the_summary_is_of_the_run_that_was_shown_last(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_summary_is_of_the_last_run_shown(tmp_path: Path, monkeypatch, capsys) -> None:
     first, last = recordings.make_run(tmp_path), recordings.make_run(tmp_path)
     recordings.Recorder(first).write(*recordings.running())
     recordings.Recorder(last).write(*recordings.finished())
@@ -25,19 +25,17 @@ def test_the_summary_is_of_the_run_that_was_shown_last(tmp_path: Path, monkeypat
     assert f"resume {first.argument}` shows it" in capsys.readouterr().out
 
 
-def test_a_run_that_was_only_looked_at_goes_and_the_one_opened_from_it_stays(
-    tmp_path: Path, monkeypatch, capsys
-) -> None:
-    looked_at, opened = recordings.make_run(tmp_path), recordings.make_run(tmp_path)
-    recordings.Recorder(looked_at).write(*recordings.opening())
+def test_unstarted_run_is_deleted_and_the_run_opened_from_it_is_kept(tmp_path: Path, monkeypatch, capsys) -> None:
+    unstarted, opened = recordings.make_run(tmp_path), recordings.make_run(tmp_path)
+    recordings.Recorder(unstarted).write(*recordings.opening())
     recordings.Recorder(opened).write(*recordings.finished())
-    assert leave(monkeypatch, Shown(looked_at, True, 0), Shown(opened, False, 0)) == 0
-    assert not looked_at.path.exists()
+    assert leave(monkeypatch, Shown(unstarted, True, 0), Shown(opened, False, 0)) == 0
+    assert not unstarted.path.exists()
     assert "Ensemble: ROC AUC" in capsys.readouterr().out
     assert opened.events.exists()
 
 
-def test_looking_and_leaving_says_nothing(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_leaving_before_the_start_prints_nothing(tmp_path: Path, monkeypatch, capsys) -> None:
     folder = recordings.make_run(tmp_path)
     recordings.Recorder(folder).write(*recordings.opening())
     assert leave(monkeypatch, Shown(folder, True, 0)) == 0

@@ -1,4 +1,4 @@
-"""A run in the browser, seen from the server: whom it lets in, which run a page gets, and that no page outlives it."""
+"""The web server: access, the run that each page shows, and the end of page processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ USAGE = 2
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with tables and runs, whose processes are killed at the end, whatever has happened."""
+    """A folder with tables and runs; the teardown kills every process that uses it."""
     write_tables(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TABAPP_RUNS_DIR", str(tmp_path / "runs"))
@@ -52,13 +52,13 @@ def processes_about(folder: Path, word: str = "") -> list[psutil.Process]:
 
 
 def wait_until_gone(folder: Path, word: str) -> None:
-    """Wait until no such process is left."""
+    """Wait until no process matches."""
     wait_until(lambda: not processes_about(folder, word), lambda: f"the end of {processes_about(folder, word)}")
 
 
 def serve(*arguments: str) -> tuple[subprocess.Popen[str], str]:
-    """A server in a process group of its own, and the address that it told."""
-    # Told to the server by name, the place for runs marks it as one to be killed at the end.
+    """Start a server in its own process group; returns the process and the address that it printed."""
+    # The explicit --runs-dir lets the teardown find the process by its command line.
     words = [
         sys.executable,
         "-m",
@@ -83,13 +83,13 @@ def one_sentence(text: str) -> str:
 
 
 @pytest.mark.parametrize("option", ["--auto", "--plain", "--json"])
-def test_two_views_at_once_are_refused(place: Path, monkeypatch, capsys, option: str) -> None:
-    monkeypatch.setattr(running, "create_run", lambda *_: pytest.fail("a run was made"))
+def test_web_with_a_headless_view_is_rejected(place: Path, monkeypatch, capsys, option: str) -> None:
+    monkeypatch.setattr(running, "create_run", lambda *_: pytest.fail("a run was created"))
     assert run_command_line(["shop.csv", "--web", option]) == USAGE
     assert f"{option} shows it without a screen; leave one out" in one_sentence(capsys.readouterr().err)
 
 
-def test_a_port_in_use_is_told_before_there_is_a_run(place: Path, capsys) -> None:
+def test_port_in_use_is_reported_before_a_run_is_created(place: Path, capsys) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         assert run_command_line(["shop.csv", "--web", "--port", str(port)]) == USAGE
@@ -99,7 +99,7 @@ def test_a_port_in_use_is_told_before_there_is_a_run(place: Path, capsys) -> Non
     assert list_runs(place / "runs") == []
 
 
-def test_without_the_package_the_command_that_brings_it_is_told(place: Path, monkeypatch, capsys) -> None:
+def test_missing_extra_is_reported_with_its_install_command(place: Path, monkeypatch, capsys) -> None:
     monkeypatch.delitem(sys.modules, "tabapp.cli.web", raising=False)
     monkeypatch.setitem(sys.modules, "textual_serve.server", None)
     monkeypatch.setitem(sys.modules, "textual_serve", None)
@@ -108,7 +108,7 @@ def test_without_the_package_the_command_that_brings_it_is_told(place: Path, mon
     assert list_runs(place / "runs") == []
 
 
-async def test_only_the_told_address_lets_in_and_every_run_has_a_page(place: Path) -> None:
+async def test_only_the_printed_address_gives_access_and_every_run_has_a_page(place: Path) -> None:
     first, second = (write_run(place / "runs", f"20260102-030405-shop-{tail}") for tail in ("a1b2", "c3d4"))
     server, address = serve("attach", first.run)
     root = address.rsplit("/", 2)[0]
@@ -123,15 +123,15 @@ async def test_only_the_told_address_lets_in_and_every_run_has_a_page(place: Pat
         assert f"/ws/{first.run}" in page
         assert "https://" not in page
         assert f"/ws/{second.run}" in (await ask(f"{address}?run={second.run}"))[1]
-        status, told = await ask(f"{address}?run=none")
-        assert (status, "There is no run 'none'" in told) == (404, True)
+        status, body = await ask(f"{address}?run=none")
+        assert (status, "There is no run 'none'" in body) == (404, True)
         assert (await ask(f"{address}static/js/textual.js"))[0] == 200
         for outside in ("/", "/ws/last", "/wrong-key/", f"/wrong-key/ws/{first.run}", "/static/js/textual.js"):
             assert (await ask(f"{root}{outside}"))[0] == 404
-    with socket.socket() as stranger:
+    with socket.socket() as client:
         host, port = socket.gethostbyname(socket.gethostname()), int(root.rsplit(":", 1)[1])
         if not host.startswith("127."):
-            assert stranger.connect_ex((host, port)) != 0
+            assert client.connect_ex((host, port)) != 0
     server.send_signal(signal.SIGINT)
     server.communicate(timeout=HANG_SECONDS)
     assert server.returncode == 0
@@ -161,11 +161,11 @@ async def test_no_page_outlives_the_server(place: Path, how: signal.Signals) -> 
     wait_until_gone(place, "tabapp.cli.page")
 
 
-def test_a_run_that_was_only_looked_at_leaves_nothing(place: Path) -> None:
+def test_unstarted_run_is_deleted_when_the_server_stops(place: Path) -> None:
     server, _ = serve("shop.csv")
     (folder,) = list_runs(place / "runs")
     os.killpg(server.pid, signal.SIGINT)
-    told, narrated = server.communicate(timeout=HANG_SECONDS)
-    assert (server.returncode, told) == (0, ""), narrated
+    out, err = server.communicate(timeout=HANG_SECONDS)
+    assert (server.returncode, out) == (0, ""), err
     assert not folder.path.exists()
     wait_until_gone(place, "tabapp.worker")

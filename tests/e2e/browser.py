@@ -1,4 +1,4 @@
-"""A browser without a window, driven through Chromium's DevTools protocol, as far as the tests need it."""
+"""A small driver for headless Chromium through its DevTools protocol."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.waiting import HANG_SECONDS
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
-# The page's script keeps its terminal to itself; the first object to be given a `websocket_url` is the one that has it.
+# The page's script does not export its terminal. The first object that receives a `websocket_url` holds it.
 KEEP_TERMINAL = """
 Object.defineProperty(Object.prototype, "websocket_url", {
   configurable: true,
@@ -37,14 +37,14 @@ CONTROL = 2
 
 
 class Tab:
-    """One tab; use it as an asynchronous context."""
+    """One browser tab; use it as an asynchronous context manager."""
 
     def __init__(self, session: aiohttp.ClientSession, address: str) -> None:
         self._session = session
         self._address = address
         self._number = 0
-        self.asked: list[str] = []
-        """Every address that the page has asked for."""
+        self.requested: list[str] = []
+        """Every URL that the page has requested."""
 
     async def __aenter__(self) -> Tab:
         self._socket = await self._session.ws_connect(self._address, max_msg_size=0)
@@ -60,13 +60,13 @@ class Tab:
         while True:
             message = await self._socket.receive_json(timeout=HANG_SECONDS)
             if message.get("method") == "Network.requestWillBeSent":
-                self.asked.append(message["params"]["request"]["url"])
+                self.requested.append(message["params"]["request"]["url"])
             if message.get("id") == self._number:
                 assert "error" not in message, message
                 return message["result"]
 
     async def open(self, address: str) -> None:
-        """Go to an address."""
+        """Navigate to an address."""
         await self.call("Network.enable")
         await self.call("Page.enable")
         await self.call("Page.addScriptToEvaluateOnNewDocument", source=KEEP_TERMINAL)
@@ -75,16 +75,16 @@ class Tab:
         await self.call("Page.navigate", url=address)
 
     async def run(self, script: str) -> Any:
-        """The value of a JavaScript expression on the page."""
+        """Evaluate a JavaScript expression on the page."""
         found = await self.call("Runtime.evaluate", expression=script, returnByValue=True)
         return found["result"].get("value")
 
     async def screen(self) -> str:
-        """The text on the page's terminal."""
+        """The text of the page's terminal."""
         return await self.run(READ_TERMINAL) or ""
 
     async def wait(self, text: str, seconds: float = HANG_SECONDS) -> str:
-        """Wait until a text is on the terminal; returns the screen."""
+        """Wait until the terminal shows a text; returns the screen."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             screen = await self.screen()
@@ -103,13 +103,13 @@ class Tab:
         await self.call("Input.dispatchKeyEvent", type="keyUp", **event)
 
     async def picture(self, file: Path) -> None:
-        """Save what the page looks like as PNG."""
+        """Save a screenshot of the page as PNG."""
         found = await self.call("Page.captureScreenshot", format="png")
         file.write_bytes(base64.b64decode(found["data"]))
 
 
 class Browser:
-    """Chromium with a profile of its own, in a process group of its own; use it as an asynchronous context."""
+    """Chromium with its own profile and process group; use it as an asynchronous context manager."""
 
     def __init__(self, folder: Path) -> None:
         self._profile = folder / "profile"
@@ -148,7 +148,7 @@ class Browser:
         await self._session.close()
 
     async def tab(self) -> Tab:
-        """A new tab, not yet entered."""
+        """Open a new tab; enter it as a context manager."""
         async with self._session.put(f"http://127.0.0.1:{self._port}/json/new?about:blank") as answer:
             return Tab(self._session, (await answer.json())["webSocketDebuggerUrl"])
 

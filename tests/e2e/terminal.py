@@ -1,4 +1,4 @@
-"""A real terminal for tests: a tmux server of its own plays the keys and reads the screen."""
+"""A real terminal for tests: a separate tmux server sends keys and captures the screen."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ TABAPP = f"{PYTHON} -m tabapp"
 
 
 class Terminal:
-    """A tmux session of its own, in which one command runs."""
+    """A separate tmux session that runs one command."""
 
     def __init__(self, folder: Path, width: int = 120, height: int = 36) -> None:
-        # A short path of its own: a socket's name has room for a hundred characters.
+        # A short path, because the path of a Unix socket is limited to about 100 characters.
         self._place = tempfile.TemporaryDirectory(prefix="tabapp-tmux-")
         self._socket = str(Path(self._place.name) / "socket")
         self._folder = folder
         self._size = (width, height)
 
     def tmux(self, *words: str) -> str:
-        """Ask something of the server."""
+        """Run a tmux command and return its output."""
         done = subprocess.run(
             ["tmux", "-S", self._socket, *words], capture_output=True, text=True, timeout=HANG_SECONDS
         )
         return done.stdout
 
     def start(self, command: str, **environment: str) -> None:
-        """Run a shell command; what it leaves behind is followed by its exit code."""
+        """Run a shell command, then print its exit code as `EXIT=`."""
         settings = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", **environment}
         set_words = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
         shell = f"export {set_words}; {command}; echo EXIT=$?; sleep 120"
@@ -50,50 +50,50 @@ class Terminal:
         """Start tabapp."""
         self.start(f"{TABAPP} {shlex.join(arguments)}")
 
-    def screen(self, *, colours: bool = False) -> str:
-        """What is on the screen now."""
-        return self.tmux("capture-pane", "-p", *(["-e"] if colours else []))
+    def screen(self, *, colors: bool = False) -> str:
+        """Capture the screen, with escape sequences if `colors`."""
+        return self.tmux("capture-pane", "-p", *(["-e"] if colors else []))
 
     def wait(self, *texts: str, seconds: float = HANG_SECONDS) -> str:
-        """Wait until texts are on the screen; returns the screen."""
+        """Wait until the screen shows all texts; returns the screen."""
         self.until(lambda: all(text in self.screen() for text in texts), " and ".join(texts), seconds)
         return self.screen()
 
     def until(self, condition: Callable[[], object], what: str, seconds: float = HANG_SECONDS) -> None:
-        """Wait until something holds; fails with the screen where it never does."""
+        """Wait until a condition is true; a timeout fails with the screen."""
         end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end:
-                raise AssertionError(f"{what!r} never came:\n{self.screen()}")
+                raise AssertionError(f"{what!r} did not appear:\n{self.screen()}")
             time.sleep(0.1)
 
     def still(self) -> str:
-        """The screen once nothing but its numbers has changed for a moment."""
+        """The screen when only its numbers still change."""
         last, screen = "", self.screen()
         for _ in range(50):
-            if normalised(screen) == last:
+            if normalized(screen) == last:
                 break
-            last = normalised(screen)
+            last = normalized(screen)
             time.sleep(0.5)
             screen = self.screen()
         return screen
 
     def keys(self, *names: str) -> None:
-        """Press keys, as tmux names them."""
+        """Send keys by their tmux names."""
         self.tmux("send-keys", *names)
 
     def resize(self, width: int, height: int) -> None:
-        """Give the terminal another size."""
+        """Resize the terminal."""
         self.tmux("resize-window", "-x", str(width), "-y", str(height))
 
     def close(self) -> None:
-        """End the server and what runs in it."""
+        """Stop the server and the command in it."""
         self.tmux("kill-server")
         self._place.cleanup()
 
 
-def normalised(screen: str, *places: Path) -> str:
-    """A screen without what differs from run to run: numbers become 0, blocks and braille ▒, paths and identifiers a word."""
+def normalized(screen: str, *places: Path) -> str:
+    """Replace what differs between runs: numbers become 0, blocks and braille ▒, paths and identifiers a fixed word."""
     for place in sorted((str(place) for place in places), key=len, reverse=True):
         screen = screen.replace(place, "PLACE")
     screen = re.sub(r"\d{8}-\d{6}-([a-z]+)-[0-9a-f]{4}", r"RUN-\1", screen)
@@ -107,11 +107,11 @@ def normalised(screen: str, *places: Path) -> str:
 
 
 def check_capture(name: str, screen: str, *places: Path) -> None:
-    """Compare a screen with the one that is kept; with TABAPP_UPDATE_CAPTURES set, keep it."""
-    shown = normalised(screen, *places)
+    """Compare a screen with its stored capture; TABAPP_UPDATE_CAPTURES=1 stores it instead."""
+    shown = normalized(screen, *places)
     golden = CAPTURES / f"{name}.txt"
     if os.environ.get("TABAPP_UPDATE_CAPTURES"):
         golden.parent.mkdir(exist_ok=True)
         golden.write_text(shown)
         return
-    assert shown == golden.read_text(), f"{golden.name} differs; TABAPP_UPDATE_CAPTURES=1 keeps the new one"
+    assert shown == golden.read_text(), f"{golden.name} differs; TABAPP_UPDATE_CAPTURES=1 updates it"

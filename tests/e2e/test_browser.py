@@ -1,4 +1,4 @@
-"""The program in a real browser: Chromium without a window presses the keys and reads the pages. Skipped where there is none."""
+"""The web interface in headless Chromium. Skipped where Chromium is not installed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(PROGRAM is None, reason="Chro
 
 
 def processes_about(folder: Path) -> list[psutil.Process]:
-    """Every process whose command line names a folder."""
+    """Processes whose command line contains a folder."""
     found: list[psutil.Process] = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -35,7 +35,7 @@ def processes_about(folder: Path) -> list[psutil.Process]:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
-    """A folder whose processes are killed at the end, whatever has happened."""
+    """A folder; the teardown kills every process that uses it."""
     yield tmp_path
     for process in processes_about(tmp_path):
         with suppress(psutil.Error):
@@ -43,12 +43,12 @@ def place(tmp_path: Path) -> Iterator[Path]:
 
 
 def leaderboard(screen: str) -> str:
-    """The names and scores on the leaderboard, without what moves all the time."""
+    """Names and scores of the leaderboard, without the columns that change constantly."""
     rows = [line.split("│")[1] for line in screen.splitlines() if line.count("│") > 1]
     return "\n".join(" ".join(row.split()[:6]) for row in rows if "0." in row)
 
 
-async def test_a_run_started_by_keys_in_one_tab_is_the_run_of_every_tab(place: Path) -> None:
+async def test_run_started_in_one_tab_is_shown_in_every_tab(place: Path) -> None:
     data, runs = write_wine(place / "wine.csv"), place / "runs"
     words = [sys.executable, "-m", "tabapp", str(data), "--web", "--port", "0", "--runs-dir", str(runs)]
     words += ["--models", "linear,lightgbm", "--trials", "2"]
@@ -76,9 +76,11 @@ async def test_a_run_started_by_keys_in_one_tab_is_the_run_of_every_tab(place: P
         assert best.score is not None
         for tab in (first, second):
             assert f"best {best.score:.4f}" in await tab.wait("100%")
-            assert {url.split("/")[2] for url in tab.asked} == {address.split("/")[2]}, "a page asks another host"
+            assert {url.split("/")[2] for url in tab.requested} == {address.split("/")[2]}, (
+                "the page requests another host"
+            )
         server.send_signal(signal.SIGINT)
-        told, narrated = await asyncio.to_thread(server.communicate, timeout=HANG_SECONDS)
-    assert server.returncode == 0, narrated
-    assert f"tabapp predict {run.bundle}" in told
+        out, err = await asyncio.to_thread(server.communicate, timeout=HANG_SECONDS)
+    assert server.returncode == 0, err
+    assert f"tabapp predict {run.bundle}" in out
     assert not [process for process in processes_about(runs) if "tabapp.cli.page" in process.cmdline()]

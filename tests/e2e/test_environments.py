@@ -1,4 +1,4 @@
-"""The screen in terminals of every kind, on replayed runs; what each shows is kept in captures/ as text, without its numbers."""
+"""Replayed runs in terminals of several kinds; captures/ stores the expected screens as text, with numbers normalized."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HUE = re.compile(r"\x1b\[[\d;]*[34]8;2;(\d+);(\d+);(\d+)")
 
 @pytest.fixture
 def open_terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
-    """Opens terminals, which are closed in the end."""
+    """Opens terminals and closes them at teardown."""
     opened: list[Terminal] = []
 
     def open_one(width: int = 120, height: int = 36) -> Terminal:
@@ -41,20 +41,20 @@ def open_terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
 
 @pytest.fixture
 def finished(tmp_path: Path) -> RunFolder:
-    """A recorded run that is over."""
+    """A recorded run that is finished."""
     folder = make_run(tmp_path / "runs", "cancer")
     ReplayWorker(folder, events_of("cancer")).play_all()
     return folder
 
 
 @pytest.fixture
-def at_work(tmp_path: Path) -> Iterator[RunFolder]:
-    """A recorded run that stands in the middle of its fits, held by a worker that obeys commands."""
+def active(tmp_path: Path) -> Iterator[RunFolder]:
+    """A recorded run in the middle of its fits, locked by a worker that executes commands."""
     folder = make_run(tmp_path / "runs", "cancer")
     words = [sys.executable, "-m", "tests.recordings.replay", str(folder.path), "cancer", "--until", "trial.finished"]
     worker = subprocess.Popen(words, cwd=REPOSITORY)
     for reached, command in ((lambda: folder.state().stage == "ready", Start()), (lambda: folder.state().trials, None)):
-        wait_until(lambda reached=reached: worker.poll() is not None or reached(), "the recording to get there")
+        wait_until(lambda reached=reached: worker.poll() is not None or reached(), "the stage of the recording")
         assert worker.poll() is None
         if command is not None:
             folder.send(command)
@@ -67,9 +67,9 @@ def attach(folder: RunFolder) -> str:
     return f"{TABAPP} attach last --runs-dir {shlex.quote(str(folder.path.parent))}"
 
 
-def test_a_terminal_that_changes_its_size(open_terminal, at_work, tmp_path):
+def test_screen_follows_terminal_resizes(open_terminal, active, tmp_path):
     terminal = open_terminal()
-    terminal.start(attach(at_work), TEXTUAL_ANIMATIONS="none")
+    terminal.start(attach(active), TEXTUAL_ANIMATIONS="none")
     terminal.wait("Leaderboard", "Resources", "MLP")
     for width, height, words in (
         (80, 24, ["Leaderboard", "MLP", "q Quit"]),
@@ -85,19 +85,19 @@ def test_a_terminal_that_changes_its_size(open_terminal, at_work, tmp_path):
         check_capture(f"resized-{width}x{height}", terminal.still(), tmp_path)
 
 
-def test_ctrl_c_asks_and_discards(open_terminal, at_work):
+def test_ctrl_c_asks_before_discarding(open_terminal, active):
     terminal = open_terminal()
-    terminal.start(attach(at_work))
+    terminal.start(attach(active))
     terminal.wait("Leaderboard", "Linear model")
     terminal.keys("C-c")
     terminal.wait("Run in progress", "Keep running in the background", "Stay here")
     terminal.keys("Escape")
-    terminal.until(lambda: "Run in progress" not in terminal.screen(), "the dialog goes")
+    terminal.until(lambda: "Run in progress" not in terminal.screen(), "the dialog to close")
     terminal.keys("C-c")
     terminal.wait("Discard and quit")
     terminal.keys("d")
     terminal.wait("EXIT=130")
-    assert at_work.state().finished.status == "interrupted"
+    assert active.state().finished.status == "interrupted"
 
 
 @pytest.mark.parametrize(
@@ -110,26 +110,26 @@ def test_ctrl_c_asks_and_discards(open_terminal, at_work):
         ("tiny-40x10", 40, 10, {}, ["cancer.csv", "Ensemble"]),
     ],
 )
-def test_terminals_of_every_kind(open_terminal, finished, tmp_path, name, width, height, environment, words):
+def test_terminal_types(open_terminal, finished, tmp_path, name, width, height, environment, words):
     terminal = open_terminal(width, height)
     terminal.start(attach(finished), **environment)
     terminal.wait(*words)
     check_capture(name, terminal.still(), tmp_path)
-    coloured = terminal.screen(colours=True)
+    colored = terminal.screen(colors=True)
     if "NO_COLOR" in environment:
-        assert all(len(set(hue)) == 1 for hue in HUE.findall(coloured)), "greys only"
-        assert not re.search(r"\x1b\[[\d;]*\b(3|9)[1-6]m", coloured)
+        assert all(len(set(hue)) == 1 for hue in HUE.findall(colored)), "grays only"
+        assert not re.search(r"\x1b\[[\d;]*\b(3|9)[1-6]m", colored)
     elif environment.get("TERM") == "linux":
-        assert not re.search(r"[34]8;[25];", coloured), "sixteen colours only"
-        assert re.search(r"\x1b\[[\d;]*44m", coloured), "the row of the cursor stands out"
+        assert not re.search(r"[34]8;[25];", colored), "sixteen colors only"
+        assert re.search(r"\x1b\[[\d;]*44m", colored), "the cursor row is highlighted"
     else:
-        assert any(len(set(hue)) > 1 for hue in HUE.findall(coloured)), "the check for greys can fail"
+        assert any(len(set(hue)) > 1 for hue in HUE.findall(colored)), "colors are present without NO_COLOR"
     terminal.keys("q")
     screen = terminal.wait("EXIT=0")
     assert "Traceback" not in screen
 
 
-def test_stdout_in_a_pipe_leaves_the_screen_to_stderr(open_terminal, finished):
+def test_screen_uses_stderr_when_stdout_is_a_pipe(open_terminal, finished):
     terminal = open_terminal()
     terminal.start(f"{attach(finished)} | cat > summary.txt; cat summary.txt")
     terminal.wait("Leaderboard", "Ensemble")
@@ -139,16 +139,16 @@ def test_stdout_in_a_pipe_leaves_the_screen_to_stderr(open_terminal, finished):
     assert "\x1b" not in (finished.path.parent.parent / "summary.txt").read_text()
 
 
-def test_a_terminal_that_can_draw_nothing_gets_plain_lines(open_terminal, finished, tmp_path):
+def test_dumb_terminal_gets_plain_lines(open_terminal, finished, tmp_path):
     terminal = open_terminal(100, 50)
     terminal.start(attach(finished), TERM="dumb")
     terminal.wait("EXIT=0")
     check_capture("dumb-attach", terminal.still(), tmp_path)
 
 
-def test_without_keys_or_a_screen_a_run_is_made_headless(open_terminal, tmp_path):
-    """`tabapp data.csv < /dev/null`, on a dumb terminal, and through a pipe where no terminal gives keys, side by side; each
-    says that there is no screen, and ends."""
+def test_run_without_a_usable_terminal_is_headless(open_terminal, tmp_path):
+    """No stdin, a dumb terminal, and piped data without a controlling terminal, in parallel: each reports that there is no
+    screen and completes the run."""
     data = write_wine(tmp_path / "wine.csv")
     options = "--models linear --trials 1 --validation holdout --budget 60s"
     terminals = {
@@ -163,12 +163,12 @@ def test_without_keys_or_a_screen_a_run_is_made_headless(open_terminal, tmp_path
         assert "No terminal to draw on" in screen
         assert "Use it  tabapp predict" in screen
         if name == "dumb":
-            assert "\x1b" not in terminal.screen(colours=True)
-        # The order of what matters little is not the same on every machine.
+            assert "\x1b" not in terminal.screen(colors=True)
+        # The order of unimportant features differs between machines.
         check_capture(f"headless-{name}", terminal.still().partition("Importances")[0], tmp_path)
 
 
-def test_a_table_through_a_pipe_leaves_the_keys_to_the_terminal(open_terminal, tmp_path):
+def test_piped_table_leaves_keys_to_the_terminal(open_terminal, tmp_path):
     data = write_wine(tmp_path / "wine.csv")
     options = "--models linear --trials 1 --validation holdout --budget 60s --runs-dir runs"
     terminal = open_terminal()
@@ -177,7 +177,7 @@ def test_a_table_through_a_pipe_leaves_the_keys_to_the_terminal(open_terminal, t
     terminal.keys("t")
     terminal.wait("Target: the column to predict")
     terminal.keys("Escape")
-    terminal.until(lambda: "Target: the column" not in terminal.screen(), "the dialog goes")
+    terminal.until(lambda: "Target: the column" not in terminal.screen(), "the dialog to close")
     terminal.keys("C-r")
     terminal.wait("Ensemble", "✓ done in")
     terminal.keys("q")
@@ -187,8 +187,8 @@ def test_a_table_through_a_pipe_leaves_the_keys_to_the_terminal(open_terminal, t
     assert " icanon " in screen
 
 
-def test_a_crash_with_a_table_through_a_pipe_leaves_a_clean_terminal(open_terminal, tmp_path):
-    """The fault is put in from outside: an action of the Data screen that divides by zero."""
+def test_crash_with_a_piped_table_restores_the_terminal(open_terminal, tmp_path):
+    """The injected fault is an action of the Data screen that divides by zero."""
     data = write_wine(tmp_path / "wine.csv")
     faulty = (
         "import sys; from tabapp.cli.main import run_command_line; from tabapp.tui.screens.data import DataView; "

@@ -1,4 +1,4 @@
-"""The program in a real terminal: tmux plays the keys and reads the screen. Skipped where there is no tmux."""
+"""The program in a real terminal, driven by tmux. Skipped where tmux is not installed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Termina
     terminal.close()
 
 
-def test_from_a_table_to_an_exported_bundle_with_keys_only(terminal: Terminal, tmp_path: Path) -> None:
+def test_from_a_table_to_an_exported_bundle_by_keyboard(terminal: Terminal, tmp_path: Path) -> None:
     data = write_wine(tmp_path / "wine.csv")
     runs = tmp_path / "runs"
     terminal.run(str(data), "--budget", "60s", "--trials", "2", "--models", "lightgbm,linear", "--runs-dir", str(runs))
@@ -51,7 +51,7 @@ def test_from_a_table_to_an_exported_bundle_with_keys_only(terminal: Terminal, t
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 179
 
 
-def test_looking_and_leaving_is_no_failure_and_leaves_no_run(terminal: Terminal, tmp_path: Path) -> None:
+def test_leaving_before_the_start_succeeds_and_keeps_no_run(terminal: Terminal, tmp_path: Path) -> None:
     data = write_wine(tmp_path / "wine.csv")
     terminal.run(str(data), "--runs-dir", str(tmp_path / "runs"))
     terminal.wait("log loss")
@@ -67,15 +67,15 @@ def wide(tmp_path: Path) -> Iterator[Terminal]:
     terminal.close()
 
 
-def the_run(runs: Path) -> RunFolder:
+def newest_run(runs: Path) -> RunFolder:
     return list_runs(runs)[0]
 
 
-def fits_of(folder: RunFolder) -> int:
+def count_fits(folder: RunFolder) -> int:
     return len(folder.state().fits)
 
 
-def test_a_run_goes_on_in_the_background_and_is_come_back_to(wide: Terminal, tmp_path: Path) -> None:
+def test_run_continues_in_the_background_and_can_be_attached(wide: Terminal, tmp_path: Path) -> None:
     data, runs = write_wine(tmp_path / "wine.csv"), tmp_path / "runs"
     wide.run(str(data), "--budget", "120s", "--models", "lightgbm,linear", "--runs-dir", str(runs))
     wide.wait("ctrl+r starts")
@@ -85,7 +85,7 @@ def test_a_run_goes_on_in_the_background_and_is_come_back_to(wide: Terminal, tmp
     wide.wait("Run in progress", "Keep running in the background")
     wide.keys("k")
     screen = wide.wait("EXIT=0")
-    folder = the_run(runs)
+    folder = newest_run(runs)
     assert "continues in the background" in screen
     assert folder.is_running()
     wide.close()
@@ -93,7 +93,7 @@ def test_a_run_goes_on_in_the_background_and_is_come_back_to(wide: Terminal, tmp
     try:
         again.run("attach", "last", "--runs-dir", str(runs))
         again.wait("Leaderboard", "left")
-        again.until(lambda: fits_of(folder) > 2, "a few fits")
+        again.until(lambda: count_fits(folder) > 2, "a few fits")
         again.keys("q")
         again.wait("Finish now")
         again.keys("f")
@@ -105,26 +105,26 @@ def test_a_run_goes_on_in_the_background_and_is_come_back_to(wide: Terminal, tmp
     assert folder.bundle.is_file()
 
 
-def test_an_engine_that_is_killed_is_told_and_the_run_resumed_to_its_end(wide: Terminal, tmp_path: Path) -> None:
+def test_killed_engine_is_reported_and_the_run_can_be_resumed(wide: Terminal, tmp_path: Path) -> None:
     data, runs = write_wine(tmp_path / "wine.csv"), tmp_path / "runs"
     options = ["--trials", "2", "--budget", "120s", "--models", "lightgbm,linear"]
     wide.run(str(data), *options, "--runs-dir", str(runs))
     wide.wait("ctrl+r starts")
     wide.keys("C-r")
     wide.wait("Leaderboard")
-    folder = the_run(runs)
-    wide.until(lambda: fits_of(folder) >= 2, "two fits")
+    folder = newest_run(runs)
+    wide.until(lambda: count_fits(folder) >= 2, "two fits")
     started = [event for event in EventReader(folder.events).read_new() if isinstance(event, ev.RunStarted)]
     os.kill(started[-1].pid, signal.SIGKILL)
     wide.wait("The engine has stopped", "SIGKILL", "Nothing that was complete is lost")
-    fits = fits_of(folder)
+    fits = count_fits(folder)
     wide.keys("Enter")
     wide.wait("✗ the engine has stopped")
     wide.keys("7")
     wide.wait("■ stopped")
     wide.keys("r")
     wide.until(lambda: folder.state().finished is not None, "the end of the run")
-    assert fits_of(folder) > fits
+    assert count_fits(folder) > fits
     wide.wait("✓ done")
     wide.keys("q")
     wide.wait("EXIT=0")

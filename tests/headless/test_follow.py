@@ -1,4 +1,4 @@
-"""Following a run: a scripted process stands in for the engine and really writes, ends and dies."""
+"""Follow a run: a scripted process replaces the engine and writes events, exits or is killed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = EventLog(folder.events)
 
 @pytest.fixture
 def folder(tmp_path) -> RunFolder:
-    """A run that has not begun."""
+    """A run without events."""
     made = write_run(tmp_path)
     made.events.unlink()
     return made
@@ -40,7 +40,7 @@ def folder(tmp_path) -> RunFolder:
 
 @pytest.fixture
 def engine(monkeypatch):
-    """Makes a script the engine of the next run."""
+    """Replaces the engine of the next run with a script."""
     started: list[subprocess.Popen[bytes]] = []
 
     def use(script: str) -> list[subprocess.Popen[bytes]]:
@@ -64,7 +64,7 @@ def watch(
     return follow(folder, plain=True, as_json=as_json, quiet=quiet, verbose=verbose, start=start)
 
 
-def test_every_event_is_a_line_and_the_last_is_the_end(folder, engine, capfd):
+def test_json_prints_every_event_and_ends_with_the_last(folder, engine, capfd):
     engine("for event in recorded(folder.run): log.append(event)")
     assert watch(folder, as_json=True) == 0
     out, err = capfd.readouterr()
@@ -74,12 +74,12 @@ def test_every_event_is_a_line_and_the_last_is_the_end(folder, engine, capfd):
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 4, 130])
-def test_the_command_ends_with_the_code_of_the_run(folder, engine, capsys, code):
+def test_command_exits_with_the_code_of_the_run(folder, engine, capsys, code):
     engine(
-        f"log.append(finished(folder.run, exit_code={code}, message='so it ended', status='failed')); sys.exit({code})"
+        f"log.append(finished(folder.run, exit_code={code}, message='the run has ended', status='failed')); sys.exit({code})"
     )
     assert watch(folder, quiet=True) == code
-    assert capsys.readouterr().err == "tabapp: So it ended.\n"
+    assert capsys.readouterr().err == "tabapp: The run has ended.\n"
 
 
 def test_narration_goes_to_stderr_and_the_result_to_stdout(folder, engine, capsys):
@@ -89,16 +89,16 @@ def test_narration_goes_to_stderr_and_the_result_to_stdout(folder, engine, capsy
     assert "Leaderboard" in out
     assert "Read 1,000 rows" in err
     assert "LightGBM #1 fold 1: its process was ended by SIGKILL" in err
-    assert "fold 1 0.9000" not in err, "single fits are told only when asked for"
+    assert "fold 1 0.9000" not in err, "single fits are shown only with --verbose"
 
 
-def test_fits_are_told_when_asked_for(folder, engine, capsys):
+def test_verbose_shows_fits(folder, engine, capsys):
     engine("for event in recorded(folder.run): log.append(event)")
     watch(folder, verbose=True)
     assert "LightGBM #0 fold 1 0.9000 in 1.0s" in capsys.readouterr().err
 
 
-def test_an_ensemble_that_stays_the_same_is_told_once(folder, engine, capsys):
+def test_unchanged_ensemble_is_reported_once(folder, engine, capsys):
     engine(
         "events = recorded(folder.run)\n"
         "ensemble = next(e for e in events if type(e).__name__ == 'EnsembleChanged')\n"
@@ -109,7 +109,7 @@ def test_an_ensemble_that_stays_the_same_is_told_once(folder, engine, capsys):
 
 
 @pytest.mark.parametrize(
-    ("script", "told"),
+    ("script", "cause"),
     [
         ("os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL, likely because memory ran out"),
         ("os.kill(os.getpid(), signal.SIGSEGV)", "was killed by SIGSEGV"),
@@ -117,17 +117,17 @@ def test_an_ensemble_that_stays_the_same_is_told_once(folder, engine, capsys):
         ("", "ended with code 0"),
     ],
 )
-def test_an_engine_that_dies_is_told_with_how_to_go_on(folder, engine, capsys, script, told):
+def test_engine_death_is_reported_with_the_resume_command(folder, engine, capsys, script, cause):
     engine("for event in recorded(folder.run)[:-1]: log.append(event)\n" + script)
     assert watch(folder, quiet=True) == 1
     out, err = capsys.readouterr()
-    assert told in err
+    assert cause in err
     assert f"`tabapp resume {folder.path}`" in err
     assert str(folder.log) in err
-    assert "LightGBM" in out, "what was found until then is shown"
+    assert "LightGBM" in out, "earlier results are shown"
 
 
-def test_what_an_earlier_session_told_is_not_told_again(folder, engine, capsys):
+def test_events_of_an_earlier_session_are_not_repeated(folder, engine, capsys):
     log = EventLog(folder.events)
     for event in recorded(folder.run):
         log.append(event)
@@ -139,37 +139,37 @@ def test_what_an_earlier_session_told_is_not_told_again(folder, engine, capsys):
     assert "Started run" in err
 
 
-def test_one_interrupt_asks_for_the_best_so_far(folder, engine, capsys):
+def test_first_interrupt_finishes_with_the_best_so_far(folder, engine, capsys):
     engine(
         "commands = CommandReader(folder.commands, resumed=True)\n"
         "for event in recorded(folder.run)[:-1]: log.append(event)\n"
         "while [type(c).__name__ for c in commands.read_new()] != ['Interrupt']: time.sleep(0.01)\n"
         "log.append(finished(folder.run, status='interrupted', exit_code=130, message='Interrupted.'))"
     )
-    interrupt_when(lambda: told_trials(folder) > 0)
+    interrupt_when(lambda: count_finished_trials(folder) > 0)
     assert watch(folder, quiet=True) == 130
     err = capsys.readouterr().err
     assert "Finishing with the best so far; Ctrl+C again stops at once." in err
     assert err.endswith("tabapp: Interrupted.\n")
 
 
-def test_two_interrupts_stop_at_once(folder, engine, capsys):
+def test_second_interrupt_stops_at_once(folder, engine, capsys):
     processes = engine("for event in recorded(folder.run)[:-1]: log.append(event)\nsignal.pause()")
-    interrupt_when(lambda: told_trials(folder) > 0)
+    interrupt_when(lambda: count_finished_trials(folder) > 0)
     interrupt_when(lambda: folder.commands.exists())
     assert watch(folder, quiet=True) == 130
     assert processes[0].poll() == -signal.SIGKILL
     assert f"`tabapp resume {folder.path}` resumes it" in capsys.readouterr().err
 
 
-def test_the_handlers_of_signals_are_put_back(folder, engine):
+def test_signal_handlers_are_restored(folder, engine):
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     engine("log.append(finished(folder.run))")
     watch(folder, quiet=True)
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
-def test_attaching_follows_an_engine_that_is_elsewhere(folder, capsys):
+def test_attach_follows_an_engine_started_elsewhere(folder, capsys):
     log = EventLog(folder.events)
     events = recorded(folder.run)
 
@@ -189,7 +189,7 @@ def test_attaching_follows_an_engine_that_is_elsewhere(folder, capsys):
     assert "Leaderboard" in capsys.readouterr().out
 
 
-def test_attaching_to_a_run_that_was_stopped_says_how_to_go_on(folder, capsys):
+def test_attach_to_a_stopped_run_reports_the_resume_command(folder, capsys):
     log = EventLog(folder.events)
     for event in recorded(folder.run)[:-1]:
         log.append(event)
@@ -198,7 +198,7 @@ def test_attaching_to_a_run_that_was_stopped_says_how_to_go_on(folder, capsys):
     assert "The run was stopped; `tabapp resume" in capsys.readouterr().err
 
 
-def told_trials(folder: RunFolder) -> int:
+def count_finished_trials(folder: RunFolder) -> int:
     return sum(isinstance(line, ev.TrialFinished) for line in read(folder))
 
 
@@ -208,11 +208,11 @@ def read(folder: RunFolder) -> list[ev.AnyEvent]:
 
 
 def interrupt_when(condition) -> None:
-    """Press Ctrl+C once something holds."""
+    """Send SIGINT when the condition is true."""
 
-    def press() -> None:
+    def interrupt() -> None:
         wait_until(condition)
         time.sleep(0.1)
         os.kill(os.getpid(), signal.SIGINT)
 
-    threading.Thread(target=press, daemon=True).start()
+    threading.Thread(target=interrupt, daemon=True).start()

@@ -4,7 +4,7 @@ from tabapp.headless.narration import say, sentence
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "expected"),
     [
         ("there is no column 'x'; did you mean 'y'?", "There is no column 'x'; did you mean 'y'?"),
         ("There is no model 'a'; did you mean 'b'?.", "There is no model 'a'; did you mean 'b'?"),
@@ -14,11 +14,11 @@ from tabapp.headless.narration import say, sentence
         ("it ended..", "It ended."),
     ],
 )
-def test_a_message_becomes_one_sentence(message, told):
-    assert sentence(message) == told
+def test_message_becomes_one_sentence(message, expected):
+    assert sentence(message) == expected
 
 
-def test_narration_leaves_stdout_to_the_data(capsys):
+def test_narration_goes_to_stderr_only(capsys):
     say("all is well")
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "tabapp: All is well.\n")

@@ -1,4 +1,4 @@
-"""What a finished run prints, and what a screen that was left prints."""
+"""Output of a finished run, and the summary after a screen closes."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def written(tmp_path, events: list[ev.Event]) -> RunFolder:
     return folder
 
 
-def test_columns_are_aligned_and_nothing_trails():
+def test_columns_are_aligned_without_trailing_blanks():
     lines = plain_table(["name", "score"], [["a", "0.5"], ["longer", "12.25"]], right=(1,))
     assert lines == ["name    score", "a         0.5", "longer  12.25"]
 
 
-def test_the_result_has_leaderboard_importances_and_the_bundle(capsys):
+def test_result_has_leaderboard_importances_and_bundle(capsys):
     print_result(state_of([*recorded("r")[:-1], finished("r", bundle="/runs/r/model.tabapp", test_score=0.875)]))
     out = capsys.readouterr().out
     lines = out.splitlines()
@@ -50,7 +50,7 @@ def test_the_result_has_leaderboard_importances_and_the_bundle(capsys):
     assert "tabapp predict /runs/r/model.tabapp NEW.csv" in out
 
 
-def test_a_failed_model_is_a_row_with_its_reason(capsys):
+def test_failed_model_is_a_row_with_its_reason(capsys):
     failed = ev.LeaderboardRow(rank=0, model="mlp", title="MLP", family="deep", status="failed", reason="out of memory")
     print_result(state_of([*recorded("r")[:-1], finished("r", leaderboard=(LIGHTGBM_ROW, failed))]))
     line = next(line for line in capsys.readouterr().out.splitlines() if "MLP" in line)
@@ -58,7 +58,7 @@ def test_a_failed_model_is_a_row_with_its_reason(capsys):
     assert line.split()[0] == "–"
 
 
-def test_importances_beyond_the_page_are_counted(capsys):
+def test_importances_beyond_the_limit_are_counted(capsys):
     rows = tuple(msgspec.structs.replace(IMPORTANCE, feature=f"f{n}", attention=None) for n in range(23))
     ready = ev.ImportancesReady(rows=rows, model="lightgbm", attention_model=None, n_rows=10, agreement=None)
     print_result(state_of([*recorded("r")[:-1], ready, finished("r")]))
@@ -69,19 +69,19 @@ def test_importances_beyond_the_page_are_counted(capsys):
     assert "attention of" not in out
 
 
-def test_an_importance_that_is_worth_nothing_has_no_bar(capsys):
+def test_negative_importance_has_no_bar(capsys):
     harmful = msgspec.structs.replace(IMPORTANCE, permutation=-0.01, low=-0.02, high=0.0)
     ready = ev.ImportancesReady(rows=(harmful,), model="lightgbm", attention_model=None, n_rows=10, agreement=None)
     print_result(state_of([*recorded("r")[:-1], ready, finished("r")]))
     assert "█" not in capsys.readouterr().out
 
 
-def test_a_run_without_a_plan_prints_nothing(capsys):
+def test_run_without_a_plan_prints_nothing(capsys):
     print_result(state_of(recorded("r")[:3]))
     assert capsys.readouterr().out == ""
 
 
-def test_leaving_a_screen_says_what_was_found_and_what_to_type(tmp_path, capsys):
+def test_summary_of_a_finished_run_shows_score_bundle_and_next_command(tmp_path, capsys):
     print_summary(written(tmp_path, [*recorded("r")[:-1], finished("r", bundle="/runs/r/model.tabapp")]))
     out = capsys.readouterr().out
     assert out.splitlines() == [
@@ -92,33 +92,33 @@ def test_leaving_a_screen_says_what_was_found_and_what_to_type(tmp_path, capsys)
 
 
 @pytest.mark.parametrize(
-    ("held", "command", "words"), [(True, "attach", "continues"), (False, "resume", "was stopped")]
+    ("is_running", "command", "words"), [(True, "attach", "continues"), (False, "resume", "was stopped")]
 )
-def test_leaving_a_run_at_work_says_how_to_come_back(tmp_path, capsys, held, command, words):
+def test_summary_of_an_unfinished_run_shows_how_to_return(tmp_path, capsys, is_running, command, words):
     folder = written(tmp_path, recorded("r")[:-1])
-    if held:
+    if is_running:
         with folder.lock():
             print_summary(folder)
     else:
         print_summary(folder)
     out = capsys.readouterr().out
     assert words in out
-    assert f"`tabapp {command} {folder.path}`" in out, "a run elsewhere is named by its path"
+    assert f"`tabapp {command} {folder.path}`" in out, "a run outside the default folder is named by its path"
 
 
-def test_leaving_before_anything_began_says_nothing(tmp_path, capsys):
+def test_summary_before_the_start_is_empty(tmp_path, capsys):
     print_summary(written(tmp_path, recorded("r")[:4]))
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "")
 
 
-def test_columns_leave_where_a_terminal_has_no_room():
+def test_optional_columns_are_dropped_on_narrow_terminals():
     header = ["#", "model", "interval", "status"]
     rows = [["1", "a model", "0.1 … 0.9", "✓"], ["–", "another model", "—", "✗ failed: " + "for a long reason " * 9]]
     assert fitting(header, rows, (2, 1), 200) == [0, 1, 2, 3]
     assert fitting(header, rows, (2, 1), 50) == [0, 1, 3]
     assert fitting(header, rows, (2, 1), 30) == [0, 3]
-    assert fitting(header, rows, (), 10) == [0, 1, 2, 3], "what is not optional stays"
+    assert fitting(header, rows, (), 10) == [0, 1, 2, 3], "required columns are kept"
 
 
 def test_models_that_were_not_started_fold_into_one_line(capsys):
@@ -140,7 +140,7 @@ def test_models_that_were_not_started_fold_into_one_line(capsys):
     assert "SNN" in listed
 
 
-def test_the_headless_view_and_the_screen_show_the_same_progress():
+def test_headless_view_and_screen_show_the_same_progress():
     plan = next(event for event in recorded("r") if isinstance(event, ev.PlanMade))
     state = state_of([plan, ev.StageChanged(stage="fitting", deadline=32.0)])
     progress = progress_of(state, 17.0)

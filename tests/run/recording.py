@@ -1,4 +1,4 @@
-"""A finished run on disk without an engine: the events that an engine wrote, in the vocabulary of now."""
+"""Write a finished run to disk without an engine. It contains every kind of event."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ PLAN = ev.PlanMade(
 
 
 def finished(run: str, **changes: object) -> ev.RunFinished:
-    """The last event of a run that went well."""
+    """The last event of a successful run."""
     fields: dict[str, object] = {
         "status": "ok",
         "run": run,
@@ -78,7 +78,7 @@ def finished(run: str, **changes: object) -> ev.RunFinished:
 
 
 def recorded(run: str) -> list[ev.Event]:
-    """Every kind of event once or more, in an order that an engine could write."""
+    """Every kind of event at least once, in an order that an engine could produce."""
     return [
         ev.RunStarted(run=run, name="shop", data="/data/shop.csv", pid=1, seed=0, budget=60.0, version="0.1.0"),
         ev.StageChanged(stage="reading"),
@@ -182,7 +182,7 @@ def recorded(run: str) -> list[ev.Event]:
 
 
 def write_run(runs_dir: Path, run: str = "20260102-030405-shop-a1b2", config: RunConfig | None = None) -> RunFolder:
-    """A run folder that holds the recorded run."""
+    """Create a run folder that contains the recorded run."""
     folder = RunFolder(runs_dir / run)
     folder.path.mkdir(parents=True)
     folder.save_config(config or RunConfig(data="/data/shop.csv", target="bought", budget=60.0))

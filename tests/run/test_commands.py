@@ -1,4 +1,4 @@
-"""Commands survive a line of JSON, and anything else is rejected by name."""
+"""Commands round-trip through JSON lines; invalid lines are rejected with a specific error."""
 
 import json
 
@@ -26,7 +26,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("command", EXAMPLES, ids=lambda command: type(command).__name__)
-def test_a_command_survives_a_line_of_json(command):
+def test_command_round_trips_through_json(command):
     line = cmd.COMMANDS.encode(command)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
@@ -34,7 +34,7 @@ def test_a_command_survives_a_line_of_json(command):
     assert json.loads(line)["v"] == VERSION
 
 
-def test_the_examples_cover_every_command():
+def test_examples_cover_every_command():
     assert {type(command) for command in EXAMPLES} == set(cmd.COMMANDS.kinds.values())
 
 
@@ -59,7 +59,7 @@ def test_the_examples_cover_every_command():
         (b"\xff\xfe", "A command is not valid JSON"),
     ],
 )
-def test_other_lines_are_rejected_by_name(line, sentence):
+def test_invalid_lines_are_rejected_by_name(line, sentence):
     with pytest.raises(UsageError) as caught:
         cmd.COMMANDS.decode(line)
     assert sentence in str(caught.value)

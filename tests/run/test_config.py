@@ -22,7 +22,7 @@ from tabapp.run.config import (
 VIEW_ONLY = {"auto", "runs_dir", "plain", "as_json", "quiet", "verbose", "web", "port"}
 
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
-# A list is written with commas and read back without the blanks around its parts.
+# The command line joins lists with commas and strips blanks around their items.
 listed = st.lists(texts.map(lambda text: text.replace(",", ";").strip()).filter(bool), max_size=3, unique=True).map(
     tuple
 )
@@ -63,7 +63,7 @@ configs = st.builds(
 
 
 def parsed(line: str) -> RunConfig:
-    """The configuration that a command line asks for, read as `tabapp` reads it."""
+    """The configuration that `tabapp` parses from a command line."""
     words = shlex.split(line)
     assert words[0] == "tabapp"
     context = run_command.make_context("run", words[1:])
@@ -73,21 +73,21 @@ def parsed(line: str) -> RunConfig:
 
 
 @given(configs)
-def test_the_command_that_a_run_shows_asks_for_the_same_run(config):
+def test_command_line_parses_to_the_same_configuration(config):
     assert parsed(command_line(config)) == config
 
 
-def test_defaults_are_not_spelled_out():
+def test_command_line_omits_defaults():
     assert command_line(RunConfig(data="data.csv")) == "tabapp --auto data.csv"
     assert command_line(RunConfig(data="data.csv", start=False)) == "tabapp --auto data.csv"
 
 
-def test_every_option_of_a_run_has_its_place_in_the_configuration():
+def test_every_option_has_a_configuration_field():
     options = {parameter.name for parameter in run_command.params}
     assert options - VIEW_ONLY == set(RunConfig.__struct_fields__) - {"start"}
 
 
-def test_the_options_of_the_command_line_have_the_defaults_of_the_configuration():
+def test_option_defaults_match_configuration_defaults():
     context = run_command.make_context("run", ["data.csv"])
     defaults = RunConfig(data="data.csv")
     for name, value in context.params.items():
@@ -96,11 +96,11 @@ def test_the_options_of_the_command_line_have_the_defaults_of_the_configuration(
 
 
 @given(configs)
-def test_a_configuration_is_the_same_after_json(config):
+def test_configuration_round_trips_through_json(config):
     assert msgspec.json.decode(msgspec.json.encode(config), type=RunConfig) == config
 
 
-def test_an_unknown_key_is_refused_by_name():
+def test_unknown_key_is_rejected_by_name():
     with pytest.raises(msgspec.ValidationError, match="bugdet"):
         msgspec.json.decode(b'{"data": "a.csv", "bugdet": 3}', type=RunConfig)
 
@@ -108,18 +108,18 @@ def test_an_unknown_key_is_refused_by_name():
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90s", 90), ("10m", 600), ("2h", 7200), ("1.5h", 5400), ("45", 45), (" 2 m ", 120)]
 )
-def test_budgets(text, seconds):
+def test_parse_budget(text, seconds):
     assert parse_budget(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "0", "0s", "-5s", "ten minutes", "5d", "1e3", "inf", "nan", "s", "1m30s"])
-def test_what_is_no_budget_is_told_so(text):
+def test_parse_budget_rejects_invalid_durations(text):
     with pytest.raises(UsageError, match="not a duration; write it like 90s"):
         parse_budget(text)
 
 
 @given(st.integers(1, 10**7) | st.floats(0.001, 10**5))
-def test_a_duration_reads_back_to_the_millisecond(seconds):
+def test_duration_round_trips_to_the_millisecond(seconds):
     assert parse_budget(format_duration(seconds)) == pytest.approx(seconds, abs=6e-4)
 
 
@@ -127,12 +127,12 @@ def test_a_duration_reads_back_to_the_millisecond(seconds):
     ("text", "size"),
     [("8GiB", 2**33), ("8g", 2**33), ("512MiB", 2**29), ("1.5kb", 1536), ("1000", 1000), ("2 TB", 2**41)],
 )
-def test_sizes(text, size):
+def test_parse_bytes(text, size):
     assert parse_bytes(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1GiB", "much", "8XiB", "GiB"])
-def test_what_is_no_size_is_told_so(text):
+def test_parse_bytes_rejects_invalid_sizes(text):
     with pytest.raises(UsageError, match="not a size; write it like 8GiB"):
         parse_bytes(text)
 
@@ -141,10 +141,10 @@ def test_what_is_no_size_is_told_so(text):
     ("budget", "trials", "seconds"),
     [(None, None, DEFAULT_BUDGET), (30.0, None, 30.0), (None, 5, None), (30.0, 5, 30.0)],
 )
-def test_a_bound_on_trials_stands_in_for_the_clock(budget, trials, seconds):
+def test_trials_replace_the_default_budget(budget, trials, seconds):
     assert RunConfig(data="a.csv", budget=budget, trials=trials).budget_seconds == seconds
 
 
-def test_click_finds_no_two_options_with_one_name():
+def test_option_names_are_unique():
     names = [name for parameter in run_command.params if isinstance(parameter, click.Option) for name in parameter.opts]
     assert len(names) == len(set(names))

@@ -32,7 +32,7 @@ from tests.run.recording import recorded, write_run
 CONFIG = RunConfig(data="/data/My Shop (2024).csv", target="bought", name="spring")
 
 
-def told(path):
+def messages_in(path):
     return [event.message for event in EventReader(path).read_new() if isinstance(event, ev.Log)]
 
 
@@ -43,7 +43,7 @@ def log(message):
 # -- the folder -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_new_run_holds_its_configuration_and_says_what_it_is_about(tmp_path):
+def test_new_run_stores_its_configuration_and_is_named_after_its_data(tmp_path):
     folder = create_run(CONFIG, tmp_path / "not" / "there" / "yet")
     assert folder.config() == CONFIG
     assert "my-shop-2024" in folder.run
@@ -51,25 +51,25 @@ def test_a_new_run_holds_its_configuration_and_says_what_it_is_about(tmp_path):
     assert not folder.is_running()
 
 
-def test_two_runs_of_one_second_are_two(tmp_path):
+def test_runs_created_in_the_same_second_have_different_folders(tmp_path):
     assert create_run(CONFIG, tmp_path).path != create_run(CONFIG, tmp_path).path
 
 
-def test_a_place_that_cannot_be_written_is_told_with_what_to_do(tmp_path):
+def test_unwritable_runs_directory_error_names_the_option(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="--runs-dir") as caught:
         create_run(CONFIG, tmp_path / "file" / "runs")
     assert "\n" not in str(caught.value)
 
 
-def test_a_run_that_cannot_be_written_whole_is_told(tmp_path, monkeypatch):
+def test_partially_written_run_is_reported_and_not_listed(tmp_path, monkeypatch):
     with FailingOperations(monkeypatch, 1), pytest.raises(UsageError, match="No space left"):
         create_run(CONFIG, tmp_path)
-    assert list_runs(tmp_path) == [], "a folder without its configuration is no run"
+    assert list_runs(tmp_path) == [], "a folder without a configuration is not listed"
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b'{"data": 3}', b'{"data": "a.csv", "colour": "red"}'])
-def test_a_folder_that_is_no_run_is_told_in_a_sentence(tmp_path, content):
+def test_invalid_run_folder_is_reported_in_one_sentence(tmp_path, content):
     if content is not None:
         (tmp_path / "run.json").write_bytes(content)
     with pytest.raises(UsageError, match=r"run\.json") as caught:
@@ -77,7 +77,7 @@ def test_a_folder_that_is_no_run_is_told_in_a_sentence(tmp_path, content):
     assert "\n" not in str(caught.value)
 
 
-def test_the_place_for_runs_can_be_chosen_by_the_environment(tmp_path, monkeypatch):
+def test_environment_sets_the_runs_directory(tmp_path, monkeypatch):
     monkeypatch.setenv("TABAPP_RUNS_DIR", str(tmp_path))
     assert default_runs_dir() == tmp_path
     monkeypatch.delenv("TABAPP_RUNS_DIR")
@@ -105,21 +105,21 @@ def test_runs_are_listed_newest_first(three_runs):
     ("text", "end"),
     [("last", "cccc"), ("20260101-000000-shop-aaaa", "aaaa"), ("bbbb", "bbbb"), ("cars", "cccc"), ("spring", "bbbb")],
 )
-def test_a_run_is_found_by_what_identifies_it(three_runs, text, end):
+def test_find_run_by_identifier(three_runs, text, end):
     assert find_run(text, three_runs).run.endswith(end)
 
 
-def test_a_run_is_found_by_its_path(three_runs, tmp_path_factory):
+def test_find_run_by_path(three_runs, tmp_path_factory):
     path = three_runs / "20260101-000000-shop-aaaa"
     assert find_run(str(path), tmp_path_factory.mktemp("elsewhere")).path == path
 
 
-def test_a_name_that_fits_several_is_refused_with_their_names(three_runs):
+def test_ambiguous_name_is_rejected_with_the_matching_runs(three_runs):
     with pytest.raises(UsageError, match=r"fits 2 runs: .*bbbb.*aaaa"):
         find_run("shop", three_runs)
 
 
-def test_a_misspelt_run_gets_the_nearest(three_runs):
+def test_misspelled_run_suggests_the_nearest(three_runs):
     with pytest.raises(UsageError, match="did you mean '20260103-000000-cars-cccc'"):
         find_run("20260103-000000-cars-ccc1", three_runs)
     with pytest.raises(UsageError, match="`tabapp runs` lists them"):
@@ -129,7 +129,7 @@ def test_a_misspelt_run_gets_the_nearest(three_runs):
 # -- the lock -------------------------------------------------------------------------------------------------------------
 
 
-def test_one_process_holds_a_run(tmp_path):
+def test_run_is_locked_by_one_process(tmp_path):
     folder = create_run(CONFIG, tmp_path)
     with folder.lock():
         assert folder.is_running()
@@ -140,7 +140,7 @@ def test_one_process_holds_a_run(tmp_path):
         pass
 
 
-def test_a_run_is_free_when_its_holder_is_killed(tmp_path):
+def test_lock_is_released_when_its_holder_is_killed(tmp_path):
     folder = create_run(CONFIG, tmp_path)
     code = (
         "import sys, time; from pathlib import Path; from tabapp.run.folder import RunFolder\n"
@@ -159,7 +159,7 @@ def test_a_run_is_free_when_its_holder_is_killed(tmp_path):
 # -- events ---------------------------------------------------------------------------------------------------------------
 
 
-def test_events_are_numbered_from_one_and_read_as_they_were_written(tmp_path):
+def test_events_are_numbered_from_one_and_read_in_order(tmp_path):
     folder = write_run(tmp_path)
     events = EventReader(folder.events).read_new()
     assert [event.seq for event in events] == list(range(1, len(recorded("x")) + 1))
@@ -169,7 +169,7 @@ def test_events_are_numbered_from_one_and_read_as_they_were_written(tmp_path):
     assert min(times) > 1.7e9
 
 
-def test_an_event_is_on_disk_when_append_returns(tmp_path):
+def test_event_is_written_when_append_returns(tmp_path):
     path = tmp_path / "events.jsonl"
     writer = EventLog(path)
     for n in range(3):
@@ -178,7 +178,7 @@ def test_an_event_is_on_disk_when_append_returns(tmp_path):
     writer.close()
 
 
-def test_what_matters_is_synced_and_what_only_moves_is_not(tmp_path, monkeypatch):
+def test_progress_and_resource_events_are_not_synced(tmp_path, monkeypatch):
     synced: list[int] = []
     monkeypatch.setattr(files, "operations", files.Operations(fsync=synced.append))
     writer = EventLog(tmp_path / "events.jsonl")
@@ -190,7 +190,7 @@ def test_what_matters_is_synced_and_what_only_moves_is_not(tmp_path, monkeypatch
     writer.close()
 
 
-def test_a_torn_last_line_is_cut_off_wherever_it_was_torn(tmp_path):
+def test_partial_last_line_is_truncated_at_every_length(tmp_path):
     path = tmp_path / "events.jsonl"
     writer = EventLog(path)
     writer.append(log("kept"))
@@ -200,15 +200,15 @@ def test_a_torn_last_line_is_cut_off_wherever_it_was_torn(tmp_path):
     content = path.read_bytes()
     for size in range(len(whole), len(content)):
         path.write_bytes(content[:size])
-        assert told(path) == ["kept"], "a reader never sees half an event"
+        assert messages_in(path) == ["kept"], "a reader never returns a partial event"
         writer = EventLog(path)
         assert writer.append(log("after")).seq == 2
         writer.close()
-        assert told(path) == ["kept", "after"]
+        assert messages_in(path) == ["kept", "after"]
         assert [event.seq for event in EventReader(path).read_new()] == [1, 2]
 
 
-def test_a_full_disk_takes_back_the_line_that_was_begun(tmp_path, monkeypatch):
+def test_full_disk_removes_the_partial_line(tmp_path, monkeypatch):
     path = tmp_path / "events.jsonl"
     writer = EventLog(path)
     writer.append(log("before"))
@@ -218,10 +218,10 @@ def test_a_full_disk_takes_back_the_line_that_was_begun(tmp_path, monkeypatch):
     assert path.read_bytes().endswith(b"\n")
     assert writer.append(log("after")).seq == 2
     writer.close()
-    assert told(path) == ["before", "after"]
+    assert messages_in(path) == ["before", "after"]
 
 
-def test_a_log_holds_whole_events_in_order_whichever_operation_fails(tmp_path, monkeypatch):
+def test_log_holds_complete_events_in_order_when_any_operation_fails(tmp_path, monkeypatch):
     def write(path):
         writer = EventLog(path)
         for n in range(5):
@@ -237,14 +237,14 @@ def test_a_log_holds_whole_events_in_order_whichever_operation_fails(tmp_path, m
         writer = EventLog(path)
         writer.append(log("resumed"))
         writer.close()
-        messages = told(path)
+        messages = messages_in(path)
         assert messages[:-1] == [str(i) for i in range(len(messages) - 1)]
         assert messages[-1] == "resumed"
         sequence = [event.seq for event in EventReader(path).read_new()]
         assert sequence == list(range(1, len(sequence) + 1))
 
 
-def test_a_reader_follows_a_file_that_grows_byte_by_byte(tmp_path):
+def test_reader_follows_a_file_that_grows_byte_by_byte(tmp_path):
     path = tmp_path / "events.jsonl"
     reader = EventReader(path)
     assert reader.read_new() == []
@@ -257,25 +257,25 @@ def test_a_reader_follows_a_file_that_grows_byte_by_byte(tmp_path):
     assert seen == ["one", "zwei ü", "three"]
 
 
-def test_a_reader_passes_over_events_it_does_not_know(tmp_path):
+def test_reader_skips_unknown_events(tmp_path):
     path = tmp_path / "events.jsonl"
     path.write_bytes(ev.encode(log("a")) + b'{"ev":"of.tomorrow"}\n' + b"garbage\n" + ev.encode(log("b")))
-    assert told(path) == ["a", "b"]
+    assert messages_in(path) == ["a", "b"]
 
 
-def test_lines_may_hold_any_character_that_ends_a_line_elsewhere(tmp_path):
+def test_messages_may_contain_any_line_separator(tmp_path):
     path = tmp_path / "events.jsonl"
     writer = EventLog(path)
     message = "form feed \x0c, next line \x85, line separator \u2028, return \r, newline \n, tab \t"
     writer.append(log(message))
     writer.close()
-    assert told(path) == [message]
+    assert messages_in(path) == [message]
 
 
 # -- commands -------------------------------------------------------------------------------------------------------------
 
 
-def test_commands_of_several_views_reach_the_engine_in_order(tmp_path):
+def test_commands_of_several_views_are_read_in_order(tmp_path):
     folder = create_run(CONFIG, tmp_path)
     reader = CommandReader(folder.commands, resumed=True)
     folder.send(cmd.ChangePlan(options={"metric": "accuracy"}))
@@ -284,7 +284,7 @@ def test_commands_of_several_views_reach_the_engine_in_order(tmp_path):
     assert reader.read_new() == []
 
 
-def test_a_resumed_engine_skips_the_commands_of_earlier_sessions(tmp_path):
+def test_resumed_engine_skips_commands_of_earlier_sessions(tmp_path):
     folder = create_run(CONFIG, tmp_path)
     folder.send(cmd.Abort())
     reader = CommandReader(folder.commands, resumed=True)
@@ -293,7 +293,7 @@ def test_a_resumed_engine_skips_the_commands_of_earlier_sessions(tmp_path):
     assert reader.read_new() == [cmd.Pause()]
 
 
-def test_a_damaged_command_is_rejected_and_the_next_one_read(tmp_path):
+def test_damaged_command_is_rejected_and_the_next_one_is_read(tmp_path):
     folder = create_run(CONFIG, tmp_path)
     rejected: list[str] = []
     reader = CommandReader(folder.commands, resumed=True, reject=rejected.append)
@@ -302,7 +302,7 @@ def test_a_damaged_command_is_rejected_and_the_next_one_read(tmp_path):
     assert len(rejected) == 2
 
 
-def test_lines_are_appended_by_several_processes_without_mixing(tmp_path):
+def test_processes_append_lines_without_interleaving(tmp_path):
     folder = create_run(CONFIG, tmp_path)
     code = (
         "import sys; from pathlib import Path; from tabapp.run.commands import StopModel\n"
@@ -316,7 +316,7 @@ def test_lines_are_appended_by_several_processes_without_mixing(tmp_path):
     assert sorted(json.loads(line)["model"][0] for line in lines) == ["a"] * 200 + ["b"] * 200
 
 
-def test_nothing_is_left_open(tmp_path):
+def test_no_file_descriptor_leaks(tmp_path):
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     for _ in range(20):
         folder = create_run(CONFIG, tmp_path)

@@ -1,4 +1,4 @@
-"""Options as keywords: the same ones as on the command line, with the same values."""
+"""Keyword options match the options of the command line and accept the same values."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def long_options() -> set[str]:
     return {name.removeprefix("--").replace("-", "_") for name in names}
 
 
-def test_the_keywords_are_the_long_options_of_a_run():
+def test_keywords_are_the_long_options_of_a_run():
     assert set(keyword_fields()) == long_options() - VIEW_OPTIONS
     assert set(keyword_fields().values()) | {"data", "start"} == set(RunConfig.__struct_fields__)
 
 
-def test_named_parameters_of_fit_have_the_defaults_of_a_run():
+def test_parameters_of_fit_have_the_defaults_of_a_run():
     defaults = RunConfig(data="t.csv")
     named = {
         name: parameter
@@ -66,7 +66,7 @@ def test_named_parameters_of_fit_have_the_defaults_of_a_run():
     ],
     ids=str,
 )
-def test_values_become_those_of_a_configuration(keywords, fields):
+def test_keyword_values_are_converted(keywords, fields):
     assert config_from_keywords("t.csv", keywords) == RunConfig(data="t.csv", **fields)
 
 
@@ -81,24 +81,24 @@ def test_values_become_those_of_a_configuration(keywords, fields):
         ({"quality": 3}, "use one of fast, balanced, best"),
         ({"budget": "soon"}, "is not a duration"),
         ({"budget": -1}, "budget"),
-        ({"trials": 0}, "trials 0 is out of range"),
+        ({"trials": 0}, "trials 0 is not valid. Use a whole number, 1 or more."),
         ({"trials": 1.5}, "trials=1.5 cannot be used: expected `int"),
-        ({"seed": -1}, "seed -1 is out of range"),
-        ({"folds": 1}, "folds 1 is out of range"),
+        ({"seed": -1}, "seed -1 is not valid. Use a whole number, 0 to 2147483647."),
+        ({"folds": 1}, "folds 1 is not valid. Use a whole number, 2 to 50."),
         ({"kind": "zip"}, "is not COLUMN=KIND"),
         ({"target": 3}, "target=3 cannot be used: expected `str"),
         ({"models": 3}, "models=3 cannot be used"),
     ],
     ids=str,
 )
-def test_a_value_that_cannot_be_used_is_rejected_by_name(keywords, message):
+def test_invalid_keyword_is_rejected_by_name(keywords, message):
     with pytest.raises(UsageError) as raised:
         config_from_keywords("t.csv", keywords)
     assert "--" not in str(raised.value)
     assert message in str(raised.value)
 
 
-def test_messages_name_options_as_keywords():
+def test_messages_use_keyword_names():
     assert in_python("give --missing-columns fill to predict") == "give missing_columns='fill' to predict"
     assert in_python("choose another with --target, or --memory-limit") == "choose another with target, or memory_limit"
     assert in_python("from 1--2, a -- b") == "from 1--2, a -- b"

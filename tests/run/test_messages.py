@@ -1,4 +1,4 @@
-"""Requests for rows, their replies, and the lines of `predict --json` survive JSON, and anything else is rejected by name."""
+"""Pager messages and the lines of `predict --json` round-trip through JSON; invalid lines are rejected with a specific error."""
 
 import json
 
@@ -44,7 +44,7 @@ PAIRS = [(vocabulary, message) for vocabulary, messages in EXAMPLES.items() for 
 
 
 @pytest.mark.parametrize(("vocabulary", "message"), PAIRS, ids=[type(message).__name__ for _, message in PAIRS])
-def test_a_message_survives_a_line_of_json(vocabulary, message):
+def test_message_round_trips_through_json(vocabulary, message):
     line = vocabulary.encode(message)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
@@ -53,7 +53,7 @@ def test_a_message_survives_a_line_of_json(vocabulary, message):
 
 
 @pytest.mark.parametrize("vocabulary", EXAMPLES)
-def test_the_examples_cover_every_message(vocabulary):
+def test_examples_cover_every_message(vocabulary):
     assert {type(message) for message in EXAMPLES[vocabulary]} == set(vocabulary.kinds.values())
 
 
@@ -71,7 +71,7 @@ def test_the_examples_cover_every_message(vocabulary):
         (prediction.PREDICTION, b"Loading weights", "A message of predict --json is not valid JSON"),
     ],
 )
-def test_other_lines_are_rejected_by_name(vocabulary, line, sentence):
+def test_invalid_lines_are_rejected_by_name(vocabulary, line, sentence):
     with pytest.raises(UsageError) as caught:
         vocabulary.decode(line)
     assert sentence in str(caught.value)

@@ -1,4 +1,4 @@
-"""The state of real runs, as recorded: what each came to, and that no cut of its stream leaves a state that contradicts itself."""
+"""Recorded runs reduce to their golden summaries, and every prefix of a stream gives a consistent state."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tabapp.run.state import CURVE_LENGTH, FEED_LENGTH, RESOURCES_LENGTH, RunSta
 from tests.recordings import FOLDER, NAMES, events_of, lines_of
 from tests.recordings.replay import ReplayWorker, make_run
 
-MOST_BYTES = 150_000
+MAX_BYTES = 150_000
 
 
 def summary(state: RunState) -> dict[str, object]:
-    """What a run came to, in a few facts."""
+    """The outcome of a run as a few values to compare with the golden file."""
     assert state.plan is not None
     assert state.finished is not None
     return {
@@ -43,15 +43,15 @@ def summary(state: RunState) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_recorded_run_came_to_what_is_kept_beside_it(name):
+def test_recorded_run_matches_its_golden_summary(name):
     golden = msgspec.json.decode((FOLDER / f"{name}.json").read_bytes())
     assert msgspec.json.decode(msgspec.json.encode(summary(replay(events_of(name))))) == golden
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_recordings_are_small_whole_and_of_no_machine(name):
+def test_recordings_are_small_complete_and_free_of_local_paths(name):
     lines = lines_of(name)
-    assert sum(len(line) + 1 for line in lines) < MOST_BYTES
+    assert sum(len(line) + 1 for line in lines) < MAX_BYTES
     events = events_of(name)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert [event.t for event in events] == sorted(event.t for event in events)
@@ -60,39 +60,39 @@ def test_recordings_are_small_whole_and_of_no_machine(name):
     assert not [path for path in (b"/home/", b"/root/", b"/tmp/", b"/usr/", b"/opt/") if path in text]
 
 
-def test_the_recordings_hold_what_goes_wrong_in_real_life():
+def test_recordings_contain_failures_and_every_kind_of_event():
     kinds = {name: {type(event) for event in events_of(name)} for name in NAMES}
     assert ev.FitFailed in kinds["cancer"]
     assert ev.TrialPruned in kinds["cancer"]
     assert ev.PlanRefused in kinds["prices"]
     assert any(isinstance(event, ev.StageChanged) and event.paused for event in events_of("prices"))
     assert [event.resumed for event in events_of("wine") if isinstance(event, ev.RunStarted)] == [False, True]
-    # Every kind of event is in some recording, so that one that is new is recorded too.
+    # A new kind of event needs a recording that contains it.
     assert set().union(*kinds.values()) == set(ev.AnyEvent.__args__)
 
 
-def test_what_decides_and_what_was_told_in_a_recorded_run():
-    """The ranking that a model had last stands, its shares add up, and each sentence of the engine is a line of the feed."""
+def test_parameter_importances_and_log_messages_of_a_recorded_run():
+    """The state keeps the last ranking of each model, importances sum to 1, and each log message is a line of the feed."""
     events = events_of("tuned")
     state = replay(events)
     ranked = [event for event in events if isinstance(event, ev.ParametersRanked)]
     assert {event.model for event in ranked} == set(state.parameter_importances) == {"lightgbm", "linear"}
     for model, ranking in state.parameter_importances.items():
-        told = [event for event in ranked if event.model == model]
-        assert ranking == told[-1]
-        assert [event.n_trials for event in told] == sorted(event.n_trials for event in told)
-        assert told[0].n_trials >= 10
+        history = [event for event in ranked if event.model == model]
+        assert ranking == history[-1]
+        assert [event.n_trials for event in history] == sorted(event.n_trials for event in history)
+        assert history[0].n_trials >= 10
         complete = [trial for trial in state.trials if trial.model == model and not trial.pruned]
         assert ranking.n_trials <= len(complete)
         assert sum(row.importance for row in ranking.rows) == pytest.approx(1, abs=1e-3)
         assert {row.name for row in ranking.rows} <= {name for trial in complete for name in trial.params}
-    said = [event.message for event in events if isinstance(event, ev.Log)]
-    assert len(said) == 6
-    assert [line.text for line in state.feed if line.text in said] == said
+    messages = [event.message for event in events if isinstance(event, ev.Log)]
+    assert len(messages) == 6
+    assert [line.text for line in state.feed if line.text in messages] == messages
 
 
 def check(state: RunState, earlier: RunState, event: ev.AnyEvent) -> None:
-    """What holds for every state, wherever a stream was cut."""
+    """Assert the invariants of the state after any prefix of a stream."""
     assert (state.seq, state.time) == (event.seq, event.t)
     assert state.time >= earlier.time
     assert len(state.trials) - len(earlier.trials) == isinstance(event, ev.TrialFinished | ev.TrialPruned)
@@ -118,7 +118,7 @@ def check(state: RunState, earlier: RunState, event: ev.AnyEvent) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_any_cut_of_the_stream_gives_a_consistent_state(name):
+def test_every_prefix_gives_a_consistent_state(name):
     state = RunState()
     for event in events_of(name):
         earlier, state = state, reduce(state, event)
@@ -126,7 +126,7 @@ def test_any_cut_of_the_stream_gives_a_consistent_state(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_stream_that_is_read_twice_from_anywhere_gives_the_same_state(name):
+def test_repeated_events_do_not_change_the_state(name):
     events = events_of(name)
     whole = replay(events)
     assert replay([*events, *events]) == whole
@@ -135,7 +135,7 @@ def test_a_stream_that_is_read_twice_from_anywhere_gives_the_same_state(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_events_of_a_later_version_and_damaged_lines_are_passed_over(name, tmp_path):
+def test_unknown_events_and_damaged_lines_are_skipped(name, tmp_path):
     later = b'{"ev":"model.distilled","v":2,"seq":7,"t":1.0,"model":"mlp"}'
     lines = [part for line in lines_of(name) for part in (line, later, b'{"ev":"fit.progress","v":1,"se')]
     path = tmp_path / "events.jsonl"
@@ -144,17 +144,17 @@ def test_events_of_a_later_version_and_damaged_lines_are_passed_over(name, tmp_p
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_recorded_state_survives_json(name):
+def test_recorded_state_round_trips_through_json(name):
     for cut in (None, -40, 12):
         state = replay(events_of(name)[:cut])
         assert msgspec.json.decode(msgspec.json.encode(state), type=RunState) == state
 
 
-# The worker that plays recordings
+# -- the replay worker --
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_replay_tells_what_was_recorded(name, tmp_path):
+def test_replay_writes_the_recorded_events(name, tmp_path):
     folder = make_run(tmp_path, name)
     worker = ReplayWorker(folder, events_of(name))
     worker.play_all()
@@ -162,7 +162,7 @@ def test_a_replay_tells_what_was_recorded(name, tmp_path):
     assert folder.state() == replay(events_of(name)) == worker.state
 
 
-def test_a_replay_waits_for_its_start_and_obeys(tmp_path):
+def test_replay_waits_for_start_and_executes_commands(tmp_path):
     folder = make_run(tmp_path, "cancer")
     worker = ReplayWorker(folder, events_of("cancer"))
     worker.play(1000)

@@ -1,4 +1,4 @@
-"""With which configuration a run continues."""
+"""The configuration of a resumed run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tabapp.run.state import seconds_used
 from tests.run.recording import finished, write_run
 
 
-def test_a_complete_run_needs_more_to_do(tmp_path):
+def test_complete_run_needs_more_budget_or_trials(tmp_path):
     folder = write_run(tmp_path)
     with pytest.raises(UsageError, match="is complete"):
         resumed_config(folder, None, None)
@@ -21,7 +21,7 @@ def test_a_complete_run_needs_more_to_do(tmp_path):
     assert resumed_config(folder, 60.0, None).budget == used + 60.0
 
 
-def test_a_run_that_was_stopped_continues_as_it_was_configured(tmp_path):
+def test_stopped_run_keeps_its_configuration(tmp_path):
     folder = write_run(tmp_path)
     log = EventLog(folder.events)
     log.append(finished(folder.run, status="interrupted"))
@@ -31,7 +31,7 @@ def test_a_run_that_was_stopped_continues_as_it_was_configured(tmp_path):
     assert (config.budget, config.trials) == (folder.config().budget, folder.config().trials)
 
 
-def test_a_run_that_is_at_work_is_left_alone(tmp_path):
+def test_active_run_is_rejected(tmp_path):
     folder = write_run(tmp_path)
     with folder.lock(), pytest.raises(RunBusy, match="is at work"):
         resumed_config(folder, None, 9)

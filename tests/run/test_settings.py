@@ -16,17 +16,17 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_no_file_sets_nothing(file: Path) -> None:
+def test_missing_file_gives_defaults(file: Path) -> None:
     assert settings_file() == file
     assert load_settings() == Settings()
 
 
-def test_the_platform_decides_where_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_path_is_in_the_platform_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TABAPP_CONFIG", raising=False)
     assert settings_file().parts[-2:] == ("tabapp", "config.toml")
 
 
-def test_all_fields(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_all_fields(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text('theme = "nord"\nbell = true\n[keys]\n"run.pause" = "f5"\n[run]\nbudget = "2m"\nfolds = 3\n')
     assert load_settings() == Settings(
         theme="nord", bell=True, keys={"run.pause": "f5"}, run={"budget": "2m", "folds": 3}
@@ -44,7 +44,7 @@ def test_all_fields(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("bell = \n", "is not TOML: Invalid value (at line 1, column 8)."),
     ],
 )
-def test_one_sentence_says_what_is_wrong(file: Path, text: str, sentence: str) -> None:
+def test_invalid_file_is_reported_in_one_sentence(file: Path, text: str, sentence: str) -> None:
     file.write_text(text)
     with pytest.raises(UsageError) as caught:
         load_settings()
@@ -52,7 +52,7 @@ def test_one_sentence_says_what_is_wrong(file: Path, text: str, sentence: str) -
     assert str(file) in str(caught.value)
 
 
-def test_a_file_that_cannot_be_read(file: Path) -> None:
+def test_unreadable_file_is_reported(file: Path) -> None:
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="cannot be read"):
         load_settings()

@@ -11,14 +11,14 @@ from tests.run.recording import ENSEMBLE_ROW, LIGHTGBM_ROW, PLAN, recorded
 
 
 def numbered(events: list[ev.Event]) -> list[ev.AnyEvent]:
-    """Events as a log would have numbered them."""
+    """The events with the sequence numbers and times that an event log assigns."""
     return [msgspec.structs.replace(event, seq=n, t=1000.0 + n) for n, event in enumerate(events, start=1)]  # type: ignore[misc]
 
 
 STREAM = numbered(recorded("a-run"))
 
 
-def test_a_whole_run_is_what_its_events_told():
+def test_complete_run_reduces_to_its_final_state():
     state = replay(STREAM)
     assert (state.run, state.name, state.stage, state.seq) == ("a-run", "shop", "done", len(STREAM))
     assert state.plan is not None
@@ -40,15 +40,15 @@ def test_a_whole_run_is_what_its_events_told():
 
 
 @given(st.integers(0, len(STREAM)), st.integers(0, len(STREAM)))
-def test_what_was_seen_already_changes_nothing(seen, again_from):
-    """A view may read a part of the stream twice, wherever it was cut."""
+def test_repeated_events_change_nothing(seen, again_from):
+    """A view may read any part of the stream twice."""
     state = replay(STREAM[:seen])
     assert replay([*STREAM[:seen], *STREAM[min(again_from, seen) : seen]]) == state
     assert replay([*STREAM[:seen], *STREAM[min(again_from, seen) :]]) == replay(STREAM)
 
 
 @given(st.integers(0, len(STREAM)))
-def test_folding_in_two_parts_is_folding_at_once(cut):
+def test_incremental_reduction_equals_a_full_replay(cut):
     state = replay(STREAM[:cut])
     for event in STREAM[cut:]:
         state = reduce(state, event)
@@ -56,32 +56,32 @@ def test_folding_in_two_parts_is_folding_at_once(cut):
 
 
 @pytest.mark.parametrize("n", range(len(STREAM)))
-def test_the_state_before_is_untouched(n):
+def test_reduce_does_not_modify_its_input(n):
     before = replay(STREAM[:n])
     frozen = msgspec.json.encode(before)
     reduce(before, STREAM[n])
     assert msgspec.json.encode(before) == frozen
 
 
-def test_a_fit_is_active_until_it_ends():
+def test_fit_is_active_until_it_ends():
     started = STREAM[:9]
     assert [fit.fit for fit in replay(started).active.values()] == ["lightgbm-0-0"]
     assert replay(STREAM[:10]).active["lightgbm-0-0"].curve == ((10, 0.8),)
     assert replay(STREAM[:11]).active == {}
 
 
-def test_a_resumed_run_has_nothing_at_work_and_is_not_over():
+def test_resumed_run_has_no_active_fits_and_is_not_finished():
     resumed = numbered([*recorded("a-run"), recorded("a-run")[0]])
     state = replay(resumed)
     assert state.finished is None
     assert state.active == {}
-    assert state.leaderboard == (ENSEMBLE_ROW, LIGHTGBM_ROW), "what was found is still there"
+    assert state.leaderboard == (ENSEMBLE_ROW, LIGHTGBM_ROW), "earlier results are kept"
     crashed = numbered([*recorded("a-run")[:9], recorded("a-run")[0]])
     assert replay(crashed[:9]).active
     assert not replay(crashed).active
 
 
-def test_the_last_plan_holds_and_a_new_budget_adds_no_line_to_the_feed():
+def test_last_plan_replaces_earlier_ones_and_a_new_budget_adds_no_feed_line():
     extended = msgspec.structs.replace(PLAN, budget=7200.0, trials=9)
     state = replay(STREAM)
     changed = reduce(state, msgspec.structs.replace(extended, seq=state.seq + 1))
@@ -92,12 +92,12 @@ def test_the_last_plan_holds_and_a_new_budget_adds_no_line_to_the_feed():
     assert "log loss" in other.feed[-1].text
 
 
-def test_progress_of_a_fit_that_nobody_started_is_passed_over():
+def test_progress_of_an_unknown_fit_is_ignored():
     stray = ev.FitProgress(seq=1, t=1.0, fit="ghost", model="mlp", trial=0, fold=0, step=1, value=0.5)
     assert replay([stray]).active == {}
 
 
-def test_what_grows_is_bounded():
+def test_curve_feed_and_resources_are_bounded():
     events: list[ev.Event] = [recorded("a-run")[0], recorded("a-run")[8]]
     for step in range(3 * CURVE_LENGTH):
         events.append(
@@ -116,7 +116,7 @@ def test_what_grows_is_bounded():
     assert state.feed[-1].text == str(3 * CURVE_LENGTH - 1)
 
 
-def test_before_the_first_event_there_is_nothing():
+def test_state_without_events_is_empty():
     assert replay([]) == RunState()
     assert RunState().best is None
 
@@ -125,5 +125,5 @@ def test_before_the_first_event_there_is_nothing():
     ("value", "text"),
     [(None, "—"), (0.93127, "0.9313"), (12.345, "12.35"), (123.45, "123.5"), (46512.3, "46,512"), (-0.5, "-0.5000")],
 )
-def test_scores_are_written_as_people_read_them(value, text):
+def test_format_score(value, text):
     assert format_score(value) == text
