@@ -58,9 +58,9 @@ class UnbiasedTokenizer(nn.Module):
 
 
 class InteractingLayer(nn.Module):
-    """ReLU(LayerNorm(Linear(x) + Dropout(MHSA(x)))), the attention without a projection of its output.
+    """ReLU(LayerNorm(Linear(x) + Dropout(MHSA(x)))), where the attention has no output projection.
 
-    Shape: (rows, n_tokens, d_token) to itself.
+    Shape: (rows, n_tokens, d_token) to the same shape.
     """
 
     def __init__(self, params: AutoIntParams) -> None:
@@ -120,9 +120,8 @@ class AutoInt(DeepPlugin):
         }
 
     def defaults(self, task: Task, shape: Shape, device: str) -> AutoIntParams:
-        """The sizes are TALENT's, since the paper has no default, and the rate is the highest of its search space: on
-        California
-        housing it had a test RMSE of 0.475, and TALENT's 1e-4 had 0.494.
+        """The sizes are TALENT's, because the paper has no default. The learning rate is the highest of its search
+        space: it had a test RMSE of 0.475 on California housing, and TALENT's 1e-4 had 0.494.
 
         NOTE[DIFF]: on a CPU, a higher learning rate with weight averaging, smaller tokens and no dropout, as for the
         FT-Transformer, because minutes on a CPU allow only a few epochs.

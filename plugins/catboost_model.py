@@ -39,11 +39,11 @@ REPORTED: dict[str, dict[str, str]] = {
     },
     "regression": {"r2": "R2"},
 }
-"""The run's metrics under CatBoost's names. Its callback sees no predictions, only metrics that it was asked for."""
+"""The run's metrics under CatBoost's names. Its callback receives no predictions, only requested metrics."""
 
 
 class CatBoostParams(BoostingParams, frozen=True, kw_only=True):
-    """Named as in CatBoost's parameter reference; `bagging_temperature` counts with the Bayesian bootstrap only."""
+    """Named as in CatBoost's parameter reference; `bagging_temperature` applies only to the Bayesian bootstrap."""
 
     depth: int = 6
     learning_rate: float = 0.08
@@ -57,7 +57,7 @@ class CatBoostParams(BoostingParams, frozen=True, kw_only=True):
 
 
 def pool(table: Table, target: Target | None = None) -> Any:
-    """CatBoost's own form of a table: float32 columns, then categories as bytes."""
+    """A table as CatBoost's `Pool`: float32 columns, then categories as bytes."""
     import catboost
 
     n_codes = int(table.categorical.max(initial=0)) + 1
@@ -111,7 +111,7 @@ class CatBoost(BoostingPlugin):
         return CatBoostParams(depth=6, learning_rate=0.08, leaf_estimation_iterations=steps)
 
     def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[CatBoostParams, ...]:
-        """On few rows, where they are cheap: shallower trees, and deeper ones that learn slowly."""
+        """For small tables, where fits are short: shallower trees, and deeper trees with a low learning rate."""
         if shape.n_rows >= 10_000:
             return ()
         return (
@@ -155,7 +155,7 @@ class CatBoost(BoostingPlugin):
                 if valid is None:
                     return context.seconds_left() > 0
                 values = info.metrics["validation"]
-                # An exception does not cross CatBoost's C++ on its way out of a callback: it waits here until training has ended.
+                # An exception in a callback does not propagate through CatBoost's C++, so it is raised after training.
                 try:
                     if context.task == "regression" and context.metric == criterion(context):
                         watch.report(info.iteration, lambda: next(iter(values.values()))[-1] * target.std)

@@ -54,7 +54,7 @@ def xavier(*shape: int) -> nn.Parameter:
 
 
 class Embeddings(nn.Module):
-    """x_j · W_j and E_j[x_j], without biases, every table of levels drawn by itself.
+    """x_j · W_j and E_j[x_j], without biases, with each column's table of levels initialized separately.
 
     Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, n_numeric + n_categorical, d_embedding).
     """
@@ -78,9 +78,9 @@ class Embeddings(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Multi-head attention in which feature i attends to the features from i on. The values are not projected.
+    """Multi-head attention in which feature i attends to feature i and later features. The values are not projected.
 
-    Shape: (rows, n_features, d_embedding) to itself.
+    Shape: (rows, n_features, d_embedding) to the same shape.
     """
 
     def __init__(self, n_features: int, params: DCAPParams) -> None:
@@ -106,7 +106,7 @@ class CrossAttention(nn.Module):
 
 
 def pooling_weights(n_features: int, pooling: str) -> Tensor:
-    """(n_features, pairs): how each feature of the next layer is a mean of this one's pairs i < j."""
+    """(n_features, pairs): weights by which each feature of the next layer averages this layer's pairs i < j."""
     first, second = torch.triu_indices(n_features, n_features, offset=1)
     n_pairs = len(first)
     weights = torch.zeros(n_features, n_pairs)
@@ -122,7 +122,7 @@ class ProductLayer(nn.Module):
     """Products of every attended feature with every later feature's first embedding, weighted by the pair's kernel.
 
     Shape: (rows, n_features, d_embedding) features and first embeddings to (rows, pairs) sums of the products, and to
-    the next layer's (rows, n_features, d_embedding) features, if wanted.
+    the next layer's (rows, n_features, d_embedding) features, if requested.
     """
 
     def __init__(self, n_features: int, params: DCAPParams) -> None:
@@ -156,7 +156,7 @@ class DCAPNetwork(nn.Module):
         n = sizes.n_numeric + len(sizes.cardinalities)
         self.embeddings = Embeddings(sizes.n_numeric, sizes.cardinalities, params.d_embedding)
         self.layers = nn.ModuleList([ProductLayer(n, params) for _ in range(params.n_layers)])
-        # Rows that are only predicted come by the thousand, each with a vector for every pair.
+        # Predictions have thousands of rows at once, each with a vector per pair.
         self.rows_at_once = max(1, VALUES_AT_ONCE // (n * n * params.d_embedding))
         d_in = (n * params.d_embedding + params.n_layers * n * (n - 1) // 2, *params.widths)
         blocks = [
@@ -167,7 +167,7 @@ class DCAPNetwork(nn.Module):
         self.head = Linear(d_in[-1], sizes.d_out)
 
     def products(self, embedded: Tensor) -> list[Tensor]:
-        """(rows, pairs) of each layer, from (rows, n_features, d_embedding) embeddings."""
+        """Pairwise products, (rows, pairs) for each layer, from (rows, n_features, d_embedding) embeddings."""
         x: Tensor | None = embedded
         sums: list[Tensor] = []
         for i, layer in enumerate(self.layers):
@@ -218,7 +218,7 @@ class DCAP(DeepPlugin):
         return DCAPParams(n_layers=1, d_embedding=8) if device == "cpu" else DCAPParams(d_embedding=32)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> DCAPParams:
-        """Ranges of tabapp, because the paper tunes only on click logs."""
+        """Ranges chosen for tabapp, because the paper tunes only on click logs."""
         return DCAPParams(
             n_layers=trial.suggest_int("n_layers", 1, 3),
             d_embedding=trial.suggest_categorical("d_embedding", [8, 16, 32] if device == "cpu" else [16, 32, 64, 128]),
@@ -236,7 +236,7 @@ class DCAP(DeepPlugin):
         hidden = sum(a * b for a, b in zip(widths, params.widths, strict=False))
         kernel = {"vector": d, "scalar": 1, "matrix": d * d}[params.kernel] * n_pairs
         matrices = 6 * layers * n_pairs * d * d if params.kernel == "matrix" else 0
-        # Elementwise work counts as the arithmetic that would take as long.
+        # Elementwise operations are counted as arithmetic that takes the same time.
         per_row = 6 * hidden + matrices + layers * d * (2400 * n_pairs + 10_000 * n)
         n_weights = hidden + layers * (kernel + 3 * d * d)
         cost = training_cost(shape, per_row * shape.n_rows, n_weights, device, n_epochs=40)

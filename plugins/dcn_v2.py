@@ -65,7 +65,7 @@ class DCNV2Network(nn.Module):
         self.projection = Linear(self.input.d_out, width)
         self.crosses = nn.ModuleList([CrossLayer(width, params.cross_dropout) for _ in range(params.n_cross_layers)])
         if params.n_cross_layers > MANY_CROSS_LAYERS:
-            # L layers are a polynomial of degree L + 1, which torch's own start lets grow beyond all bounds.
+            # L layers are a polynomial of degree L + 1, which diverges with torch's default initialization.
             for cross in self.crosses:
                 assert isinstance(cross, CrossLayer)
                 nn.init.normal_(cross.linear.weight, std=1e-2 * width**-0.5)

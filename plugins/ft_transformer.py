@@ -21,7 +21,9 @@ from ._shared.search import zero_or
 
 N_HEADS = 8
 MANY_FEATURES = 300
-"""From here on attention is projected: full attention costs the square of the number of features."""
+"""Above this number of features, attention is projected, because full attention is quadratic in the number of
+features.
+"""
 PROJECTED_TOKENS = 128
 TOKEN_SIZES = (96, 128, 192, 256, 320, 384)
 """Token size of the default configurations with one to six layers."""
@@ -65,17 +67,19 @@ class FTTransformerParams(TrainingParams, frozen=True, kw_only=True):
 
 
 def projection_for(shape: Shape) -> float:
-    """Projected tokens per token: 0 up to `MANY_FEATURES`, above it what leaves 128, as the paper has for 2,000 features."""
+    """Projected tokens per token: 0 up to `MANY_FEATURES`; above it, 128 tokens remain, as in the paper for 2,000
+    features.
+    """
     return PROJECTED_TOKENS / (shape.n_features + 1) if shape.n_features > MANY_FEATURES else 0.0
 
 
 class Block(nn.Module):
     """One PreNorm Transformer block.
 
-    Shape: (rows, n_tokens, d_token) to itself, or to (rows, 1, d_token) for [CLS] alone.
+    Shape: (rows, n_tokens, d_token) to the same shape, or to (rows, 1, d_token) for [CLS] alone.
 
-    The first block has no normalization before its attention, which would forget how large the tokens are. Its queries, keys
-    and values are therefore linear in the features, and can be given as `projected`.
+    The first block has no normalization before its attention, which would discard the magnitude of the tokens. Its
+    queries, keys and values are therefore linear in the features, and can be passed as `projected`.
     """
 
     def __init__(self, params: FTTransformerParams, n_tokens: int, *, is_first: bool) -> None:
@@ -89,7 +93,7 @@ class Block(nn.Module):
         self.residual_dropout = Dropout(params.residual_dropout)
 
     def attended(self, tokens: Tensor) -> Tensor:
-        """What the attention sees: the tokens, normalized except in the first block."""
+        """Input of the attention: the tokens, normalized except in the first block."""
         return tokens if self.attention_normalization is None else self.attention_normalization(tokens)
 
     def forward(self, tokens: Tensor, *, cls_only: bool, projected: Tensor | None = None) -> Tensor:
@@ -104,7 +108,7 @@ class Block(nn.Module):
 class FTTransformerNetwork(nn.Module):
     """Tokens of the features, Transformer blocks, and Linear(ReLU(LayerNorm([CLS]))).
 
-    The last block computes [CLS] only: nothing reads the other tokens after it.
+    The last block computes only [CLS], because nothing reads the other tokens after it.
 
     Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, d_out).
     """
@@ -129,7 +133,7 @@ class FTTransformerNetwork(nn.Module):
         return self.head(torch.relu(self.normalization(tokens[:, 0])))
 
     def cls_attention(self, numeric: Tensor, categorical: Tensor) -> Tensor:
-        """(rows, 1 + n_features): what [CLS] attends to, mean over heads and layers (section 4.3, eq. 2)."""
+        """(rows, 1 + n_features): attention of [CLS] to each token, mean over heads and layers (section 4.3, eq. 2)."""
         tokens = self.tokenizer(numeric, categorical)
         total = torch.zeros(tokens.shape[:2], device=tokens.device)
         for i, block in enumerate(self.blocks):
@@ -142,8 +146,8 @@ class FTTransformerNetwork(nn.Module):
 
 class FTTransformerModel(DeepModel):
     def attention(self, table: Table) -> Float32 | None:
-        """As the contract says. The share that [CLS] pays itself is left out and the rest scaled up, which keeps the
-        order. None when keys are projected: attention then goes to mixtures of features.
+        """Attention of [CLS] to each feature. Its attention to itself is dropped and the rest rescaled, which preserves
+        the ranking. None if keys are projected, because attention is then over mixtures of features.
         """
         network = self.network
         assert isinstance(network, FTTransformerNetwork)

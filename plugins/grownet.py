@@ -34,7 +34,7 @@ from ._shared.search import zero_or
 LARGEST_MARGIN = 10.0
 """Bound of |y F| in functional gradients, which are exponential in it."""
 STAGES_PER_RATE = 15
-"""Stages after which the learning rate and the penalty are halved."""
+"""Number of stages after which the learning rate and the penalty are halved."""
 
 
 class GrowNetParams(Params, frozen=True, kw_only=True):
@@ -62,9 +62,9 @@ class GrowNetParams(Params, frozen=True, kw_only=True):
 
 
 class WeakLearner(nn.Module):
-    """Linear(ReLU(m)), with m = Linear(BatchNorm(LeakyReLU(Linear(x)))) the features that the next learner is given.
+    """Linear(ReLU(m)), where m = Linear(BatchNorm(LeakyReLU(Linear(x)))) is passed to the next learner.
 
-    Shape: (rows, d_in) and the (rows, width) features of the learner before, None for the first one, to (rows, width)
+    Shape: (rows, d_in) and the (rows, width) features of the previous learner, None for the first one, to (rows, width)
     features and the (rows, d_out) prediction.
     """
 
@@ -86,7 +86,7 @@ class WeakLearner(nn.Module):
 
 
 class GrowNetNetwork(nn.Module):
-    """c₀ + ρ Σ f_k(x, features of f_{k-1}) over the learners that have been grown (section 3.1).
+    """c₀ + ρ Σ f_k(x, features of f_{k-1}) over the learners trained so far (section 3.1).
 
     Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, d_out).
     """
@@ -104,7 +104,7 @@ class GrowNetNetwork(nn.Module):
         self.n_grown = params.n_learners
 
     def ensemble(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The (rows, d_out) output for a flat input, and the last grown learner's features."""
+        """The (rows, d_out) output for a flat input, and the features of the last trained learner."""
         total, features = torch.zeros(len(x), len(self.base), device=x.device), None
         for learner in self.learners[: self.n_grown]:
             features, prediction = learner(x, features)
@@ -127,7 +127,7 @@ def start_value(objective: Objective, target: Tensor, weight: Tensor | None) -> 
 
 def newton_step(objective: Objective, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """(rows, d_out) steps that minimize the loss to second order, and their weights, the second derivatives (section
-    3.2). The step of a row that is badly wrong is bounded.
+    3.2). Steps of rows with large errors are bounded.
     """
     if objective.task == "regression":
         return target.unsqueeze(1) - output, torch.ones_like(output)
@@ -192,7 +192,7 @@ class Boosting:
         network.n_grown = stage + 1
 
     def correct(self, stage: int) -> None:
-        """Train all grown learners, the boost rate and the embeddings together on the loss itself."""
+        """Train all learners so far, the boost rate and the embeddings together on the loss."""
         network, params = self.network, self.params
         grown = network.learners[: network.n_grown].train()
         weights = [*grown.parameters(), network.boost_rate, *network.input.parameters()]
@@ -216,7 +216,7 @@ def grow(
     objective: Objective,
     context: FitContext,
 ) -> Training:
-    """Grow learner after learner, and leave in the network those up to the best stage by `criterion` on `valid`.
+    """Train one learner after another, and keep those up to the best stage by `criterion` on `valid`.
 
     Raises:
         FitStopped: the engine has pruned or canceled the fit.
@@ -225,7 +225,7 @@ def grow(
     valid_inputs = inputs(valid, network.base.device)
     best = {name: t.clone() for name, t in network.state_dict().items()}
     state = {"network": dict(network.state_dict()), "best": best}
-    # Each stage has optimizers of its own, so a checkpoint between stages holds none.
+    # Each stage creates its optimizers, so a checkpoint between stages contains none.
     stateless = torch.optim.SGD(network.parameters(), lr=0.0)
     stage, best_stage, best_loss, seconds_before = 0, 0, float("inf"), 0.0
     if resumed := load_checkpoint(context.folder, state, stateless):
@@ -311,11 +311,12 @@ class GrowNet(DeepPlugin):
         return self.model_type(network, saved, device)
 
     def defaults(self, task: Task, shape: Shape, device: str) -> GrowNetParams:
-        """The authors' scripts."""
+        """Defaults of the authors' scripts."""
         return GrowNetParams()
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> GrowNetParams:
-        """The space behind the released results of Gorishniy et al. 2021, which is wider than the grid in their Table 12.
+        """The search space of the released results of Gorishniy et al. 2021, which is wider than the grid in their
+        Table 12.
 
         NOTE[DIFF]: the learning rate starts at 1e-4 instead of 1e-5, at which a network hardly learns within a budget.
         """
@@ -334,8 +335,8 @@ class GrowNet(DeepPlugin):
         on_gpu = device.startswith("cuda")
         launch, speed = (1e-3, 2e13) if on_gpu else (3.5e-4, 2e11)
         batch = params.batch_size or batch_size_for(shape.n_rows)
-        # Elementwise work counts as the arithmetic that would take as long. A learner that only makes features costs a
-        # third of one that is trained.
+        # Elementwise operations are counted as arithmetic that takes the same time. A learner that only computes
+        # features costs a third of a trained one.
         learner_step = launch + min(batch, shape.n_rows) * (6 * weights + 2500 * width) / speed
         stages, pairs = n, n * (n - 1) / 2
         n_steps = stages * params.stage_epochs + pairs * (params.stage_epochs / 3 + params.corrective_epochs)

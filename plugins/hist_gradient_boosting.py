@@ -1,4 +1,4 @@
-"""Histogram gradient boosting as scikit-learn has it, after LightGBM (Ke et al. 2017)."""
+"""Histogram gradient boosting by scikit-learn, based on LightGBM (Ke et al. 2017)."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class HistGradientBoosting(BoostingPlugin):
 
 
 def from_predictor(predictor: Any) -> Trees:
-    """One of scikit-learn's boosted trees."""
+    """Convert one of scikit-learn's boosted trees."""
     nodes = predictor.nodes
     return Trees.tree(
         feature=nodes["feature_idx"],

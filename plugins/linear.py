@@ -34,7 +34,7 @@ class LinearModel(FittedModel):
     Attributes:
         weight: (columns, outputs) float64, with one output for regression and for two classes.
         intercept: (outputs,) float64.
-        classes: the codes of the classes that training rows had.
+        classes: class codes of the training rows.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Linear(Plugin):
         return FeatureRecipe(numeric="raw")
 
     def defaults(self, task: Task, shape: Shape, device: str) -> LinearParams:
-        """scikit-learn's own on a table of a thousand rows, C = 1 or alpha = 1."""
+        """scikit-learn's defaults on a table of a thousand rows: C = 1 or alpha = 1."""
         return LinearParams(penalty=1e-3)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> LinearParams:
@@ -118,7 +118,9 @@ class Linear(Plugin):
         return Cost(seconds=0.3 + cells * passes * 1e-9, n_bytes=200_000_000 + cells * 24)
 
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
-        """Fitted once to be reported, and where time allows again, with the early-stopping rows: it needs none."""
+        """Fit once to report a score, and again with the early-stopping rows if time allows, because no early stopping
+        is needed.
+        """
         assert isinstance(params, LinearParams)
         if constant := ConstantModel.when_needed(train, context):
             return constant
@@ -145,7 +147,7 @@ class Linear(Plugin):
         else:
             estimator = LogisticRegression(C=1 / strength, max_iter=200 if context.seconds_left() > 0 else 10)
         with threadpool_limits(context.n_threads), warnings.catch_warnings():
-            # Without convergence the weights are a little off the optimum, which costs nothing that matters here.
+            # Without convergence, the weights are close enough to the optimum.
             warnings.simplefilter("ignore", ConvergenceWarning)
             estimator.fit(X.astype(np.float64), y, sample_weight=train.weight)
         weight = np.ascontiguousarray(np.atleast_2d(estimator.coef_).T, dtype=np.float64)

@@ -57,7 +57,9 @@ class MLP(DeepPlugin):
         return MLPNetwork(sizes, params.widths, params.dropout)
 
     def defaults(self, task: Task, shape: Shape, device: str) -> MLPParams:
-        """Two layers as in TALENT's default, since the paper has none; learning rates by scores on six public tables."""
+        """Two layers as in TALENT's default, because the paper has none; learning rates chosen by scores on six public
+        tables.
+        """
         return MLPParams(learning_rate=1e-3 if shape.n_rows < 10_000 else 3e-3)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> MLPParams:

@@ -33,7 +33,7 @@ LEAST_SQUARE = 1e-8
 LEAST_PROBABILITY = 1e-7
 EXCLUDED = 1e9
 FLOAT32 = 4
-"""How much longer float32 takes than the bfloat16 that costs are stated in."""
+"""Ratio of float32 time to bfloat16 time, which costs are based on."""
 
 
 class ModernNCAParams(RetrievalParams, frozen=True, kw_only=True):
@@ -172,7 +172,7 @@ class ModernNCA(RetrievalPlugin):
         return ModernNCANetwork(sizes, params)
 
     def defaults(self, task: Task, shape: Shape, device: str) -> ModernNCAParams:
-        """TALENT's on a GPU, with its batches of 1,024 where rows are enough for them.
+        """TALENT's defaults on a GPU, with its batches of 1,024 for tables that are large enough.
 
         NOTE[DIFF]: on a CPU, smaller embeddings, which dominate the cost. In 25 s, one thread reached an RMSE of 42,800 on
         California housing, against 44,500 with TALENT's sizes and batches of 256.
@@ -209,7 +209,7 @@ class ModernNCA(RetrievalPlugin):
         n_weights = d_in * params.width + 2 * params.n_blocks * params.width * params.block_width
         batch = min(params.batch_size or batch_size_for(shape.n_rows), shape.n_rows)
         candidates = batch + params.sample_rate * max(shape.n_rows - batch, 0)
-        # Sines and cosines, and each pass over the distances, count like 60 and 30 products.
+        # A sine or cosine counts as 60 products, and a pass over the distances as 30.
         per_candidate = 6 * n_weights + 12 * params.n_frequencies * shape.n_numeric * (params.d_embedding + 30)
         per_step = candidates * (per_candidate + batch * (6 * params.width + 360))
         flops = FLOAT32 * per_step * shape.n_rows / batch

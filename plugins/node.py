@@ -42,7 +42,7 @@ class NODEParams(TrainingParams, frozen=True, kw_only=True):
 class ObliviousTrees(nn.Module):
     """Soft oblivious trees (section 3.1): at each depth one weighted feature is compared with one threshold.
 
-    Leaf `leaf` takes the right turn at depth d where bit d of its number is 0.
+    The path to leaf number i takes the right branch at depth d if bit d of i is 0.
 
     Shape: (rows, d_in) to (rows, n_trees, d_tree).
     """
@@ -55,17 +55,17 @@ class ObliviousTrees(nn.Module):
         self.response = nn.Parameter(torch.randn(n_trees, d_tree, 2**depth))
         self.depth = depth
 
-    def compared(self, x: Tensor) -> Tensor:
+    def weighted_features(self, x: Tensor) -> Tensor:
         """(n_trees, depth, rows): the weighted features."""
         weight = entmax15(self.selection)
         return (weight.flatten(0, 1) @ x.T).view(*weight.shape[:2], len(x))
 
     @torch.no_grad()
     def initialize(self, x: Tensor) -> None:
-        """Put the thresholds at random quantiles of training rows, and the temperatures where all of those rows are
-        still undecided (section 3.1, "Data-aware initialization").
+        """Set the thresholds to random quantiles of training rows, and the temperatures so that all these rows are in
+        the linear region of entmoid (section 3.1, "Data-aware initialization").
         """
-        values = self.compared(x)
+        values = self.weighted_features(x)
         ranked = values.sort(-1).values
         position = torch.rand_like(self.threshold).unsqueeze(-1) * (len(x) - 1)
         below = position.long()
@@ -75,35 +75,35 @@ class ObliviousTrees(nn.Module):
         self.log_temperature.copy_(((values - threshold).abs().amax(-1) + 1e-6).log())
 
     def forward(self, x: Tensor) -> Tensor:
-        table, upper = self.ways(x, self.response.shape[1])
+        table, upper = self.path_outputs(x, self.response.shape[1])
         return (table * upper).sum(2).permute(2, 0, 1)
 
     def mean(self, x: Tensor, n_values: int) -> Tensor:
-        """(rows, n_values): the mean over the trees of their first values, which is all that the output reads."""
-        table, upper = self.ways(x, n_values)
+        """(rows, n_values): mean over the trees of the first values of their leaves."""
+        table, upper = self.path_outputs(x, n_values)
         return (table * upper).sum((0, 2)).T / len(table)
 
-    def ways(self, x: Tensor, n_values: int) -> tuple[Tensor, Tensor]:
-        """(n_trees, n_values, upper ways, rows) of what is found behind each way through the upper half of the depth, and
-        (n_trees, 1, upper ways, rows) of that way's weight.
+    def path_outputs(self, x: Tensor, n_values: int) -> tuple[Tensor, Tensor]:
+        """(n_trees, n_values, upper paths, rows) outputs below each path through the upper half of the depth, and
+        (n_trees, 1, upper paths, rows) weights of these paths.
         """
-        # Scaling the few weights instead of the values of all rows.
+        # Scaling the few weights is cheaper than scaling the values of all rows.
         sharpness = (-self.log_temperature).exp()
         weight = entmax15(self.selection) * sharpness.unsqueeze(-1)
         offset = (self.threshold * sharpness).view(-1, 1)
         right = entmoid15(torch.addmm(-offset, weight.flatten(0, 1), x.T).view(*sharpness.shape, len(x)))
-        # A leaf's weight is the product of its two halves' weights, so the leaves are never spelled out: the deeper half
-        # is summed over first, and the upper half weighs what comes of it.
+        # A leaf's weight is the product of the weights of both halves of its path, so leaf weights are not computed:
+        # the lower half is summed first, and the upper half weights the sums.
         n_upper = (self.depth + 1) // 2
-        upper, lower = _weights(right[:, :n_upper]), _weights(right[:, n_upper:])
+        upper, lower = _path_weights(right[:, :n_upper]), _path_weights(right[:, n_upper:])
         n_trees = len(self.response)
         response = self.response[:, :n_values].reshape(n_trees, n_values, lower.shape[1], upper.shape[1])
         table = response.transpose(2, 3).reshape(n_trees, -1, lower.shape[1]) @ lower
         return table.view(n_trees, n_values, *upper.shape[1:]), upper.unsqueeze(1)
 
 
-def _weights(right: Tensor) -> Tensor:
-    """(n_trees, depth, rows) chances of a right turn to (n_trees, 2^depth, rows) weights of the ways."""
+def _path_weights(right: Tensor) -> Tensor:
+    """(n_trees, depth, rows) probabilities of the right branch to (n_trees, 2^depth, rows) weights of the paths."""
     weights = right.new_ones(len(right), 1, right.shape[2])
     for d in range(right.shape[1]):
         taken = weights * right[:, d : d + 1]
@@ -122,7 +122,8 @@ class NODENetwork(nn.Module):
         self.input = FlatInput(sizes.n_numeric, sizes.cardinalities)
         self.d_out = sizes.d_out
         d_tree = sizes.d_out + params.extra_channels
-        # Rows that are only predicted come by the thousand, each with a value for half of a tree's depth and channel.
+        # Predictions have thousands of rows at once, each with a value per tree, channel and path through half of the
+        # depth.
         self.rows_at_once = max(1, VALUES_AT_ONCE // (params.n_trees * d_tree * 2 ** ((params.depth + 1) // 2)))
         d_in = [self.input.d_out + i * params.n_trees * d_tree for i in range(params.n_layers)]
         self.layers = nn.ModuleList([ObliviousTrees(d, params.n_trees, params.depth, d_tree) for d in d_in])
@@ -154,7 +155,7 @@ class NODENetwork(nn.Module):
 
     @torch.no_grad()
     def selected(self) -> Tensor:
-        """(flat input,): the share of all splits' selector weights that falls on each column of the flat input."""
+        """(flat input,): share of each column of the flat input in the selector weights of all splits."""
         weight = torch.zeros(self.input.d_out, device=self.layers[0].get_parameter("selection").device)
         for layer in self.layers:
             weight += entmax15(layer.get_parameter("selection"))[..., : self.input.d_out].sum((0, 1))
@@ -163,9 +164,9 @@ class NODENetwork(nn.Module):
 
 class NODEModel(DeepModel):
     def attention(self, table: Table) -> Float32:
-        """The mean weight that the splits' selectors (entmax) give each feature, the same for every row: NODE chooses
-        its features once, not row by row. Weight on the outputs of earlier layers is left out and the rest scaled up;
-        an embedded category has the sum of its dimensions' weights.
+        """Mean selector weight (entmax) of each feature over all splits. It is the same for every row, because NODE
+        selects features independently of the row. Weights of earlier layers' outputs are dropped and the rest rescaled;
+        the weight of an embedded category is the sum over its dimensions.
         """
         network = self.network
         assert isinstance(network, NODENetwork)
@@ -236,17 +237,17 @@ class NODE(DeepPlugin):
         assert isinstance(params, NODEParams)
         d_out = max(1, shape.n_classes if task == "multiclass" else 1)
         d_tree = d_out + params.extra_channels
-        ways = 2 ** ((params.depth + 1) // 2)
+        n_paths = 2 ** ((params.depth + 1) // 2)
         n_trees, n_splits = params.n_trees, params.n_trees * params.depth
         d_in = [shape.n_numeric + 8 * shape.n_categorical + i * n_trees * d_tree for i in range(params.n_layers)]
-        # Elementwise work counts as the arithmetic that would take as long; sorting the selectors, once a step.
+        # Elementwise operations are counted as arithmetic that takes the same time; sorting the selectors, once a step.
         n_values = d_tree * (params.n_layers - 1) + d_out
-        per_tree = params.n_layers * (900 * params.depth + 1000 * ways) + 1200 * ways * n_values
+        per_tree = params.n_layers * (900 * params.depth + 1000 * n_paths) + 1200 * n_paths * n_values
         per_row = 6 * sum(d_in) * n_splits + n_trees * per_tree
         batch = params.batch_size or batch_size_for(shape.n_rows)
         per_step = 10_000 * sum(d_in) * n_splits
         flops = shape.n_rows * (per_row + per_step / batch)
         n_weights = sum(d * n_splits + 2 * n_splits + n_trees * d_tree * 2**params.depth for d in d_in)
         cost = training_cost(shape, flops, n_weights, device, n_epochs=N_EPOCHS)
-        n_kept = params.n_layers * n_trees * (8 * params.depth + 3 * ways * (d_tree + 2))
+        n_kept = params.n_layers * n_trees * (8 * params.depth + 3 * n_paths * (d_tree + 2))
         return replace(cost, n_bytes=cost.n_bytes + 4 * batch * n_kept + 12 * VALUES_AT_ONCE)

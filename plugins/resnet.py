@@ -36,7 +36,7 @@ class ResNetParams(TrainingParams, frozen=True, kw_only=True):
 
 
 class ResNetBlock(nn.Module):
-    """x + Dropout(Linear(Dropout(ReLU(Linear(BatchNorm(x)))))). Shape: (rows, width) to itself."""
+    """x + Dropout(Linear(Dropout(ReLU(Linear(BatchNorm(x)))))). Shape: (rows, width) to the same shape."""
 
     def __init__(self, params: ResNetParams) -> None:
         super().__init__()

@@ -1,4 +1,6 @@
-"""TabTransformer (Huang et al. 2020): categorical columns see each other, numeric columns join after them."""
+"""TabTransformer (Huang et al. 2020): attention among categorical columns; numeric columns are concatenated with its
+output.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ class TabTransformerParams(TrainingParams, frozen=True, kw_only=True):
 
 
 class ColumnTokenizer(nn.Module):
-    """A token per categorical column: the embedding of its level, and one of the column itself.
+    """A token per categorical column: an embedding of its level and one of the column.
 
     Shape: (rows, n_categorical) codes to (rows, n_categorical, d_token).
     """
@@ -69,7 +71,7 @@ class ColumnTokenizer(nn.Module):
 
 
 class Layer(nn.Module):
-    """A PostNorm Transformer layer with a feed-forward branch of 4 · d_token. Shape: (rows, n_tokens, d_token) to itself."""
+    """A PostNorm Transformer layer with a feed-forward branch of 4 · d_token. Shape: (rows, n_tokens, d_token), unchanged."""
 
     def __init__(self, params: TabTransformerParams) -> None:
         super().__init__()
@@ -111,7 +113,7 @@ class TabTransformerNetwork(nn.Module):
         )
 
     def encoded(self, categorical: Tensor) -> Tensor:
-        """(rows, n_categorical · d_token): the categorical columns, each having seen the others."""
+        """(rows, n_categorical · d_token): the categorical columns after attention."""
         assert self.tokenizer is not None
         return self.layers(self.tokenizer(categorical)).flatten(1)
 
@@ -141,7 +143,7 @@ class TabTransformer(DeepPlugin):
         return TabTransformerNetwork(sizes, params)
 
     def defaults(self, task: Task, shape: Shape, device: str) -> TabTransformerParams:
-        """The paper's sizes: 6 layers of 8 heads, tokens of 32.
+        """The paper's sizes: 6 layers with 8 heads and a token size of 32.
 
         NOTE[DIFF]: on a CPU, two layers, a higher learning rate and weight averaging.
         """
@@ -171,7 +173,7 @@ class TabTransformer(DeepPlugin):
         )
 
     def merit(self, task: Task, shape: Shape) -> float:
-        """What it adds to an MLP are categories that know of each other, so it is worth their share of the features."""
+        """Compared with an MLP, it adds attention among categories, so its merit is their share of the features."""
         return shape.n_categorical / shape.n_features
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:

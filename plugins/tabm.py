@@ -106,7 +106,7 @@ class TabMNetwork(nn.Module):
             ensembles = [EnsembleLinear(k, a, width) for a in d_in[:-1]]
             layers = [*ensembles]
             first_scale = ensembles[0].input_scale
-        # With embeddings a sign alone would tell the members apart too little.
+        # With embeddings, random signs alone would make the members too similar.
         first_scale.randomize(widths, normal=embedded)
         self.blocks = nn.Sequential(*[nn.Sequential(x, nn.ReLU(), Dropout(params.dropout)) for x in layers])
         bound = width**-0.5
@@ -114,7 +114,7 @@ class TabMNetwork(nn.Module):
         self.head_bias = nn.Parameter(torch.empty(k, sizes.d_out).uniform_(-bound, bound))
 
     def flat_input(self, numeric: Tensor, categorical: Tensor) -> Tensor:
-        """(rows, d_in): what all members see before their scales."""
+        """(rows, d_in): input of all members before their scales."""
         if self.numeric is not None:
             numeric = self.numeric(numeric).flatten(1)
         return torch.cat([numeric, self.categorical(categorical)], dim=1)
@@ -195,6 +195,6 @@ class TabM(DeepPlugin):
         assert isinstance(params, TabMParams)
         d_in = shape.n_numeric * (params.d_embedding if params.n_bins else 1) + 6 * shape.n_categorical
         n_weights = d_in * params.width + (params.n_blocks - 1) * params.width**2
-        # Each value of a hidden layer also passes through memory several times, which counts like 60 products.
+        # Each value of a hidden layer also passes through memory several times, which counts as 60 products.
         per_row = n_weights + 60 * params.n_blocks * params.width
         return training_cost(shape, 4 * per_row * params.n_members * shape.n_rows, n_weights, device, n_epochs=40)

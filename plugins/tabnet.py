@@ -61,7 +61,7 @@ def scaled_linear(d_in: int, d_out: int, *, gated: bool = False) -> nn.Linear:
 
 
 def gradient_bounded(attention: Tensor) -> Tensor:
-    """The same values, whose gradients are cut at ±1, far beyond those of a mean loss.
+    """Identity whose gradients are clipped at ±1, far above those of a mean loss.
 
     NOTE[DIFF]: on columns that hardly vary within a batch, each normalization multiplies gradients by hundreds, and the
     five normalizations of each step would make them overflow.
@@ -75,7 +75,7 @@ class FeatureTransformer(nn.Module):
     """Gated linear units, Linear then GhostBatchNorm then a ⊙ σ(b), each but the first added to its input and scaled by
     √½.
 
-    The first layers belong to all steps and are given at each call; all norms are each step's own.
+    The first layers are shared by all steps and passed to each call; every step has its own normalizations.
 
     Shape: (rows, d_in) to (rows, 2 width).
     """
@@ -98,7 +98,7 @@ class FeatureTransformer(nn.Module):
 
 
 class AttentiveTransformer(nn.Module):
-    """Sparsemax(prior ⊙ GhostBatchNorm(Linear(attention))): which inputs a step sees.
+    """Sparsemax(prior ⊙ GhostBatchNorm(Linear(attention))): mask of the inputs of a step.
 
     Shape: (rows, d_in) priors and (rows, width) to (rows, d_in) masks that sum to 1.
     """
@@ -114,7 +114,7 @@ class AttentiveTransformer(nn.Module):
 
 @dataclass(frozen=True)
 class Decisions:
-    """What the steps did: (n_steps, rows, d_in) masks and (n_steps, rows, width) decisions after ReLU."""
+    """Output of all steps: (n_steps, rows, d_in) masks and (n_steps, rows, width) decisions after ReLU."""
 
     masks: Tensor
     decisions: Tensor
@@ -124,9 +124,8 @@ class Decisions:
         return -(self.masks * (self.masks + 1e-15).log()).sum(-1).mean()
 
     def importance(self) -> Tensor:
-        """(rows, d_in): the masks, each weighted by how much its step decides; rows sum to 1 (section 3.4, M_agg).
-
-        A row in which no step decides anything has the mean of its masks.
+        """(rows, d_in): mean of the masks, weighted by the sum of each step's decisions; rows sum to 1 (section 3.4,
+        M_agg). A row whose decisions are all zero has the unweighted mean.
         """
         weight = self.decisions.sum(-1, keepdim=True)
         weight = torch.where(weight.sum(0) > 0, weight, torch.ones_like(weight))
@@ -135,8 +134,7 @@ class Decisions:
 
 
 class TabNetNetwork(nn.Module):
-    """Decision steps one after the other, each on the inputs that its mask lets through; a linear layer over the sum of
-    their decisions.
+    """Sequential decision steps, each on its masked inputs; a linear layer over the sum of their decisions.
 
     Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, d_out).
     """
@@ -156,7 +154,7 @@ class TabNetNetwork(nn.Module):
         self.relaxation = params.relaxation
 
     def decide(self, numeric: Tensor, categorical: Tensor) -> Decisions:
-        """Go through the steps."""
+        """Run all steps."""
         x = self.input_norm(self.input(numeric, categorical))
         prior = torch.ones_like(x)
         attention = gradient_bounded(self.first(x, self.shared)[:, self.width :])
@@ -180,7 +178,9 @@ class TabNetNetwork(nn.Module):
 
 
 class TabNetMethod(TrainingMethod):
-    """Adam on the objective's loss plus λ times the masks' entropy, at a rate that may decay step by step."""
+    """Adam on the objective's loss plus λ times the masks' entropy, with optional exponential decay of the learning
+    rate.
+    """
 
     _step: int | None = None
 
@@ -205,7 +205,7 @@ class TabNetMethod(TrainingMethod):
 
 class TabNetModel(DeepModel):
     def attention(self, table: Table) -> Float32:
-        """As the contract says: the aggregate of the masks; an embedded category has the sum of its dimensions' shares."""
+        """Aggregated masks of each row; the share of an embedded category is the sum over its dimensions."""
         network = self.network
         assert isinstance(network, TabNetNetwork)
         sizes = self.saved.sizes
@@ -236,7 +236,7 @@ class TabNet(DeepPlugin):
         return TabNetNetwork(sizes, params)
 
     def initialize(self, network: nn.Module, train: Table) -> None:
-        """Start the input's running statistics at those of training rows.
+        """Initialize the running statistics of the input from training rows.
 
         NOTE[DIFF]: the reference implementation starts at mean 0 and variance 1, and its slow momentum needs hundreds of
         steps to forget them. Small tables are evaluated before that, and the variance of embeddings differs much from 1.
@@ -258,9 +258,9 @@ class TabNet(DeepPlugin):
         return TabNetMethod(network, params, objective)
 
     def defaults(self, task: Task, shape: Shape, device: str) -> TabNetParams:
-        """Those of dreamquark's package, with smaller batches for small tables.
+        """Defaults of dreamquark's package, with smaller batches for small tables.
 
-        NOTE[DIFF]: on a CPU, weight averaging replaces the learning-rate decay, which a deadline would cut short.
+        NOTE[DIFF]: on a CPU, weight averaging replaces the learning-rate decay, which a deadline would interrupt.
         """
         batch_size = 1024 if shape.n_rows > 10_000 else None
         return TabNetParams(batch_size=batch_size, average_decay=0.99 if device == "cpu" else 0.0)
@@ -286,12 +286,12 @@ class TabNet(DeepPlugin):
         assert isinstance(params, TabNetParams)
         n_layers = (params.n_shared + params.n_independent) * (params.n_steps + 1)
         d_in, d = 4 * shape.n_features, 2 * params.width
-        # Elementwise work counts as the arithmetic that would take as long.
+        # Elementwise operations are counted as arithmetic that takes the same time.
         per_row = n_layers * 2 * d * 2500 + params.n_steps * shape.n_features * 10_000 + 6 * n_layers * 2 * d * d
         n_weights = (params.n_steps + 1) * params.n_independent * 2 * d * d + d_in * d * (params.n_steps + 2)
         n_epochs = 40
         cost = training_cost(shape, per_row * shape.n_rows, n_weights, device, n_epochs=n_epochs)
-        # The steps come one after the other, with as many operations each as another network has altogether.
+        # Each of the sequential steps has as many operations as other networks in total.
         n_batches = n_epochs * max(1, shape.n_rows // (params.batch_size or batch_size_for(shape.n_rows)))
         launch = (3e-3 if device.startswith("cuda") else 1.5e-3) * (params.n_steps + 1)
         return replace(cost, seconds=cost.seconds + n_batches * launch)

@@ -1,5 +1,5 @@
-"""TabR: a network that looks up the training rows most like the one it predicts (Gorishniy et al. 2024, TabR: Tabular Deep
-Learning Meets Nearest Neighbors), as in the authors' code.
+"""TabR: a network that retrieves the training rows nearest to the row it predicts (Gorishniy et al. 2024, TabR: Tabular
+Deep Learning Meets Nearest Neighbors), as in the authors' code.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from ._shared.search import zero_or
 
 MOST_ONE_HOT = 32
 FLOAT32 = 4
-"""How much longer float32 takes than the bfloat16 that costs are stated in."""
+"""Ratio of float32 time to bfloat16 time, which costs are based on."""
 N_EPOCHS = 30
-"""How many epochs a fit is expected to take, for its cost."""
+"""Expected number of epochs of a fit, for its cost."""
 MERIT = 16.0
-"""Large enough to begin beside the core models in two minutes on 20,000 rows, too small to do so on 50,000."""
+"""Large enough to start together with the core models on 20,000 rows in two minutes, too small for 50,000 rows."""
 PREDICTION_ROWS = 1024
-"""Rows predicted at once: each brings its neighbors."""
+"""Rows predicted at once; each needs memory for its neighbors."""
 
 
 class TabRParams(RetrievalParams, frozen=True, kw_only=True):
@@ -116,7 +116,8 @@ class TabRNetwork(RetrievalNetwork):
     """A row's representation plus Σ_j w_j (Y(y_j) + T(k - k_j)) over the nearest candidates, w = softmax(-‖k - k_j‖²), then
     blocks and a head.
 
-    T(d) = W₂ Dropout(ReLU(W₁ d + b)) is summed over the neighbors before W₂: the same function at half the products.
+    T(d) = W₂ Dropout(ReLU(W₁ d + b)) is summed over the neighbors before W₂ is applied: the same function with half the
+    products.
 
     Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, d_out).
     """
@@ -154,7 +155,7 @@ class TabRNetwork(RetrievalNetwork):
         self._found: Tensor | None = None
 
     def encode(self, numeric: Tensor, categorical: Tensor) -> tuple[Tensor, Tensor]:
-        """Representations and keys, both (rows, width), in float32: bfloat16 would blur who is near."""
+        """Representations and keys, both (rows, width), in float32, because bfloat16 is too imprecise for distances."""
         with torch.autocast(numeric.device.type, enabled=False):
             x = torch.cat([self.numeric(numeric).flatten(1), self.categorical(categorical)], dim=1)
             x = self.encoder(self.projection(x))
@@ -179,7 +180,9 @@ class TabRNetwork(RetrievalNetwork):
         return torch.softmax(-difference.square().sum(2), dim=1)
 
     def training_output(self, rows: Tensor, numeric: Tensor, categorical: Tensor) -> Tensor:
-        """Neighbors are searched without gradient and encoded again with it, or all candidates are where they are fewer."""
+        """Neighbors are searched without gradients and then encoded again with gradients. All candidates are encoded if
+        that is fewer rows.
+        """
         stored = self.candidates
         x, key = self.encode(numeric, categorical)
         n = min(self.n_neighbors, len(stored) - 1)
@@ -199,7 +202,7 @@ class TabRNetwork(RetrievalNetwork):
 
     @torch.no_grad()
     def search(self) -> None:
-        """Find the neighbors of all training rows by the weights as they are, and keep them for the steps to come."""
+        """Find the neighbors of all training rows with the current weights, and keep them for the next steps."""
         stored = self.candidates
         own = torch.arange(len(stored), device=stored.target.device)
         parts = zip(stored.numeric.split(ENCODED_ROWS), stored.categorical.split(ENCODED_ROWS), strict=True)
@@ -226,7 +229,7 @@ class TabRNetwork(RetrievalNetwork):
 
 
 class TabRMethod(RetrievalMethod):
-    """Training whose neighbors are searched in every step at first, and then for several epochs at once."""
+    """Neighbors are searched in every step at first, and later once for several epochs."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -239,7 +242,7 @@ class TabRMethod(RetrievalMethod):
         if self.params.search_epochs is None or self._epoch == begun:
             return
         since = self._epoch - self.params.search_epochs
-        # A fit resumed from a checkpoint has no neighbors yet.
+        # A fit resumed from a checkpoint has no stored neighbors.
         if since >= 0 and (begun < 0 or since % self.params.search_period == 0):
             self.network.search()
 
@@ -275,7 +278,7 @@ class TabR(RetrievalPlugin):
         }
 
     def defaults(self, task: Task, shape: Shape, device: str) -> TabRParams:
-        """The authors' on a GPU.
+        """The authors' defaults on a GPU.
 
         NOTE[DIFF]: on a CPU, a third of the width and of the neighbors, half the dropout, and a higher learning rate with
         weight averaging. In 25 s, one thread reached an RMSE of 43,200 on California housing, against 44,600 with the
@@ -322,7 +325,7 @@ class TabR(RetrievalPlugin):
         )
 
     def merit(self, task: Task, shape: Shape) -> float:
-        """Numbers predicted from numbers are where looking up similar rows beats boosted trees by far."""
+        """Retrieval outperforms boosted trees most on regression with numeric features."""
         return MERIT if task == "regression" and 2 * shape.n_numeric >= shape.n_features else 1.0
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
@@ -331,7 +334,7 @@ class TabR(RetrievalPlugin):
         d_in = shape.n_numeric * (params.d_embedding if params.n_frequencies else 1) + 6 * shape.n_categorical
         encoder = width * (d_in + width) + 4 * params.n_encoder_blocks * width**2
         looked_up = batch * min(params.n_neighbors, shape.n_rows)
-        # A search, and each value of the neighbors, also pass through memory several times.
+        # The search and the values of the neighbors also pass through memory several times.
         search = batch * shape.n_rows * (2 * width + 100)
         n_live = N_EPOCHS if params.search_epochs is None else params.search_epochs
         searched = (n_live + (N_EPOCHS - n_live) / params.search_period) / N_EPOCHS

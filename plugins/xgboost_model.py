@@ -40,7 +40,7 @@ class XGBoostParams(BoostingParams, frozen=True, kw_only=True):
 
 
 def feature_types(table: Table) -> list[str]:
-    """XGBoost's names for the columns of `matrix(table)`: quantitative, then categorical."""
+    """XGBoost's types of the columns of `matrix(table)`: quantitative, then categorical."""
     return ["q"] * table.numeric.shape[1] + ["c"] * table.categorical.shape[1]
 
 
@@ -85,7 +85,7 @@ class XGBoost(BoostingPlugin):
         return XGBoostParams(max_depth=6 if shape.n_rows < 25_000 else 8)
 
     def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[XGBoostParams, ...]:
-        """Shallow trees on few rows, deep ones on many; each sees fewer columns and rows than the defaults do."""
+        """Shallow trees for small tables and deep trees for large ones, on fewer columns and rows than the defaults."""
         defaults = self.defaults(task, shape, device)
         if shape.n_rows < 10_000:
             return (

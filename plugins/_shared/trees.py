@@ -63,7 +63,7 @@ class Trees:
         is_leaf: npt.NDArray[Any],
         value: npt.NDArray[Any],
     ) -> Trees:
-        """One tree from the arrays that scikit-learn keeps, (nodes,) each, and (nodes, n_values) values."""
+        """Build one tree from scikit-learn's (nodes,) arrays and (nodes, n_values) values."""
         own = np.arange(len(feature))
         children = np.column_stack([np.where(is_leaf, own, left), np.where(is_leaf, own, right)]).astype(np.int32)
         depth, level = 0, children[0]
@@ -82,7 +82,7 @@ class Trees:
 
     @classmethod
     def join(cls, trees: Sequence[Trees]) -> Trees:
-        """Trees one after the other."""
+        """Concatenate trees."""
         starts = np.cumsum([0, *(len(t.feature) for t in trees)])[:-1]
         return cls(
             feature=np.concatenate([t.feature for t in trees]),
@@ -95,7 +95,7 @@ class Trees:
         )
 
     def first(self, n_trees: int) -> Trees:
-        """The first trees only."""
+        """Keep only the first trees."""
         n_nodes = int(self.roots[n_trees]) if n_trees < len(self) else len(self.feature)
         return Trees(
             feature=self.feature[:n_nodes],
@@ -111,7 +111,7 @@ class Trees:
         return len(self.roots)
 
     def total(self, X: Float32, n_groups: int = 1) -> npt.NDArray[np.float64]:
-        """(rows, n_groups · n_values): leaf values summed over trees, tree t counting for group t modulo n_groups."""
+        """(rows, n_groups · n_values): leaf values summed over trees; tree t belongs to group t modulo n_groups."""
         parts = [self._total(X[start : start + BLOCK], n_groups) for start in range(0, len(X), BLOCK)]
         return np.concatenate(parts) if parts else np.zeros((0, n_groups * self.value.shape[1]))
 
@@ -146,7 +146,7 @@ class Grown:
     """Trees and the conversion of their leaf sums to predictions.
 
     Attributes:
-        classes: the class codes that training rows had, in order; empty for regression.
+        classes: sorted class codes of the training rows; empty for regression.
         baseline: initial values of boosted trees, one per group; empty for a forest, whose trees are averaged.
     """
 
@@ -159,7 +159,7 @@ class Grown:
         return self.from_total(self.trees.total(X, len(self.baseline) or 1), n_classes)
 
     def from_total(self, total: npt.NDArray[np.float64], n_classes: int) -> npt.NDArray[np.float64]:
-        """The same, from the sums over the trees."""
+        """Convert the sums over the trees."""
         values = total + np.array(self.baseline) if self.baseline else total / len(self.trees)
         if not self.classes:
             return values[:, 0]
@@ -221,7 +221,7 @@ class ForestPlugin(BoostingPlugin):
     params_type = ForestParams
     model_type = TreesModel
     estimator: str
-    """Name of the estimator's class in sklearn.ensemble, without its ending Classifier or Regressor."""
+    """Name of the estimator's class in sklearn.ensemble, without the suffix Classifier or Regressor."""
     bootstrap: bool
 
     def grow(
@@ -264,7 +264,7 @@ def classes_of(estimator: Any) -> tuple[int, ...]:
 
 
 def from_sklearn(tree: Any) -> Trees:
-    """One of scikit-learn's decision trees."""
+    """Convert one of scikit-learn's decision trees."""
     state = tree.__getstate__()["nodes"]
     return Trees.tree(
         feature=tree.feature,

@@ -16,11 +16,13 @@ from tabapp.nn.tokenizers import CategoricalTokenizer, NumericTokenizer, uniform
 from tabapp.nn.trainer import TrainingParams
 
 MANY_FEATURES = 300
-"""Above so many features, prompts take the place of self-attention too, and their number falls from layer to layer."""
+"""Above this number of features, prompts also replace self-attention, and their number decreases from layer to
+layer.
+"""
 MANY_PROMPTS = 256
-"""Prompts of the first layer then (Table 5: a balanced choice)."""
+"""Number of prompts in the first layer above `MANY_FEATURES` (Table 5: a balanced choice)."""
 EVALUATION_BYTES = 500_000_000
-"""What a prediction may hold at a time."""
+"""Maximum memory of the intermediate values of one prediction chunk."""
 
 Backbone = Literal["ft_transformer", "autoint"]
 Prompts = Literal["none", "multiplicative", "both"]
@@ -73,7 +75,7 @@ def prompt_counts(n_tokens: int, params: AMFormerParams) -> tuple[int, ...]:
 
 
 def prompts_for(n_features: int, params: AMFormerParams) -> Prompts:
-    """Which streams have prompts.
+    """Select the streams that have prompts.
 
     NOTE[DIFF]: the paper uses prompts in both streams at any size. Up to a few hundred features, self-attention costs no
     more and keeps queries in the additive stream that depend on the row, as in the authors' code for such tables.
@@ -82,7 +84,9 @@ def prompts_for(n_features: int, params: AMFormerParams) -> Prompts:
 
 
 class LayerSize(NamedTuple):
-    """Tokens that come into a layer and leave it (before the last one reads [CLS] alone), and queries of both streams."""
+    """Numbers of input and output tokens of a layer (before the last layer selects [CLS]), and of queries of both
+    streams.
+    """
 
     n_tokens: int
     n_kept: int
@@ -102,7 +106,7 @@ def layer_sizes(n_features: int, params: AMFormerParams) -> list[LayerSize]:
 
 
 def bytes_per_row(n_features: int, params: AMFormerParams) -> int:
-    """What a training step holds for each row of its batch, as measured by benchmarks/amformer_scaling.py."""
+    """Memory of a training step per row of its batch, as measured by benchmarks/amformer_scaling.py."""
     d, n_bytes = params.d_token, 0
     for layer in layer_sizes(n_features, params):
         if layer.n_tokens > MANY_TOKENS:
@@ -116,8 +120,8 @@ def bytes_per_row(n_features: int, params: AMFormerParams) -> int:
 class Layer(nn.Module):
     """X ← Down(X) + Arithmetic(X), then X ← X + FeedForward(LayerNorm(X)).
 
-    Down is a linear layer over the tokens where their number falls, else nothing. The feed-forward branch is the
-    FT-Transformer's.
+    Down is a linear layer over the tokens if their number decreases, and the identity otherwise. The feed-forward
+    branch is the FT-Transformer's.
 
     NOTE[DIFF]: the authors' code uses GEGLU with four times the token size there, which the paper does not mention. It
     takes most of the time, and the FT-Transformer in the paper's comparison has a third of that size.
@@ -165,7 +169,7 @@ class Layer(nn.Module):
 class AMFormerNetwork(nn.Module):
     """Tokens of the features, arithmetic layers, and Linear(ReLU(LayerNorm(token))) of [CLS] or of the tokens' mean.
 
-    The last layer of AMF-F computes [CLS] only: nothing reads the other tokens after it.
+    The last layer of AMF-F computes only [CLS], because nothing reads the other tokens after it.
 
     Shape: (rows, n_numeric) and (rows, n_categorical) codes to (rows, d_out).
     """

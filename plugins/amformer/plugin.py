@@ -24,7 +24,9 @@ SUMMARY_PROMPTS = 16
 
 
 class AMFormerTraining(TrainingMethod):
-    """Adam with a linear warm-up and a tenth of the rate after every so many steps (section 5.1, "Implementation")."""
+    """Adam with a linear warm-up; the learning rate is divided by ten every `decay_steps` steps (section 5.1,
+    "Implementation").
+    """
 
     steps_per_run = 1
 
@@ -62,7 +64,9 @@ class AMFormer(DeepPlugin):
         return AMFormerNetwork(sizes, params)
 
     def undecayed(self, network: nn.Module) -> set[str]:
-        """All but the weights of linear layers inside the layers and the head, as in the FT-Transformer."""
+        """All parameters except the weights of linear layers inside the layers and the head, as in the
+        FT-Transformer.
+        """
         return {
             name
             for name, _ in network.named_parameters()
@@ -78,7 +82,7 @@ class AMFormer(DeepPlugin):
         return AMFormerTraining(network, params, objective, undecayed=undecayed, low_precision=self.low_precision)
 
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
-        """Train as all networks do, and add the features that prompts select to the summary."""
+        """Train like the other networks, and add the features that prompts select to the summary."""
         model = super().fit(train, valid, params, context)
         assert isinstance(model, DeepModel)
         network = model.network
@@ -95,7 +99,7 @@ class AMFormer(DeepPlugin):
         return model
 
     def defaults(self, task: Task, shape: Shape, device: str) -> AMFormerParams:
-        """The paper's AMF-F on a GPU (Table 7), in batches that fit into memory, as the paper's on its widest table.
+        """The paper's AMF-F on a GPU (Table 7), with batches that fit in memory, as in the paper for its widest table.
 
         NOTE[DIFF]: on a CPU, smaller tokens, fewer layers and heads, a higher learning rate after a short warm-up, weight
         averaging and no dropout, because minutes on a CPU allow only a few epochs. In 25 s, one thread reached an RMSE of

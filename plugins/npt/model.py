@@ -28,13 +28,13 @@ class SavedNPT(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """`model.json`; weights and the context's rows are in `weights.safetensors` and `context.safetensors`.
 
     Attributes:
-        objective: of the run's target; None for a model of features alone.
-        attributes: of the network: numeric features, the target if it is a number, categorical features, the target if it is
-            a class.
-        n_features: numeric and categorical ones.
-        also_predict: indices of the features that are targets too, counted as in a `FeatureSpec`.
-        known_unseen: for each categorical feature, whether training rows had the code for unseen levels, which is a level like
-            others then.
+        objective: objective of the run's target; None for a model without a target.
+        attributes: attributes of the network, in this order: numeric features, a numeric target, categorical features,
+            a class target.
+        n_features: number of numeric and of categorical features.
+        also_predict: indices of the features that are additional targets, as in a `FeatureSpec`.
+        known_unseen: for each categorical feature, whether training rows had the code for unseen levels; it is then
+            treated like a level.
     """
 
     objective: Objective | None
@@ -46,7 +46,7 @@ class SavedNPT(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     facts: dict[str, Any]
 
     def attribute(self, feature: int) -> int:
-        """The attribute that a feature is, counted as in a `FeatureSpec`."""
+        """The attribute of a feature, whose index is that of a `FeatureSpec`."""
         return feature if feature < self.n_features[0] else feature - self.n_features[0] + self.attributes.n_numeric
 
     @property
@@ -56,9 +56,8 @@ class SavedNPT(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return self.attributes.n_numeric - 1 if self.objective.task == "regression" else len(self.attributes) - 1
 
     def entries(self, table: Table, *, with_target: bool) -> Entries:
-        """A table's rows as the network sees them; missing cells are hidden, and so is the target unless it is to be seen.
-
-        A target that is NaN, or a negative code, is missing too.
+        """Convert a table's rows to the input of the network. Missing cells are hidden, and the target too unless
+        `with_target`. A target that is NaN or a negative code is missing.
         """
         numeric = np.asarray(table.numeric, dtype=np.float32)
         codes = np.asarray(table.categorical, dtype=np.int64)
@@ -84,7 +83,7 @@ class SavedNPT(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         )
 
     def build(self) -> NPTNetwork:
-        """The network with fresh weights from torch's global generator."""
+        """Create the network with initial weights from torch's global generator."""
         p = self.params
         return NPTNetwork(
             self.attributes,
@@ -101,7 +100,7 @@ class NPTModel(FittedModel):
 
     Attributes:
         context: stored rows, with their targets.
-        source: (stored rows,) of which row of the fit each is: training rows first, then early-stopping ones.
+        source: (stored rows,) index of each stored row in the fit: training rows first, then early-stopping rows.
         draws: (contexts, rows) indices into the stored rows.
     """
 
@@ -120,7 +119,7 @@ class NPTModel(FittedModel):
         self._memories: list[Memory] = []
 
     def memories(self) -> list[Memory]:
-        """Each context, read once."""
+        """Keys and values of each context, computed once."""
         if not self._memories:
             with torch.inference_mode():
                 for draw in self.draws:
@@ -128,8 +127,8 @@ class NPTModel(FittedModel):
         return self._memories
 
     def recall(self, entries: Entries, memories: list[Memory] | None = None) -> list[Predicted]:
-        """What each context says of every entry of some rows."""
-        said: list[Predicted] = []
+        """Predict every entry of some rows from each context."""
+        predicted: list[Predicted] = []
         with torch.inference_mode():
             for memory in self.memories() if memories is None else memories:
                 parts = [
@@ -137,20 +136,20 @@ class NPTModel(FittedModel):
                     for i in range(0, max(1, len(entries)), CHUNK_ROWS)
                 ]
                 logits = zip(*(part.logits for part in parts), strict=True)
-                said.append(
+                predicted.append(
                     Predicted(torch.cat([p.numeric for p in parts]), [torch.cat(list(each)) for each in logits])
                 )
-        return said
+        return predicted
 
     def predict(self, table: Table) -> Float32:
         return self.prediction(self.recall(self.queries(table)))
 
     def queries(self, table: Table) -> Entries:
-        """Rows to predict, every target hidden."""
+        """Rows to predict, with all targets hidden."""
         return self.saved.entries(table, with_target=False).hiding(self.saved.attributes.targets)
 
-    def prediction(self, said: list[Predicted]) -> Float32:
-        """The target, from what each context says.
+    def prediction(self, predicted: list[Predicted]) -> Float32:
+        """Average the predictions of the target over contexts.
 
         Raises:
             ValueError: the model has no target.
@@ -159,46 +158,46 @@ class NPTModel(FittedModel):
         if objective is None:
             raise ValueError("this NPT was trained without a target; it can only impute")
         if objective.task == "regression":
-            outputs = [each.numeric[:, self.saved.target, None] for each in said]
+            outputs = [each.numeric[:, self.saved.target, None] for each in predicted]
         else:
-            outputs = [each.logits[-1] for each in said]
+            outputs = [each.logits[-1] for each in predicted]
             if objective.task == "binary":
                 outputs = [logits[:, 1:] - logits[:, :1] for logits in outputs]
         return objective.prediction(torch.stack(outputs, dim=1))
 
     def predict_features(self, table: Table) -> dict[int, Float32]:
-        """What the rows would hold in each of the features of `also_predict`, by the feature's index: (rows,) in the table's
-        units, or (rows, codes) probabilities.
+        """Predictions of the features in `also_predict` by feature index: (rows,) in the table's units, or (rows,
+        codes) probabilities.
         """
-        said = self.recall(self.queries(table))
-        return {feature: self._feature(said, feature) for feature in self.saved.also_predict}
+        predicted = self.recall(self.queries(table))
+        return {feature: self._feature(predicted, feature) for feature in self.saved.also_predict}
 
-    def _feature(self, said: list[Predicted], feature: int) -> Float32:
+    def _feature(self, predicted: list[Predicted], feature: int) -> Float32:
         n_numeric = self.saved.n_features[0]
         if feature < n_numeric:
-            return torch.stack([each.numeric[:, feature] for each in said]).mean(0).cpu().numpy()
-        logits = torch.stack([each.logits[feature - n_numeric] for each in said])
+            return torch.stack([each.numeric[:, feature] for each in predicted]).mean(0).cpu().numpy()
+        logits = torch.stack([each.logits[feature - n_numeric] for each in predicted])
         levels = torch.softmax(logits.double(), dim=2).mean(0)
-        # Levels are codes without the one for missing cells.
+        # Levels are all codes except the one for missing cells.
         codes = torch.cat([levels[:, :1], torch.zeros_like(levels[:, :1]), levels[:, 1:]], dim=1)
         return codes.float().cpu().numpy()
 
     def impute(self, table: Table) -> Table:
         """Fill missing cells from the other features of their row and from the context, without the row's target."""
-        said = self.recall(self.saved.entries(table, with_target=False))
+        predicted = self.recall(self.saved.entries(table, with_target=False))
         numeric, categorical = np.array(table.numeric), np.array(table.categorical)
         for feature in range(numeric.shape[1]):
             missing = np.isnan(numeric[:, feature])
-            numeric[missing, feature] = self._feature(said, feature)[missing]
+            numeric[missing, feature] = self._feature(predicted, feature)[missing]
         for j in range(categorical.shape[1]):
             missing = categorical[:, j] == MISSING
-            codes = self._feature(said, numeric.shape[1] + j)[missing, FIRST_LEVEL:]
+            codes = self._feature(predicted, numeric.shape[1] + j)[missing, FIRST_LEVEL:]
             if codes.shape[1]:
                 categorical[missing, j] = codes.argmax(axis=1) + FIRST_LEVEL
         return replace(table, numeric=numeric, categorical=categorical)
 
     def row_neighbors(self, table: Table, n: int) -> RowNeighbors:
-        """As the contract says: by attention between rows, mean over heads, layers and contexts."""
+        """Context rows with the highest attention, mean over heads, layers and contexts."""
         queries = self.queries(table)
         shares = torch.zeros(len(queries), len(self.source))
         with torch.inference_mode():

@@ -1,6 +1,6 @@
 """The network of NPT: Kossen et al. 2021, sections 2.1 to 2.5 and appendices C.2 and C.3.
 
-Rows are "datapoints" and columns "attributes" in the paper; the targets are attributes like any other.
+Rows are "datapoints" and columns "attributes" in the paper; targets are attributes too.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Attributes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """The columns: numeric ones first, then categorical ones.
 
     Attributes:
-        n_numeric: how many are numeric.
-        n_levels: of each categorical one.
-        targets: indices of those that are predicted: none, one, or several of either kind.
+        n_numeric: number of numeric attributes.
+        n_levels: number of levels of each categorical attribute.
+        targets: indices of the predicted attributes: none, one or several, numeric or categorical.
     """
 
     n_numeric: int
@@ -40,13 +40,12 @@ class Attributes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 @dataclass(frozen=True)
 class Entries:
-    """Rows as the network sees them, X and M of section 2.1.
+    """Input rows of the network: X and M of section 2.1.
 
     Attributes:
         numeric: (rows, n_numeric) float32, standardized.
         categorical: (rows, n_categorical) int64 levels from 0.
-        hidden: (rows, n_attributes) bool: the entries whose content is not shown: missing ones, and those to predict. What
-            they hold never matters.
+        hidden: (rows, n_attributes) bool mask of missing entries and entries to predict. Their content has no effect.
     """
 
     numeric: Tensor
@@ -57,22 +56,22 @@ class Entries:
         return len(self.hidden)
 
     def take(self, rows: Tensor | slice) -> Entries:
-        """The given rows."""
+        """Select rows."""
         return Entries(self.numeric[rows], self.categorical[rows], self.hidden[rows])
 
     def to(self, device: torch.device) -> Entries:
-        """The same on another device."""
+        """Copy to another device."""
         return Entries(self.numeric.to(device), self.categorical.to(device), self.hidden.to(device))
 
     def hiding(self, attributes: tuple[int, ...]) -> Entries:
-        """The same with all entries of some attributes hidden."""
+        """Hide all entries of some attributes."""
         hidden = self.hidden.clone()
         hidden[:, list(attributes)] = True
         return Entries(self.numeric, self.categorical, hidden)
 
     @staticmethod
     def joined(parts: list[Entries]) -> Entries:
-        """Rows below rows."""
+        """Concatenate rows."""
         return Entries(
             torch.cat([part.numeric for part in parts]),
             torch.cat([part.categorical for part in parts]),
@@ -82,7 +81,7 @@ class Entries:
 
 @dataclass(frozen=True)
 class Predicted:
-    """What the network says of every entry: (rows, n_numeric) standardized values, and (rows, n_levels) logits for each
+    """Predictions of every entry: (rows, n_numeric) standardized values, and (rows, n_levels) logits for each
     categorical attribute.
     """
 
@@ -91,8 +90,8 @@ class Predicted:
 
 
 class InputEmbedding(nn.Module):
-    """H⁰ of equation 22: the encoded entry beside its mask bit, through the attribute's own weights, plus embeddings of
-    the attribute and of its type.
+    """H⁰ of equation 22: encoded entry and mask bit, multiplied by the attribute's weights, plus embeddings of the
+    attribute and of its type.
 
     Shape: entries of n rows to (n, n_attributes, d_embedding).
     """
@@ -101,7 +100,7 @@ class InputEmbedding(nn.Module):
         super().__init__()
         self.n_numeric = attributes.n_numeric
         self.numeric = uniform_rows(attributes.n_numeric, d_embedding)
-        # The product of a one-hot row and a weight is a lookup; the levels of all attributes lie one below the other.
+        # The product of a one-hot row and a weight is a lookup in one table of the levels of all attributes.
         self.levels = uniform_rows(sum(attributes.n_levels), d_embedding)
         self.mask = uniform_rows(len(attributes), d_embedding)
         self.index = uniform_rows(len(attributes), d_embedding)
@@ -145,9 +144,10 @@ class OutputEmbedding(nn.Module):
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, dropout_rate: float) -> Tensor:
-    """softmax(Q Kᵀ) V with dropout on the probabilities; queries are scaled already.
+    """softmax(Q Kᵀ) V with dropout on the probabilities; queries are already scaled.
 
-    In training on a CPU it is spelled out, with the dropout of `tabapp.nn`: torch's fused kernel knows none there.
+    Training on a CPU uses separate operations and the dropout of `tabapp.nn`, because torch's fused kernel has no
+    dropout there.
     """
     if query.device.type != "cpu" or not dropout_rate:
         return F.scaled_dot_product_attention(query, key, value, dropout_p=dropout_rate, scale=1.0)
@@ -161,10 +161,10 @@ class SelfAttentionBlock(nn.Module):
     """MHSA of equations 4 and 5: H·W_res + MHSelfAtt(LN(H)), and a row-wise feed-forward network around that, each with a
     residual branch. 13·h² + 14·h parameters.
 
-    The scale is 1/√h with h the full width, as equation 1 says, not the width of a head. `normalize_keys` False is the
-    authors' code, which normalizes what queries are made of only.
+    The scale is 1/√h with h the full width, as in equation 1, not the width of a head. With `normalize_keys` False, as
+    in the authors' code, only the inputs of queries are normalized.
 
-    Shape: (sets, n, h) to itself; attention is among the n of each set.
+    Shape: (sets, n, h) to the same shape; attention is within each set.
     """
 
     def __init__(self, width: int, n_heads: int, dropout: float, *, normalize_keys: bool) -> None:
@@ -194,7 +194,7 @@ class SelfAttentionBlock(nn.Module):
         return query * width**-0.5, key, value
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
-        """All that follows the attention; `attended` is (sets, n_heads, n, h / n_heads)."""
+        """The part of the block after attention; `attended` is (sets, n_heads, n, h / n_heads)."""
         x = self.residual(x) + self.dropout(self.mix(attended.transpose(1, 2).flatten(2)))
         return x + self.ffn(self.ffn_normalization(x))
 
@@ -205,8 +205,8 @@ class SelfAttentionBlock(nn.Module):
 
 @dataclass(frozen=True)
 class Memory:
-    """What rows to predict attend to: the keys and values of the context's rows, (1, n_heads, n_context, h / n_heads), at
-    every attention between rows.
+    """Keys and values of the context's rows, (1, n_heads, n_context, h / n_heads), for each block between rows.
+    Predicted rows attend to them.
     """
 
     keys: list[Tensor]
@@ -217,11 +217,11 @@ class Memory:
 
 
 class NPTNetwork(nn.Module):
-    """Attention between rows over flat rows of width n_attributes · d_embedding, and attention between the attributes of
-    each row, in turn.
+    """Attention between rows over flat rows of width n_attributes · d_embedding, alternating with attention between the
+    attributes of each row.
 
-    `forward` is the paper's: every row attends to every row. For predictions, `remember` reads a context once, and
-    `recall` lets rows attend to the context and to themselves, but not to one another.
+    In `forward`, every row attends to every row, as in the paper. For predictions, `remember` processes a context once,
+    and in `recall` each row attends to the context and to itself, but not to other rows.
     """
 
     def __init__(
@@ -237,7 +237,7 @@ class NPTNetwork(nn.Module):
         super().__init__()
         if n_layers % 2:
             raise ValueError(
-                f"attention between rows and between attributes take turns: {n_layers} layers are not even"
+                f"n_layers is {n_layers}, but must be even: attention between rows and attributes alternates"
             )
         self.attributes = attributes
         self.embedding = InputEmbedding(attributes, d_embedding, dropout)
@@ -251,12 +251,14 @@ class NPTNetwork(nn.Module):
         self.output = OutputEmbedding(attributes, d_embedding, dropout)
 
     def pairs(self) -> list[tuple[SelfAttentionBlock, SelfAttentionBlock]]:
-        """Blocks between rows, each with the one between attributes that follows it."""
+        """Pairs of a block between rows and the following block between attributes."""
         blocks = [block for block in self.blocks if isinstance(block, SelfAttentionBlock)]
         return list(zip(blocks[::2], blocks[1::2], strict=True))
 
     def forward(self, entries: Entries, n_sets: int = 1) -> Predicted:
-        """Predict every entry; several tables of equally many rows, one below the other, are `n_sets` sets."""
+        """Predict every entry. The rows are `n_sets` concatenated tables of equal length, which do not attend to each
+        other.
+        """
         tokens = self.embedding(entries)
         for between_rows, between_attributes in self.pairs():
             tokens = between_rows(tokens.flatten(1).unflatten(0, (n_sets, -1))).view_as(tokens)
@@ -264,7 +266,7 @@ class NPTNetwork(nn.Module):
         return self.output(tokens)
 
     def remember(self, context: Entries) -> Memory:
-        """Read a context: its rows attend to one another only."""
+        """Compute the keys and values of a context, whose rows attend to one another."""
         tokens = self.embedding(context)
         keys: list[Tensor] = []
         values: list[Tensor] = []
@@ -288,8 +290,8 @@ class NPTNetwork(nn.Module):
         return self.output(tokens)
 
     def attention_to_context(self, entries: Entries, memory: Memory) -> Tensor:
-        """(rows, n_context) share of its attention that each row pays to each row of the context, mean over heads and
-        layers; what it pays to itself is left out.
+        """(rows, n_context) attention of each row to each row of the context, mean over heads and layers, without its
+        attention to itself.
         """
         _, shares = self._recall(entries, memory)
         return torch.stack(shares).mean(0)

@@ -26,13 +26,13 @@ from .network import Attributes, Entries, NPTNetwork, Predicted
 from .training import NPTParams, Rows, corrupt, entry_losses, stratified_order, train_npt
 
 N_STRATA = 10
-"""Groups of a numeric target, by its quantiles, that batches and contexts hold in proportion."""
+"""Number of quantile groups of a numeric target that batches and contexts contain in proportion."""
 
 Size = Literal["mini", "small", "base"]
 
 
 def sized(size: Size, n_attributes: int, **changes: Any) -> NPTParams:
-    """A configuration by its name.
+    """Return a configuration by name.
 
     "base" and "small" are the paper's (appendices C.1.1 and C.1.2).
 
@@ -61,7 +61,7 @@ def sized(size: Size, n_attributes: int, **changes: Any) -> NPTParams:
 
 class NPT(Plugin):
     """Training rows without a target (NaN, or a negative code) are used as unlabeled rows. A fit on a table without a
-    target gives a model of the features, which imputes.
+    target gives a model of the features that can only impute.
     """
 
     name = "npt"
@@ -201,7 +201,7 @@ class _Evaluation:
 
 
 def _plan(train: Table, params: NPTParams, context: FitContext) -> SavedNPT:
-    """Everything about the model except its weights."""
+    """Describe the model except its weights."""
     spec = context.features
     objective = None
     if train.target is not None:
@@ -230,19 +230,19 @@ def _plan(train: Table, params: NPTParams, context: FitContext) -> SavedNPT:
 
 
 def _labeled(table: Table, task: Task) -> npt.NDArray[np.bool_]:
-    """Which rows have a target."""
+    """Mask of the rows with a target."""
     y = target_of(table)
     return np.isfinite(y) if task == "regression" else y >= 0
 
 
 def _weights(train: Table, n_valid: int) -> Tensor:
-    """Weights of mean one, for training rows and the early-stopping ones below them."""
+    """Weights of mean one, for training rows followed by early-stopping rows."""
     weight = np.ones(len(train), np.float32) if train.weight is None else train.weight / train.weight.mean()
     return torch.from_numpy(np.concatenate([weight, np.ones(n_valid)]).astype(np.float32))
 
 
 def _strata(table: Table, objective: Objective | None) -> Tensor:
-    """Class, or group by the target's quantiles; rows without a target are a stratum of their own, -2."""
+    """Class, or group by the target's quantiles; rows without a target form the stratum -2."""
     if objective is None:
         return torch.zeros(len(table), dtype=torch.int64)
     y, known = target_of(table), _labeled(table, objective.task)
@@ -255,7 +255,7 @@ def _strata(table: Table, objective: Objective | None) -> Tensor:
 def _contexts(stored: Entries, strata: Tensor, saved: SavedNPT, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Choose the stored rows and the contexts: one context of all rows, or stratified samples.
 
-    Rows without a target are in no draw as long as there are enough with one.
+    Rows without a target are drawn only if there are not enough rows with a target.
     """
     params = saved.params
     if len(stored) <= params.context_rows:

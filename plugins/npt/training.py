@@ -1,4 +1,4 @@
-"""How NPT is trained: Kossen et al. 2021, section 2.6 and appendices C.1, C.4 and C.5."""
+"""Training of NPT: Kossen et al. 2021, section 2.6 and appendices C.1, C.4 and C.5."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tabapp.nn.precision import autocast, has_fast_bfloat16
 from .network import Attributes, Entries, NPTNetwork, Predicted
 
 RANDOMIZED = 0.1
-"""Share of the chosen entries that get a random content instead of being hidden (appendix C.4.3)."""
+"""Share of the chosen entries that get random content instead of being hidden (appendix C.4.3)."""
 OTHER_STREAM = 2**31
 SPARE_TIME = 0.85
-"""Share of the time left that is planned for, so that the last steps and evaluations fit too."""
+"""Share of the time left that is planned, to leave room for the last steps and evaluations."""
 
 
 class NPTParams(Params, frozen=True, kw_only=True):
@@ -70,9 +70,9 @@ class Rows:
     """Training data.
 
     Attributes:
-        entries: contents as they are; hidden are missing entries, and the targets that may not be seen.
-        weight: (rows,) float32 of the target's loss.
-        strata: (rows,) int64: every batch holds rows of each stratum in proportion.
+        entries: unmodified contents; missing entries and targets that must not be seen are hidden.
+        weight: (rows,) float32 weight of the target's loss.
+        strata: (rows,) int64: every batch contains rows of each stratum in proportion.
     """
 
     entries: Entries
@@ -90,7 +90,9 @@ class Training:
 
 
 def stratified_order(strata: Tensor, generator: torch.Generator) -> Tensor:
-    """A random order of rows in which every run of consecutive rows holds each stratum in about its proportion."""
+    """A random order of rows in which every sequence of consecutive rows contains each stratum in about its
+    proportion.
+    """
     shuffled = torch.randperm(len(strata), generator=generator)
     by_stratum = shuffled[torch.argsort(strata[shuffled], stable=True)]
     _, counts = torch.unique_consecutive(strata[by_stratum], return_counts=True)
@@ -103,12 +105,11 @@ def stratified_order(strata: Tensor, generator: torch.Generator) -> Tensor:
 def corrupt(
     entries: Entries, attributes: Attributes, params: NPTParams, generator: torch.Generator
 ) -> tuple[Entries, Tensor]:
-    """Choose entries to predict, and hide nine tenths of them; the rest get a random content and no mask bit.
-
-    Targets that are always to be predicted are always hidden.
+    """Choose entries to predict, and hide nine tenths of them; the rest get random content and no mask bit. Targets
+    that are always predicted are always hidden.
 
     Returns:
-        What the network is shown, and the (rows, n_attributes) bool that says where a loss is taken.
+        The input of the network, and a (rows, n_attributes) bool mask of the entries with a loss.
     """
     device = entries.hidden.device
     chance = torch.full((len(attributes),), params.feature_masking, device=device)
@@ -139,7 +140,7 @@ def entry_losses(predicted: Predicted, truth: Entries) -> Tensor:
 def objective(losses: Tensor, chosen: Tensor, weight: Tensor, targets: tuple[int, ...], tradeoff: float) -> Tensor:
     """(1 - λ) · mean loss of the chosen targets + λ · mean loss of the chosen features (section 2.6).
 
-    Each mean is over its own entries; with none it is zero. Without targets, λ is 1.
+    Each mean is over its own entries and zero without any. Without targets, λ is 1.
     """
     is_target = torch.zeros(losses.shape[1], dtype=torch.bool, device=losses.device)
     is_target[list(targets)] = True
@@ -158,13 +159,13 @@ def train_npt(
     evaluate: Callable[[], tuple[float, float]],
     context: FitContext,
 ) -> Training:
-    """Train on the fit's device, leaving in the network the weights that were best by `evaluate`.
+    """Train on the fit's device, and leave the weights in the network that were best by `evaluate`.
 
-    Where the time to the deadline does not hold all steps, fewer are planned, so that the rate is annealed and the
-    trade-off moved to the targets by the end of what there is.
+    If not all steps fit before the deadline, fewer are planned, so that the learning rate is annealed and the trade-off
+    is shifted to the targets by the last step.
 
     Args:
-        rows: on the device. Targets that may not be seen in training are hidden in them.
+        rows: rows on the device. Targets that must not be seen in training are hidden.
         evaluate: the loss of the early-stopping rows, and the score to report.
 
     Raises:
@@ -173,7 +174,7 @@ def train_npt(
     device = rows.entries.hidden.device
     low_precision = has_fast_bfloat16(device)
     generator = torch.Generator(device).manual_seed(context.seed)
-    # Another stream of numbers, so that masks do not follow the order of the rows.
+    # A separate generator, so that masks are independent of the order of rows.
     order_generator = torch.Generator().manual_seed(context.seed + OTHER_STREAM)
     strata = rows.strata.cpu()
     weights = list(network.parameters())
@@ -231,7 +232,7 @@ class _Pace:
         self._looks = (2, 10, 30)
 
     def after(self, step: int) -> bool:
-        """Whether this step was the last one."""
+        """Return True if this step was the last one."""
         if step in self._looks:
             self.plan(step)
         return step >= self.n_steps or self._context.seconds_left() <= 0

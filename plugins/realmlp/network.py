@@ -60,7 +60,7 @@ class RealMLPParams(TrainingParams, frozen=True, kw_only=True):
 
     @classmethod
     def simplified(cls, task: Task) -> Self:
-        """TD-S, their simplified form.
+        """TD-S, the authors' simplified variant.
 
         NOTE[DIFF]: columns with more than 256 levels are embedded in TD-S too, because a one-hot column could exceed the
         memory.
@@ -81,7 +81,8 @@ def smooth_clip(x: Tensor) -> Tensor:
 
 
 class Categories(nn.Module):
-    """Categorical columns as robustly scaled one-hot columns (one of ±1 for two levels), or embedded where they have many.
+    """Categorical columns as robustly scaled one-hot columns (one of ±1 for two levels), or embedded if they have many
+    levels.
 
     Missing and unseen levels are zeros before the scaling.
 
@@ -142,8 +143,8 @@ class NTKLinear(nn.Module):
 
     @torch.no_grad()
     def fit(self, x: Tensor) -> None:
-        """Scale each unit's weights so that its values on these rows have a standard deviation of 1, and put its bias at
-        minus a random convex combination of its values at five rows ("he+5").
+        """Scale each unit's weights so that its values on these rows have a standard deviation of 1, and set its bias
+        to minus a random convex combination of its values at five rows ("he+5").
         """
         gain = self.weight.shape[0] ** -0.5
         std = (x @ self.weight * gain).std(dim=0, correction=0)
@@ -158,7 +159,7 @@ class NTKLinear(nn.Module):
 
 
 class ParametricActivation(nn.Module):
-    """x + a (φ(x) - x), with a learned a for each unit, 1 at first. Shape: (rows, width) to itself."""
+    """x + a (φ(x) - x), with a learned a for each unit, 1 at first. Shape: (rows, width) to the same shape."""
 
     def __init__(self, name: Literal["selu", "mish", "relu"], width: int, *, learned: bool) -> None:
         super().__init__()
@@ -221,7 +222,7 @@ class RealMLPNetwork(nn.Module):
 
     @torch.no_grad()
     def fit_to(self, numeric: Tensor, categorical: Tensor) -> None:
-        """Set what depends on the training rows: the scaling of one-hot columns, then one layer after the other."""
+        """Initialize the scaling of one-hot columns and then each layer from training rows."""
         rows = torch.randperm(len(numeric))[:INIT_ROWS]
         numeric, categorical = numeric[rows], categorical[rows]
         self.categorical.fit_scaling(categorical)
@@ -235,7 +236,7 @@ class RealMLPNetwork(nn.Module):
         self.head.fit(x)
 
     def inputs(self, numeric: Tensor, categorical: Tensor) -> Tensor:
-        """(rows, d_in): what the first layer sees."""
+        """(rows, d_in): input of the first layer."""
         x = torch.cat([self.numeric(numeric).flatten(1), self.categorical(categorical)], dim=1)
         return x if self.scale is None else x * self.scale
 

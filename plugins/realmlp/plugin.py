@@ -22,9 +22,9 @@ from tabapp.nn.trainer import TrainingParams, inputs
 from .network import D_NUMERIC, N_FREQUENCIES, RealMLPNetwork, RealMLPParams
 
 SMALL_RATE = 0.1
-"""Of biases, activations and numeric embeddings, as a share of the learning rate."""
+"""Learning rate of biases, activations and numeric embeddings, relative to that of weights."""
 SCALE_RATE = 6.0
-"""Of the scale in front, as a multiple of the learning rate."""
+"""Learning rate of the input scale, relative to that of weights."""
 
 
 def coslog4(progress: float) -> float:
@@ -53,7 +53,7 @@ class RealMLPMethod(TrainingMethod):
         """Factors of the learning rate and of the weight decay for a parameter.
 
         NOTE[DIFF]: in the paper, the weight decay of a step is learning rate times decay. The authors' code, which produced
-        their results, multiplies by the learning-rate factor again, and so does this one.
+        their results, multiplies by the learning-rate factor again, and so does this implementation.
         """
         if name == "scale":
             return SCALE_RATE, SCALE_RATE
@@ -164,5 +164,5 @@ class RealMLP(DeepPlugin):
         d_in = D_NUMERIC * shape.n_numeric + 5 * shape.n_categorical
         n_weights = sum(a * b for a, b in zip((d_in, *params.widths), params.widths, strict=False))
         per_row = n_weights + 60 * (sum(params.widths) + N_FREQUENCIES * shape.n_numeric)
-        # In float32, which takes three times as long as the bfloat16 that costs are stated in.
+        # Float32 takes three times as long as bfloat16, which costs are based on.
         return training_cost(shape, 18 * per_row * shape.n_rows, n_weights, device, n_epochs=params.max_epochs)
