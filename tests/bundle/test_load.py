@@ -1,4 +1,4 @@
-"""Nothing that differs from its manifest reaches a loader, and every problem is reported in one sentence."""
+"""No file that differs from the manifest is loaded, and every problem is reported in one sentence."""
 
 import hashlib
 import json
@@ -102,7 +102,7 @@ def test_every_member_damaged_in_every_way_is_rejected(members, place):
     for name, content in members.items():
         for damage, changed in damages(content, generator).items():
             if name == "manifest.json" and damage in ("one bit flipped", "last byte lost"):
-                continue  # nothing vouches for the manifest itself, and its last byte is a newline
+                continue  # the manifest has no checksum, and its last byte is a newline
             assert_rejected(write_zip(place, {**members, name: changed}.items()), name)
 
 

@@ -52,7 +52,7 @@ def make(folder: Path, truth: Any, prediction: Any, classes: tuple[str, ...]) ->
 def evaluation_of(made: Evaluations) -> ev.EvaluationReady:
     event = made.refresh()
     assert event is not None
-    # What a view reads is what was written.
+    # The saved evaluation equals the returned one.
     back = ev.decode(ev.encode(event))
     assert isinstance(back, ev.EvaluationReady)
     return back
@@ -99,7 +99,7 @@ def test_regression(tmp_path: Path) -> None:
     assert event.confusion == ()
 
 
-def test_an_evaluation_follows_a_change_of_the_best_trial_after_a_pause(tmp_path: Path, monkeypatch: Any) -> None:
+def test_evaluation_is_updated_after_the_best_trial_changes(tmp_path: Path, monkeypatch: Any) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     made, scheduler = make(tmp_path, *probabilities(100, 2), ("no", "yes"))

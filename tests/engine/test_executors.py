@@ -178,7 +178,7 @@ def test_fits_die_with_the_engine(folder: RunFolder) -> None:
     wait_until(lambda: not psutil.pid_exists(pid), "the end of the fit")
 
 
-def test_a_fit_learns_nothing_from_the_scored_rows(folder: RunFolder, executor: LocalExecutor, tmp_path: Path) -> None:
+def test_fits_do_not_use_the_scored_rows(folder: RunFolder, executor: LocalExecutor, tmp_path: Path) -> None:
     """A target of pure noise scores like random guessing on the held-out rows, unless the fit has seen them."""
     import numpy as np
     import polars as pl

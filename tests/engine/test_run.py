@@ -63,7 +63,7 @@ def wine_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunFolder, list[
     return list_runs(root / "runs")[0], events_of(done.stdout)
 
 
-def test_the_event_stream_is_the_interface(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:
+def test_event_stream_conforms_to_the_interface(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:
     folder, events = wine_run
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
     assert {"v", "t", "ev"} <= set(events[0])
@@ -294,11 +294,11 @@ def test_a_budget_too_short_for_any_model_is_exit_4(tmp_path: Path) -> None:
 
 
 def test_a_run_ends_within_its_budget(tmp_path: Path) -> None:
-    """No fit starts after the deadline, those under way end at once, and the work after it fits into the reserve.
+    """No fit starts after the deadline, running fits end at once, and the work after it fits into the reserve.
 
-    On a busy machine each of these is late by what the neighbors take, so the limit is on processor time, which they do
-    not change: a run that keeps to its budget uses at most all cores from its start to its end. It may also end without a
-    model there (exit code 4), and must then end just as early.
+    Other processes delay all of these, so the test limits processor time, which they do not change: a run within its
+    budget uses at most all cores from start to end. A run may also end without a model (exit code 4), and must then end
+    as early.
     """
     data = write_mixed(tmp_path / "mixed.csv", rows=3000)
     budget, cores = 20, len(psutil.Process().cpu_affinity() or [0])

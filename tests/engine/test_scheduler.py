@@ -154,7 +154,7 @@ def test_the_leader_may_take_most_of_the_time_that_is_left_to_complete_its_defau
     scheduler = make({"leader": 10.0, "other": 10.0}, tune=False)
     for name, score in {"leader": 0.9, "other": 0.8}.items():
         finish(scheduler.add(Candidate(name, 0, {}, FOLDS)), 0, score, seconds=10.0)
-    # Two folds of 10 s each are 0.77 of what two workers have left: enough for the leader's, too much for another's.
+    # Two folds of 10 s each are 0.77 of the time that two workers have left: allowed for the leader only.
     first = scheduler._defaults(set(), 13.0)
     assert first is not None
     assert (*first.candidate.key, first.fold) == ("leader", 0, 1)
@@ -170,7 +170,7 @@ def test_the_leader_comes_before_cheaper_models_when_its_time_runs_out() -> None
     for name, score, seconds in (("leader", 0.9, 10.0), ("other", 0.8, 1.0)):
         finish(scheduler.add(Candidate(name, 0, {}, FOLDS)), 0, score, seconds)
     assert take(scheduler, seconds=25.0)[0] == "other"
-    # Two folds of 10 s each are two thirds of what two workers have left.
+    # Two folds of 10 s each are two thirds of the time that two workers have left.
     assert take(scheduler, seconds=15.0)[0] == "leader"
     assert take(scheduler, seconds=10.5)[0] == "other"
 

@@ -1,4 +1,4 @@
-"""Commands of a user while models are fitted, given to a conductor whose fits are simulated."""
+"""Commands of a user during a run, applied by a conductor with simulated fits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ MODELS = ("lightgbm", "xgboost")
 
 
 class SimulatedFits:
-    """An executor whose fits end when the test says so, or `polls_a_fit` polls after their start; they predict nearly the truth."""
+    """An executor whose fits end when the test says so, or `polls_a_fit` polls after their start; their predictions are
+    close to the target.
+    """
 
     def __init__(self, folder: RunFolder, polls_a_fit: int | None = 1) -> None:
         self.folder, self.polls_a_fit = folder, polls_a_fit

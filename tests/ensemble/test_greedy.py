@@ -26,7 +26,7 @@ def regression_candidates(n_rows=500, n_candidates=4, seed=0):
 
 
 def reference_select(predictions, target, metric, weight=None, n_rounds=25):
-    """The loop of the paper, written plainly."""
+    """The loop of the paper without optimizations."""
     chosen, trajectory = [], []
     for _ in range(n_rounds):
         losses = [
@@ -41,20 +41,20 @@ def reference_select(predictions, target, metric, weight=None, n_rounds=25):
 
 @pytest.mark.parametrize("metric", ["roc_auc", "log_loss", "accuracy", "brier", "average_precision"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_selection_is_the_papers_loop(metric, weighted):
+def test_selection_equals_the_loop_of_the_paper(metric, weighted):
     candidates, target = binary_candidates()
     candidates = [c.astype(np.float64) for c in candidates]
     weight = np.random.default_rng(1).uniform(0.5, 2, len(target)) if weighted else None
     weights = select(candidates, target, metric, weight)
     reference = reference_select(candidates, target, metric, weight)
     ours, theirs = (metrics.loss(metric, target, blend(candidates, w), weight) for w in (weights, reference))
-    if metric == "accuracy":  # many ties, which the reference breaks otherwise
+    if metric == "accuracy":  # many ties, which the reference breaks differently
         assert ours == pytest.approx(theirs, abs=0.01)
     else:
         np.testing.assert_allclose(weights, reference)
 
 
-def test_multiclass_and_regression_selection_is_the_papers_loop():
+def test_multiclass_and_regression_selection_equals_the_loop_of_the_paper():
     candidates, target = regression_candidates()
     for metric in ("rmse", "mae", "r2"):
         np.testing.assert_allclose(select(candidates, target, metric), reference_select(candidates, target, metric))

@@ -21,7 +21,7 @@ def test_agreement_is_the_rank_correlation():
     same_order = {"a": 0.2, "b": 0.4, "c": 0.3, "d": 0.1}
     assert agreement(combine(importances, same_order)) == pytest.approx(1)
     assert agreement(combine(importances, {k: -v for k, v in same_order.items()})) == pytest.approx(-1)
-    # One swap of neighbours among four: 1 - 6·2 / (4·15).
+    # One swap of adjacent ranks among four: 1 - 6·2 / (4·15).
     assert agreement(combine(importances, {"a": 0.3, "b": 0.4, "c": 0.2, "d": 0.1})) == pytest.approx(0.8)
 
 

@@ -65,7 +65,7 @@ def test_the_effect_of_a_number_is_its_curve(frame):
     assert len(effect.places) == 12
     assert sum(effect.counts) == ROWS
     (curve,) = effect.curves
-    # The color adds 10 to about half of the rows: 80 of them are asked about at every place.
+    # The color adds 10 to about half of the rows: 80 of them are predicted at every grid point.
     share = (frame["color"][:80] == "red").mean()
     expected = 2 * np.array(effect.places) ** 2 + 10 * share
     np.testing.assert_allclose(curve.values, expected, rtol=1e-4)

@@ -31,7 +31,7 @@ def test_values_by_hand() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 8, 200])
-def test_agree_with_their_definitions(n: int) -> None:
+def test_values_equal_the_definitions(n: int) -> None:
     torch.manual_seed(0)
     x = 2 * torch.randn(300, n)
     for function, scale, power in ((sparsemax, 1.0, 1.0), (entmax15, 0.5, 2.0)):
@@ -55,7 +55,7 @@ def test_gradients_are_exact(name: str, shape: tuple[int, ...]) -> None:
     assert torch.autograd.gradcheck(function, (x,))
 
 
-def test_leave_their_input_alone_and_work_with_one_choice() -> None:
+def test_inputs_are_unchanged_and_one_choice_is_supported() -> None:
     x = torch.randn(3, 1, 1, requires_grad=True)
     before = x.detach().clone()
     for function in (sparsemax, entmax15, entmoid15):
@@ -67,7 +67,7 @@ def test_leave_their_input_alone_and_work_with_one_choice() -> None:
 
 
 @pytest.mark.parametrize(("n_rows", "sizes"), [(100, [100]), (256, [128, 128]), (257, [86, 86, 85]), (2, [2])])
-def test_ghost_norm_is_batch_norm_of_even_parts(n_rows: int, sizes: list[int]) -> None:
+def test_ghost_norm_equals_batch_norm_of_equal_parts(n_rows: int, sizes: list[int]) -> None:
     torch.manual_seed(0)
     ours, oracle = GhostBatchNorm(6, 128, 0.02), nn.BatchNorm1d(6, momentum=0.02)
     with torch.no_grad():
@@ -81,7 +81,7 @@ def test_ghost_norm_is_batch_norm_of_even_parts(n_rows: int, sizes: list[int]) -
     torch.testing.assert_close(ours.eval()(x), oracle.eval()(x), atol=1e-5, rtol=1e-5)
 
 
-def test_ghost_norm_never_cuts_off_a_single_row() -> None:
+def test_ghost_norm_has_no_part_of_one_row() -> None:
     norm = GhostBatchNorm(2, 2, 0.1)
     for n_rows in range(2, 12):
         x = torch.randn(n_rows, 2)

@@ -1,4 +1,4 @@
-"""The quick linear layer is torch's in everything but time."""
+"""The fast linear layer has the results of torch's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def on_any_processor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("shape", [(700, 96), (70, 10, 96)])
 @pytest.mark.parametrize("biased", [True, False])
-def test_values_and_gradients_are_those_of_torch(shape: tuple[int, ...], biased: bool) -> None:
+def test_values_and_gradients_equal_torch(shape: tuple[int, ...], biased: bool) -> None:
     torch.manual_seed(0)
     x = torch.randn(shape, requires_grad=True)
     weight = torch.randn(80, 96, requires_grad=True)
@@ -38,7 +38,7 @@ def test_values_and_gradients_are_those_of_torch(shape: tuple[int, ...], biased:
         torch.testing.assert_close(mine, expected, rtol=1e-5, atol=1e-3)
 
 
-def test_only_gradients_that_are_asked_for() -> None:
+def test_only_requested_gradients_are_computed() -> None:
     x, weight = torch.randn(700, 96), torch.randn(80, 96, requires_grad=True)
     linear(x, weight).sum().backward()
     assert x.grad is None
@@ -50,7 +50,7 @@ def test_strided_operands() -> None:
     torch.testing.assert_close(linear(x, weight), F.linear(x, weight), rtol=1e-5, atol=1e-4)
 
 
-def test_small_products_bfloat16_and_doubles_stay_with_torch() -> None:
+def test_small_products_bfloat16_and_float64_use_torch() -> None:
     x, weight = torch.randn(700, 96), torch.randn(80, 96)
     assert torch.equal(linear(x[:3], weight), F.linear(x[:3], weight))
     assert torch.equal(linear(x.double(), weight.double()), F.linear(x.double(), weight.double()))
@@ -59,7 +59,7 @@ def test_small_products_bfloat16_and_doubles_stay_with_torch() -> None:
     assert linear(torch.zeros(0, 96), weight).shape == (0, 80)
 
 
-def test_the_layer_is_torchs_with_its_state() -> None:
+def test_layer_has_the_state_of_a_torch_layer() -> None:
     torch.manual_seed(0)
     ours = Linear(96, 80)
     torch.manual_seed(0)
@@ -70,7 +70,7 @@ def test_the_layer_is_torchs_with_its_state() -> None:
     torch.testing.assert_close(ours(x), theirs(x), rtol=1e-5, atol=1e-5)
 
 
-def test_only_where_torch_takes_half_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_enabled_only_where_torch_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     for processor, capability, pays in (
         ("AuthenticAMD", "AVX512", True),

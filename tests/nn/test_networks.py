@@ -1,4 +1,4 @@
-"""What every network must do, beside the contract's tests of the plugins."""
+"""Properties of every network, in addition to the plugin checks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def n_parameters(network: nn.Module) -> int:
     return sum(p.numel() for p in network.parameters())
 
 
-def undropped(name: str) -> tuple[DeepPlugin, TrainingParams]:
+def without_dropout(name: str) -> tuple[DeepPlugin, TrainingParams]:
     """A small network of each kind, without dropout."""
     plugin = registry.get(name)
     assert isinstance(plugin, DeepPlugin)
@@ -60,13 +60,13 @@ def undropped(name: str) -> tuple[DeepPlugin, TrainingParams]:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_overfits_64_random_rows(name: str, tmp_path: Path) -> None:
-    plugin, params = undropped(name)
+    plugin, params = without_dropout(name)
     assert lowest_training_loss(plugin, params, tmp_path, goal=1e-3, max_epochs=1000) < 1e-3
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_gradient_reaches_every_parameter(name: str) -> None:
-    plugin, params = undropped(name)
+    plugin, params = without_dropout(name)
     torch.manual_seed(0)
     network = plugin.build(SIZES, params)
     x, codes = torch.randn(60, 4), torch.stack([torch.arange(60) % 5, torch.arange(60) % 3], 1)
@@ -74,7 +74,7 @@ def test_gradient_reaches_every_parameter(name: str) -> None:
     network.train()(x, codes).square().sum().backward()
     for parameter_name, parameter in network.named_parameters():
         assert parameter.grad is not None, parameter_name
-        # The keys' bias shifts all scores of a query alike, so softmax takes it out.
+        # The keys' bias shifts all scores of a query equally, so softmax cancels it.
         gradient = parameter.grad
         if parameter_name.endswith("query_key_value.bias"):
             query, _, value = gradient.chunk(3)
@@ -83,8 +83,8 @@ def test_gradient_reaches_every_parameter(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_rows_do_not_see_each_other(name: str) -> None:
-    plugin, params = undropped(name)
+def test_rows_are_independent(name: str) -> None:
+    plugin, params = without_dropout(name)
     torch.manual_seed(0)
     network = plugin.build(SIZES, params).eval()
     x, codes = torch.randn(20, 4), torch.randint(0, 3, (20, 2))
@@ -109,7 +109,7 @@ def test_ft_transformer_default_is_table_15() -> None:
     assert n_parameters(FTTransformerNetwork(Sizes(n_numeric=100, cardinalities=(), d_out=1), with_255)) == 928_507
 
 
-def test_ft_transformer_projects_the_tokens_of_many_features(tmp_path: Path) -> None:
+def test_ft_transformer_projects_tokens_for_many_features(tmp_path: Path) -> None:
     plugin = registry.get("ft_transformer")
     assert plugin.supports("binary", Shape(10_000, 2_000, 0, 2)) is None
     params = plugin.defaults("binary", Shape(10_000, 2_000, 0, 2), "cuda:0")
@@ -126,7 +126,7 @@ def test_ft_transformer_projects_the_tokens_of_many_features(tmp_path: Path) -> 
     assert FTTransformerModel(projected, saved, torch.device("cpu")).attention(table) is None
 
 
-def test_ft_transformer_without_biases_forgets_a_feature_that_is_zero() -> None:
+def test_ft_transformer_without_biases_ignores_a_zero_feature() -> None:
     torch.manual_seed(0)
     network = FTTransformerNetwork(SIZES, FTTransformerParams(token_bias=False))
     x, codes = torch.zeros(3, 4), torch.ones(3, 2, dtype=torch.int64)
@@ -156,13 +156,13 @@ def test_ft_transformer_does_not_depend_on_the_order_of_columns() -> None:
         torch.testing.assert_close(permuted(x[:, order], codes), network(x, codes), atol=1e-6, rtol=0)
 
 
-def test_attention_is_the_mean_cls_row_without_cls(tmp_path: Path) -> None:
+def test_attention_equals_the_mean_cls_row_without_cls(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    _, params = undropped("ft_transformer")
+    _, params = without_dropout("ft_transformer")
     network = FTTransformerNetwork(SIZES, params).eval()
     table, spec, _ = make_table("binary", n_rows=30)
     x, codes = torch.tensor(table.numeric), torch.tensor(table.categorical, dtype=torch.int64)
-    # The definition, spelled out: every token's probabilities in every layer, then the first row.
+    # By definition: probabilities of all tokens in every layer, then the first row.
     with torch.no_grad():
         tokens, rows = network.tokenizer(x, codes), []
         for block in network.blocks:
@@ -182,8 +182,8 @@ def test_attention_is_the_mean_cls_row_without_cls(tmp_path: Path) -> None:
     np.testing.assert_allclose(attention.sum(1), 1, atol=1e-5)
 
 
-def test_attention_finds_the_feature_that_decides(tmp_path: Path) -> None:
-    plugin, params = undropped("ft_transformer")
+def test_attention_ranks_the_informative_feature_first(tmp_path: Path) -> None:
+    plugin, params = without_dropout("ft_transformer")
     table, spec, _ = make_table("regression", n_rows=800, cardinalities=(3,))
     table = Table(table.numeric, table.categorical, table.numeric[:, 2].astype(np.float64) ** 2)
     params = msgspec.structs.replace(params, max_epochs=15)

@@ -26,7 +26,7 @@ def test_periodic_equals_the_package_with_the_same_weights(activated: bool, lite
     torch.testing.assert_close(ours(x), theirs(x), atol=1e-5, rtol=1e-5)
 
 
-def test_frequencies_are_drawn_within_three_standard_deviations() -> None:
+def test_frequencies_are_within_three_standard_deviations() -> None:
     torch.manual_seed(0)
     frequency = PeriodicEmbedding(100, n_frequencies=100, frequency_scale=0.5).frequency
     assert frequency.abs().max() <= 1.5
@@ -48,7 +48,7 @@ def test_pbld_by_hand() -> None:
     torch.testing.assert_close(embedded[:, 1, :3], expected)
 
 
-def test_feature_linear_is_one_layer_for_each_feature() -> None:
+def test_feature_linear_has_one_layer_per_feature() -> None:
     torch.manual_seed(0)
     layer = FeatureLinear(2, 3, 5)
     x = torch.randn(4, 2, 3)

@@ -26,7 +26,7 @@ def test_lamb_by_hand() -> None:
         torch.testing.assert_close(weight.detach(), expected)
 
 
-def test_lamb_takes_large_norms_for_ten_and_zeros_as_adam_does() -> None:
+def test_lamb_clips_norms_at_ten_and_treats_zeros_like_adam() -> None:
     large, zero, still = parameter(300.0, 400.0), parameter(0.0), parameter(1.0)
     lamb = Lamb([large, zero, still], 0.1)
     large.grad, zero.grad = torch.tensor([0.0, 1.0]).double(), torch.ones(1).double()
@@ -36,7 +36,7 @@ def test_lamb_takes_large_norms_for_ten_and_zeros_as_adam_does() -> None:
     assert still[0].item() == 1.0
 
 
-def test_lookahead_goes_half_the_way_every_six_steps() -> None:
+def test_lookahead_interpolates_half_way_every_six_steps() -> None:
     def run(n_steps: int, wrapped: bool) -> list[float]:
         weight = parameter(1.0, 2.0)
         lamb = Lamb([weight], 0.05)
@@ -55,7 +55,7 @@ def test_lookahead_goes_half_the_way_every_six_steps() -> None:
     assert together[6] < together[5]
 
 
-def test_lookahead_with_lamb_finds_a_minimum() -> None:
+def test_lookahead_with_lamb_converges_to_a_minimum() -> None:
     weight = parameter(5.0, -3.0)
     optimizer = Lookahead(Lamb([weight], 0.05))
     goal = torch.tensor([1.0, 2.0]).double()
@@ -67,7 +67,7 @@ def test_lookahead_with_lamb_finds_a_minimum() -> None:
     torch.testing.assert_close(weight.detach(), goal, atol=0.02, rtol=0)
 
 
-def test_every_element_of_the_gradient_is_clamped() -> None:
+def test_gradient_is_clamped_elementwise() -> None:
     one, none = parameter(1.0, 1.0, 1.0), parameter(1.0)
     one.grad = torch.tensor([0.5, -7.0, 3.0]).double()
     clamp_gradients([one, none], 1.0)

@@ -1,7 +1,7 @@
 """Our networks and the authors' package compute the same outputs and gradients from the same weights.
 
-All comparisons run in float64. There, two ways to order the same sums differ by about 1e-13 on any processor, and a
-formula that deviates differs by 1e-4 or more, so one tolerance serves every layer.
+All comparisons run in float64. Different orders of summation then differ by about 1e-13 on any processor, and a
+different formula by 1e-4 or more, so one tolerance suffices for every layer.
 """
 
 from __future__ import annotations
@@ -116,12 +116,13 @@ def test_ft_transformer_output_and_gradients(
             torch.testing.assert_close(part, expected, **CLOSE)
 
 
-def test_ft_transformer_decays_the_same_parameters() -> None:
+def test_ft_transformer_applies_weight_decay_to_the_same_parameters() -> None:
     ours, theirs = make_ft_transformer(3, 8, ())
     undecayed = FTTransformer().undecayed(ours)
     names = [name for name, _ in ours.named_parameters()]
     decayed, free = theirs.make_parameter_groups()
-    # Here the three projections of a block are one tensor: one weight and one bias where the package has three of each.
+    # One tensor contains the three projections of a block here, so one weight and one bias correspond to three each in
+    # the package.
     assert len([n for n in names if n not in undecayed]) == len(decayed["params"]) - 2 * 3
     assert len(undecayed) == len(free["params"]) - 2 * 3
     assert sum(p.numel() for n, p in ours.named_parameters() if n in undecayed) == sum(

@@ -1,4 +1,4 @@
-"""The search among training rows, and what holds for every network that does it."""
+"""The search among training rows, and properties of every network that uses it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def network_with_rows(name: str, n_rows: int = 60, n_classes: int = 2) -> Retrie
     return network
 
 
-def test_distances_are_those_of_float64_even_far_from_the_origin() -> None:
+def test_distances_equal_float64_far_from_the_origin() -> None:
     torch.manual_seed(0)
     keys = 100 + torch.randn(300, 20)
     queries = torch.cat([keys[:5] + 1e-3, 100 + torch.randn(5, 20)])
@@ -61,7 +61,7 @@ def test_distances_are_those_of_float64_even_far_from_the_origin() -> None:
     torch.testing.assert_close(squared_distances(queries, keys).double(), exact, atol=2e-5, rtol=1e-5)
 
 
-def test_search_finds_the_nearest_without_the_row_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_excludes_the_row_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     keys = torch.randn(100, 8)
     own = torch.randperm(100)[:30]
@@ -72,7 +72,7 @@ def test_search_finds_the_nearest_without_the_row_itself(monkeypatch: pytest.Mon
     assert torch.equal(nearest(keys[own], keys, 7, own=own).sort(1).values, expected)
 
 
-def test_says_when_there_are_too_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_rows_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert too_many_rows(Shape(100_000, 3, 0, 1)) is None
     reason = too_many_rows(Shape(100_001, 3, 0, 1))
@@ -83,7 +83,7 @@ def test_says_when_there_are_too_many_rows(monkeypatch: pytest.MonkeyPatch) -> N
     assert too_many_rows(Shape(1_000_001, 3, 0, 1)) is not None
 
 
-def test_candidates_are_saved_whatever_their_number() -> None:
+def test_any_number_of_candidates_is_saved() -> None:
     stored, loaded = Candidates(2, 1), Candidates(2, 1)
     stored.put(torch.randn(5, 2), torch.ones(5, 1, dtype=torch.int64), torch.randn(5), None)
     loaded.load_state_dict(stored.state_dict())
@@ -93,7 +93,7 @@ def test_candidates_are_saved_whatever_their_number() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_keys_follow_the_weights(name: str) -> None:
+def test_keys_are_recomputed_when_weights_change(name: str) -> None:
     network = network_with_rows(name).eval()
     before = network.candidates.keys(network).clone()
     assert network.candidates.keys(network) is network.candidates.keys(network)
@@ -107,7 +107,7 @@ def test_keys_follow_the_weights(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_row_in_training_does_not_see_its_own_target(name: str) -> None:
+def test_training_row_does_not_use_its_own_target(name: str) -> None:
     network = network_with_rows(name, n_classes=1).train()
     stored, rows = network.candidates, torch.arange(10)
     for module in network.modules():
@@ -133,13 +133,13 @@ def test_gradient_reaches_every_parameter(name: str, n_classes: int) -> None:
     network.training_output(rows, stored.numeric[rows], stored.categorical[rows].long()).square().sum().backward()
     for parameter_name, parameter in network.named_parameters():
         assert parameter.grad is not None, parameter_name
-        # What is added to all keys changes no distance, and so nothing at all in ModernNCA.
+        # A vector added to all keys changes no distance, so it has no effect in ModernNCA.
         shifts = ("blocks.1.bias", "blocks.0.4.bias") if name == "modern_nca" else ("to_key.bias",)
         assert (parameter.grad != 0).any() or parameter_name in shifts, parameter_name
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_rows_do_not_see_each_other(name: str) -> None:
+def test_rows_are_independent(name: str) -> None:
     network = network_with_rows(name).eval()
     x, codes = torch.randn(20, 4), torch.randint(0, 3, (20, 2))
     with torch.no_grad():
@@ -149,7 +149,7 @@ def test_rows_do_not_see_each_other(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_overfits_64_random_rows(name: str, tmp_path: Path) -> None:
-    """Without seeing itself in training, a row has to be told apart by its features and the other rows."""
+    """A row does not see itself in training, so it must be identified by its features and other rows."""
     plugin = plugin_of(name)
     table, spec, _ = make_table("binary", n_rows=64)
     labels = np.random.default_rng(0).integers(0, 2, 64)
@@ -172,8 +172,8 @@ def test_overfits_64_random_rows(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_the_rows_it_predicts_from(name: str, tmp_path: Path) -> None:
-    """Those of training first, then those of early stopping, which may be looked up, too."""
+def test_row_neighbors_are_rows_of_the_fit(name: str, tmp_path: Path) -> None:
+    """Training rows come first, then early-stopping rows."""
     plugin = plugin_of(name)
     table, spec, _ = make_table("regression", n_rows=120)
     params = msgspec.structs.replace(PARAMS[name], max_epochs=2)
@@ -190,7 +190,7 @@ def test_names_the_rows_it_predicts_from(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_rows_of_early_stopping_are_looked_up_only_after_training(name: str, tmp_path: Path) -> None:
+def test_early_stopping_rows_are_retrieved_only_after_training(name: str, tmp_path: Path) -> None:
     plugin = plugin_of(name)
     table, spec, _ = make_table("regression", n_rows=120)
     table = Table(table.numeric, table.categorical, table.target, np.arange(1, 121, dtype=np.float32))
@@ -211,7 +211,7 @@ def test_rows_of_early_stopping_are_looked_up_only_after_training(name: str, tmp
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_training_rows_travel_with_the_model(name: str, tmp_path: Path) -> None:
+def test_training_rows_are_saved_with_the_model(name: str, tmp_path: Path) -> None:
     plugin = plugin_of(name)
     assert plugin.contains_training_rows
     table, spec, n_classes = make_table("multiclass", n_rows=90)

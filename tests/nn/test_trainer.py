@@ -40,7 +40,7 @@ def train_small(
 
 
 @pytest.mark.parametrize(("n_rows", "size"), [(10, 4), (9, 4), (8, 4), (1, 4), (5, 4), (4, 4), (33, 32)])
-def test_batches_cover_every_row_once_and_never_hold_one(n_rows: int, size: int) -> None:
+def test_batches_cover_every_row_once_and_have_at_least_two_rows(n_rows: int, size: int) -> None:
     cut = list(trainer.batches(torch.arange(n_rows), size))
     assert torch.equal(torch.cat(cut), torch.arange(n_rows))
     assert n_rows == 1 or min(len(rows) for rows in cut) > 1
@@ -67,7 +67,7 @@ def test_keeps_the_best_epoch_and_stops_after_patience(tmp_path: Path) -> None:
     assert metrics.score("rmse", valid.target, prediction) == pytest.approx(min(values))
 
 
-def test_a_deadline_inside_the_first_epoch_leaves_learned_weights(tmp_path: Path) -> None:
+def test_deadline_in_the_first_epoch_keeps_trained_weights(tmp_path: Path) -> None:
     network, _, _, result = train_small(tmp_path, soft_deadline=time.monotonic() - 1)
     untouched, _, _, _ = train_small(tmp_path, params=MLPParams(max_epochs=0))
     assert (result.best_epoch, result.n_epochs) == (1, 1)
@@ -82,7 +82,7 @@ def test_a_deadline_ends_training(tmp_path: Path, ticking_clock: Callable[[], fl
     assert 1 < result.n_epochs < 500
 
 
-def test_weight_average_is_what_is_kept(tmp_path: Path) -> None:
+def test_averaged_weights_are_kept(tmp_path: Path) -> None:
     plain, *_ = train_small(tmp_path, params=MLPParams(average_decay=0.0, max_epochs=2))
     averaged, *_ = train_small(tmp_path, params=MLPParams(average_decay=0.9, max_epochs=2))
     assert not torch.equal(plain.head.weight, averaged.head.weight)
@@ -101,10 +101,10 @@ def test_weight_average_is_what_is_kept(tmp_path: Path) -> None:
     assert network.weight.item() == 5
 
 
-def test_prediction_halves_its_chunk_when_memory_runs_out() -> None:
+def test_prediction_halves_its_chunk_when_out_of_memory() -> None:
     seen: list[int] = []
 
-    class Greedy(torch.nn.Module):
+    class FitsThirtyRows(torch.nn.Module):
         def forward(self, numeric: torch.Tensor, categorical: torch.Tensor) -> torch.Tensor:
             seen.append(len(numeric))
             if len(numeric) > 30:
@@ -112,19 +112,19 @@ def test_prediction_halves_its_chunk_when_memory_runs_out() -> None:
             return numeric
 
     x = torch.randn(100, 1)
-    assert torch.equal(trainer.predict_output(Greedy(), x, torch.zeros(100, 0), chunk=100), x)
+    assert torch.equal(trainer.predict_output(FitsThirtyRows(), x, torch.zeros(100, 0), chunk=100), x)
     assert seen[:3] == [100, 50, 25]
 
-    class Hopeless(torch.nn.Module):
+    class AlwaysOutOfMemory(torch.nn.Module):
         def forward(self, numeric: torch.Tensor, categorical: torch.Tensor) -> torch.Tensor:
             raise torch.OutOfMemoryError
 
     with pytest.raises(torch.OutOfMemoryError):
-        trainer.predict_output(Hopeless(), x, torch.zeros(100, 0))
+        trainer.predict_output(AlwaysOutOfMemory(), x, torch.zeros(100, 0))
 
 
-class Narrow(TrainingMethod):
-    """Has memory for no more than nine rows at a time."""
+class FitsNineRows(TrainingMethod):
+    """Raises OutOfMemoryError for more than nine rows."""
 
     def loss(self, rows, *batch):
         if len(rows) > 9:
@@ -132,23 +132,23 @@ class Narrow(TrainingMethod):
         return super().loss(rows, *batch)
 
 
-def test_a_step_that_does_not_fit_into_memory_is_cut_into_chunks(tmp_path: Path) -> None:
+def test_step_that_exceeds_the_memory_is_split_into_chunks(tmp_path: Path) -> None:
     params = MLPParams(max_epochs=3, dropout=0.0, unseen_rate=0.0)
     whole, *_ = train_small(tmp_path, params=params)
-    cut, *_ = train_small(tmp_path, params=params, method_type=Narrow)
+    cut, *_ = train_small(tmp_path, params=params, method_type=FitsNineRows)
     for name, tensor in whole.state_dict().items():
         torch.testing.assert_close(cut.state_dict()[name], tensor, atol=2e-4, rtol=1e-3)
 
-    class Hopeless(TrainingMethod):
+    class AlwaysOutOfMemory(TrainingMethod):
         def loss(self, rows, *batch):
             raise torch.OutOfMemoryError
 
     with pytest.raises(torch.OutOfMemoryError):
-        train_small(tmp_path, params=params, method_type=Hopeless)
+        train_small(tmp_path, params=params, method_type=AlwaysOutOfMemory)
 
 
 @pytest.mark.parametrize("average_decay", [0.0, 0.9])
-def test_a_killed_fit_goes_on_with_the_same_result(
+def test_killed_fit_resumes_with_the_same_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, average_decay: float
 ) -> None:
     params = MLPParams(max_epochs=8, average_decay=average_decay, dropout=0.2)
@@ -166,7 +166,7 @@ def test_a_killed_fit_goes_on_with_the_same_result(
     with pytest.raises(FitStopped):
         train_small(tmp_path / "cut", params=params, on_report=stop_after_three)
     assert (tmp_path / "cut" / FILE).is_file()
-    # Another seed: all that matters comes from the checkpoint.
+    # A different seed, because the result depends only on the checkpoint.
     resumed, _, _, result = train_small(
         tmp_path / "cut", params=params, seed=5, on_report=lambda step, _: seen.append(step)
     )
@@ -177,9 +177,7 @@ def test_a_killed_fit_goes_on_with_the_same_result(
 
 
 @pytest.mark.parametrize("damage", ["truncated", "other network"])
-def test_a_checkpoint_that_does_not_fit_is_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
-) -> None:
+def test_incompatible_checkpoint_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
     monkeypatch.setattr(trainer, "CHECKPOINT_SECONDS", -1.0)
     params = MLPParams(max_epochs=2)
     expected, *_ = train_small(tmp_path, params=params)
@@ -216,7 +214,7 @@ def test_a_schedule_is_planned_to_end_before_the_deadline(tmp_path: Path, tickin
     assert progress[-1] > 0.9
 
 
-def test_low_precision_learns_as_well(tmp_path: Path) -> None:
+def test_low_precision_reaches_the_same_loss(tmp_path: Path) -> None:
     if not has_fast_bfloat16(torch.device("cpu")):
         pytest.skip("this CPU has no bfloat16")
     table, spec, _ = make_table("regression", n_rows=600)
@@ -235,7 +233,7 @@ def test_low_precision_learns_as_well(tmp_path: Path) -> None:
     assert scores[1] == pytest.approx(scores[0], rel=0.15)
 
 
-def test_dropout_keeps_the_mean_and_drops_its_share() -> None:
+def test_dropout_preserves_the_mean_and_has_its_rate() -> None:
     torch.manual_seed(0)
     layer, x = Dropout(0.25), torch.ones(1000, 200, requires_grad=True)
     y = layer(x)
@@ -248,7 +246,7 @@ def test_dropout_keeps_the_mean_and_drops_its_share() -> None:
     assert torch.equal(layer.train()(x), y)
 
 
-def test_short_softmax_is_softmax() -> None:
+def test_short_softmax_equals_softmax() -> None:
     x = (3 * torch.randn(2, 3, 4, 5, dtype=torch.float32)).requires_grad_()
     ours, theirs = ShortSoftmax.apply(x), torch.softmax(x, -1)
     torch.testing.assert_close(ours, theirs)
@@ -261,14 +259,14 @@ def test_short_softmax_is_softmax() -> None:
 
 
 @pytest.mark.parametrize("n_tokens", [5, 70])
-def test_attend_is_scaled_dot_product_attention(n_tokens: int) -> None:
+def test_attend_equals_scaled_dot_product_attention(n_tokens: int) -> None:
     torch.manual_seed(0)
     query, key, value = (torch.randn(3, 2, n_tokens, 8) for _ in range(3))
     expected = torch.nn.functional.scaled_dot_product_attention(query, key, value)
     torch.testing.assert_close(attend(query, key, value, 0.0), expected, atol=1e-6, rtol=1e-5)
 
 
-def test_objective_goes_through_json(tmp_path: Path) -> None:
+def test_objective_survives_a_json_round_trip(tmp_path: Path) -> None:
     table, spec, _ = make_table("regression")
     objective = Objective.fit(table, make_context("regression", spec, 1, tmp_path))
     assert msgspec.json.decode(msgspec.json.encode(objective), type=Objective) == objective

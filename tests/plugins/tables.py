@@ -30,11 +30,11 @@ SMALL: dict[str, dict[str, object]] = {
     "tabr": {"width": 32, "n_neighbors": 16, "learning_rate": 5e-3, "dropout": 0.0, "context_dropout": 0.0},
     "npt": {"d_embedding": 8, "n_layers": 2, "n_steps": 90, "learning_rate": 1e-2, "n_evaluations": 3},
 }
-"""Changes to the defaults so that a model learns something in a few epochs on a few rows."""
+"""Changes to the defaults with which a model learns in a few epochs on a few rows."""
 
 
 def smaller(plugin: Plugin) -> Callable[[Params], Params]:
-    """Turns the plugin's parameters into ones with few steps: the tests are about behavior, not scores."""
+    """Reduce the number of steps in the plugin's parameters, because the tests check behavior and not scores."""
     fewer: dict[str, object] = {"n_trees": 40, "patience": 10, "max_epochs": 4} | SMALL.get(plugin.name, {})
 
     def shrink(params: Params) -> Params:
@@ -44,5 +44,5 @@ def smaller(plugin: Plugin) -> Callable[[Params], Params]:
 
 
 def defaults_of(plugin: Plugin, task: Task, table: Table, spec: FeatureSpec, n_classes: int) -> Params:
-    """The plugin's defaults for a table, made smaller."""
+    """The plugin's defaults for a table, with fewer steps."""
     return smaller(plugin)(plugin.defaults(task, shape_of(table, spec, n_classes), "cpu"))

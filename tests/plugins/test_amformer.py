@@ -52,7 +52,7 @@ def hard(top_k: int, n_prompts: int | None = 5, dropout: float = 0.0) -> HardAtt
 
 
 @torch.no_grad()
-def test_uniform_attention_among_logarithms_is_the_geometric_mean() -> None:
+def test_uniform_attention_over_logarithms_is_the_geometric_mean() -> None:
     attention = HardAttention(1, 1, n_prompts=1, top_k=2, dropout=0.0)
     attention.key.weight.zero_()
     attention.value.weight.fill_(1.0)
@@ -60,7 +60,7 @@ def test_uniform_attention_among_logarithms_is_the_geometric_mean() -> None:
     x = torch.rand(200, 2, 1) * 3 + 0.1
     expected = (x[:, 0] * x[:, 1]).sqrt()
     torch.testing.assert_close(product(x)[:, 0], expected, rtol=1e-5, atol=0)
-    # And with the default bound, as long as the product is far from it.
+    # The same with the default bound, if the product is far below it.
     near_one = torch.rand(200, 2, 1) * 0.5 + 0.8
     bounded = ProductAttention(attention, epsilon=1e-12)(near_one)[:, 0]
     torch.testing.assert_close(bounded, (near_one[:, 0] * near_one[:, 1]).sqrt(), rtol=1e-3, atol=0)
@@ -68,7 +68,7 @@ def test_uniform_attention_among_logarithms_is_the_geometric_mean() -> None:
 
 @torch.no_grad()
 def test_two_layers_of_logarithms_add_exponents() -> None:
-    # With a sum of weights above one, powers: attention ½ + ½ and a value weight of 4 give x₁² x₂².
+    # Weights with a sum above one yield powers: attention ½ + ½ and a value weight of 4 yield x₁² x₂².
     attention = HardAttention(1, 1, n_prompts=1, top_k=2, dropout=0.0)
     attention.key.weight.zero_()
     attention.value.weight.fill_(4.0)
@@ -78,7 +78,7 @@ def test_two_layers_of_logarithms_add_exponents() -> None:
 
 
 @pytest.mark.parametrize("n_prompts", [None, 5])
-def test_top_k_of_all_tokens_is_dense_softmax(n_prompts: int | None) -> None:
+def test_top_k_of_all_tokens_equals_softmax(n_prompts: int | None) -> None:
     attention, x = hard(7, n_prompts), torch.randn(6, 7, 16)
     query = attention.query(x) if n_prompts is None else attention.prompts.expand(6, -1, -1)
     query, key, value = (t.unflatten(2, (4, 4)).transpose(1, 2) for t in (query, attention.key(x), attention.value(x)))
@@ -87,7 +87,7 @@ def test_top_k_of_all_tokens_is_dense_softmax(n_prompts: int | None) -> None:
 
 
 @pytest.mark.parametrize("top_k", [1, 3, 6])
-def test_exactly_k_probabilities_are_not_zero(top_k: int) -> None:
+def test_exactly_k_probabilities_are_nonzero(top_k: int) -> None:
     attention, x = hard(top_k), torch.randn(20, 7, 16)
     probabilities = attention.probabilities(x)
     assert probabilities.shape == (20, 4, 5, 7)
@@ -95,7 +95,7 @@ def test_exactly_k_probabilities_are_not_zero(top_k: int) -> None:
     torch.testing.assert_close(probabilities.sum(-1), torch.ones(20, 4, 5))
     tied = attention.probabilities(torch.ones(2, 7, 16))
     assert ((tied > 0).sum(-1) == top_k).all()
-    # They are the softmax of the highest scores: those selected keep their ratios.
+    # They are the softmax of the highest scores, so their ratios are unchanged.
     everything = hard(7).probabilities(x)
     kept = torch.where(probabilities > 0, everything, 0)
     torch.testing.assert_close(probabilities, kept / kept.sum(-1, keepdim=True))
@@ -103,9 +103,7 @@ def test_exactly_k_probabilities_are_not_zero(top_k: int) -> None:
 
 
 @pytest.mark.parametrize("n_prompts", [None, 5])
-def test_many_tokens_take_another_way_to_the_same_result(
-    n_prompts: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_implementations_for_few_and_many_tokens_agree(n_prompts: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     attention, x = hard(3, n_prompts), torch.randn(9, 30, 16)
     dense_x, selected_x = x.clone().requires_grad_(), x.clone().requires_grad_()
     dense = attention(dense_x)
@@ -162,7 +160,7 @@ def test_gradient_reaches_every_parameter(layout: dict[str, object]) -> None:
         assert parameter.grad is not None, name
         gradient = parameter.grad
         if name.endswith("query_key_value.bias"):
-            # The keys' bias shifts all scores of a query alike, so softmax takes it out.
+            # The keys' bias shifts all scores of a query equally, so softmax cancels it.
             query, _, value = gradient.chunk(3)
             gradient = torch.cat([query, value])
         assert (gradient != 0).any(), name
@@ -172,8 +170,8 @@ def test_gradient_reaches_every_parameter(layout: dict[str, object]) -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-def test_rows_do_not_see_each_other(layout: dict[str, object]) -> None:
-    """In float64: in float32, the order of a sum can change which of two nearly equal scores is selected."""
+def test_rows_are_independent(layout: dict[str, object]) -> None:
+    """Uses float64, because the order of a sum in float32 can change which of two nearly equal scores is selected."""
     network, (x, codes) = network_of(**layout).double().eval(), rows_of(40)
     x = x.double()
     x[0] *= 1000
@@ -185,13 +183,13 @@ def test_rows_do_not_see_each_other(layout: dict[str, object]) -> None:
 
 
 @torch.no_grad()
-def test_the_last_layer_computes_what_the_whole_one_would_say_of_cls() -> None:
+def test_reduced_last_layer_equals_cls_of_a_full_layer() -> None:
     network, (x, codes) = network_of().eval(), rows_of(10)
     tokens = network.layers[0](network.tokens(x, codes))
     last = network.layers[1]
     fused = last.arithmetic(tokens)
     assert fused.shape == (10, 1, 16)
-    # Eq. 4 as it is written.
+    # Equation 4.
     seen = last.arithmetic.normalization(tokens)
     candidates = torch.cat([last.arithmetic.additive(seen), last.arithmetic.multiplicative(tokens)], 1)
     assert candidates.shape == (10, 14, 16)
@@ -200,7 +198,7 @@ def test_the_last_layer_computes_what_the_whole_one_would_say_of_cls() -> None:
     torch.testing.assert_close(last(tokens), residual + last.ffn(last.ffn_normalization(residual)))
 
 
-def test_layouts_are_the_papers() -> None:
+def test_layouts_equal_the_paper() -> None:
     hybrid, both, none = (network_of(prompts=p).layers[0].arithmetic for p in ("multiplicative", "both", "none"))
     assert isinstance(hybrid.additive, SelfAttention)
     assert both.additive.prompts.shape == both.multiplicative.attention.prompts.shape == (7, 16)
@@ -212,7 +210,7 @@ def test_layouts_are_the_papers() -> None:
     assert network_of(backbone="autoint", prompts="both", n_prompts=4).pool.in_features == 2
 
 
-def test_prompts_halve_where_there_are_many_features() -> None:
+def test_prompts_halve_for_many_features() -> None:
     assert prompt_counts(9, AMFormerParams()) == (9, 9, 9)
     assert prompt_counts(301, AMFormerParams()) == (301, 301, 301)
     assert prompt_counts(2001, AMFormerParams()) == (MANY_PROMPTS, MANY_PROMPTS // 2, MANY_PROMPTS // 4)
@@ -224,7 +222,8 @@ def test_prompts_halve_where_there_are_many_features() -> None:
     layers = [layer.arithmetic for layer in wide.layers]
     assert [layer.additive.prompts.shape[0] for layer in layers] == [256, 128, 64]
     assert [layer.fusion.out_features for layer in layers] == [256, 128, 1]
-    # 701 tokens need 3 of each of 256 prompts; 256 need 2 of each of 128, and keep the 3 that were asked for.
+    # 701 tokens need at least 3 per prompt for 256 prompts; 256 tokens need 2 for 128 prompts, so the requested 3 are
+    # kept.
     assert [layer.additive.top_k for layer in layers] == [3, 3, 3]
     tight = network_of(sizes=Sizes(n_numeric=700, cardinalities=(), d_out=1, n_classes=1), top_k=1, n_layers=3)
     assert [layer.arithmetic.additive.top_k for layer in tight.layers] == [3, 2, 2]
@@ -257,7 +256,7 @@ def test_default_is_table_7() -> None:
     assert (autoint.backbone, autoint.d_token) == ("autoint", 32)
 
 
-def test_rate_rises_and_falls_as_in_the_paper(tmp_path: Path) -> None:
+def test_learning_rate_schedule_equals_the_paper(tmp_path: Path) -> None:
     table, spec, _ = make_table("binary", n_rows=321)
     context = make_context("binary", spec, 2, tmp_path)
     params = small(warmup_steps=10, decay_steps=30, batch_size=32, max_epochs=10)
@@ -274,7 +273,7 @@ def test_rate_rises_and_falls_as_in_the_paper(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backbone", ["ft_transformer", "autoint"])
-def test_learns_a_product_saves_and_loads_bit_equal(backbone: str, tmp_path: Path) -> None:
+def test_learns_a_product_and_loads_bit_identically(backbone: str, tmp_path: Path) -> None:
     table, spec, _ = make_table("regression", n_rows=900)
     x = table.numeric.astype(np.float64)
     table = Table(table.numeric, table.categorical, 5 * np.abs(x[:, 0]) * np.abs(x[:, 2]) + 3)
@@ -313,7 +312,7 @@ def test_selection_is_a_frequency_over_rows_and_heads() -> None:
     torch.testing.assert_close(network.selection(x, codes), frequencies)
 
 
-def test_optuna_draws_what_can_be_built() -> None:
+def test_every_sampled_configuration_can_be_built() -> None:
     plugin = AMFormer()
     table, spec, n_classes = make_table("binary", n_rows=300)
     shape = shape_of(table, spec, n_classes)
@@ -337,7 +336,7 @@ def test_cost_is_linear_in_features_with_prompts() -> None:
     assert msgspec.to_builtins(params)["prompts"] is None
 
 
-def test_norms_and_biases_and_prompts_are_not_decayed() -> None:
+def test_norms_biases_and_prompts_have_no_weight_decay() -> None:
     network = network_of()
     decayed = {name for name, _ in network.named_parameters()} - AMFormer().undecayed(network)
     assert decayed == {"head.weight"} | {

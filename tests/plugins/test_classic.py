@@ -1,4 +1,4 @@
-"""Linear models and neighbors against scikit-learn, and the matrix that they see."""
+"""Linear models and nearest neighbors compared with scikit-learn, and their input matrix."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_only_the_most_frequent_levels_are_kept(monkeypatch) -> None:
     assert list(zip(fitted.level_column, fitted.level_code, strict=True)) == [(0, 2), (1, 5)]
 
 
-def test_linear_is_scikit_learns(tmp_path: Path) -> None:
+def test_linear_equals_scikit_learn(tmp_path: Path) -> None:
     for task in ("regression", "binary", "multiclass"):
         table, spec, n_classes = make_table(task, n_rows=500)
         model = Linear().solve(table, LinearParams(penalty=1e-2), make_context(task, spec, n_classes, tmp_path))
@@ -50,14 +50,14 @@ def test_linear_is_scikit_learns(tmp_path: Path) -> None:
             np.testing.assert_allclose(model.predict(table), expected, atol=2e-3)
 
 
-def test_a_linear_target_is_found_exactly(tmp_path: Path) -> None:
+def test_a_linear_target_is_fitted_exactly(tmp_path: Path) -> None:
     table, spec, _ = make_table("regression", n_rows=200)
     table = Table(table.numeric, table.categorical, 5.0 + table.numeric.astype(np.float64) @ [1.0, -2.0, 0.0, 3.0])
     model = Linear().fit(table, table, LinearParams(penalty=1e-9), make_context("regression", spec, 1, tmp_path))
     np.testing.assert_allclose(model.predict(table), table.target, atol=1e-4)
 
 
-def test_one_neighbour_gives_back_the_training_target(tmp_path: Path) -> None:
+def test_one_neighbor_returns_the_training_target(tmp_path: Path) -> None:
     table, spec, _ = make_table("regression", n_rows=200)
     params = KNeighborsParams(n_neighbors=1)
     model = KNeighbors().keep(table, params, make_context("regression", spec, 1, tmp_path))
@@ -71,7 +71,7 @@ def test_neighbors_vote(tmp_path: Path) -> None:
     _, spec, _ = make_table("binary", n_numeric=1, cardinalities=())
     params = KNeighborsParams(n_neighbors=3, by_distance=False)
     model = KNeighbors().keep(table, params, make_context("binary", spec, 2, tmp_path))
-    # Weights 1 and 1 for class 0 against 2 for class 1, and one vote in three spread over both.
+    # Class 0 has weights 1 and 1, class 1 has weight 2, and one additional vote is spread over both.
     np.testing.assert_allclose(model.predict(table.take(slice(1, 2))), [[0.5, 0.5]], atol=1e-6)
     unweighted = KNeighbors().keep(
         Table(numeric, codes, table.target), params, make_context("binary", spec, 2, tmp_path)

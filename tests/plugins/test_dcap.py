@@ -1,4 +1,4 @@
-"""DCAP's products against their formula, pair by pair."""
+"""DCAP's products compared with their formula for each pair."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def mixed_rows(n_rows: int) -> tuple[Tensor, Tensor]:
     return torch.randn(n_rows, 4), torch.stack([torch.arange(n_rows) % 5, torch.arange(n_rows) % 3], 1)
 
 
-def test_scalar_embeddings_give_the_products_of_the_features() -> None:
+def test_scalar_embeddings_yield_products_of_features() -> None:
     params = DCAPParams(n_layers=1, d_embedding=1, n_heads=1, widths=(4,))
     network = DCAPNetwork(Sizes(n_numeric=5, cardinalities=(), d_out=1), params).eval()
     layer = network.layers[0]
@@ -38,7 +38,7 @@ def test_scalar_embeddings_give_the_products_of_the_features() -> None:
         layer.kernel.fill_(1)
         layer.attention.output.weight.fill_(1)
         layer.attention.output.bias.zero_()
-        # Attention to oneself alone.
+        # Attention of each feature to itself only.
         layer.attention.hidden.copy_(~torch.eye(5, dtype=torch.bool))
     x = torch.randn(30, 5)
     (products,) = network.products(network.embeddings(x, torch.zeros(30, 0, dtype=torch.int64)))
@@ -47,7 +47,7 @@ def test_scalar_embeddings_give_the_products_of_the_features() -> None:
 
 
 @pytest.mark.parametrize("kernel", ["vector", "scalar", "matrix"])
-def test_layers_are_the_formula_pair_by_pair(kernel: str) -> None:
+def test_layers_equal_the_formula_for_each_pair(kernel: str) -> None:
     torch.manual_seed(0)
     network = DCAPNetwork(MIXED, DCAPParams(n_layers=2, d_embedding=6, kernel=kernel)).eval()
     first = embedded = network.embeddings(*mixed_rows(10))
@@ -63,7 +63,7 @@ def test_layers_are_the_formula_pair_by_pair(kernel: str) -> None:
         first = torch.nn.functional.adaptive_avg_pool1d(products.transpose(1, 2), 6).transpose(1, 2)
 
 
-def test_attention_sees_later_features_only_and_keeps_its_values() -> None:
+def test_attention_is_restricted_to_later_features_and_does_not_project_values() -> None:
     torch.manual_seed(0)
     attention = CrossAttention(5, DCAPParams(d_embedding=8)).eval()
     x = torch.randn(3, 5, 8)
@@ -72,12 +72,12 @@ def test_attention_sees_later_features_only_and_keeps_its_values() -> None:
     moved = (attention(changed) - attention(x)).abs().amax((0, 2))
     assert (moved[:3] > 1e-4).all()
     assert (moved[3:] == 0).all()
-    # The last feature attends to itself alone, and its value is itself.
+    # The last feature attends only to itself, and values are not projected.
     torch.testing.assert_close(attention(x)[:, 4], attention.output(x[:, 4]))
     assert attention(x).shape == x.shape
 
 
-def test_pooling_by_partners_is_the_mean_of_a_features_pairs() -> None:
+def test_partner_pooling_is_the_mean_over_pairs_of_a_feature() -> None:
     weights = pooling_weights(4, "partner")
     products = torch.arange(6.0)
     # Pairs 01 02 03 12 13 23 are numbered 0 to 5.
@@ -124,7 +124,7 @@ def test_overfits_64_random_rows(tmp_path: Path) -> None:
     assert train_network(network, table, table, params, objective, context, method).best_loss < 1e-3
 
 
-def test_rows_in_portions_are_predicted_as_all_at_once() -> None:
+def test_predictions_in_chunks_equal_one_pass() -> None:
     torch.manual_seed(0)
     network = DCAPNetwork(MIXED, DCAPParams()).eval()
     x, codes = mixed_rows(50)

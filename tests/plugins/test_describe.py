@@ -13,7 +13,7 @@ NAMES = [name for name in registry.names() if registry.find(name).reason is None
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_draw_of_the_sampler_is_in_the_described_search_space(name: str) -> None:
+def test_sampled_parameters_are_in_the_described_search_space(name: str) -> None:
     plugin = registry.get(name)
     described = {each.name: each for each in search_space(plugin, plugin.tasks[0], REFERENCE_SHAPE, "cpu")}
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))

@@ -1,4 +1,4 @@
-"""GrowNet's stages: what a learner is fitted to, what the corrective step trains, and what is kept."""
+"""GrowNet's stages: targets of a learner, parameters of the corrective step, and the learners that are kept."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def boosting_on(task: Task, folder: Path, params: GrowNetParams, table: Table | 
 
 
 @pytest.mark.parametrize(("task", "n_classes", "d_out"), [("regression", 1, 1), ("binary", 2, 1), ("multiclass", 3, 3)])
-def test_newton_steps_are_gradient_over_curvature_of_the_loss(task: Task, n_classes: int, d_out: int) -> None:
+def test_newton_steps_are_gradients_divided_by_second_derivatives(task: Task, n_classes: int, d_out: int) -> None:
     torch.manual_seed(0)
     objective = Objective(task=task, n_classes=n_classes)
     output = torch.randn(40, d_out, dtype=torch.float64)
@@ -68,7 +68,7 @@ def test_newton_steps_are_gradient_over_curvature_of_the_loss(task: Task, n_clas
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
-def test_steps_of_rows_that_are_badly_wrong_are_bounded(task: Task) -> None:
+def test_steps_of_rows_with_large_errors_are_bounded(task: Task) -> None:
     objective = Objective(task=task, n_classes=2 if task == "binary" else 3)
     wrong = torch.tensor([[-90.0]]) if task == "binary" else torch.tensor([[-90.0, 90.0, 0.0]])
     step, curvature = newton_step(objective, wrong, torch.tensor([1]) if task == "binary" else torch.tensor([0]))
@@ -89,10 +89,9 @@ def test_start_values() -> None:
     assert three[2].isfinite()
 
 
-def test_the_first_stage_is_the_least_squares_network(tmp_path: Path) -> None:
-    """With ρ = 1 and one stage: the same learner, trained by hand on the squared error, predicts the same.
-
-    In float64: Adam divides small gradients by their own size, which turns their rounding errors into steps.
+def test_first_stage_equals_a_least_squares_network(tmp_path: Path) -> None:
+    """With ρ = 1 and one stage, predictions equal those of the same learner trained on the squared error. Uses float64,
+    because Adam divides small gradients by their magnitude, which amplifies rounding errors.
     """
     params = GrowNetParams(n_learners=1, stage_epochs=3, batch_size=50)
     boosting = boosting_on("regression", tmp_path, params, cardinalities=())
@@ -133,7 +132,7 @@ def test_fits_a_linear_target(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
-def test_the_training_loss_falls_stage_by_stage(task: Task, tmp_path: Path) -> None:
+def test_training_loss_decreases_with_each_stage(task: Task, tmp_path: Path) -> None:
     params = GrowNetParams(n_learners=5, stage_epochs=2, corrective_epochs=2, learning_rate=2e-3, batch_size=100)
     boosting = boosting_on(task, tmp_path, params)
     losses = []
@@ -148,7 +147,7 @@ def test_the_training_loss_falls_stage_by_stage(task: Task, tmp_path: Path) -> N
     assert losses[-1] < 0.7 * losses[0]
 
 
-def test_a_stage_trains_its_learner_alone_and_the_correction_trains_all(tmp_path: Path) -> None:
+def test_stage_trains_one_learner_and_corrective_step_trains_all(tmp_path: Path) -> None:
     boosting = boosting_on("binary", tmp_path, GrowNetParams(n_learners=3, batch_size=100))
     boosting.fit_learner(0)
     before = {name: t.clone() for name, t in boosting.network.state_dict().items()}
@@ -156,7 +155,7 @@ def test_a_stage_trains_its_learner_alone_and_the_correction_trains_all(tmp_path
     after = boosting.network.state_dict()
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     assert moved
-    # Neither the weights nor the running statistics of the earlier learner, nor the embeddings, nor ρ.
+    # Weights and running statistics of the earlier learner, embeddings and ρ are unchanged.
     assert all(name.startswith("learners.1.") for name in moved)
     before = {name: t.clone() for name, t in after.items()}
     boosting.correct(1)
@@ -207,7 +206,7 @@ def test_overfits_64_random_rows(tmp_path: Path) -> None:
     assert grow(network, table, table, params, Objective.fit(table, context), context).best_loss < 1e-3
 
 
-def test_keeps_the_learners_up_to_the_best_stage(tmp_path: Path) -> None:
+def test_learners_up_to_the_best_stage_are_kept(tmp_path: Path) -> None:
     table, spec, _ = make_table("binary", n_rows=200)
     train, valid = table.take(slice(0, 150)), table.take(slice(150, None))
     reports: list[float] = []
@@ -247,7 +246,7 @@ def test_resumes_from_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert again.summary() == whole.summary()
 
 
-def test_a_deadline_inside_the_first_stage_leaves_one_learner(tmp_path: Path) -> None:
+def test_deadline_in_the_first_stage_keeps_one_learner(tmp_path: Path) -> None:
     table, spec, _ = make_table("regression", n_rows=5000)
     context = make_context("regression", spec, 1, tmp_path, soft_deadline=time.monotonic() - 1)
     model = GrowNet().fit(table, table, GrowNetParams(), context)

@@ -1,4 +1,4 @@
-"""ModernNCA by hand: what its vote is, and that no row votes for itself."""
+"""ModernNCA's vote compared with values by hand; no row votes for itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLAIN = ModernNCAParams(width=4, n_frequencies=0)
 
 
 def identity_network(n_classes: int, **params: object) -> ModernNCANetwork:
-    """A network whose keys are its four numeric columns themselves."""
+    """A network whose keys are its four numeric columns."""
     d_out = n_classes if n_classes > 2 else 1
     settings = ModernNCAParams(width=4, n_frequencies=0, **params)
     network = ModernNCANetwork(Sizes(n_numeric=4, cardinalities=(), d_out=d_out, n_classes=n_classes), settings)
@@ -29,7 +29,7 @@ def codes_of(n_rows: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_in_two_far_clusters_the_probability_is_the_clusters_purity(n_classes: int) -> None:
+def test_probability_in_distant_clusters_is_their_purity(n_classes: int) -> None:
     network = identity_network(n_classes).eval()
     rows = torch.cat([torch.zeros(10, 4), torch.full((10, 4), 1000.0)])
     target = torch.tensor([0] * 7 + [1] * 3 + [0] * 2 + [1] * 8)
@@ -39,7 +39,7 @@ def test_in_two_far_clusters_the_probability_is_the_clusters_purity(n_classes: i
     torch.testing.assert_close(positive, torch.tensor([0.3, 0.8]), atol=1e-5, rtol=0)
 
 
-def test_the_vote_is_by_distance_not_its_square() -> None:
+def test_vote_uses_distances_and_not_their_squares() -> None:
     torch.manual_seed(0)
     network = identity_network(1, temperature=0.7).eval()
     keys, target, weight = torch.randn(50, 4), torch.randn(50), torch.rand(50) + 0.5
@@ -50,7 +50,7 @@ def test_the_vote_is_by_distance_not_its_square() -> None:
     torch.testing.assert_close(network(x, codes_of(6))[:, 0], expected, atol=1e-4, rtol=1e-4)
 
 
-def test_the_nearest_neighbour_of_random_labels_is_right_by_chance() -> None:
+def test_accuracy_on_random_labels_is_chance() -> None:
     torch.manual_seed(0)
     network = identity_network(2, temperature=1e-4, sample_rate=1.0).train()
     rows, labels = torch.randn(400, 4), torch.randint(0, 2, (400,))
@@ -60,11 +60,11 @@ def test_the_nearest_neighbour_of_random_labels_is_right_by_chance() -> None:
     )
     accuracy = ((output[:, 0] > 0).long() == labels).float().mean()
     assert abs(accuracy - 0.5) < 0.08
-    # Were a row its own neighbor, all would be right.
+    # If rows could be their own neighbors, the accuracy would be 1.
     assert ((network.eval()(rows, codes_of(400))[:, 0] > 0).long() == labels).all()
 
 
-def test_gradient_is_finite_where_rows_coincide() -> None:
+def test_gradient_is_finite_for_identical_rows() -> None:
     torch.manual_seed(0)
     network = ModernNCANetwork(Sizes(n_numeric=4, cardinalities=(), d_out=1), PLAIN).train()
     rows = torch.randn(10, 4).repeat(4, 1)
@@ -75,13 +75,13 @@ def test_gradient_is_finite_where_rows_coincide() -> None:
         assert parameter.grad.abs().max() < 10
 
 
-def test_a_batch_of_one_row_alone_still_has_an_output() -> None:
+def test_batch_of_one_row_without_candidates_has_an_output() -> None:
     network = identity_network(2).train()
     network.candidates.put(torch.zeros(1, 4), codes_of(1), torch.zeros(1), None)
     assert network.training_output(torch.zeros(1, dtype=torch.int64), torch.zeros(1, 4), codes_of(1)).isfinite().all()
 
 
-def test_large_predictions_come_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_predictions_are_split_into_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     network = identity_network(1).eval()
     network.candidates.put(torch.randn(30, 4), codes_of(30), torch.randn(30), None)

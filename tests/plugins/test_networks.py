@@ -1,4 +1,4 @@
-"""What each network of the zoo is, compared with its paper: signal, degree, tokens (the shared tests are in tests/nn)."""
+"""Properties of each network from its paper: signal, degree, tokens. Tests of all networks are in tests/nn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def no_codes(n_rows: int) -> Tensor:
     return torch.zeros(n_rows, 0, dtype=torch.int64)
 
 
-def test_snn_keeps_mean_and_variance_through_sixteen_layers() -> None:
+def test_snn_preserves_mean_and_variance_over_sixteen_layers() -> None:
     torch.manual_seed(0)
     network = SNNNetwork(Sizes(n_numeric=256, cardinalities=(), d_out=1), (256,) * 16, 0.05).train()
     x = torch.randn(4096, 256)
@@ -45,7 +45,7 @@ def test_one_cross_layer_is_a_product() -> None:
 
 
 @pytest.mark.parametrize("n_layers", [1, 2, 3])
-def test_cross_layers_are_a_polynomial_of_one_degree_more(n_layers: int) -> None:
+def test_n_cross_layers_are_a_polynomial_of_degree_n_plus_one(n_layers: int) -> None:
     torch.manual_seed(0)
     network = DCNV2Network(
         Sizes(n_numeric=3, cardinalities=(), d_out=1),
@@ -60,7 +60,7 @@ def test_cross_layers_are_a_polynomial_of_one_degree_more(n_layers: int) -> None
     assert differences.diff().abs().max() < 1e-9
 
 
-def test_dcn_variants_differ_in_what_the_head_sees() -> None:
+def test_dcn_variants_differ_in_the_input_of_the_head() -> None:
     torch.manual_seed(0)
     sizes = Sizes(n_numeric=5, cardinalities=(), d_out=2)
     assert DCNV2Network(sizes, DCNV2Params(width=16)).head.in_features == 32
@@ -69,7 +69,7 @@ def test_dcn_variants_differ_in_what_the_head_sees() -> None:
     assert deep(torch.full((4, 5), 5.2), no_codes(4)).abs().max() < 1e3
 
 
-def test_autoint_forgets_a_feature_that_is_zero() -> None:
+def test_autoint_ignores_a_zero_feature() -> None:
     torch.manual_seed(0)
     network = AutoIntNetwork(MIXED, AutoIntParams(d_token=8))
     x, codes = torch.randn(6, 3), torch.ones(6, 2, dtype=torch.int64)
@@ -88,7 +88,7 @@ def test_autoint_forgets_a_feature_that_is_zero() -> None:
 
 
 @pytest.mark.parametrize("column_embedding", ["concatenated", "added"])
-def test_tab_transformer_follows_its_levels_and_not_its_numbers(column_embedding: str) -> None:
+def test_tab_transformer_attends_among_categorical_columns(column_embedding: str) -> None:
     torch.manual_seed(0)
     params = TabTransformerParams(n_layers=2, d_token=16, column_embedding=column_embedding)
     network = TabTransformerNetwork(MIXED, params).eval()
@@ -96,11 +96,11 @@ def test_tab_transformer_follows_its_levels_and_not_its_numbers(column_embedding
     before, encoded = network(x, codes), network.encoded(codes)
     assert not torch.allclose(network(x.flip(0), codes), before)
     assert encoded.shape == (8, 32)
-    # What a column encodes depends on the level of the other.
+    # The encoding of a column depends on the level of the other column.
     changed = codes.clone()
     changed[:, 1] = (changed[:, 1] + 1) % 4
     assert (network.encoded(changed)[:, :16] - encoded[:, :16]).abs().max() > 1e-4
-    # Levels are names: renaming them with their embeddings changes nothing.
+    # Permuting levels together with their embeddings has no effect.
     renamed = torch.tensor([3, 0, 4, 1, 2])
     with torch.no_grad():
         level = network.tokenizer.level
@@ -109,7 +109,7 @@ def test_tab_transformer_follows_its_levels_and_not_its_numbers(column_embedding
     torch.testing.assert_close(network(x, codes), before)
 
 
-def test_tab_transformer_keeps_one_numeric_column() -> None:
+def test_tab_transformer_uses_a_single_numeric_column() -> None:
     torch.manual_seed(0)
     params = TabTransformerParams(n_layers=1, d_token=16)
     network = TabTransformerNetwork(Sizes(n_numeric=1, cardinalities=(3,), d_out=1), params).eval()
@@ -122,12 +122,12 @@ def test_tab_transformer_keeps_one_numeric_column() -> None:
     assert TabTransformer().supports("binary", Shape(1000, 5, 1, 2)) is None
 
 
-def moved_rows(weight: Tensor, order: list[int], width: int = 1) -> Tensor:
-    """The blocks of `width` rows in another order."""
+def permuted_blocks(weight: Tensor, order: list[int], width: int = 1) -> Tensor:
+    """Permute blocks of `width` rows."""
     return weight.unflatten(0, (-1, width))[order].flatten(0, 1)
 
 
-def test_tab_transformer_is_worth_less_the_fewer_categories_there_are() -> None:
+def test_merit_of_tab_transformer_is_lower_with_fewer_categories() -> None:
     merits = [registry.get("tab_transformer").merit("binary", Shape(1000, 8 - n, n, 2)) for n in (8, 4, 1)]
     assert merits == [1.0, 0.5, 0.125]
 
@@ -138,7 +138,7 @@ def test_autoint_does_not_depend_on_the_order_of_columns() -> None:
     network, permuted = AutoIntNetwork(sizes, params).eval(), AutoIntNetwork(sizes, params).eval()
     state = network.state_dict()
     state["tokenizer.numeric"] = state["tokenizer.numeric"][order]
-    state["head.weight"] = moved_rows(state["head.weight"].t(), order, 8).t()
+    state["head.weight"] = permuted_blocks(state["head.weight"].t(), order, 8).t()
     permuted.load_state_dict(state)
     x, changed = torch.randn(10, 4), AutoIntNetwork(sizes, params).eval()
     changed.load_state_dict(network.state_dict())
@@ -158,7 +158,7 @@ def test_tab_transformer_does_not_depend_on_the_order_of_columns(column_embeddin
     tables = state["tokenizer.level"].split(cardinalities)
     state["tokenizer.level"] = torch.cat([tables[i] for i in order])
     state["tokenizer.column"] = state["tokenizer.column"][order]
-    state["head.0.weight"] = moved_rows(state["head.0.weight"].t(), order, params.d_token).t()
+    state["head.0.weight"] = permuted_blocks(state["head.0.weight"].t(), order, params.d_token).t()
     permuted.load_state_dict(state)
     codes = torch.stack([torch.randint(0, n, (10,)) for n in cardinalities], dim=1)
     none = torch.zeros(10, 0)
@@ -167,7 +167,7 @@ def test_tab_transformer_does_not_depend_on_the_order_of_columns(column_embeddin
 
 @pytest.mark.parametrize("backbone", ["ft_transformer", "autoint"])
 def test_amformer_does_not_depend_on_the_order_of_columns(backbone: str) -> None:
-    """What mixes tokens is moved along too: it has a weight for each."""
+    """Weights that mix tokens are permuted too."""
     torch.manual_seed(0)
     sizes, order = Sizes(n_numeric=4, cardinalities=(), d_out=1), [2, 0, 3, 1]
     params = AMFormerParams(n_layers=2, d_token=16, n_heads=4, backbone=backbone)  # type: ignore[arg-type]

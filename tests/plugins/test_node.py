@@ -1,4 +1,4 @@
-"""NODE against its formulas, spelled out leaf by leaf."""
+"""NODE compared with its formulas, evaluated for each leaf."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def no_codes(n_rows: int) -> Tensor:
     return torch.zeros(n_rows, 0, dtype=torch.int64)
 
 
-def spelled_out(trees: ObliviousTrees, x: Tensor) -> Tensor:
+def explicit_output(trees: ObliviousTrees, x: Tensor) -> Tensor:
     """(rows, n_trees, d_tree), with every leaf's weight as the product over its path."""
     values = torch.einsum("bi,tdi->btd", x, entmax15(trees.selection))
     z = (values - trees.threshold) * (-trees.log_temperature).exp()
@@ -37,11 +37,11 @@ def spelled_out(trees: ObliviousTrees, x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize(("n_trees", "depth", "d_tree"), [(5, 6, 3), (1, 1, 1), (4, 3, 2)])
-def test_output_is_the_sum_over_all_leaves(n_trees: int, depth: int, d_tree: int) -> None:
+def test_output_equals_the_sum_over_all_leaves(n_trees: int, depth: int, d_tree: int) -> None:
     torch.manual_seed(0)
     trees, x = ObliviousTrees(7, n_trees, depth, d_tree), torch.randn(50, 7)
     trees.initialize(x[:40])
-    torch.testing.assert_close(trees(x), spelled_out(trees, x), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(trees(x), explicit_output(trees, x), atol=1e-5, rtol=1e-5)
 
 
 def test_leaf_weights_sum_to_one_and_selectors_are_sparse() -> None:
@@ -49,7 +49,7 @@ def test_leaf_weights_sum_to_one_and_selectors_are_sparse() -> None:
     trees, x = ObliviousTrees(40, 6, 4, 16), torch.randn(64, 40)
     trees.initialize(x)
     with torch.no_grad():
-        # With the unit vectors as responses, the output is the leaf weights themselves.
+        # With unit vectors as responses, the outputs are the leaf weights.
         trees.response.copy_(torch.eye(16).expand(6, 16, 16))
         weights = trees(x)
         selector = entmax15(trees.selection)
@@ -72,12 +72,12 @@ def test_a_hard_stump_is_a_step_function() -> None:
 
 @pytest.mark.parametrize(("n_layers", "expected"), [(1, 192_512), (2, 192_512 + 192_512 + 2048 * 1024 * 6)])
 def test_parameter_counts(n_layers: int, expected: int) -> None:
-    """Per layer d_in · T · D + 2 T D + T · c · 2^D; 192,512 is the authors' own count on California housing."""
+    """Per layer d_in · T · D + 2 T D + T · c · 2^D; 192,512 is the authors' count on California housing."""
     network = NODENetwork(EIGHT, NODEParams(n_layers=n_layers, n_trees=1024, extra_channels=1))
     assert sum(p.numel() for p in network.parameters()) == (expected)
 
 
-def test_thresholds_start_inside_the_data_and_no_row_is_decided() -> None:
+def test_initial_thresholds_are_in_the_data_range_and_branches_are_soft() -> None:
     torch.manual_seed(0)
     table, _, _ = make_table("regression", n_rows=3000, n_numeric=8, cardinalities=())
     table.numeric[:, 0] = 0.0
@@ -86,18 +86,18 @@ def test_thresholds_start_inside_the_data_and_no_row_is_decided() -> None:
     x = torch.tensor(table.numeric)
     for layer in network.layers:
         assert isinstance(layer, ObliviousTrees)
-        values = layer.compared(x)
+        values = layer.weighted_features(x)
         share_below = (values < layer.threshold.unsqueeze(-1)).float().mean(-1)
         assert 0.3 < share_below.mean() < 0.7
         assert share_below.std() > 0.2
         z = (values - layer.threshold.unsqueeze(-1)) * (-layer.log_temperature).exp().unsqueeze(-1)
-        # The temperatures are those of 2,048 of the 3,000 rows.
+        # The temperatures are computed from 2,048 of the 3,000 rows.
         assert z.abs().amax(-1).min() > 1 - 1e-4
         assert z.abs().amax() < 2
         x = torch.cat([x, layer(x).flatten(1)], dim=1)
 
 
-def test_the_output_is_the_mean_of_the_first_channels_of_all_layers() -> None:
+def test_output_is_the_mean_of_the_first_channels_of_all_layers() -> None:
     torch.manual_seed(0)
     sizes = Sizes(n_numeric=3, cardinalities=(5,), d_out=2)
     network = NODENetwork(sizes, NODEParams(n_layers=2, n_trees=4, depth=2, extra_channels=1))
@@ -108,7 +108,7 @@ def test_the_output_is_the_mean_of_the_first_channels_of_all_layers() -> None:
     torch.testing.assert_close(network(x, codes), torch.cat([first, second], 1)[:, :, :2].mean(1))
 
 
-def test_rows_in_portions_are_predicted_as_all_at_once() -> None:
+def test_predictions_in_chunks_equal_one_pass() -> None:
     torch.manual_seed(0)
     network = NODENetwork(EIGHT, NODEParams(n_trees=8, n_layers=2)).eval()
     x = torch.randn(50, 8)
@@ -152,7 +152,7 @@ def test_reports_why_it_is_skipped() -> None:
     assert wide == "It supports at most 2,000 features; the table has 2,001."
 
 
-def test_defaults_are_the_papers_on_a_gpu_and_smaller_on_a_cpu() -> None:
+def test_defaults_equal_the_paper_on_a_gpu_and_are_smaller_on_a_cpu() -> None:
     shape = Shape(20_000, 8, 0, 1)
     plugin = NODE()
     paper = plugin.defaults("regression", shape, "cuda:0")
@@ -165,7 +165,7 @@ def test_defaults_are_the_papers_on_a_gpu_and_smaller_on_a_cpu() -> None:
     )
 
 
-def test_every_parameter_is_trained_in_a_deep_one() -> None:
+def test_every_parameter_of_a_deep_network_is_trained() -> None:
     torch.manual_seed(0)
     sizes = Sizes(n_numeric=3, cardinalities=(5,), d_out=1)
     network = NODENetwork(sizes, NODEParams(n_layers=2, n_trees=8, depth=3))
@@ -174,7 +174,7 @@ def test_every_parameter_is_trained_in_a_deep_one() -> None:
     network(x, codes).square().sum().backward()
     for layer in network.layers:
         assert isinstance(layer, nn.Module)
-    # Channels that only later layers read learn too, in all layers but the last.
+    # Additional channels are trained in all layers except the last.
     assert (network.layers[0].response.grad[:, 1:] != 0).any()
     assert (network.layers[1].response.grad[:, 1:] == 0).all()
     assert all(p.grad is not None and (p.grad != 0).any() for p in network.parameters())

@@ -1,4 +1,4 @@
-"""NPT as a model: contexts, leaks, several targets, imputation, unlabeled rows, and what can be seen inside."""
+"""NPT as a model: contexts, leaks, several targets, imputation, unlabeled rows, and probes of the network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SPEC = FeatureSpec(numeric=("a", "b", "c"), categorical=("k",), cardinalities=(5
 
 
 def made(n_rows: int, seed: int = 0) -> Table:
-    """b is a with noise, k says the sign of c, the target is a + c."""
+    """A table in which b is a plus noise, k is the sign of c, and the target is a + c."""
     generator = np.random.default_rng(seed)
     a, c = generator.normal(size=(2, n_rows))
     b = a + 0.2 * generator.normal(size=n_rows)
@@ -56,16 +56,16 @@ def model(tmp_path_factory) -> NPTModel:
     return fit(made(240), made(60, 1), tmp_path_factory.mktemp("npt"), also_predict=("b", "k"))
 
 
-def test_a_target_of_noise_is_predicted_by_chance(tmp_path: Path) -> None:
+def test_score_on_a_noise_target_is_chance(tmp_path: Path) -> None:
     train, valid, test = noise_labels(200, 0), noise_labels(80, 1), noise_labels(400, 2)
     model = fit(train, valid, tmp_path, "binary", 2)
     for table in (valid, test):
         said = model.predict(replace(table, target=None))
-        # The early-stopping rows are in the context now, but a row that is asked about never shows its own target.
+        # The context contains the early-stopping rows, but the target of a predicted row is always hidden.
         assert 0.35 < metrics.score("roc_auc", table.target, said) < (0.8 if table is valid else 0.65)
 
 
-def test_early_stopping_scores_of_noise_are_chance(tmp_path: Path) -> None:
+def test_early_stopping_score_on_a_noise_target_is_chance(tmp_path: Path) -> None:
     scores: list[float] = []
     context = make_context("binary", SPEC, 2, tmp_path, on_report=lambda step, value: scores.append(value))
     params = sized("mini", 5, d_embedding=8, n_layers=2, n_steps=120, learning_rate=1e-2, n_evaluations=4)
@@ -74,7 +74,7 @@ def test_early_stopping_scores_of_noise_are_chance(tmp_path: Path) -> None:
     assert all(0.4 < score < 0.6 for score in scores)
 
 
-def test_targets_of_rows_to_predict_change_nothing(model: NPTModel) -> None:
+def test_predictions_ignore_the_targets_of_predicted_rows(model: NPTModel) -> None:
     test = made(20, 5)
     said = model.predict(test)
     np.testing.assert_array_equal(model.predict(replace(test, target=None)), said)
@@ -88,7 +88,7 @@ def test_early_stopping_targets_are_not_trained_on(tmp_path: Path) -> None:
     assert all(torch.equal(one[name], two[name]) for name in one)
 
 
-def test_a_hidden_target_masking_of_one_never_shows_a_target(tmp_path: Path) -> None:
+def test_target_masking_of_one_hides_all_targets(tmp_path: Path) -> None:
     model = fit(made(100), made(40, 1), tmp_path, target_masking=1.0, n_steps=12, n_evaluations=1)
     assert model.context.hidden[:, model.saved.target].all()
     assert not fit(made(100), made(40, 1), tmp_path, n_steps=12).context.hidden.any()
@@ -110,7 +110,7 @@ def test_contexts_are_bounded_stratified_and_averaged(tmp_path: Path) -> None:
     assert np.ptp(np.stack(each), axis=0).max() > 0
 
 
-def test_missing_cells_are_hidden_and_their_codes_do_not_matter(model: NPTModel) -> None:
+def test_missing_cells_are_hidden_and_their_codes_have_no_effect(model: NPTModel) -> None:
     test = made(8, 4)
     numeric = test.numeric.copy()
     numeric[:4, 0] = np.nan
@@ -120,12 +120,12 @@ def test_missing_cells_are_hidden_and_their_codes_do_not_matter(model: NPTModel)
     said = model.predict(replace(test, numeric=numeric))
     assert np.isfinite(said).all()
     assert not np.array_equal(said[:4], model.predict(test)[:4])
-    # No training row had an unseen level, so that it says as little as a missing one.
+    # No training row had an unseen level, so an unseen level is treated as missing.
     odd = [replace(test, categorical=np.full_like(test.categorical, code)) for code in (UNSEEN, MISSING)]
     np.testing.assert_array_equal(model.predict(odd[0]), model.predict(odd[1]))
 
 
-def test_several_targets_of_both_kinds(model: NPTModel) -> None:
+def test_numeric_and_categorical_targets_are_predicted_together(model: NPTModel) -> None:
     test = made(200, 6)
     said = model.predict_features(test)
     assert set(said) == {1, 3}
@@ -167,7 +167,7 @@ def test_imputes_without_a_target(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("task", "absent"), [("regression", np.nan), ("binary", -1)])
-def test_rows_without_a_target_take_part(task, absent, tmp_path: Path) -> None:
+def test_rows_without_a_target_are_used(task, absent, tmp_path: Path) -> None:
     labeled, unlabeled, valid = made(80), made(120, 9), made(60, 1)
     if task == "binary":
         labeled, valid = (replace(t, target=(t.target > 50).astype(np.int64)) for t in (labeled, valid))
@@ -185,11 +185,11 @@ def test_rows_without_a_target_take_part(task, absent, tmp_path: Path) -> None:
     assert not np.array_equal(model.predict(valid), alone.predict(valid))
     if task == "regression":
         assert model.saved.objective == alone.saved.objective
-    # Contexts are drawn from rows with a target as long as there are enough.
+    # Contexts are drawn from rows with a target if there are enough.
     assert model.source[model.source < 200].max() < 80
 
 
-def test_row_neighbors_name_rows_of_the_fit(model: NPTModel, tmp_path: Path) -> None:
+def test_row_neighbors_are_rows_of_the_fit(model: NPTModel, tmp_path: Path) -> None:
     found = model.row_neighbors(made(7, 3), 5)
     assert found.index.shape == found.weight.shape == (7, 5)
     assert found.index.max() < 300
@@ -203,19 +203,19 @@ def test_row_neighbors_name_rows_of_the_fit(model: NPTModel, tmp_path: Path) -> 
     np.testing.assert_array_equal(again.weight, found.weight)
 
 
-def test_corruption_destroys_what_other_rows_say_and_only_that(model: NPTModel, tmp_path: Path) -> None:
+def test_corruption_removes_only_the_information_of_other_rows(model: NPTModel, tmp_path: Path) -> None:
     test = made(6, 3)
     first, second = (corrupted_predictions(model, test, seed) for seed in (0, 0))
     np.testing.assert_array_equal(first, second)
     assert not np.array_equal(first, model.predict(test))
-    # Rows that are all the same have nothing that a permutation could destroy.
+    # Permutations have no effect on identical rows.
     same = NPTModel(
         model.network, model.saved, model.context.take(torch.zeros(300).long()), model.source, model.draws, model.device
     )
     np.testing.assert_allclose(corrupted_predictions(same, test, 0), same.predict(test), rtol=1e-5)
 
 
-def test_deletion_keeps_few_rows_where_all_are_alike(model: NPTModel) -> None:
+def test_deletion_keeps_few_of_many_identical_rows(model: NPTModel) -> None:
     rows = torch.arange(60)
     small = NPTModel(model.network, model.saved, model.context, model.source, rows[None], model.device)
     found = deletion(small, made(1, 3), seed=0)
@@ -238,7 +238,7 @@ def test_deletion_keeps_few_rows_where_all_are_alike(model: NPTModel) -> None:
         deletion(no_target, made(1, 3), seed=0)
 
 
-def test_fewer_steps_are_planned_where_time_is_short(tmp_path: Path, ticking_clock: Callable[[], float]) -> None:
+def test_fewer_steps_are_planned_if_time_is_short(tmp_path: Path, ticking_clock: Callable[[], float]) -> None:
     context = make_context("regression", SPEC, 1, tmp_path, soft_deadline=ticking_clock() + 0.3)
     params = sized("mini", 5, d_embedding=8, n_layers=2, n_steps=1_000_000, n_evaluations=100_000)
     model = NPT().fit(made(240), made(60, 1), params, context)
@@ -267,6 +267,6 @@ def test_sizes_of_the_paper() -> None:
         assert mini.d_embedding % mini.n_heads == 0
 
 
-def test_refuses_a_target_that_is_no_feature(tmp_path: Path) -> None:
+def test_unknown_target_feature_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'z', which is no feature"):
         fit(made(60), made(20, 1), tmp_path, also_predict=("z",))

@@ -34,13 +34,13 @@ def everything(predicted) -> torch.Tensor:
     return torch.cat([predicted.numeric, *predicted.logits], dim=1)
 
 
-def test_a_block_has_the_parameters_of_the_formula() -> None:
+def test_parameter_count_of_a_block_equals_the_formula() -> None:
     for width in (8, 24):
         block = SelfAttentionBlock(width, 2, 0.1, normalize_keys=True)
         assert sum(p.numel() for p in block.parameters()) == 13 * width**2 + 14 * width
 
 
-def test_a_block_is_equations_one_to_five() -> None:
+def test_block_equals_equations_one_to_five() -> None:
     torch.manual_seed(0)
     width, n_heads, n = 12, 3, 7
     block = SelfAttentionBlock(width, n_heads, 0.1, normalize_keys=True).double().eval()
@@ -58,7 +58,7 @@ def test_a_block_is_equations_one_to_five() -> None:
     torch.testing.assert_close(block(x[None])[0], expected)
 
 
-def test_keys_of_the_authors_code_are_not_normalized() -> None:
+def test_keys_are_not_normalized_without_normalize_keys() -> None:
     entries = make_entries(6)
     paper, code = make_network(), make_network(normalize_keys=False)
     code.load_state_dict(paper.state_dict())
@@ -68,14 +68,14 @@ def test_keys_of_the_authors_code_are_not_normalized() -> None:
     )
 
 
-def test_predictions_follow_a_permutation_of_rows() -> None:
+def test_predictions_are_equivariant_to_row_permutations() -> None:
     network, entries = make_network(), make_entries(40)
     order = torch.randperm(40, generator=torch.Generator().manual_seed(1))
     difference = everything(network(entries.take(order))) - everything(network(entries))[order]
     assert difference.abs().max() <= 1e-5
 
 
-def test_what_a_hidden_entry_holds_never_matters() -> None:
+def test_content_of_hidden_entries_has_no_effect() -> None:
     network, entries = make_network(), make_entries(30)
     n_numeric = ATTRIBUTES.n_numeric
     numeric = entries.numeric.masked_fill(entries.hidden[:, :n_numeric], float("nan"))
@@ -86,7 +86,7 @@ def test_what_a_hidden_entry_holds_never_matters() -> None:
     assert torch.equal(everything(network.recall(other, same)), everything(network.recall(entries, memory)))
 
 
-def test_shown_entries_matter_and_so_do_other_rows() -> None:
+def test_visible_entries_and_other_rows_have_an_effect() -> None:
     network, entries = make_network(), make_entries(10, hidden=0.0)
     before = everything(network(entries))
     entries.numeric[0, 0] += 1
@@ -95,8 +95,8 @@ def test_shown_entries_matter_and_so_do_other_rows() -> None:
     assert not torch.equal(before[1:], after[1:])
 
 
-def test_recalling_is_the_papers_attention_to_a_context_that_does_not_see_the_row() -> None:
-    """With one attention between rows the context's keys are made before it, so that both must agree."""
+def test_recall_equals_attention_to_a_context_that_ignores_the_row() -> None:
+    """With a single block between rows, the context's keys do not depend on the row, so both results are equal."""
     network = make_network(n_layers=2)
     context, query = make_entries(20), make_entries(3, seed=1)
     memory = network.remember(context)
@@ -109,7 +109,7 @@ def test_recalling_is_the_papers_attention_to_a_context_that_does_not_see_the_ro
     assert (shares.sum(dim=1) < 1).all()
 
 
-def test_sets_below_one_another_do_not_see_one_another() -> None:
+def test_concatenated_sets_are_independent() -> None:
     network, one, other = make_network(), make_entries(6), make_entries(6, seed=1)
     together = everything(network(Entries.joined([one, other]), n_sets=2))
     torch.testing.assert_close(together[:6], everything(network(one)), atol=1e-5, rtol=1e-5)
@@ -123,15 +123,15 @@ def test_every_parameter_gets_a_gradient() -> None:
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in network.parameters())
 
 
-def test_types_are_embedded_only_where_there_are_two() -> None:
+def test_type_embedding_exists_only_with_two_types() -> None:
     assert make_network().embedding.kind is not None
     only = NPTNetwork(Attributes(n_numeric=3), d_embedding=8, n_layers=2, n_heads=2, dropout=0.0, normalize_keys=True)
     assert only.embedding.kind is None
-    with pytest.raises(ValueError, match="not even"):
+    with pytest.raises(ValueError, match="must be even"):
         make_network(n_layers=3)
 
 
-def test_masking_is_ninety_to_ten_and_leaves_hidden_entries_alone() -> None:
+def test_masking_hides_ninety_percent_and_skips_hidden_entries() -> None:
     entries = make_entries(20_000)
     params = NPTParams(feature_masking=0.2, target_masking=0.5)
     shown, chosen = corrupt(entries, ATTRIBUTES, params, torch.Generator().manual_seed(5))
@@ -149,14 +149,14 @@ def test_masking_is_ninety_to_ten_and_leaves_hidden_entries_alone() -> None:
     assert int(shown.categorical[:, 1].max()) == 1
 
 
-def test_a_target_that_is_always_predicted_is_always_hidden() -> None:
+def test_always_predicted_target_is_always_hidden() -> None:
     entries, generator = make_entries(500, hidden=0.0), torch.Generator().manual_seed(5)
     shown, chosen = corrupt(entries, ATTRIBUTES, NPTParams(target_masking=1.0), generator)
     assert chosen[:, 2].all()
     assert shown.hidden[:, 2].all()
 
 
-def test_losses_are_means_over_their_own_entries() -> None:
+def test_each_loss_is_the_mean_over_its_entries() -> None:
     losses = torch.arange(10.0).view(2, 5)
     chosen = torch.zeros(2, 5, dtype=torch.bool)
     chosen[0, 2] = chosen[1, 0] = chosen[1, 1] = True
@@ -168,7 +168,7 @@ def test_losses_are_means_over_their_own_entries() -> None:
     assert float(objective(losses, torch.zeros_like(chosen), weight, (2,), 0.5)) == 0.0
 
 
-def test_batches_hold_every_stratum_in_proportion() -> None:
+def test_batches_contain_every_stratum_in_proportion() -> None:
     strata = torch.cat([torch.zeros(600), torch.ones(300), torch.full((100,), 7)]).long()
     order = stratified_order(strata, torch.Generator().manual_seed(0))
     assert torch.equal(order.sort().values, torch.arange(1000))
@@ -195,7 +195,7 @@ def lookup_correlation(network: NPTNetwork, task: LookupTask) -> float:
 
 
 def intervention_slope(network: NPTNetwork, task: LookupTask) -> float:
-    """How much a prediction changes when the target that a copy shows does."""
+    """Slope of the prediction against the target of a copy."""
     drawn = task.draw(12, torch.Generator().manual_seed(98))
     values = torch.linspace(-1.5, 1.5, 13)
     said = torch.stack([looked_up(network, drawn.with_targets(value.expand(12)))[0] for value in values])
@@ -203,8 +203,8 @@ def intervention_slope(network: NPTNetwork, task: LookupTask) -> float:
     return float((centered * (said - said.mean())).sum() / centered.square().sum())
 
 
-def test_learns_to_look_up_in_other_rows() -> None:
-    """A short version: only another row determines the target."""
+def test_learns_the_lookup_task() -> None:
+    """Short version of the task: the target is determined by another row only."""
     network = lookup_network(LookupTask(), 300)
     assert lookup_correlation(network, LookupTask()) > 0.8
 
@@ -212,7 +212,7 @@ def test_learns_to_look_up_in_other_rows() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("n_random", "added"), [(0, 0.0), (3, 0.0), (0, 1.0), (3, 1.0)])
 def test_solves_every_variant_of_the_lookup_task(n_random: int, added: float) -> None:
-    """Table 3, and the interventions of section 4.2."""
+    """All variants of Table 3, and the interventions of section 4.2."""
     task = LookupTask(n_random=n_random, added=added)
     network = lookup_network(task, 1000)
     assert lookup_correlation(network, task) > 0.99

@@ -29,7 +29,7 @@ def block(language: str) -> str:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A folder as pip writes it: the module, and metadata with its entry point."""
+    """An installed package: the module, and metadata with its entry point."""
     (tmp_path / "cosine_ridge.py").write_text(block("python"), encoding="utf-8")
     project = tomllib.loads(block("toml"))["project"]
     metadata = tmp_path / "cosine_ridge-0.1.0.dist-info"

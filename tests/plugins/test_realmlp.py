@@ -1,4 +1,4 @@
-"""RealMLP against the authors' package, and its parts against the paper's formulas."""
+"""RealMLP compared with the authors' package, and its parts with the paper's formulas."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_schedules_have_the_values_of_their_formulas() -> None:
 
 
 @pytest.mark.parametrize("n_classes", [1, 3])
-def test_first_values_of_each_unit_have_a_standard_deviation_of_one(n_classes: int) -> None:
+def test_initial_values_of_each_unit_have_unit_standard_deviation(n_classes: int) -> None:
     torch.manual_seed(0)
     table, _, _ = make_table("regression", n_rows=500)
     sizes = msgspec.structs.replace(SIZES, d_out=n_classes, n_classes=n_classes)
@@ -54,7 +54,8 @@ def test_constant_inputs_leave_weights_finite() -> None:
 
 
 def test_categories_are_scaled_like_numbers() -> None:
-    # Two levels are one column of ±1, few levels one each, many an embedding; missing and unseen are zeros before scaling.
+    # Two levels become one column of ±1, few levels one column each, and many levels an embedding. Missing and unseen
+    # levels are zeros before scaling.
     categories = Categories((4, 5, 30), most_one_hot=8)
     assert categories.d_out == 1 + 3 + 8
     codes = torch.tensor([[2, 2, 2], [3, 3, 9], [1, 4, 29], [0, 1, 0]])
@@ -106,7 +107,7 @@ def test_predictions_stay_within_the_training_targets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("metric", "smoothing"), [("accuracy", 0.1), ("log_loss", 0.0), ("roc_auc", 0.0)])
-def test_labels_are_smoothed_for_metrics_of_labels_only(metric: str, smoothing: float, tmp_path: Path) -> None:
+def test_labels_are_smoothed_only_for_label_metrics(metric: str, smoothing: float, tmp_path: Path) -> None:
     table, spec, _ = make_table("binary")
     params = RealMLPParams(widths=(8,), max_epochs=1)
     model = RealMLP().fit(table, table, params, make_context("binary", spec, 2, tmp_path, metric=metric))
@@ -158,7 +159,7 @@ def test_overfits_64_random_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_error_is_that_of_the_package(tmp_path: Path) -> None:
+def test_error_equals_the_package(tmp_path: Path) -> None:
     pytabkit = pytest.importorskip("pytabkit")
     from sklearn.datasets import make_friedman1
 

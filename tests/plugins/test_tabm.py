@@ -1,4 +1,4 @@
-"""TabM against the authors' package, given the same weights, and against what the paper says of its members."""
+"""TabM compared with the authors' package with the same weights, and properties of its members from the paper."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_equals_the_package_with_the_same_weights(variant: str, n_bins: int) -> 
             embeddings.linear0.bias.copy_(ours.numeric.linear.bias)
             widest = embeddings.linear.weight.shape[1]
             for j, edges in enumerate(bins):
-                # The package keeps a column's last bin at the end of the row, whatever comes between.
+                # The package stores a column's last bin at the end of the row.
                 n = len(edges) - 1
                 embeddings.linear.weight[j, : n - 1].copy_(ours.numeric.weight[j, : n - 1])
                 embeddings.linear.weight[j, widest - 1].copy_(ours.numeric.weight[j, n - 1])
@@ -83,7 +83,7 @@ def test_equals_the_package_with_the_same_weights(variant: str, n_bins: int) -> 
     torch.testing.assert_close(ours(x, codes_of(500)), theirs(x), atol=2e-5, rtol=1e-5)
 
 
-def test_one_member_without_scales_is_an_mlp() -> None:
+def test_one_member_without_scales_equals_an_mlp() -> None:
     torch.manual_seed(0)
     params = TabMParams(n_members=1, n_blocks=2, width=16, n_bins=0, dropout=0.0)
     ours, mlp = TabMNetwork(NUMERIC, params), MLPNetwork(NUMERIC, (16, 16), 0.0)
@@ -99,7 +99,7 @@ def test_one_member_without_scales_is_an_mlp() -> None:
 
 
 @pytest.mark.parametrize("variant", ["full", "mini"])
-def test_members_differ_by_one_factor_for_each_feature(variant: str) -> None:
+def test_members_differ_by_one_factor_per_feature(variant: str) -> None:
     torch.manual_seed(0)
     params = TabMParams(variant=variant, n_members=4, n_blocks=2, width=16, n_bins=6, d_embedding=5)
     network = TabMNetwork(MIXED, params)
@@ -118,7 +118,7 @@ def test_members_differ_by_one_factor_for_each_feature(variant: str) -> None:
     assert set(first.weight.unique().tolist()) == {-1.0, 1.0}
 
 
-def test_the_loss_is_each_members_own_and_the_prediction_their_mean(tmp_path: Path) -> None:
+def test_loss_is_computed_per_member_and_prediction_is_their_mean(tmp_path: Path) -> None:
     for task, d_out in (("binary", 1), ("multiclass", 3), ("regression", 1)):
         table, spec, n_classes = make_table(task, n_rows=20)
         objective = Objective.fit(table, make_context(task, spec, n_classes, tmp_path))
@@ -143,14 +143,14 @@ def test_piecewise_linear_encoding_by_hand() -> None:
     assert bin_edges(torch.tensor([0.0, 1.0, 1.0 + 1e-6, 2.0]), 3).diff().min() > 1e-4
 
 
-def test_decays_weights_and_scales_only() -> None:
+def test_weight_decay_applies_to_weights_and_scales_only() -> None:
     network = TabMNetwork(MIXED, TabMParams(n_members=2, width=8, n_bins=4))
     decayed = {name for name, _ in network.named_parameters()} - TabM().undecayed(network)
     assert all(name.endswith(("weight",)) and "numeric" not in name and "categorical" not in name for name in decayed)
     assert sum(name.endswith("_scale.weight") for name in decayed) == 4
 
 
-def test_keeps_its_bins_in_the_saved_form(tmp_path: Path) -> None:
+def test_bins_are_saved(tmp_path: Path) -> None:
     table, spec, _ = make_table("regression", n_rows=300)
     params = TabMParams(n_members=4, width=16, n_bins=8, max_epochs=2, average_decay=0.9)
     model = TabM().fit(table, table, params, make_context("regression", spec, 1, tmp_path))

@@ -1,4 +1,4 @@
-"""TabNet's masks, its shared layers and its losses against the paper."""
+"""TabNet's masks, shared layers and losses compared with the paper."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def test_masks_are_sparse_distributions(training: bool) -> None:
     assert decided.decisions.min() >= 0
 
 
-def test_a_feature_is_used_once_where_relaxation_is_one() -> None:
+def test_a_feature_is_used_once_with_a_relaxation_of_one() -> None:
     torch.manual_seed(0)
     network = TabNetNetwork(MIXED, TabNetParams(n_steps=3, relaxation=1.0))
     with torch.no_grad():
         for attend in network.attentions:
-            # Only the first column is wanted, by far, as long as the prior lets it.
+            # The first column has by far the highest score before the prior is applied.
             attend.norm.weight.zero_()
             attend.norm.bias.copy_(torch.tensor([10.0] + [0.0] * 10))
     masks = network.decide(*mixed_rows(50)).masks
@@ -53,7 +53,7 @@ def test_a_feature_is_used_once_where_relaxation_is_one() -> None:
     assert (again[:, :, 0] == 1).all()
 
 
-def test_the_attention_reads_the_second_half_and_the_decision_the_first() -> None:
+def test_attention_uses_the_second_half_and_the_decision_the_first() -> None:
     torch.manual_seed(0)
     network = TabNetNetwork(MIXED, TabNetParams(n_steps=1, width=5)).eval()
     x, codes = mixed_rows(40)
@@ -87,7 +87,7 @@ def test_gradient_reaches_every_parameter(n_shared: int, n_independent: int) -> 
         assert (parameter.grad != 0).any(), name
 
 
-def test_gradients_stay_finite_on_columns_that_do_not_vary() -> None:
+def test_gradients_are_finite_for_constant_columns() -> None:
     torch.manual_seed(0)
     network = TabNetNetwork(MIXED, TabNetParams(n_steps=10))
     x, codes = torch.zeros(64, 4), torch.full((64, 2), 2)
@@ -106,7 +106,7 @@ def test_entropy_and_importance_by_hand() -> None:
     torch.testing.assert_close(silent.importance(), torch.tensor([[0.25, 0.25, 0.5]]))
 
 
-def test_the_masks_entropy_is_part_of_the_loss(tmp_path: Path) -> None:
+def test_mask_entropy_is_part_of_the_loss(tmp_path: Path) -> None:
     torch.manual_seed(0)
     table, spec, _ = make_table("regression", n_rows=64)
     objective = Objective.fit(table, make_context("regression", spec, 1, tmp_path))
@@ -144,16 +144,15 @@ def test_learning_rate_decay_continues_after_a_kill() -> None:
 
 
 def test_overfits_64_random_rows(tmp_path: Path) -> None:
-    """All rows but a few: one whose decisions are all cut by ReLU has logit 0, loss ln 2 and no gradient from then on.
-
-    Zero to three rows of 64 end so over twelve seeds, depending on the last bits of the arithmetic; six may.
+    """All rows except a few: a row whose decisions are all zero after ReLU has logit 0, loss ln 2 and no gradient. Over
+    twelve seeds, this happened to zero to three of 64 rows, depending on rounding; the test allows six.
     """
     params = TabNetParams(width=32, sparsity=0.0, momentum=0.1, learning_rate=1e-2)
     goal = 6 * log(2) / N_ROWS
     assert lowest_training_loss(TabNet(), params, tmp_path, goal=goal, max_epochs=400) < goal
 
 
-def test_finds_the_two_features_of_ten_that_decide(tmp_path: Path) -> None:
+def test_masks_select_the_two_informative_features(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     numeric = generator.normal(size=(4000, 10)).astype(np.float32)
     target = (numeric[:, 3] * numeric[:, 7] > 0).astype(np.int64)

@@ -1,4 +1,4 @@
-"""TabR: the published size, its formula spelled out, and no target that finds its way to itself."""
+"""TabR: the published size, its formula, and no leak of a row's own target."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def codes_of(n_rows: int) -> torch.Tensor:
 
 
 def network_of(n_rows: int, sizes: Sizes = NUMERIC, **params: object) -> TabRNetwork:
-    """A small network without dropout, and random rows to choose from."""
+    """A small network without dropout, and random candidates."""
     torch.manual_seed(0)
     settings = {"width": 12, "n_neighbors": 7, "dropout": 0.0, "context_dropout": 0.0} | params
     network = TabRNetwork(sizes, TabRParams(**settings))
@@ -32,7 +32,7 @@ def test_parameter_count_of_the_published_default() -> None:
     assert sum(p.numel() for p in network.parameters()) == 637_856
 
 
-def by_the_formula(network: TabRNetwork, x: torch.Tensor, leave_out: torch.Tensor | None) -> torch.Tensor:
+def output_by_formula(network: TabRNetwork, x: torch.Tensor, leave_out: torch.Tensor | None) -> torch.Tensor:
     """Equations 3 to 5 of the paper, one row at a time."""
     stored, outputs = network.candidates, []
     keys = network.key(stored.numeric, stored.categorical)
@@ -57,14 +57,14 @@ def test_equals_the_formula() -> None:
         sizes = Sizes(n_numeric=8, cardinalities=(), d_out=d_out, n_classes=n_classes)
         network = network_of(60, sizes, n_encoder_blocks=1)
         x, rows = torch.randn(5, 8), torch.randperm(60)[:20]
-        torch.testing.assert_close(network.eval()(x, codes_of(5)), by_the_formula(network, x, None))
+        torch.testing.assert_close(network.eval()(x, codes_of(5)), output_by_formula(network, x, None))
         batch = network.candidates.numeric[rows]
-        expected = by_the_formula(network, batch, rows)
+        expected = output_by_formula(network, batch, rows)
         torch.testing.assert_close(network.train().training_output(rows, batch, codes_of(20)), expected)
 
 
 def test_gradient_is_the_same_with_all_candidates_encoded_or_the_neighbors_alone() -> None:
-    # 7 neighbors of 20 rows are more than 60 candidates, of 5 rows fewer.
+    # 7 neighbors each of 20 rows are more than 60 candidates; those of 5 rows are fewer.
     network = network_of(60)
     rows, gradients = torch.arange(20), []
     for parts in (rows.split(20), rows.split(5)):
@@ -77,7 +77,7 @@ def test_gradient_is_the_same_with_all_candidates_encoded_or_the_neighbors_alone
 
 
 @pytest.mark.parametrize("n_rows", [20, 5])
-def test_neighbors_found_for_all_rows_at_once_are_those_of_a_step(n_rows: int) -> None:
+def test_search_for_all_rows_equals_the_search_of_a_step(n_rows: int) -> None:
     network, rows = network_of(60).train(), torch.arange(n_rows)
     batch = network.candidates.numeric[rows]
     searched = network.training_output(rows, batch, codes_of(n_rows))
@@ -86,7 +86,7 @@ def test_neighbors_found_for_all_rows_at_once_are_those_of_a_step(n_rows: int) -
 
 
 @pytest.mark.parametrize(("first", "expected"), [(0, [2, 5, 8]), (7, [7, 8])])
-def test_neighbors_are_searched_for_several_epochs_at_once(
+def test_neighbors_are_reused_for_several_epochs(
     first: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the third epoch, in every third epoch after it, and when a fit resumes from a checkpoint."""
@@ -100,7 +100,7 @@ def test_neighbors_are_searched_for_several_epochs_at_once(
     assert searches == expected
 
 
-def test_its_own_target_helps_no_training_row() -> None:
+def test_training_rows_cannot_use_their_own_target() -> None:
     network = network_of(100, n_neighbors=1).train()
     rows = torch.arange(100)
     before = network.training_output(rows, network.candidates.numeric, codes_of(100)).detach()
@@ -112,14 +112,14 @@ def test_its_own_target_helps_no_training_row() -> None:
         network.candidates.target[i] = kept
 
 
-def test_fewer_rows_than_neighbors() -> None:
+def test_fewer_rows_than_neighbors_are_supported() -> None:
     network = network_of(5)
     rows = torch.arange(5)
     assert network.training_output(rows, network.candidates.numeric, codes_of(5)).isfinite().all()
     assert network.eval()(torch.randn(3, 8), codes_of(3)).isfinite().all()
 
 
-def test_decays_no_bias_norm_embedding_or_label() -> None:
+def test_biases_norms_embeddings_and_labels_have_no_weight_decay() -> None:
     sizes = Sizes(n_numeric=8, cardinalities=(60,), d_out=1)
     network = TabRNetwork(sizes, TabRParams(width=12, n_frequencies=4, n_encoder_blocks=2))
     decayed = {name for name, _ in network.named_parameters()} - TabR().undecayed(network)

@@ -1,4 +1,4 @@
-"""Our arrays of trees against scikit-learn, which grew them."""
+"""Trees as arrays compared with scikit-learn, which trained them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Rows = tuple[np.ndarray, np.ndarray]
 
 
 def rows(n_classes: int, n_rows: int = 600) -> Rows:
-    """Rows with missing cells, and values that coincide with each other, hence with thresholds."""
+    """Rows with missing cells and repeated values, which coincide with thresholds."""
     generator = np.random.default_rng(0)
     X = generator.normal(size=(n_rows, 5)).astype(np.float32)
     X[:, 1] = X[:, 1].round()
@@ -40,7 +40,7 @@ def rows(n_classes: int, n_rows: int = 600) -> Rows:
     ],
     ids=["random_forest", "classes", "extra_trees"],
 )
-def test_forest_predicts_as_scikit_learn(forest: Any, n_classes: int) -> None:
+def test_forest_predictions_equal_scikit_learn(forest: Any, n_classes: int) -> None:
     X, y = rows(n_classes)
     forest.fit(X[:400], y[:400])
     ours = Grown(Trees.join([from_sklearn(e.tree_) for e in forest.estimators_]), classes_of(forest))
@@ -49,7 +49,7 @@ def test_forest_predicts_as_scikit_learn(forest: Any, n_classes: int) -> None:
 
 
 @pytest.mark.parametrize("n_classes", [1, 2, 3])
-def test_boosted_trees_predict_as_scikit_learn(n_classes: int) -> None:
+def test_boosted_predictions_equal_scikit_learn(n_classes: int) -> None:
     X, y = rows(n_classes)
     kind = HistGradientBoostingRegressor if n_classes == 1 else HistGradientBoostingClassifier
     booster: Any = kind(max_iter=15, early_stopping=False, random_state=0).fit(X[:400], y[:400])
@@ -62,7 +62,7 @@ def test_boosted_trees_predict_as_scikit_learn(n_classes: int) -> None:
     np.testing.assert_allclose(fewer.output(X, n_classes), staged, atol=1e-5)
 
 
-def test_the_number_of_rows_does_not_matter() -> None:
+def test_predictions_do_not_depend_on_the_number_of_rows() -> None:
     X, y = rows(1)
     forest = RandomForestRegressor(7, random_state=0).fit(X, y)
     trees = Trees.join([from_sklearn(e.tree_) for e in forest.estimators_])
@@ -73,7 +73,7 @@ def test_the_number_of_rows_does_not_matter() -> None:
     assert trees.total(X[:0]).shape == (0, 1)
 
 
-def test_thresholds_round_down() -> None:
+def test_thresholds_are_rounded_down() -> None:
     exact = np.array([0.1, -0.1, 1.0, 1e300, -1e300, np.inf, -np.inf, 0.0])
     lowered = lower_float32(exact)
     assert (lowered.astype(np.float64) <= exact).all()
@@ -84,7 +84,7 @@ def test_thresholds_round_down() -> None:
     assert lowered[6] == -np.inf
 
 
-def test_a_tree_of_one_leaf() -> None:
+def test_tree_with_one_leaf() -> None:
     forest = RandomForestRegressor(3, random_state=0).fit(np.zeros((5, 2)), np.full(5, 2.0))
     trees = Trees.join([from_sklearn(e.tree_) for e in forest.estimators_])
     np.testing.assert_array_equal(trees.total(np.ones((4, 2), np.float32)), np.full((4, 1), 6.0))
