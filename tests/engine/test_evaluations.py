@@ -52,7 +52,7 @@ def make(folder: Path, truth: Any, prediction: Any, classes: tuple[str, ...]) ->
 def evaluation_of(made: Evaluations) -> ev.EvaluationReady:
     event = made.refresh()
     assert event is not None
-    # The saved evaluation equals the returned one.
+    # Views read the decoded event.
     back = ev.decode(ev.encode(event))
     assert isinstance(back, ev.EvaluationReady)
     return back
