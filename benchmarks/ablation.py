@@ -31,7 +31,10 @@ def main() -> None:
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
     parser.add_argument(
-        "--cache", type=Path, default=Path("build/benchmarks/deep_models.json"), help="fits done so far, reused"
+        "--cache",
+        type=Path,
+        default=Path("build/benchmarks/deep_models.json"),
+        help="file of completed fits, which are reused",
     )
     parser.add_argument("--out", type=Path, default=RESULTS / "ablation.json")
     options = parser.parse_args()

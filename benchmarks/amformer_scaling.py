@@ -4,11 +4,11 @@ python -m benchmarks.amformer_scaling [--features 50,100,200,500,1000,2000] [--r
                                       [--steps 5] [--device cpu] [--most 1000] [--out FILE.json]
 
 Cheng et al. 2024, section 4.2 and Table 4: with a fixed number of prompts, the cost is linear in features; with self-attention it
-is quadratic. Layouts: `prompts` has them in both streams, 256 at first and half as many in each layer that follows; `self` is
-AMFormer without prompts, both streams with queries of their own; `hybrid` has self-attention in the additive stream and as many
-prompts as features in the other; `ft_transformer` is the model that AMFormer extends. Each point is a process of its own: the
-median seconds of a step on one thread (on a GPU: wall time), and the largest memory over what the process had before its first
-step. `exponent` is the slope of log seconds over log features between the last two points: 1 is linear, 2 quadratic.
+is quadratic. Layouts: `prompts` has prompts in both streams, 256 in the first layer and half as many in each following layer;
+`self` is AMFormer without prompts; `hybrid` has self-attention in the additive stream and as many prompts as features in the
+multiplicative stream; `ft_transformer` is the model that AMFormer extends. Each point is measured in a separate process: median
+seconds of a step on one thread (on a GPU: wall time), and peak memory minus the memory before the first step. `exponent` is the
+slope of log seconds over log features between the last two points: 1 is linear, 2 quadratic.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def build(layout: str, n_features: int, n_layers: int, d_token: int) -> nn.Modul
     shared: dict[str, Any] = {"n_layers": n_layers, "d_token": d_token}
     match layout:
         case "prompts":
-            # Fewer features than prompts have as many prompts, as the paper recommends.
+            # At most as many prompts as features, as the paper recommends.
             n_prompts = min(MANY_PROMPTS, n_features + 1)
             return AMFormerNetwork(sizes, AMFormerParams(prompts="both", n_prompts=n_prompts, **shared))
         case "hybrid":
@@ -88,12 +88,12 @@ def measure(layout: str, n_features: int, options: argparse.Namespace) -> dict[s
 
 
 def peak_resident() -> int:
-    """The most memory that this process has had, in bytes."""
+    """Peak memory of this process in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def exponent(points: list[dict[str, Any]], figure: str) -> float:
-    """Slope of log figure over log features between the last two points."""
+    """Slope of the logarithm of a value over log features between the last two points."""
     first, last = points[-2:]
     return math.log(last[figure] / first[figure]) / math.log(last["features"] / first["features"])
 
@@ -102,8 +102,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--features", default="50,100,200,500,1000,2000")
     parser.add_argument("--layouts", default=",".join(LAYOUTS))
-    parser.add_argument("--most", type=int, default=1000, help="features that a quadratic layout is measured to")
-    parser.add_argument("--rows", type=int, default=16, help="of a batch")
+    parser.add_argument("--most", type=int, default=1000, help="maximum number of features for quadratic layouts")
+    parser.add_argument("--rows", type=int, default=16, help="rows of a batch")
     parser.add_argument("--d-token", type=int, default=64)
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--steps", type=int, default=5)

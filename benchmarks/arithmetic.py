@@ -4,9 +4,9 @@ python -m benchmarks.arithmetic [--experiments gate,classes,fractions,minority] 
                                 [--rows N] [--steps N] [--d-token D] [--draws 0,1] [--seeds 0,1] [--full] [--out FILE.json]
 
 Cheng et al. 2024, section 3: r = Σ_{i≤5} α_i Π_{j≤8} x_j^β_ij with α ~ U(-1, 1), β zero or one of 1, 2, 3, 4 with a half
-chance each, and x log-uniform in [½, 2]; the response is cut into C classes of equal size, a fifth of the rows is tested on,
-and accuracy is compared. The paper does not publish its α and β, so its figures cannot be met, only its findings: one `draw`
-is one pair of them.
+chance each, and x log-uniform in [½, 2]; the response is cut into C classes of equal size, a fifth of the rows is the test set,
+and accuracy is compared. The paper does not publish its α and β, so only its findings can be reproduced, not its scores: one
+`draw` is one sample of both.
 
   gate       C = 64, a tenth of the training rows: AMFormer has to be 3 % above a transformer that takes as long, in relative
              terms, on every draw. The paper's gain too is largest where rows are few
@@ -14,12 +14,12 @@ is one pair of them.
   fractions  C = 128, a part of the training rows (figure 1b)
   minority   C = 128, every other class keeps a part of its training rows; accuracy on those classes (figure 1c)
 
-Networks take --steps steps of Adam on 512 rows without dropout, at a rate that rises to --rate in a hundred steps and then falls
-to zero along a cosine: at a constant rate, accuracy jumps by 10 to 20 points from one step to the next, and says nothing. Both
+Networks take --steps steps of Adam on 512 rows without dropout, at a rate that rises to --rate in a hundred steps and then
+decreases to zero along a cosine: with a constant rate, accuracy fluctuates by 10 to 20 points between steps. Both
 have four heads. AMFormer has two layers of --d-token, the transformer three, and `transformer_5` five: its steps take as long as
-AMFormer's. XGBoost stops early by a tenth of its rows.
-The default size is for two cores; --full is the paper's: 200,000 rows, and its list of classes and fractions. Each result is
-added to --out as soon as it is there, and a result that is there is not computed again. Leaves with 1 when the gate is missed.
+AMFormer's. XGBoost uses a tenth of its rows for early stopping.
+The default size is for two cores; --full is the size of the paper: 200,000 rows, and its list of classes and fractions. Each
+result is added to --out when it is available, and existing results are not computed again. Exits with 1 if the gate is missed.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Data:
-    """Standardised features and class codes; `counted` marks the test rows whose accuracy is compared."""
+    """Standardized features and class codes; `counted` marks the test rows whose accuracy is compared."""
 
     train: npt.NDArray[np.float32]
     train_target: npt.NDArray[np.int64]
@@ -129,7 +129,7 @@ def build(case: Case) -> nn.Module:
 
 
 def train_network(case: Case, data: Data, device: str) -> tuple[npt.NDArray[np.int64], dict[str, Any]]:
-    """Predicted classes of the test rows, and what it took."""
+    """Predicted classes of the test rows, milliseconds per step and number of parameters."""
     torch.manual_seed(case.seed)
     network = build(case).to(device).train()
     for module in network.modules():
@@ -185,7 +185,7 @@ def train_xgboost(case: Case, data: Data, n_rounds: int, device: str) -> tuple[n
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
-    """Every fit that was asked for, networks before the slower trees."""
+    """All requested fits, networks before the slower trees."""
     sweep = FULL if options.full else REDUCED
     found: list[Case] = []
     for experiment in options.experiments:
@@ -222,7 +222,7 @@ def compared(results: Sequence[dict[str, Any]]) -> list[list[str]]:
 
 
 def gain(by_model: dict[str, list[float]], other: str) -> str:
-    """How far AMFormer's accuracy is above another model's, in relative terms."""
+    """Relative difference of AMFormer's accuracy to another model's."""
     if not {"amformer", other} <= set(by_model) or not np.mean(by_model[other]):
         return "—"
     return f"{100 * (np.mean(by_model['amformer']) / np.mean(by_model[other]) - 1):+.1f} %"
@@ -254,13 +254,16 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--d-token", type=int, default=32)
     parser.add_argument("--rate", type=float, default=5e-3)
-    parser.add_argument("--rounds", type=int, default=100, help="of XGBoost at most; the paper has 2000")
+    parser.add_argument("--rounds", type=int, default=100, help="maximum rounds of XGBoost; the paper uses 2000")
     parser.add_argument("--draws", type=numbers, default=[0, 1])
     parser.add_argument("--seeds", type=numbers, default=[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument(
-        "--cache", type=Path, default=Path("build/benchmarks/arithmetic.json"), help="fits done so far, reused"
+        "--cache",
+        type=Path,
+        default=Path("build/benchmarks/arithmetic.json"),
+        help="file of completed fits, which are reused",
     )
     parser.add_argument("--out", type=Path, default=RESULTS / "arithmetic.json")
     options = parser.parse_args()

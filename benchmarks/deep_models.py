@@ -3,16 +3,16 @@
 python -m benchmarks.deep_models [--models a,b] [--seeds 3] [--trials N] [--authors] [--settings paper|cpu] [--device cpu]
                                  [--minutes M] [--ensembles] [--data FOLDER] [--cache FILE.json] [--out FILE.json]
 
-The table is scikit-learn's (20,640 rows), split once into 64 % to learn from, 16 % to stop early by and 20 % to score; only
-the seed of the training differs between repeats. The authors' own split of the same table cannot be had, so figures that
-agree do so up to what another split changes (about ±0.01). --settings paper trains what `defaults` gives for a GPU, which
-are the papers' settings, wherever it runs; --settings cpu trains what a CPU gets. Each result is added to --cache as soon as it
-is there, and a result that is there is not computed again: --seeds 0 prints what is there. --minutes bounds one fit.
+The table is scikit-learn's (20,640 rows), split once into 64 % training, 16 % early-stopping and 20 % test rows; repeats differ
+only in the seed of the training. The authors' split of the same table is not available, and another split changes scores by about
+±0.01. --settings paper trains what `defaults` gives for a GPU, which are the papers' settings, on any device; --settings cpu
+trains the defaults for a CPU. Each result is added to --cache when it is available, and existing results are not computed again:
+--seeds 0 prints existing results. --minutes limits one fit.
 
-Most of the released figures are of tuned models. --trials tunes too, by the early-stopping rows, in the plugin's own search space.
+Most of the released scores are of tuned models. --trials tunes too, on the early-stopping rows, in the plugin's search space.
 
---ensembles is the protocol of Gorishniy et al. 2021 (section 4.3): 15 seeds, cut into three groups of five whose predictions are
-averaged; mean and standard deviation are over the three.
+--ensembles is the protocol of Gorishniy et al. 2021 (section 4.3): 15 seeds in three groups of five whose predictions are
+averaged; mean and standard deviation are over the three groups.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ TOLERANCE = 0.02
 
 @dataclass(frozen=True)
 class Released:
-    """What the authors' result files say: test RMSE, its standard deviation over seeds, and what was trained."""
+    """Results from the authors' files: test RMSE, its standard deviation over seeds, and the trained configuration."""
 
     rmse: float
     std: float
@@ -73,12 +73,12 @@ RELEASED: dict[str, Released] = {
 AUTHORS: dict[str, dict[str, Any]] = {
     "grownet": {"width": 54, "learning_rate": 7.9e-3, "l2_penalty": 9.9e-4, "stage_epochs": 2, "corrective_epochs": 2},
 }
-"""Configurations that the released figures were tuned to, where they are known and no default comes near."""
+"""Tuned configurations of the released scores, if they are published and differ much from all defaults."""
 NO_FIGURE = "its authors released none for this table"
 
 
 def split(n_rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows to learn from, to stop early by, and to score: 64, 16 and 20 percent."""
+    """Training, early-stopping and test rows: 64, 16 and 20 percent."""
     order = np.random.default_rng(0).permutation(n_rows)
     first, second = int(0.64 * n_rows), int(0.8 * n_rows)
     return order[:first], order[first:second], order[second:]
@@ -94,11 +94,11 @@ def train(
     changed: dict[str, Any] | None = None,
     plugin: Plugin | None = None,
 ) -> tuple[dict[str, Any], np.ndarray]:
-    """Train one model with one seed; returns its test RMSE with what it took, and its predictions of the test rows.
+    """Train one model with one seed; returns its test RMSE with time and epochs, and its predictions of the test rows.
 
     Args:
-        changed: parameters to be other than the settings say.
-        plugin: what to train in place of the registered one of this name.
+        changed: parameters that override the settings.
+        plugin: plugin that replaces the registered one of this name.
     """
     reading = read_table(file)
     schema = infer_schema(reading.frame, target=TARGET, task="regression")
@@ -113,7 +113,7 @@ def train(
     params = plugin.defaults("regression", shape, "cuda:0" if settings == "paper" else device)
     params = msgspec.structs.replace(params, **(changed or {}))
     if isinstance(params, RetrievalParams):
-        # As its authors have it; and a row that is looked up would find itself when the stopping rows are scored.
+        # As in the authors' code. Otherwise, retrieved early-stopping rows would include the scored row.
         params = msgspec.structs.replace(params, stopping_rows=False)
     tables = [
         type(table)(numeric=table.numeric[rows], categorical=table.categorical[rows], target=target[rows])
@@ -166,11 +166,11 @@ def trained(
     n_trials: int = 0,
     plugin: Plugin | None = None,
 ) -> dict[str, Any]:
-    """What `train` returns first, from the results in `out` where it is among them; added to them where it is not.
+    """The first result of `train`, read from `out` if it is there, and added to it otherwise.
 
     Args:
-        changed: parameters to be other than the settings say.
-        n_trials: what `changed` was found by.
+        changed: parameters that override the settings.
+        n_trials: number of trials that selected `changed`.
         plugin: as for `train`.
     """
     key = {"model": name, "seed": seed, "settings": settings, "device": device}
@@ -185,7 +185,7 @@ def trained(
 
 
 def add(result: dict[str, Any], out: Path | None) -> None:
-    """Write a result into the file of results; what another process has added to it stays."""
+    """Add a result to the file of results, and keep what other processes have added."""
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(
@@ -194,7 +194,7 @@ def add(result: dict[str, Any], out: Path | None) -> None:
 
 
 def tuned(name: str, n_trials: int, device: str, seconds: float | None, file: Path, out: Path | None) -> dict[str, Any]:
-    """The parameters of the trial that is best on the early-stopping rows, of a search of the plugin's space on a GPU."""
+    """Parameters of the trial with the best score on the early-stopping rows, from the plugin's search space on a GPU."""
     for result in known(out):
         if result["model"] == name and result.get("trials") == n_trials:
             return result["changed"]
@@ -216,7 +216,7 @@ def tuned(name: str, n_trials: int, device: str, seconds: float | None, file: Pa
 
 
 def kind(result: dict[str, Any]) -> str | None:
-    """What a result's parameters are: defaults (an empty string), found by trials, or the authors'; None for any others."""
+    """Origin of a result's parameters: defaults (an empty string), found by trials, or the authors'; None for any others."""
     changed = result.get("changed")
     if not changed:
         return ""
@@ -245,7 +245,7 @@ def ensembles(names: list[str], settings: str, device: str, seconds: float | Non
 
 
 def verdict(name: str, values: list[float], bounded: bool) -> str:
-    """Whether the mean is the released one, within twice the standard deviation or two percent."""
+    """Whether the mean equals the released one within twice the standard deviation or two percent."""
     released = RELEASED.get(name)
     if released is None:
         return NO_FIGURE
@@ -270,7 +270,10 @@ def main() -> None:
     parser.add_argument("--ensembles", action="store_true")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
     parser.add_argument(
-        "--cache", type=Path, default=Path("build/benchmarks/deep_models.json"), help="fits done so far, reused"
+        "--cache",
+        type=Path,
+        default=Path("build/benchmarks/deep_models.json"),
+        help="file of completed fits, which are reused",
     )
     parser.add_argument("--out", type=Path, default=RESULTS / "deep_models.json")
     options = parser.parse_args()

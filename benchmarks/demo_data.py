@@ -1,7 +1,7 @@
 """Write the table of `make demo` as CSV: python -m benchmarks.demo_data FOLDER.
 
 The Wisconsin diagnostic breast cancer data (Wolberg, Street, Mangasarian 1995; UCI, CC BY 4.0) as scikit-learn bundles it: 569
-tumours with 30 measurements of the cell nuclei in a needle biopsy. A fifth of the rows is kept apart as patients yet to come.
+tumors with 30 measurements of the cell nuclei in a needle biopsy. A fifth of the rows is written separately as new patients.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sklearn.model_selection import train_test_split
 
 
 def demo_table() -> pl.DataFrame:
-    """All rows, with column names as a spreadsheet would have them and the diagnosis in words."""
+    """All rows, with column names as a spreadsheet would have them and the diagnosis as text."""
     bundled = load_breast_cancer()
     measurements = {
         name.replace(" ", "_"): bundled.data[:, index] for index, name in enumerate(bundled.feature_names.tolist())

@@ -34,7 +34,7 @@ def read_results(folder: Path = RESULTS) -> list[Results]:
 
 
 def markdown_table(table: ResultTable) -> str:
-    """A table in Markdown, numbers to the right."""
+    """A table in Markdown, with numbers aligned to the right."""
     rules = ["---:" if i in table.right else "---" for i in range(len(table.columns))]
     rows = [table.columns, rules, *table.rows]
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in rows)
@@ -44,7 +44,7 @@ def fill(text: str, results: list[Results], place: str) -> str:
     """The text with every marked table replaced by the table of its name.
 
     Raises:
-        UnknownTable: a marker names no table; the message has the place and the names there are.
+        UnknownTable: a marker names no table; the message has the place and the available names.
     """
     tables = {f"{result.benchmark}/{table.name}": table for result in results for table in result.tables}
     tables |= {result.benchmark: result.tables[0] for result in results if len(result.tables) == 1}
@@ -59,7 +59,7 @@ def fill(text: str, results: list[Results], place: str) -> str:
 
 
 def page(result: Results) -> str:
-    """The page of one benchmark: command, machine, tables and where the numbers come from."""
+    """The page of one benchmark: command, machine, tables and sources of the numbers."""
     facts = "\n".join(f"- {name.replace('_', ' ')}: {value}" for name, value in result.machine.items())
     tables = "\n".join(
         (f"## {table.name.capitalize()}\n\n" if len(result.tables) > 1 else "") + markdown_table(table)

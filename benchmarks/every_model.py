@@ -3,7 +3,7 @@
 python -m benchmarks.every_model [--tables a,b] [--models a,b] [--budget 600s] [--data FOLDER] [--out FILE.json]
 
 Binary, multiclass and regression; numbers only, categories only and mixed; from 333 rows to 581,012. Each table is one run with
-`--trials 1 --folds 2`, so that nothing but the defaults of each model is trained. Leaves with 1 when a model failed.
+`--trials 1 --folds 2`, so that only the defaults of each model are trained. Exits with 1 if a model failed.
 """
 
 from __future__ import annotations

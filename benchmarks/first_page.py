@@ -5,7 +5,7 @@ python -m benchmarks.first_page [--rows N] [--repeats N] [--out FILE.json]
 Writes a CSV of 10 columns and opens it with `tabapp FILE` in a pseudo-terminal of 120 × 36. Measured are the first paint, the first
 page of rows on the Data screen after it, the whole table on its screen (key p, once the engine has read the file), its last row
 after key G for the first time (the reader process then reads the file) and again (G after g), and the memory of the reader process.
-Leaves with 1 when the median of the first page is over its bound.
+Exits with 1 if the median of the first page exceeds its bound.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ESCAPES = re.compile(rb"\x1b\[[0-9;?<>=]*[A-Za-z]|\x1b\][^\x07\x1b]*(\x07|\x1b\
 
 
 def write_table(path: Path, n_rows: int) -> None:
-    """A table of numbers, names, dates and texts; the first and the last row carry a mark that is found on the screen."""
+    """A table of numbers, names, dates and texts; the first and the last row contain a mark that is recognized on the screen."""
     with path.open("w") as file:
         file.write("mark,age,city,income,day,ratio,member,note,group,bought\n")
         for i in range(n_rows):
@@ -52,7 +52,7 @@ def write_table(path: Path, n_rows: int) -> None:
 
 
 class Terminal:
-    """The program in a pseudo-terminal, and what it has drawn since one last looked."""
+    """The program in a pseudo-terminal, and its output since the last key press."""
 
     def __init__(self, file: Path, runs_dir: Path) -> None:
         self._drawn = b""
@@ -64,7 +64,7 @@ class Terminal:
             os.execv(command[0], command)
 
     def wait_for(self, text: str) -> float:
-        """Read until a text has been drawn since the last press; returns the time."""
+        """Read until a text has been drawn after the last key press; returns the time."""
         end = time.perf_counter() + TIMEOUT_SECONDS
         while text.encode() not in _ESCAPES.sub(b"", self._drawn):
             if time.perf_counter() > end:
@@ -74,13 +74,13 @@ class Terminal:
         return time.perf_counter()
 
     def press(self, key: str) -> float:
-        """Press a key; what was drawn before it is forgotten. Returns the time."""
+        """Press a key and discard earlier output; returns the time."""
         self._drawn = b""
         os.write(self._terminal, key.encode())
         return time.perf_counter()
 
     def rest(self, seconds: float) -> None:
-        """Read what is drawn for a while."""
+        """Read output for a while."""
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             if select.select([self._terminal], [], [], 0.02)[0]:
@@ -92,7 +92,7 @@ class Terminal:
         return next((child for child in children if "tabapp.pager" in child.cmdline()), None)
 
     def close(self) -> None:
-        """Quit; kill what stays."""
+        """Quit, and kill remaining processes."""
         try:
             self.press("q")
             self.rest(1.5)
@@ -149,7 +149,7 @@ def main() -> int:
         write_table(table, options.rows)
         size = table.stat().st_size
         runs = [measure(table, Path(folder) / "runs", options.rows) for _ in range(options.repeats + 1)]
-    # What comes from a cold disk is not ours.
+    # The first run includes reads from a cold disk, so it does not count.
     kept = runs[1:]
     results: list[dict[str, Any]] = []
     for name in kept[0]:

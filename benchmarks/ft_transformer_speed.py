@@ -3,9 +3,9 @@
 python -m benchmarks.ft_transformer_speed [--features 8] [--rows 256] [--steps 12] [--rounds 7] [--device cpu] [--out FILE.json]
 python -m benchmarks.ft_transformer_speed --quality 3 [--data FOLDER] [--cache FILE.json]
 
-Both are the paper's default configuration, eager, float32, with AdamW: forward, loss, backward, step. The two take turns, so
-that what else the machine does falls on both; the ratio is taken within each round. Beside them ours in bfloat16, as the
-training loop runs it where the device is fast at that. --device cuda measures seconds and rows per second there.
+Both are the paper's default configuration, eager, float32, with AdamW: forward, loss, backward, step. Both alternate, so that
+other work on the machine affects both; the ratio is computed within each round. Our network is also measured in bfloat16, which
+the training loop uses on devices that are fast at it. --device cuda measures seconds and rows per second there.
 
 --quality trains both in the same loop on the split of `benchmarks.deep_models`, the package's in float32, from as many seeds, and
 compares their test RMSE. Fits in --cache, which is shared with `benchmarks.deep_models`, are not repeated.
@@ -52,7 +52,7 @@ def stepper(
 
 
 def seconds_of(step: Callable[[], None], n_steps: int, device: torch.device) -> float:
-    """Mean time of a step: CPU seconds of all threads on a CPU, where others may be at work; else seconds."""
+    """Mean time of a step: CPU seconds of all threads on a CPU, which other processes hardly affect; otherwise wall seconds."""
     if device.type == "cuda":
         torch.cuda.synchronize()
     clock = time.perf_counter if device.type == "cuda" else time.process_time
@@ -65,7 +65,7 @@ def seconds_of(step: Callable[[], None], n_steps: int, device: torch.device) -> 
 
 
 class PackageNetwork(nn.Module):
-    """The package's network behind our interface, for tables of numbers."""
+    """The package's network with our interface, for numeric tables."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class PackageNetwork(nn.Module):
         )
         for module in self.network.modules():
             if type(module) is nn.Linear:
-                # Its products by `linear` as well: the same in float32, in less time.
+                # Uses `linear` too, which has the same result in float32 in less time.
                 module.__class__ = Linear
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
@@ -85,7 +85,7 @@ class PackageNetwork(nn.Module):
 
 
 class PackagePlugin(FTTransformer):
-    """The package's FT-Transformer with its own groups of weight decay, in our training loop."""
+    """The package's FT-Transformer with its groups of weight decay, in our training loop."""
 
     name = "ft_transformer_package"
     low_precision = False
@@ -132,7 +132,10 @@ def main() -> None:
     parser.add_argument("--quality", type=int, metavar="SEEDS")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
     parser.add_argument(
-        "--cache", type=Path, default=Path("build/benchmarks/deep_models.json"), help="fits done so far, reused"
+        "--cache",
+        type=Path,
+        default=Path("build/benchmarks/deep_models.json"),
+        help="file of completed fits, which are reused",
     )
     parser.add_argument("--out", type=Path, default=RESULTS / "ft_transformer_speed.json")
     options = parser.parse_args()

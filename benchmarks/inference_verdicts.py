@@ -1,12 +1,12 @@
-"""Column kinds of 38 public tables: labels by hand compared with tabapp, pandas, skrub and AutoGluon.
+"""Column kinds of 38 public tables: manual labels compared with tabapp, pandas, skrub and AutoGluon.
 
 python -m benchmarks.inference_verdicts [--data FOLDER] [--others PYTHON] [--out FILE.json]
 
-`column_labels.json` beside this file says what each column is; where two kinds serve equally well it names both. A system is
-right where its kind is among them. pandas has no text, no identifiers and no constants: it is right with `object` on categories
-and texts, as skrub is with `high_cardinality`. --others names a Python that has pandas, skrub and autogluon.features, which are
-not needed otherwise; they are given the right separator and encoding, which tabapp finds for itself. The tables are looked for
-in --data, $TABAPP_DATA and ../shared/data.
+`column_labels.json` next to this file has the kind of each column, or two kinds if both are suitable. A system is right if its
+kind is one of them. pandas has no kinds for text, identifiers and constants, so `object` counts as right for categories and
+texts, like `high_cardinality` of skrub. --others names a Python that has pandas, skrub and autogluon.features, which are not
+needed otherwise; they receive the separator and encoding, which tabapp detects. The tables are read from --data, $TABAPP_DATA and
+../shared/data.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ NEEDED = 0.97
 
 
 def data_folder(given: Path | None) -> Path:
-    """Where the tables are."""
+    """The folder of the tables."""
     named = os.environ.get("TABAPP_DATA")
     return given or (Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data")
 
 
 def our_verdicts(path: Path, label: dict[str, Any]) -> dict[str, Any]:
-    """Kinds with the target given, the target and task proposed without, and what was warned of."""
+    """Kinds with a given target, target and task proposed without one, and warnings."""
     from tabapp.data.infer import infer_schema
     from tabapp.data.read import read_table
 
@@ -49,7 +49,7 @@ def our_verdicts(path: Path, label: dict[str, Any]) -> dict[str, Any]:
 
 
 def their_kinds(system: str, path: Path, label: dict[str, Any]) -> dict[str, str]:
-    """Kinds by column name as another system gives them, in our words."""
+    """Kinds by column name from another system, converted to ours."""
     import pandas as pd  # pyright: ignore[reportMissingImports]
 
     options = {"sep": label["delimiter"], "encoding": label.get("encoding", "utf-8-sig"), "low_memory": False}
@@ -114,7 +114,7 @@ def is_right(kind: str | None, label: str) -> bool:
 
 
 def main() -> int:
-    """Print the comparison; 1 where tabapp is right for fewer columns than it has to be."""
+    """Print the comparison; returns 1 if tabapp is right for fewer columns than required."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--others", metavar="PYTHON")
@@ -125,7 +125,7 @@ def main() -> int:
     labels: dict[str, Any] = json.loads(LABELS.read_text())
     labels = {name: label for name, label in labels.items() if (folder / label["file"]).is_file()}
     if not labels:
-        print(f"{folder}: none of the tables is there")
+        print(f"{folder} has none of the tables")
         return 0
     if arguments.system:
         found = {n: their_kinds(arguments.system, folder / label["file"], label) for n, label in labels.items()}
@@ -135,7 +135,7 @@ def main() -> int:
 
 
 def compare(folder: Path, labels: dict[str, Any], others: str | None, out: Path | None) -> int:
-    """Judge all systems by the labels."""
+    """Compare all systems with the labels."""
     from benchmarks.machine import machine, report
 
     ours = {name: our_verdicts(folder / label["file"], label) for name, label in labels.items()}
@@ -150,7 +150,7 @@ def compare(folder: Path, labels: dict[str, Any], others: str | None, out: Path 
             answers: dict[str, dict[str, str]] = json.loads(answer.read_text())
             kinds[system] = {t: {" ".join(c.split()): k for c, k in found.items()} for t, found in answers.items()}
         else:
-            print(f"{system} is left out: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}")
+            print(f"{system} is skipped: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}")
         answer.unlink(missing_ok=True)
     groups = ("numeric", "categorical", "boolean", "datetime", "text", "identifier", "constant")
     rows: list[list[str]] = []

@@ -1,4 +1,4 @@
-"""What a benchmark ran on, and how its table and its results file are written."""
+"""The machine of a benchmark, and writing its table and results file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RESULTS = Path("benchmarks/results")
 
 
 class ResultTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table as it is printed and published: cells are text, `right` are the columns aligned to the right."""
+    """A table to print and publish: cells are text, and `right` lists the right-aligned columns."""
 
     name: str
     columns: list[str]
@@ -36,11 +36,11 @@ class Results(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     Attributes:
         benchmark: name of the script, and of the file.
         title: heading of its page.
-        source: where transcribed numbers come from; None where the command itself wrote the file.
-        command: what was run.
+        source: source of transcribed numbers; None if the command wrote the file.
+        command: the command that was run.
         date: day of the measurement in UTC, if known.
         machine: processor, cores, load, versions and settings.
-        tables: what is published.
+        tables: published tables.
         results: all measured values with their spread, in the form of the script.
     """
 
@@ -76,7 +76,7 @@ def machine(*packages: str) -> dict[str, Any]:
 
 
 def benchmark_name() -> str:
-    """The name of the script that runs."""
+    """The name of the running script."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return spec.name.rpartition(".")[2] if spec is not None else Path(sys.argv[0]).stem
 
@@ -128,7 +128,7 @@ def report(
     *,
     unpublished: Collection[str] = (),
 ) -> None:
-    """Print machine and table, and write them with the raw results where a file is given."""
+    """Print machine and table, and write them with the raw results if a file is given."""
     print(" · ".join(f"{name} {value}" for name, value in facts.items()), flush=True)
     print()
     print("\n".join(plain_table(header, rows, right)), flush=True)

@@ -100,7 +100,7 @@ def measure(table: Table, file: Path, budget: str, folder: Path) -> dict[str, An
 
 
 def missed(table: Table, result: dict[str, Any], budget: float) -> list[str]:
-    """The requirements that the run missed, in words."""
+    """Descriptions of the requirements that the run missed."""
     last = result["finished"]
     if last.get("ev") != "run.finished" or last.get("status") != "ok" or result["exit_code"] != 0:
         return [f"no result: exit code {result['exit_code']}, {last.get('message') or result['stderr']}"]

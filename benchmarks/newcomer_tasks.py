@@ -2,8 +2,8 @@
 
     python -m benchmarks.newcomer_tasks [--out FILE] [--screens FOLDER]
 
-Needs tmux. The run is real: four models on a made table, of which one is killed in every fit, as when memory runs out. Keys come
-four a second. Each task ends when the screen, or a file, shows that it is done.
+Needs tmux. The run is real: four models on a generated table, with every fit of one model killed, as when memory runs out. Four
+keys are pressed per second. Each task ends when the screen or a file shows its result.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ FAILING = "k_neighbors"
 
 @dataclass(frozen=True)
 class Task:
-    """Keys as tmux names them (a text in quotes is typed letter by letter, one in brackets is waited for), and what shows that
-    it is done."""
+    """Keys as named by tmux (text in quotes is typed letter by letter, text in brackets is waited for), and the text that shows
+    that the task is done.
+    """
 
     name: str
     keys: str
@@ -98,7 +99,7 @@ class KilledFits(threading.Thread):
 
 
 def words_of(keys: str) -> list[str]:
-    """Single keys; what is quoted is a text."""
+    """Split into keys and quoted texts."""
     return [key for word in shlex.split(keys) for key in ([word] if word in NAMED else word)]
 
 
@@ -106,7 +107,7 @@ NAMED = ("Enter", "Escape", "Space", "Tab", "C-r")
 
 
 def do(terminal: Terminal, place: Path, task: Task, keep: Callable[[str, str], None]) -> tuple[int, float]:
-    """Do a task; returns how many keys it took, and seconds."""
+    """Do a task; returns the number of keys and the seconds."""
     began = time.monotonic()
     keys = words_of(task.keys)
     for key in keys:
@@ -119,7 +120,7 @@ def do(terminal: Terminal, place: Path, task: Task, keep: Callable[[str, str], N
     keep(task.name, terminal.screen())
     for key in words_of(task.back):
         terminal.keys(key)
-        # A terminal takes an escape that another key follows at once for one key with alt.
+        # Terminals interpret an escape that is immediately followed by another key as one key with alt.
         time.sleep(1.0 if key == "Escape" else SECONDS_A_KEY)
     return sum(len(key) == 1 or key in NAMED for key in keys), seconds
 
@@ -127,7 +128,7 @@ def do(terminal: Terminal, place: Path, task: Task, keep: Callable[[str, str], N
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=RESULTS / "newcomer_tasks.json")
-    parser.add_argument("--screens", type=Path, help="keep what was seen at the end of each task here")
+    parser.add_argument("--screens", type=Path, help="folder for the screen at the end of each task")
     arguments = parser.parse_args()
 
     def keep(name: str, screen: str) -> None:

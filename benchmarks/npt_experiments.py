@@ -3,15 +3,15 @@
 python -m benchmarks.npt_experiments [--experiments lookup,corruption,deletion] [--tables boston] [--splits 1] [--steps N]
                                      [--rows 20] [--data FOLDER] [--out FILE.json]
 
-lookup: rows whose target is hidden beside copies that show it (section 4.2), and the variants of Table 3; 1,000 steps on fresh
-rows, scored on fresh rows: correlation, RMSE in standard deviations of the target, and the slope of the prediction against the
-copy's target when that is set to other values.
+lookup: rows whose target is hidden together with copies that show it (section 4.2), and the variants of Table 3; 1,000 steps on
+new rows, scored on new rows: correlation, RMSE in standard deviations of the target, and the slope of the prediction against the
+copy's target when that is changed.
 
-corruption: test RMSE of a trained Mini before and after every other row was scrambled (Algorithm 1), beside Table 2.
+corruption: test RMSE of a trained Mini before and after all other rows are scrambled (Algorithm 1), compared with Table 2.
 
-deletion: rows are deleted from the context as long as a prediction hardly changes (Algorithm 2). Distance of a test row to the rows
-that were kept, to as many random ones, and to the deleted ones; Wilcoxon's signed-rank test says whether kept rows are nearer than
-random ones.
+deletion: rows are deleted from the context as long as a prediction hardly changes (Algorithm 2). Distances of a test row to the
+kept rows, to as many random rows, and to the deleted rows; Wilcoxon's signed-rank test shows whether kept rows are nearer than
+random rows.
 
 Tables and splits are those of `benchmarks.npt_uci`.
 """
@@ -48,7 +48,7 @@ PAPER_DROP = {"yacht": "-52 %", "boston": "-20 %", "concrete": "-7 %"}
 
 
 def lookup(n_steps: int) -> list[dict[str, Any]]:
-    """Train and question a network for every variant."""
+    """Train and evaluate a network for every variant."""
     results: list[dict[str, Any]] = []
     for name, task in VARIANTS.items():
         torch.manual_seed(0)
@@ -78,7 +78,7 @@ def lookup(n_steps: int) -> list[dict[str, Any]]:
 
 
 def trained(split: Split, n_steps: int | None) -> NPTModel:
-    """A Mini for a split."""
+    """Train a Mini on a split."""
     n_attributes = split.train.numeric.shape[1] + split.train.categorical.shape[1] + 1
     params = sized("mini", n_attributes, **({"n_steps": n_steps} if n_steps else {}))
     with tempfile.TemporaryDirectory() as scratch:
@@ -110,7 +110,7 @@ def corruption(model: NPTModel, split: Split, name: str, number: int) -> dict[st
 
 
 def deletions(model: NPTModel, split: Split, name: str, number: int, n_rows: int) -> dict[str, Any]:
-    """Distances of test rows to what was kept, random and deleted."""
+    """Distances of test rows to kept, random and deleted rows."""
     rows = [deletion(model, split.test.take(slice(i, i + 1)), seed=i) for i in range(min(n_rows, len(split.test)))]
     kept, random, deleted = (
         np.array([getattr(row, f"{what}_distance") for row in rows]) for what in ("kept", "random", "deleted")

@@ -1,4 +1,5 @@
-"""The experiments by which Kossen et al. 2021 look inside NPT: lookup tasks (section 4.2, appendix B.1), data corruption (section
+"""The experiments of Kossen et al. 2021 on how NPT uses other rows: lookup tasks (section 4.2, appendix B.1), data corruption
+(section
 4.3, Algorithm 1) and data deletion (section 4.4, Algorithm 2).
 """
 
@@ -20,9 +21,9 @@ from tabapp.nn.optimizers import Lamb, Lookahead, clamp_gradients, flat_then_ann
 MOST_CHANGE = 0.1
 """Δ_max of Algorithm 2."""
 FIRST_CHANGE, MORE_CHANGE, MOST_RETRIES = 0.01, 1.1, 50
-"""Δ_it, what it is multiplied by when proposals keep failing, and N_max-retry."""
+"""Δ_it, its factor after repeated failures, and N_max-retry."""
 LEAST_LEFT = 0.02
-"""ε: the share of rows at which deleting ends."""
+"""ε: the share of rows at which deletion ends."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ class Lookup:
 
     Attributes:
         entries: (2 n rows) numeric attributes, the target last.
-        originals, copies: (n,) their places; the k-th of the one is a copy of the k-th of the other.
-        truth: (n,) what is to be predicted for the originals.
+        originals, copies: (n,) their indices; copy k corresponds to original k.
+        truth: (n,) targets of the originals.
     """
 
     entries: Entries
@@ -41,7 +42,7 @@ class Lookup:
     truth: Tensor
 
     def with_targets(self, shown: Tensor) -> Lookup:
-        """The intervention of section 4.2: the copies say something else."""
+        """The intervention of section 4.2: change the targets of the copies."""
         numeric = self.entries.numeric.clone()
         numeric[self.copies, -1] = shown
         entries = Entries(numeric, self.entries.categorical, self.entries.hidden)
@@ -52,13 +53,13 @@ class Lookup:
 class LookupTask:
     """The semi-synthetic task and its variants (Table 3).
 
-    NOTE[DIFF]: features and targets are noise, independent of each other, in place of the Protein table: nothing but the
-    copies tells the target, so that a model that ignores other rows stays at a correlation of 0.
+    NOTE[DIFF]: features and targets are noise, independent of each other, instead of the Protein table. Only the copies determine
+    the target, so a model that ignores other rows has a correlation of 0.
 
     Attributes:
         n_features: features that originals and copies share.
-        n_random: further features, drawn from N(1, 1) for originals and copies apart ("Random Features").
-        added: what the copies' targets have more than the originals' ("Add One").
+        n_random: additional features, drawn from N(1, 1) independently for originals and copies ("Random Features").
+        added: difference between the targets of copies and originals ("Add One").
     """
 
     n_features: int = 4
@@ -67,12 +68,12 @@ class LookupTask:
 
     @property
     def attributes(self) -> Attributes:
-        """Of the network."""
+        """Attributes of the network."""
         n_numeric = self.n_features + self.n_random + 1
         return Attributes(n_numeric=n_numeric, targets=(n_numeric - 1,))
 
     def draw(self, n_rows: int, generator: torch.Generator) -> Lookup:
-        """Fresh originals and copies."""
+        """Draw new originals and copies."""
         features = torch.randn(n_rows, self.n_features, generator=generator).repeat(2, 1)
         noise = 1 + torch.randn(2 * n_rows, self.n_random, generator=generator)
         truth = torch.randn(n_rows, generator=generator)
@@ -89,7 +90,7 @@ class LookupTask:
 def train_lookup(
     network: NPTNetwork, task: LookupTask, *, n_steps: int, n_rows: int, n_sets: int, learning_rate: float, seed: int
 ) -> None:
-    """Train on `n_sets` fresh tables at every step, so that nothing can be learned but the relation between rows."""
+    """Train on `n_sets` new tables in every step, so that only the relation between rows can be learned."""
     generator = torch.Generator().manual_seed(seed)
     optimizer = Lookahead(Lamb(network.parameters(), learning_rate))
     network.train()
@@ -113,12 +114,12 @@ def looked_up(network: NPTNetwork, drawn: Lookup) -> Tensor:
 
 
 def corrupted_predictions(model: NPTModel, table: Table, seed: int) -> Float32:
-    """Predictions from contexts that say nothing: Algorithm 1.
+    """Predictions from uninformative contexts: Algorithm 1.
 
-    For every row, each attribute of all other rows is permuted on its own; mask bits move with what they hide. A model that
-    uses other rows predicts worse from these.
+    For every row, each attribute of all other rows is permuted independently, together with its mask bits. Predictions of a model
+    that uses other rows get worse.
 
-    NOTE[DIFF]: the other rows are the model's context; the other rows that are predicted were never seen (see
+    NOTE[DIFF]: the other rows are the model's context; other predicted rows are never seen (see
     `NPTNetwork.recall`).
     """
     generator = torch.Generator().manual_seed(seed)
@@ -145,10 +146,10 @@ def _permuted(context: Entries, generator: torch.Generator) -> Entries:
 
 @dataclass(frozen=True)
 class Deletion:
-    """What was left for one row, and how far away it is.
+    """The rows kept for one prediction, and their distances.
 
     Attributes:
-        kept: (k,) indices into the context that was not deleted.
+        kept: (k,) indices of the context's rows that were not deleted.
         kept_distance, random_distance, deleted_distance: mean squared distance over features of the row to the rows that were
             kept, to as many random ones, and to those that were deleted.
     """
@@ -161,10 +162,10 @@ class Deletion:
 
 @torch.inference_mode()
 def deletion(model: NPTModel, row: Table, seed: int) -> Deletion:
-    """Delete rows that do not matter to a prediction: Algorithm 2, from the model's first context.
+    """Delete rows that hardly change a prediction: Algorithm 2, from the model's first context.
 
-    NOTE[DIFF]: changes are relative to |ŷ|, or to a twentieth of the target's spread where that is more; the paper divides by ŷ,
-    which may be negative or nothing.
+    NOTE[DIFF]: changes are relative to |ŷ|, or to a twentieth of the target's standard deviation if that is larger; the paper
+    divides by ŷ, which may be negative or zero.
 
     Args:
         row: one row.
@@ -207,7 +208,7 @@ def deletion(model: NPTModel, row: Table, seed: int) -> Deletion:
 
 
 def _distances(model: NPTModel, query: Entries, context: Entries) -> npt.NDArray[np.float64]:
-    """(context,) sum over features that both rows show of (x - x')², or of whether levels differ."""
+    """(context,) sum over features known in both rows of (x - x')², or of 1 for different levels."""
     both = ~(query.hidden | context.hidden)
     both[:, list(model.saved.attributes.targets)] = False
     numeric = (query.numeric - context.numeric).double().square()

@@ -3,10 +3,10 @@
 python -m benchmarks.npt_uci [--tables a,b] [--splits 5] [--size mini|small|base] [--device cpu|cuda] [--set key=value …]
                              [--data FOLDER] [--out FILE.json]
 
-Each split's test rows are seen by nothing but the last prediction. Of the other rows, 15 % are set aside for early stopping, as
-a run of tabapp does. The tables and their splits (`splits/NAME.json.gz`: test rows of each split) are looked for in --data,
-$TABAPP_DATA and ../shared/data. What the paper has is from its own ten folds, not these splits, with NPT-Small, which has a hundred
-times the weights of Mini, and from the best of eight variants on each table.
+The test rows of each split are used only for the final prediction. Of the other rows, 15 % are used for early stopping, as in a
+run. The tables and their splits (`splits/NAME.json.gz`: test rows of each split) are read from --data,
+$TABAPP_DATA and ../shared/data. The paper's scores are from ten other folds with NPT-Small, which has a hundred times the weights
+of Mini, and from the best of eight variants on each table.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def data_folder(given: Path | None) -> Path | None:
 
 
 class Split:
-    """A table, its features as a model wants them, and the rows of one published split."""
+    """A table, its features for a model, and the rows of one published split."""
 
     def __init__(self, folder: Path, name: str, number: int, plugin: Any) -> None:
         reading = read_table(folder / f"{name}.csv", ReadOptions())
@@ -103,7 +103,7 @@ def measure(split: Split, plugin: Any, params: Any, device: str, n_threads: int,
 
 
 def changes(pairs: list[str], params_type: Any) -> dict[str, Any]:
-    """`key=value` arguments as changes of the parameters."""
+    """Parse `key=value` arguments as parameters."""
     known = {field.name: field.type for field in msgspec.structs.fields(params_type)}
     return {
         key: msgspec.convert(json.loads(value), known[key]) for key, _, value in (pair.partition("=") for pair in pairs)

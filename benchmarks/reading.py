@@ -1,13 +1,13 @@
-"""Time and memory of reading a table and judging its columns, as a ratio to plain `polars.read_csv` on the same file; and how
-soon `tabapp profile` says something about a file of 50 MB.
+"""Time and memory of reading a table and judging its columns, as a ratio to plain `polars.read_csv` on the same file; and the
+time until the first output of `tabapp profile` for a file of 50 MB.
 
 python -m benchmarks.reading [--cells 10000000] [--repeats 5] [--out FILE.json]
 
-The file is made here: half numbers, the rest integers, categories and dates, nothing to repair. Each measurement is a process of
-its own, and they take turns, so that whatever else the machine does meets all alike. Processor time and memory are the least of
-the repeats; the ratios of time on the clock are taken turn by turn, and their middle one and their range are given. Memory is the
-process's peak above what it had before it read. `read_table` gives text columns; with `infer_schema` every column is judged, over
-all of its cells, which polars does not do beyond its type.
+The generated file has half float columns, and integers, categories and dates without errors. Each measurement is a separate
+process, and they alternate, so that other work on the machine affects all of them. Processor time and memory are minima over
+repeats; ratios of wall time are computed per repeat and reported as median and range. Memory is the peak of the process above its
+value before reading. `read_table` returns text columns; `infer_schema` infers the kind of every column from all of its cells,
+while polars infers only its type.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ def make_file(path: Path, cells: int) -> None:
 
 
 def measure(path: Path, what: str) -> list[float]:
-    """Seconds on the clock, seconds of processors, and MiB of one process."""
+    """Wall seconds, processor seconds and MiB of one process."""
     done = subprocess.run([sys.executable, "-c", MEASURE, str(path), what], capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
 def first_look(path: Path) -> list[float]:
-    """Seconds from the start of `tabapp profile` to its first look, and to its end."""
+    """Seconds from the start of `tabapp profile` to its first output, and to its end."""
     started = time.perf_counter()
     command = [sys.executable, "-m", "tabapp", "profile", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -98,12 +98,12 @@ def first_look(path: Path) -> list[float]:
 
 
 def spread(numbers: Sequence[float]) -> str:
-    """The middle one and the range."""
+    """Median and range."""
     return f"{median(numbers):.2f} ({min(numbers):.2f}–{max(numbers):.2f})"
 
 
 def main() -> int:
-    """Print the ratios; 1 where reading takes more than it may."""
+    """Print the ratios; returns 1 if reading exceeds a bound."""
     from benchmarks.machine import RESULTS, machine, report
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

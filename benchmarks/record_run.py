@@ -1,8 +1,8 @@
-"""Record real runs for the tests: an engine works on a small table while commands, and accidents, come on the way.
+"""Record real runs for the tests: an engine works on a small table while commands and failures occur.
 
     python -m benchmarks.record_run [SCENE …]
 
-Paths of this machine are replaced, times begin at a fixed moment, and what comes in masses is thinned; nothing else is changed.
+Paths of this machine are replaced, times start at a fixed moment, and frequent events are thinned; nothing else is changed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PREVIEW_ROWS = 20
 
 @dataclass(frozen=True)
 class Deed:
-    """A command sent after so many complete fits, and some seconds after the previous one.
+    """A command sent after a number of complete fits, and some seconds after the previous one.
 
     Without a command, the engine is killed and started again.
     """
@@ -53,7 +53,7 @@ class Deed:
 
 @dataclass(frozen=True)
 class Scene:
-    """A table, options, commands before the start and deeds after it, and a model whose every fit is killed."""
+    """A table, options, commands before and after the start, and a model whose fits are all killed."""
 
     write: Callable[[Path], Path]
     options: dict[str, Any]
@@ -69,7 +69,7 @@ SCENES = {
         {"budget": 60.0, "models": ("lightgbm", "linear", "mlp", "ft_transformer", "random_forest")},
         kill_fits_of="mlp",
     ),
-    # A regression, planned anew before the start, refused once; paused, one model stopped, and finished early.
+    # A regression: replanned before the start, rejected once, paused, one model stopped, and finished early.
     "prices": Scene(
         write_mixed,
         {"budget": 600.0, "models": ("lightgbm", "xgboost", "linear", "k_neighbors")},
@@ -81,14 +81,14 @@ SCENES = {
             Deed(40, cmd.Finish()),
         ),
     ),
-    # Three classes; the engine is killed on the way, and resumed.
+    # Three classes; the engine is killed during the run and resumed.
     "wine": Scene(
         write_wine,
         {"budget": 300.0, "trials": 4, "models": ("lightgbm", "linear", "mlp")},
         deeds=(Deed(12, None),),
     ),
-    # Two classes, many trials of few models on one part of the rows; the user gives more time, a larger share, a pause, and
-    # keeps a model out of the ensemble.
+    # Two classes, many trials of few models on a sample of the rows; the user extends the budget, changes a share, pauses, and
+    # excludes a model from the ensemble.
     "tuned": Scene(
         write_breast_cancer,
         {"budget": 120.0, "trials": 14, "models": ("lightgbm", "linear"), "validation": "holdout"},
@@ -130,7 +130,7 @@ class Recording:
             time.sleep(POLL_SECONDS)
 
     def play(self) -> None:
-        """Plan, start, and do what the scene says until the run is over."""
+        """Plan, start, and play the scene until the run ends."""
         self._wait_for(ev.PlanMade)
         for options in self._scene.plans:
             self._folder.send(cmd.ChangePlan(options=options))
@@ -161,7 +161,7 @@ class Recording:
 
 
 def thinned(events: list[ev.AnyEvent]) -> list[ev.AnyEvent]:
-    """Without most of the resources, the middle of learning curves, the end of the preview, and leaderboards without news."""
+    """Drop most resources, the middle of learning curves, the end of the preview, and unchanged leaderboards."""
     totals = Counter(event.fit for event in events if isinstance(event, ev.FitProgress))
     seen = Counter[str]()
     kept: list[ev.AnyEvent] = []
@@ -191,7 +191,7 @@ def thinned(events: list[ev.AnyEvent]) -> list[ev.AnyEvent]:
 
 
 def neutral(events: list[ev.AnyEvent], folder: RunFolder, name: str) -> bytes:
-    """The events as lines, numbered anew, from a fixed moment on, without a path of this machine."""
+    """The events as lines, renumbered, starting at a fixed moment, without paths of this machine."""
     shift = START - events[0].t
     run = f"20260921-120000-{name}-a3f9"
     lines: list[bytes] = []
@@ -203,7 +203,7 @@ def neutral(events: list[ev.AnyEvent], folder: RunFolder, name: str) -> bytes:
             changes["pid"] = 4000 + number
         lines.append(ev.encode(msgspec.structs.replace(event, **changes)))
     text = b"".join(lines).decode()
-    # The longest first: one may hold another.
+    # The longest first, because one may contain another.
     for path, word in (
         (str(folder.path), f"runs/{run}"),
         (str(folder.path.parent) + "/", "runs/"),

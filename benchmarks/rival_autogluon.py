@@ -2,8 +2,8 @@
 
 PYTHON benchmarks/rival_autogluon.py TRAIN.csv TEST.csv TARGET TASK METRIC SECONDS PRESET OUT.csv
 
-Trains on TRAIN for SECONDS as its documentation says, predicts TEST and writes a row of predictions for each of its rows: one
-column for each class, named by it, or `prediction`.
+Trains on TRAIN for SECONDS as documented, predicts TEST and writes a row of predictions for each row: one column per class, named
+after it, or `prediction`.
 """
 
 from __future__ import annotations

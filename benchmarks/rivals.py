@@ -3,13 +3,13 @@
 python -m benchmarks.rivals [--systems tabapp,autogluon:best_quality] [--autogluon PYTHON] [--tables a,b] [--draws 0,1]
                             [--budget 120] [--data FOLDER] [--out FILE.json]
 
-Each draw keeps a fifth of a table's rows apart (at most 20,000; stratified by class), the systems train on the others one after the
-other, and both predict the rows kept apart, which are scored here. The other system lives in an environment of its own, whose
-interpreter is named by --autogluon; `tabapp:folds=8+quality=high` is tabapp with those options. Tables are CSV files beside a
-`datasets.json` that names target and task. An --out that is there is added to: what it has is not run again.
+Each draw sets a fifth of a table's rows apart (at most 20,000; stratified by class). The systems train on the other rows one
+after another, and their predictions of the test rows are scored. The other system has a separate environment, whose interpreter
+is given by --autogluon; `tabapp:folds=8+quality=high` is tabapp with those options. Tables are CSV files next to a
+`datasets.json` with target and task. Results are added to an existing --out, and its systems are not run again.
 
-"error" is what a score lacks of perfect: 1 - AUC, the log loss, the RMSE. Ratios are tabapp's error over the other's, so that less
-than 1 is better than the other; the last line has their geometric mean over the tables.
+"error" is the difference to a perfect score: 1 - AUC, the log loss, the RMSE. Ratios are tabapp's error over the other's, so that
+less than 1 means that tabapp is better; the last line has their geometric mean over the tables.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ TABLES = (
 METRICS = {"binary": "roc_auc", "multiclass": "log_loss", "regression": "rmse"}
 MOST_TEST_ROWS = 20_000
 PATIENCE = 3.0
-"""A system that has not ended after so many times its budget is stopped and has no score."""
+"""A system that runs longer than this multiple of its budget is stopped and has no score."""
 
 
 def split(table: pl.DataFrame, target: str, task: str, draw: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Rows to learn from and rows to score."""
+    """Training and test rows."""
     n_test = min(table.height // 5, MOST_TEST_ROWS)
     labels = table[target].to_numpy() if task != "regression" else None
     train, test = train_test_split(np.arange(table.height), test_size=n_test, random_state=draw, stratify=labels)
@@ -82,7 +82,7 @@ def command_of(
 
 
 def score(out: Path, truth: pl.Series, facts: dict[str, Any]) -> float:
-    """The metric of a file of predictions. Classes are found by the names of their columns, with or without a prefix."""
+    """The metric of a file of predictions. Classes are identified by column names, with or without a prefix."""
     predictions = pl.read_csv(out, infer_schema_length=None)
     assert predictions.height == len(truth), f"{predictions.height} predictions of {len(truth)} rows"
     metric = metrics.get(facts["metric"])
@@ -123,12 +123,12 @@ def measure(
 
 
 def error_of(value: float, metric: str) -> float:
-    """What a score lacks of perfect."""
+    """Difference to a perfect score."""
     return 1 - value if metrics.get(metric).greater_is_better else value
 
 
 def show(results: dict[str, dict[str, Any]], facts_of: dict[str, dict[str, Any]], options: argparse.Namespace) -> None:
-    """A line for each table, the geometric mean of the ratios below."""
+    """One line per table, and the geometric mean of the ratios."""
     systems, draws = options.systems.split(","), [int(draw) for draw in options.draws.split(",")]
     rivals = [system for system in systems if system != "tabapp"]
     rows: list[list[str]] = []

@@ -1,9 +1,9 @@
-"""Make the README's pictures from a run: the screens at both sizes, as SVG and, where a Chromium is found, as PNG.
+"""Draw the README's screenshots from a run: the screens at both sizes, as SVG and, where a Chromium is found, as PNG.
 
     python benchmarks/screenshots.py RUN_FOLDER [OUTPUT_FOLDER]
 
-The Data screen is drawn as it was before the start, Run as it was when half of the budget was gone, the others as they were in the
-end. Predict predicts the rows of the table itself; Runs lists the other runs in the same folder too.
+The Data screen is drawn before the start of the run, Run after half of its budget, and the others after its end. Predict uses the
+rows of the training table; Runs also lists the other runs of the folder.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ BROWSER_OPTIONS = (
 
 
 def copy_until(folder: RunFolder, moment: float | None, copies: Path) -> RunFolder:
-    """A copy of a run as it was at a moment, or as a whole."""
+    """Copy a run, up to a moment if given."""
     copy = RunFolder(copies / "runs" / folder.run)
     copy.path.mkdir(parents=True)
     data = copies / Path(folder.config().data).name
@@ -68,7 +68,7 @@ def copy_until(folder: RunFolder, moment: float | None, copies: Path) -> RunFold
 
 
 class Scene(AttachedApp):
-    """The app on a copy of a run, whose engine is taken for alive."""
+    """The app on a copy of a run, whose engine is assumed to be alive."""
 
     async def _check_engine(self) -> None:
         pass
@@ -145,7 +145,7 @@ def main() -> int:
                     for other in list_runs(folder.path.parent):
                         if other != folder:
                             copy_until(other, None, place)
-                # Paths are shown as they are seen from here.
+                # Paths are shown relative to the current folder.
                 os.chdir(place)
                 target = output / f"{scene}-{name}.svg"
                 asyncio.run(draw(copy, until or state.time, keys, size, target))

@@ -72,7 +72,7 @@ def paint_ms(file: Path, runs_dir: Path) -> float:
 
 
 def _leave(pid: int, terminal: int) -> None:
-    """Press quit and read the terminal empty until the program is gone; kill it when it stays."""
+    """Press quit and read the terminal until the program ends; kill it if it does not."""
     end = time.perf_counter() + PAINT_TIMEOUT_SECONDS
     pressed = 0.0
     while time.perf_counter() < end:

@@ -5,7 +5,7 @@ python -m benchmarks.tree_like [--rows 8000] [--features 20] [--alphas 0,0.25,0.
 
 x ~ N(0, I); only the first half of the features is informative. f_network is a random MLP of three layers of 256 (weights
 Kaiming-normal, biases uniform), f_trees the mean of 30 random trees of depth up to 10 whose features, thresholds and leaves are
-random. Both are standardised on the training rows; the target is alpha · f_trees + (1 - alpha) · f_network, standardised again.
+random. Both are standardized on the training rows; the target is alpha · f_trees + (1 - alpha) · f_network, standardized again.
 FT-Transformer, ResNet and CatBoost learn it. The paper has 500,000 rows and 100 features, and finds ResNet as good as
 FT-Transformer at 0 and far behind it at 1, where CatBoost is best: --rows 500000 --features 100 --settings paper --device cuda.
 """
@@ -47,7 +47,7 @@ def network_target(x: Floats, generator: np.random.Generator) -> Floats:
 
 
 def tree_target(x: Floats, generator: np.random.Generator) -> Floats:
-    """(rows,) mean output of random trees: the leaf to split next is drawn at random until a tree has its nodes."""
+    """(rows,) mean output of random trees: the next leaf to split is drawn at random until a tree is complete."""
     total = np.zeros(len(x))
     for _ in range(N_TREES):
         leaf = np.zeros(len(x), dtype=np.int64)
@@ -67,7 +67,7 @@ def tree_target(x: Floats, generator: np.random.Generator) -> Floats:
     return total / N_TREES
 
 
-def standardised(values: Floats, training: slice) -> Floats:
+def standardized(values: Floats, training: slice) -> Floats:
     """By the mean and standard deviation of the training rows."""
     return (values - values[training].mean()) / values[training].std()
 
@@ -95,10 +95,10 @@ def main() -> None:
         generator = np.random.default_rng(seed)
         x = generator.normal(size=(n_all, options.features))
         informative = x[:, : options.features // 2]
-        network = standardised(network_target(informative, generator), training)
-        trees = standardised(tree_target(informative, generator), training)
+        network = standardized(network_target(informative, generator), training)
+        trees = standardized(tree_target(informative, generator), training)
         for alpha in alphas:
-            y = standardised(alpha * trees + (1 - alpha) * network, training)
+            y = standardized(alpha * trees + (1 - alpha) * network, training)
             table = Table(x.astype(np.float32), np.zeros((n_all, 0), np.int32), y)
             parts = (
                 table.take(training),

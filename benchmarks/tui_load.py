@@ -2,9 +2,9 @@
 
     python -m benchmarks.tui_load [--seconds 15] [--rate 1500] [--rows 300] [--out FILE]
 
-Each case is a process of its own, its app drawing to no terminal (120×36). A 60 Hz timer on its event loop tells how late the
-loop comes to it: so long would a key press wait. A second process writes the events into the run folder; their latency is from
-the write to the state of the screen. The machine is measured too: by a loop that does nothing but keep the same timer.
+Each case is a separate process whose app has no terminal (120×36). The delay of a 60 Hz timer on its event loop is the time that
+a key press would wait. A second process writes the events into the run folder; their latency is from the write to the state of
+the screen. A loop with the same timer and no app measures the machine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FOLDS = 5
 
 
 def opening(rows: int) -> list[ev.Event]:
-    """A run of many models that is being fitted."""
+    """A run of many models during fitting."""
     models = tuple(ev.ModelView(name=f"model_{n}", title=f"Model {n}", family="gbdt") for n in range(rows))
     names = tuple(f"column_{n}" for n in range(20))
     columns = tuple(
@@ -74,7 +74,7 @@ class Load:
         self.seq = 0
 
     def board(self) -> ev.LeaderboardChanged:
-        """The whole leaderboard; a few rows have changed."""
+        """The complete leaderboard with a few changed rows."""
         for name in self._random.sample(sorted(self._scores), 5):
             self._scores[name] = min(0.999, self._scores[name] + 0.002 * self._random.random())
         ranked = sorted(self._scores.items(), key=lambda item: -item[1])
@@ -92,7 +92,7 @@ class Load:
         )  # fmt: skip
 
     def one(self) -> list[ev.Event]:
-        """The next event, or the few that belong together."""
+        """The next event, or a few related events."""
         if len(self._fits) < 8:
             model = self._random.choice(list(self._scores))
             name = f"{model}-{self._started}"
@@ -124,7 +124,7 @@ class Load:
         return events
 
     def encode(self, events: list[ev.Event]) -> bytes:
-        """Events as lines, numbered, with the time now."""
+        """Numbered events as lines with the current time."""
         lines: list[bytes] = []
         for event in events:
             self.seq += 1
@@ -145,14 +145,14 @@ def feed(folder: RunFolder, rows: int, rate: int, seconds: float) -> None:
 
 
 async def ticks(seconds: float, late: list[float]) -> None:
-    """How late a timer of 60 Hz comes, in ms."""
+    """Delays of a 60 Hz timer in ms."""
     loop = asyncio.get_running_loop()
     due = loop.time() + TICK_SECONDS
     until = due + seconds
     while due < until:
         await asyncio.sleep(due - loop.time())
         late.append(1000 * (loop.time() - due))
-        # A tick that was missed is late once, as a key press would be, and not again for those that it covers.
+        # A missed tick counts once, like a key press, and not for every tick that it spans.
         due = max(due + TICK_SECONDS, loop.time())
 
 
@@ -174,7 +174,7 @@ async def run_case(case: str, folder: RunFolder, arguments: argparse.Namespace) 
     latency: list[float] = []
 
     class Watched(AttachedApp):
-        """Notes when events arrive, and takes the engine for alive."""
+        """Records when events arrive, and assumes that the engine is alive."""
 
         async def _check_engine(self) -> None:
             pass
@@ -206,7 +206,7 @@ async def run_case(case: str, folder: RunFolder, arguments: argparse.Namespace) 
 
 
 def measure(case: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """One case in a process of its own."""
+    """Measure one case in a separate process."""
     words = [sys.executable, "-m", "benchmarks.tui_load", "--case", case]
     words += ["--rows", str(arguments.rows), "--rate", str(arguments.rate), "--seconds", str(arguments.seconds)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -235,7 +235,7 @@ def main() -> int:
             print(json.dumps(asyncio.run(run_case(arguments.case, folder, arguments))))
         return 0
     facts = machine("textual")
-    # Cases take turns, so that what else the machine does falls on all alike.
+    # Cases alternate, so that other work on the machine affects all of them.
     results = [(case, measure(case, arguments)) for _ in range(arguments.rounds) for case in ("no app", "idle", "fed")]
     table = [
         [
