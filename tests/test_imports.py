@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 
+import grimp
 import pytest
 
 from tests.run.recording import write_run
@@ -179,3 +181,14 @@ def test_the_engine_loads_no_model_before_a_fit():
 def test_inspecting_a_bundle_needs_no_model_library():
     modules = loaded_by("from tabapp.bundle.contents import open_bundle")
     assert not modules & {*BOOSTERS, "torch", "optuna"}
+
+
+def test_no_import_circle_even_for_type_checking():
+    graph = grimp.build_graph("tabapp", "tabapp_plugins", exclude_type_checking_imports=False)
+    order = TopologicalSorter({name: graph.find_modules_directly_imported_by(name) for name in graph.modules})
+    order.prepare()  # raises CycleError, which names the circle
+
+
+def test_the_search_for_circles_finds_one():
+    with pytest.raises(CycleError):
+        TopologicalSorter({"a": {"b"}, "b": {"a"}}).prepare()

@@ -20,20 +20,20 @@ COMPLETION = "_TABAPP_COMPLETE"
 """Set by the shells' completion scripts when they ask what can be typed."""
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("tabapp.cli.running:run", "Open DATA in the terminal UI, or run it without a screen with --auto."),
-    "predict": ("tabapp.cli.predicting:predict", "Predict rows with a bundle."),
-    "evaluate": ("tabapp.cli.predicting:evaluate", "Score a bundle on labeled rows."),
-    "impute": ("tabapp.cli.imputing:impute", "Fill the missing cells of a table."),
-    "inspect": ("tabapp.cli.predicting:inspect", "Show the contents of a bundle without loading a model."),
+    "run": ("tabapp.cli.run:run", "Open DATA in the terminal UI, or run it without a screen with --auto."),
+    "predict": ("tabapp.cli.predict:predict", "Predict rows with a bundle."),
+    "evaluate": ("tabapp.cli.predict:evaluate", "Score a bundle on labeled rows."),
+    "impute": ("tabapp.cli.impute:impute", "Fill the missing cells of a table."),
+    "inspect": ("tabapp.cli.predict:inspect", "Show the contents of a bundle without loading a model."),
     "runs": ("tabapp.cli.runs:runs", "List the runs."),
-    "attach": ("tabapp.cli.running:attach", "Show a running or finished run."),
-    "resume": ("tabapp.cli.running:resume", "Resume a stopped or killed run."),
+    "attach": ("tabapp.cli.run:attach", "Show a running or finished run."),
+    "resume": ("tabapp.cli.run:resume", "Resume a stopped or killed run."),
     "export": ("tabapp.cli.runs:export", "Copy the bundle of a run to a file."),
-    "models": ("tabapp.cli.catalogue:models", "List the models and their availability."),
-    "profile": ("tabapp.cli.catalogue:profile", "Show the detected kind of each column."),
+    "models": ("tabapp.cli.models:models", "List the models and their availability."),
+    "profile": ("tabapp.cli.profile:profile", "Show the detected kind of each column."),
     "config": ("tabapp.cli.config:config", "Show, locate or validate the configuration."),
-    "info": ("tabapp.cli.catalogue:info", "Show versions and paths for a bug report."),
-    "completion": ("tabapp.cli.completing:completion", "Print the completion script of a shell."),
+    "info": ("tabapp.cli.info:info", "Show versions and paths for a bug report."),
+    "completion": ("tabapp.cli.completion:completion", "Print the completion script of a shell."),
 }
 """Each command's import path and its line in the help, so that the help imports no command."""
 
@@ -146,7 +146,7 @@ def _usage_sentence(error: click.UsageError) -> str:
 def run_command_line(arguments: list[str]) -> int:
     """Run a command and return its exit code; every failure is one sentence on stderr."""
     if COMPLETION in os.environ:
-        import_module("tabapp.cli.completing")
+        import_module("tabapp.cli.completion")
     try:
         result: Any = group.main(arguments, prog_name="tabapp", standalone_mode=False)
         return result if isinstance(result, int) else 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tabapp.cli.completing import columns, metrics, models, several, tables
+from tabapp.cli.completion import columns, metrics, models, several, tables
 from tabapp.errors import DataError, UsageError, did_you_mean
 from tabapp.run.bounds import FOLDS, PORT, SEED, TRIALS, WORKERS, Bounds
 from tabapp.run.config import parse_budget, parse_bytes

@@ -9,32 +9,25 @@ from typing import Any
 
 import click
 
-from tabapp.cli.completing import run_ids
+from tabapp.cli.completion import run_ids
 from tabapp.errors import UsageError
-from tabapp.run.folder import RunFolder, default_runs_dir, find_run, list_runs
+from tabapp.run.description import RunDescription, describe_run
+from tabapp.run.folder import default_runs_dir, find_run, list_runs
 
 
-def describe_run(folder: RunFolder) -> dict[str, Any]:
+def _listed(run: RunDescription) -> dict[str, Any]:
     """A run as `tabapp runs --json` lists it; `started` is in seconds since the epoch."""
-    state = folder.state()
-    best = state.best
-    if folder.is_running():
-        status = "running"
-    elif state.finished is not None:
-        status = state.finished.status
-    else:
-        status = "stopped"
     return {
-        "run": folder.run,
-        "name": state.name or folder.run,
-        "status": status,
-        "data": state.data or folder.config().data,
-        "target": state.plan.target if state.plan else None,
-        "metric": state.plan.metric if state.plan else None,
-        "best": best.score if best else None,
-        "started": state.started,
-        "seconds": state.finished.seconds if state.finished else max(0.0, state.time - (state.started or state.time)),
-        "path": str(folder.path),
+        "run": run.run,
+        "name": run.name or run.run,
+        "status": run.status,
+        "data": run.data,
+        "target": run.target or None,
+        "metric": run.metric or None,
+        "best": run.best,
+        "started": run.started,
+        "seconds": run.seconds,
+        "path": str(run.folder.path),
     }
 
 
@@ -44,7 +37,7 @@ def describe_run(folder: RunFolder) -> dict[str, Any]:
 def runs(as_json: bool, runs_dir: Path | None) -> int:
     """List the runs, newest first."""
     place = runs_dir or default_runs_dir()
-    described = [describe_run(folder) for folder in list_runs(place)]
+    described = [_listed(describe_run(folder)) for folder in list_runs(place)]
     if as_json:
         click.echo(json.dumps(described, ensure_ascii=False, indent=1))
         return 0

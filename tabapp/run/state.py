@@ -98,6 +98,19 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
         return next((row for row in self.leaderboard if row.score is not None), None)
 
 
+def is_partial(row: ev.LeaderboardRow, folds: int) -> bool:
+    """Whether a row's score covers some of the folds only, and so cannot be compared with the others yet."""
+    return row.score is not None and row.model != "ensemble" and 0 < row.folds < folds
+
+
+def is_new_best(row: ev.LeaderboardRow, plan: ev.PlanMade | None, last: float | None) -> bool:
+    """Whether the first row of a leaderboard is better than the last best; a score of some folds is not comparable."""
+    if row.score is None or plan is None or is_partial(row, plan.folds):
+        return False
+    sign = 1 if plan.greater_is_better else -1
+    return last is None or sign * row.score > sign * last
+
+
 def format_score(value: float | None) -> str:
     """A score as people read it: four significant digits or more, thousands grouped; an em dash for none."""
     if value is None:

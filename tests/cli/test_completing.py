@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
-from tabapp.cli.completing import header
+from tabapp.cli.completion import header
 from tabapp.cli.main import group, run_command_line
 from tests.cli.tables import write_tables
 from tests.run.recording import write_run

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from tabapp.bundle.format import MetricValue
 from tabapp.bundle.impute import Imputer, impute, schema_without_target
 from tabapp.bundle.write import write_bundle
-from tabapp.cli import imputing
+from tabapp.cli import impute as imputing
 from tabapp.data.infer import infer_schema
 from tabapp.data.typed import typed_frame
 from tabapp.errors import DataError, UsageError
@@ -169,7 +169,7 @@ def test_fills_with_the_model_of_a_bundle(tmp_path, monkeypatch):
         (("{data}", "-o", "nowhere/out.csv"), UsageError, "no folder"),
         (("-", "-o", "{out}"), UsageError, "name a file"),
         (("missing.csv", "-o", "{out}"), DataError, "no file"),
-        (("{small}", "-o", "{out}"), DataError, "at least 50 rows"),
+        (("{small}", "-o", "{out}"), DataError, "at least 50 training rows"),
         (("{data}", "-o", "{out}", "--budget", "soon"), UsageError, "not a duration"),
     ],
 )

@@ -13,7 +13,8 @@ import click
 import polars as pl
 import pytest
 
-from tabapp.cli import main, running
+from tabapp.cli import main
+from tabapp.cli import run as running
 from tabapp.cli.main import run_command_line
 from tabapp.engine.plan import make_plan
 from tabapp.engine.prepare import infer, read_data

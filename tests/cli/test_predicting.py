@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from tabapp.bundle.load import load_bundle
 from tabapp.bundle.write import write_bundle
-from tabapp.cli import predicting
+from tabapp.cli import predict as predicting
 from tabapp.errors import BundleError, DataError, TabappError, UsageError
 from tests.bundle.making import make_contents, register_linear, text_table
 from tests.waiting import HANG_SECONDS
@@ -225,7 +225,7 @@ def test_inspect_lists_members_with_their_checksums(bundles):
 def test_inspect_loads_no_model_and_no_model_library(bundles):
     """Runs in a subprocess: inspecting a bundle imports no model library."""
     program = (
-        "import sys; from click.testing import CliRunner; from tabapp.cli.predicting import inspect;"
+        "import sys; from click.testing import CliRunner; from tabapp.cli.predict import inspect;"
         f"result = CliRunner().invoke(inspect, [{str(bundles['binary'])!r}], catch_exceptions=False);"
         "assert result.exit_code == 0, result.output;"
         "print(sorted(m for m in sys.modules if m in ('torch', 'lightgbm', 'xgboost', 'catboost', 'sklearn')))"
@@ -237,7 +237,9 @@ def test_inspect_loads_no_model_and_no_model_library(bundles):
 
 
 def test_module_imports_no_heavy_library():
-    program = "import sys, tabapp.cli.predicting; print([m for m in ('numpy', 'polars', 'torch', 'rich') if m in sys.modules])"
+    program = (
+        "import sys, tabapp.cli.predict; print([m for m in ('numpy', 'polars', 'torch', 'rich') if m in sys.modules])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANG_SECONDS
     )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tabapp.cli.running import _screen
+from tabapp.cli.run import _screen
 from tabapp.tui import browse
 from tabapp.tui.browse import Shown
 from tests.tui import recordings

@@ -83,4 +83,4 @@ async def test_run_started_in_one_tab_is_shown_in_every_tab(place: Path) -> None
         out, err = await asyncio.to_thread(server.communicate, timeout=HANG_SECONDS)
     assert server.returncode == 0, err
     assert f"tabapp predict {run.bundle}" in out
-    assert not [process for process in processes_about(runs) if "tabapp.cli.page" in process.cmdline()]
+    assert not [process for process in processes_about(runs) if "tabapp.web.page" in process.cmdline()]

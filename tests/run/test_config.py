@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabapp.cli.running import run as run_command
+from tabapp.cli.run import run as run_command
 from tabapp.errors import UsageError
 from tabapp.run.config import (
     DEFAULT_BUDGET,

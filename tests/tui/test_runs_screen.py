@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from tabapp.run import events as ev
+from tabapp.run.description import describe_run
 from tabapp.run.folder import RunFolder
 from tabapp.tui.app import AttachedApp, Opened, TabappApp
 from tabapp.tui.browse import show_runs
 from tabapp.tui.dialogs.basic import Decision
 from tabapp.tui.screens.run import RunningView
-from tabapp.tui.viewmodels.run_list import read_run
 from tabapp.tui.widgets.run_table import Runs
 from tests.recordings import NAMES, events_of
 from tests.recordings.replay import ReplayWorker, make_run
@@ -57,19 +59,24 @@ async def test_all_runs_are_listed_the_newest_first(tmp_path, monkeypatch, size)
 
 def test_what_is_read_of_a_run(tmp_path):
     done, stopped = other_runs(tmp_path)
-    facts = read_run(done)
-    assert (facts.status, facts.data, facts.target, facts.metric) == ("ok", "adult.csv", "Survived", "ROC AUC")
+    facts = describe_run(done)
+    assert (facts.status, Path(facts.data).name, facts.target, facts.metric_title) == (
+        "ok",
+        "adult.csv",
+        "Survived",
+        "ROC AUC",
+    )
     assert facts.best == done.state().best.score
     assert facts.model == "Ensemble"
     assert facts.seconds == 116
     assert list(facts.history) == sorted(facts.history)
-    assert read_run(stopped).status == "stopped"
+    assert describe_run(stopped).status == "stopped"
     (stopped.path / "run.json").write_text("{")
-    broken = read_run(stopped)
+    broken = describe_run(stopped)
     assert broken.status == "unreadable"
     assert "cannot be understood" in broken.reason
     done.events.unlink()
-    assert read_run(done).best is None
+    assert describe_run(done).best is None
 
 
 async def test_enter_opens_another_run(tmp_path, monkeypatch):
@@ -207,7 +214,7 @@ async def test_a_run_that_comes_later_is_found(tmp_path, monkeypatch):
 def test_the_bests_of_a_recorded_run_only_get_better(tmp_path, name):
     folder = make_run(tmp_path, name)
     ReplayWorker(folder, events_of(name)).play_all()
-    facts = read_run(folder)
+    facts = describe_run(folder)
     bests = facts.history if facts.greater_is_better else tuple(-best for best in facts.history)
     assert len(bests) > 1
     assert list(bests) == sorted(set(bests))

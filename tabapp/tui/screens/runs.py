@@ -11,13 +11,13 @@ from textual import on
 from textual.app import ComposeResult
 
 from tabapp.errors import TabappError
+from tabapp.run.description import RunDescription, describe_run, version_of
 from tabapp.run.folder import RunFolder, list_runs
 from tabapp.run.state import format_score
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Decision, Option
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.viewmodels.query import HINT
-from tabapp.tui.viewmodels.run_list import RunFacts, read_run, version_of
 from tabapp.tui.viewmodels.texts import Snapshot
 from tabapp.tui.widgets.run_table import TITLES, Runs
 from tabapp.tui.widgets.table import Table
@@ -36,7 +36,7 @@ class RunsView(RunView):
 
     def __init__(self) -> None:
         super().__init__()
-        self._runs: dict[str, tuple[tuple[float, int, bool], RunFacts]] = {}
+        self._runs: dict[str, tuple[tuple[float, int, bool], RunDescription]] = {}
         self._unread = 0
         self._reading = False
 
@@ -74,7 +74,7 @@ class RunsView(RunView):
                 known = self._runs.get(folder.run)
                 version = await asyncio.to_thread(version_of, folder)
                 if known is None or known[0] != version:
-                    self._runs[folder.run] = (version, await asyncio.to_thread(read_run, folder))
+                    self._runs[folder.run] = (version, await asyncio.to_thread(describe_run, folder))
                     self._unread -= known is None
                     if index % DRAW_EVERY == 0:
                         self.redraw()
@@ -83,7 +83,7 @@ class RunsView(RunView):
             self._unread = 0
         self.redraw()
 
-    def _selected_run(self) -> RunFacts | None:
+    def _selected_run(self) -> RunDescription | None:
         """The run under the cursor; warns where there is none."""
         known = self._runs.get(self.query_one(Runs).key or "")
         if known is None:
@@ -153,7 +153,7 @@ class RunsView(RunView):
             )
             self.tabapp.push_screen(dialog, lambda answer: self._delete(run) if answer else None)
 
-    def _delete(self, run: RunFacts) -> None:
+    def _delete(self, run: RunDescription) -> None:
         async def delete() -> None:
             # Asked again: the question may have stood on the screen for long.
             if run.folder.is_running():

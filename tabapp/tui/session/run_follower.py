@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from tabapp.run import events as ev
 from tabapp.run.client import describe_death
 from tabapp.run.folder import EventReader, RunFolder
-from tabapp.run.state import RunState, reduce
-from tabapp.tui.viewmodels.texts import is_new_best
+from tabapp.run.state import RunState, is_new_best, reduce
 
 EVENTS_A_TURN = 400
 

@@ -12,7 +12,7 @@ from textual.content import Content
 
 from tabapp.run import events as ev
 from tabapp.run.progress import progress_of
-from tabapp.run.state import RunState, format_score
+from tabapp.run.state import RunState, format_score, is_partial
 from tabapp.tui.chrome.actions import Phase, has_started, phase_of
 
 MUTED = "$foreground 60%"
@@ -151,19 +151,6 @@ def model_name(row: ev.LeaderboardRow) -> str:
     if row.model == "ensemble":
         return row.title.partition(" (")[0]
     return row.title if row.trial is None else f"{row.title} #{row.trial}"
-
-
-def is_partial(row: ev.LeaderboardRow, folds: int) -> bool:
-    """Whether a row's score covers some of the folds only, and so cannot be compared with the others yet."""
-    return row.score is not None and row.model != "ensemble" and 0 < row.folds < folds
-
-
-def is_new_best(row: ev.LeaderboardRow, plan: ev.PlanMade | None, last: float | None) -> bool:
-    """Whether the first row of a leaderboard is better than the last best; a score of some folds is not comparable."""
-    if row.score is None or plan is None or is_partial(row, plan.folds):
-        return False
-    sign = 1 if plan.greater_is_better else -1
-    return last is None or sign * row.score > sign * last
 
 
 def status_content(row: ev.LeaderboardRow, frame: int | None, *, members: int, folds: int) -> Content:

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from textual.content import Content
 
 from tabapp.run import events as ev
-from tabapp.run.state import RunState, format_score
+from tabapp.run.state import RunState, format_score, is_partial
 from tabapp.tui.viewmodels.query import Value, parse
 from tabapp.tui.viewmodels.texts import (
     MUTED,
     Snapshot,
     count,
-    is_partial,
     model_name,
     score_margin,
     share_text,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from textual.content import Content
 
 from tabapp import charts
+from tabapp.run.description import RunDescription
 from tabapp.run.state import format_score
 from tabapp.tui.viewmodels.query import parse
-from tabapp.tui.viewmodels.run_list import FIELDS, RunFacts
+from tabapp.tui.viewmodels.run_list import FIELDS, filter_fields
 from tabapp.tui.viewmodels.texts import MUTED, clock_time, count
 from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.table import Column, Row, Table
@@ -36,11 +38,14 @@ STATUSES = {
     "stopped": ("■ stopped", "$warning"),
     "unreadable": ("✗ unreadable", "$error"),
 }
-SORTS: tuple[tuple[str, Callable[[RunFacts], tuple[object, ...]]], ...] = (
+SORTS: tuple[tuple[str, Callable[[RunDescription], tuple[object, ...]]], ...] = (
     ("newest", lambda run: (-(run.started or 0.0),)),
-    ("best", lambda run: (run.metric, run.best is None, (-1 if run.greater_is_better else 1) * (run.best or 0.0))),
+    (
+        "best",
+        lambda run: (run.metric_title, run.best is None, (-1 if run.greater_is_better else 1) * (run.best or 0.0)),
+    ),
     ("status", lambda run: (run.status,)),
-    ("file", lambda run: (run.data.casefold(), run.target)),
+    ("file", lambda run: (Path(run.data).name.casefold(), run.target)),
 )
 TITLES = {"Run": "newest", "Started": "newest", "Best": "best", "Status": "status", "Data": "file"}
 
@@ -59,12 +64,14 @@ class Runs(Table):
         names = [name for name, _ in SORTS]
         self.sort = names[(names.index(self.sort) + 1) % len(names)]
 
-    def show_runs(self, runs: list[RunFacts], unread: int) -> None:
+    def show_runs(self, runs: list[RunDescription], unread: int) -> None:
         """Draw runs; `unread` are still to come."""
         query = parse(self.filter, FIELDS)
         ordered = sorted(runs, key=dict(SORTS)[self.sort])  # pyright: ignore[reportArgumentType]
         fitting = [
-            run for run in ordered if query.fits(run.facts(), " ".join(str(value) for value in run.facts().values()))
+            run
+            for run in ordered
+            if query.fits(fields := filter_fields(run), " ".join(str(value) for value in fields.values()))
         ]
         if runs and self.filter:
             self.set_empty(f"No run fits “{self.filter}”.")
@@ -77,7 +84,7 @@ class Runs(Table):
         words += [f"{unread} being read"] if unread else []
         set_titles(self, " · ".join(["Runs", *details]), query.problem or " · ".join(words))
 
-    def _row(self, run: RunFacts) -> Row:
+    def _row(self, run: RunDescription) -> Row:
         word, style = STATUSES[run.status]
         is_current = run.run == self._current
         started = time.strftime("%d %b %H:%M", time.localtime(run.started)) if run.started is not None else "—"
@@ -87,9 +94,9 @@ class Runs(Table):
                 Content.styled("▸" if is_current else "", "bold $accent"),
                 Content.styled(run.name or run.run, "bold $accent" if is_current else ""),
                 Content.styled(word, style),
-                Content(run.data),
+                Content(Path(run.data).name),
                 Content(run.target),
-                Content.styled(run.metric, MUTED),
+                Content.styled(run.metric_title, MUTED),
                 Content(format_score(run.best)),
                 Content.styled(charts.sparkline(run.history, HISTORY_WIDTH), "$primary"),
                 Content.styled(clock_time(run.seconds), MUTED),

@@ -1,4 +1,4 @@
-"""The process behind one page in the browser: `python -m tabapp.cli.page RUN_DIR RUNS_DIR`, started by `tabapp.cli.web`."""
+"""The process behind one page in the browser: `python -m tabapp.web.page RUN_DIR RUNS_DIR`, started by `tabapp.web.server`."""
 
 from __future__ import annotations
 

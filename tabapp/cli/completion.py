@@ -96,7 +96,7 @@ def run_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> 
 @_quietly
 def models(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
     """Names of the installed models."""
-    from tabapp.cli.catalogue import model_names
+    from tabapp.cli.names import model_names
 
     return _fitting(model_names(), incomplete)
 
@@ -104,7 +104,7 @@ def models(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> l
 @_quietly
 def metrics(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
     """Names of the metrics; those of the task where one was given."""
-    from tabapp.cli.catalogue import metric_names
+    from tabapp.cli.names import metric_names
 
     return _fitting(metric_names(ctx.params.get("task")), incomplete)
 

@@ -1,4 +1,4 @@
-"""The commands `models`, `profile` and `info`."""
+"""The command `profile`."""
 
 from __future__ import annotations
 
@@ -13,70 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabapp import __version__
-from tabapp.cli.completing import columns, several, tables
-from tabapp.cli.completing import models as known_models
+from tabapp.cli.completion import columns, several, tables
 from tabapp.cli.options import check_file, split_kinds, split_names
 from tabapp.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from tabapp.data.read import Reading, ReadOptions
     from tabapp.data.schema import Column, Schema
-
-
-@click.command()
-@click.option(
-    "--check",
-    metavar="NAME",
-    shell_complete=known_models,
-    help="Run the checks of the plugin contract on one model.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list on stdout.")
-def models(check: str | None, as_json: bool) -> int:
-    """List the models and their availability, or check one."""
-    from tabapp.models import registry
-
-    for file in registry.unused_files():
-        click.echo(f"{file} is not used: an installed model has its name. Rename the file and its model.", err=True)
-    if check is not None:
-        from tabapp.cli.checking import check_model
-
-        return check_model(check, as_json=as_json)
-    described: list[dict[str, Any]] = []
-    for name in registry.names():
-        found = registry.find(name)
-        plugin = found.plugin
-        described.append(
-            {
-                "name": name,
-                "title": plugin.title if plugin else name,
-                "family": plugin.family if plugin else None,
-                "paper": plugin.paper if plugin else None,
-                "tasks": list(plugin.tasks) if plugin else [],
-                "available": found.reason is None,
-                "reason": found.reason,
-            }
-        )
-    if as_json:
-        click.echo(json.dumps(described, ensure_ascii=False, indent=1))
-        return 0
-    from tabapp.headless.tables import print_table
-
-    print_table(
-        ["name", "title", "family", "tasks", "available", "paper"],
-        [
-            [
-                model["name"],
-                model["title"],
-                model["family"] or "—",
-                ", ".join(model["tasks"]),
-                "yes" if model["available"] else f"no: {model['reason']}",
-                model["paper"] or "—",
-            ]
-            for model in described
-        ],
-    )
-    return 0
 
 
 MOST_COLUMNS = 40
@@ -245,55 +188,3 @@ def _values(column: Column) -> str:
     else:
         return ""
     return text if len(text) <= 36 else text[:35] + "…"
-
-
-@click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
-def info(as_json: bool) -> int:
-    """Show versions and paths for a bug report."""
-    import platform
-    from importlib.metadata import PackageNotFoundError, version
-
-    from tabapp.run.folder import default_runs_dir
-
-    packages: dict[str, str | None] = {}
-    for name in ("textual", "torch", "polars", "catboost", "xgboost", "lightgbm", "optuna", "scikit-learn", "numpy"):
-        try:
-            packages[name] = version(name)
-        except PackageNotFoundError:
-            packages[name] = None
-    facts: dict[str, Any] = {
-        "tabapp": __version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "executable": sys.executable,
-        "runs_dir": str(default_runs_dir()),
-        "packages": packages,
-    }
-    if as_json:
-        click.echo(json.dumps(facts, indent=1))
-        return 0
-    for key, value in facts.items():
-        if isinstance(value, dict):
-            for name, number in packages.items():
-                click.echo(f"{name:<14}{number or 'not installed'}")
-        else:
-            click.echo(f"{key:<14}{value}")
-    return 0
-
-
-def model_names() -> list[str]:
-    """The names of the installed models; none is imported."""
-    from tabapp.models import registry
-
-    return registry.names()
-
-
-def metric_names(task: str | None = None) -> list[str]:
-    """The names of the metrics, and the example of a cost: those of one task or, with None or "auto", all."""
-    from tabapp import metrics
-
-    if task in (None, "auto"):
-        return [*metrics.names(), metrics.COST_EXAMPLE]
-    found = [name for name in metrics.names() if (metric := metrics.known(name)) and task in metric.tasks]
-    return [*found, metrics.COST_EXAMPLE] if task == "binary" else found

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tabapp.cli import running
+from tabapp.cli import run as running
 from tabapp.cli.main import run_command_line
 from tabapp.run.folder import list_runs
 from tests.cli.tables import write_tables
@@ -100,7 +100,7 @@ def test_port_in_use_is_reported_before_a_run_is_created(place: Path, capsys) ->
 
 
 def test_missing_extra_is_reported_with_its_install_command(place: Path, monkeypatch, capsys) -> None:
-    monkeypatch.delitem(sys.modules, "tabapp.cli.web", raising=False)
+    monkeypatch.delitem(sys.modules, "tabapp.web.server", raising=False)
     monkeypatch.setitem(sys.modules, "textual_serve.server", None)
     monkeypatch.setitem(sys.modules, "textual_serve", None)
     assert run_command_line(["shop.csv", "--web"]) == USAGE
@@ -151,14 +151,14 @@ async def test_no_page_outlives_the_server(place: Path, how: signal.Signals) -> 
             drawn = b""
             while b"Leaderboard" not in drawn:
                 drawn += (await socket_of_page.receive(timeout=HANG_SECONDS)).data
-        assert len(processes_about(place, "tabapp.cli.page")) == 2
+        assert len(processes_about(place, "tabapp.web.page")) == 2
         await other.close()
-        await asyncio.to_thread(wait_until, lambda: len(processes_about(place, "tabapp.cli.page")) == 1)
+        await asyncio.to_thread(wait_until, lambda: len(processes_about(place, "tabapp.web.page")) == 1)
         server.send_signal(how)
         while not (await page.receive(timeout=HANG_SECONDS)).type.name.startswith("CLOS"):
             pass
         await asyncio.to_thread(server.communicate, timeout=HANG_SECONDS)
-    wait_until_gone(place, "tabapp.cli.page")
+    wait_until_gone(place, "tabapp.web.page")
 
 
 def test_unstarted_run_is_deleted_when_the_server_stops(place: Path) -> None:

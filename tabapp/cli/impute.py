@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tabapp.cli.completing import tables
+from tabapp.cli.completion import tables
 from tabapp.cli.options import Whole, check_file, read_budget, split_kinds
 from tabapp.errors import DataError, UsageError
 from tabapp.run.bounds import SEED

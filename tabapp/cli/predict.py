@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabapp.cli.completing import bundles, tables
+from tabapp.cli.completion import bundles, tables
 from tabapp.errors import DataError, UsageError
 from tabapp.run import prediction as messages
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
-from tabapp.cli.completing import run_ids, tables
-from tabapp.cli.config import run_defaults
+from tabapp.cli.completion import run_ids, tables
+from tabapp.cli.defaults import run_defaults
 from tabapp.cli.options import SectionedCommand, Whole, check_file, read_budget, run_options, web_options
-from tabapp.cli.piping import STDIN_FILE, keep_stdin, open_keyboard, take_keys_from
+from tabapp.cli.stdin import STDIN_FILE, keep_stdin, open_keyboard, take_keys_from
 from tabapp.errors import UsageError
 from tabapp.run.bounds import TRIALS
 from tabapp.run.config import RunConfig
@@ -155,7 +155,7 @@ def _listen(port: int) -> socket:
         UsageError: the package for it is missing, or the port cannot be used.
     """
     try:
-        from tabapp.cli.web import free_port
+        from tabapp.web.server import free_port
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("aiohttp", "textual_serve"):
             raise
@@ -164,8 +164,8 @@ def _listen(port: int) -> socket:
 
 
 def _in_browser(folder: RunFolder, runs_dir: Path, listening: socket, *, start_engine: bool) -> int:
-    from tabapp.cli.web import serve_run
     from tabapp.headless.summary import print_summary
+    from tabapp.web.server import serve_run
 
     serve_run(folder, runs_dir.absolute(), listening, start_engine=start_engine)
     if start_engine and not folder.plan.exists() and not folder.is_running():

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tabapp.cli import page as page_module
-from tabapp.cli.page import Page
+from tabapp.web import page as page_module
+from tabapp.web.page import Page
 from tests.run.recording import write_run
 
 

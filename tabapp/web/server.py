@@ -130,7 +130,7 @@ class RunServer(Server):
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
         """A screen of its own for a page that has opened."""
         folder = self._asked(request.match_info["run"])
-        words = module_command("tabapp.cli.page", str(folder.path), str(self._runs_dir))
+        words = module_command("tabapp.web.page", str(folder.path), str(self._runs_dir))
         server = copy(self)
         # The page's process is then the server's own child, and sees when the server is gone.
         server.command = f"exec {shlex.join(words)}"

@@ -1,0 +1,46 @@
+"""The command `info`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from tabapp import __version__
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
+def info(as_json: bool) -> int:
+    """Show versions and paths for a bug report."""
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    from tabapp.run.folder import default_runs_dir
+
+    packages: dict[str, str | None] = {}
+    for name in ("textual", "torch", "polars", "catboost", "xgboost", "lightgbm", "optuna", "scikit-learn", "numpy"):
+        try:
+            packages[name] = version(name)
+        except PackageNotFoundError:
+            packages[name] = None
+    facts: dict[str, Any] = {
+        "tabapp": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "executable": sys.executable,
+        "runs_dir": str(default_runs_dir()),
+        "packages": packages,
+    }
+    if as_json:
+        click.echo(json.dumps(facts, indent=1))
+        return 0
+    for key, value in facts.items():
+        if isinstance(value, dict):
+            for name, number in packages.items():
+                click.echo(f"{name:<14}{number or 'not installed'}")
+        else:
+            click.echo(f"{key:<14}{value}")
+    return 0

@@ -1,0 +1,65 @@
+"""The command `models`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from tabapp.cli.completion import models as known_models
+
+
+@click.command()
+@click.option(
+    "--check",
+    metavar="NAME",
+    shell_complete=known_models,
+    help="Run the checks of the plugin contract on one model.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list on stdout.")
+def models(check: str | None, as_json: bool) -> int:
+    """List the models and their availability, or check one."""
+    from tabapp.models import registry
+
+    for file in registry.unused_files():
+        click.echo(f"{file} is not used: an installed model has its name. Rename the file and its model.", err=True)
+    if check is not None:
+        from tabapp.cli.model_checks import check_model
+
+        return check_model(check, as_json=as_json)
+    described: list[dict[str, Any]] = []
+    for name in registry.names():
+        found = registry.find(name)
+        plugin = found.plugin
+        described.append(
+            {
+                "name": name,
+                "title": plugin.title if plugin else name,
+                "family": plugin.family if plugin else None,
+                "paper": plugin.paper if plugin else None,
+                "tasks": list(plugin.tasks) if plugin else [],
+                "available": found.reason is None,
+                "reason": found.reason,
+            }
+        )
+    if as_json:
+        click.echo(json.dumps(described, ensure_ascii=False, indent=1))
+        return 0
+    from tabapp.headless.tables import print_table
+
+    print_table(
+        ["name", "title", "family", "tasks", "available", "paper"],
+        [
+            [
+                model["name"],
+                model["title"],
+                model["family"] or "—",
+                ", ".join(model["tasks"]),
+                "yes" if model["available"] else f"no: {model['reason']}",
+                model["paper"] or "—",
+            ]
+            for model in described
+        ],
+    )
+    return 0

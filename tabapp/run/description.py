@@ -1,0 +1,128 @@
+"""What lists of runs show of each run, read from its events except those that arrive by the thousand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tabapp.errors import TabappError
+from tabapp.run import events as ev
+from tabapp.run.folder import RunFolder
+from tabapp.run.state import is_new_best
+
+SKIPPED = (b'{"ev":"fit.progress"', b'{"ev":"resources"', b'{"ev":"fit.started"', b'{"ev":"fit.finished"')
+
+
+@dataclass(frozen=True)
+class RunDescription:
+    """A run in a list.
+
+    Attributes:
+        status: running, ok, interrupted, failed, stopped (the engine ended without a result) or unreadable.
+        data: path or name of the table, as given by the user.
+        metric: name of the metric; `metric_title` is its title for people.
+        best: best score; `model` is the title of its model.
+        models: number of models with a score, without the ensemble.
+        history: each new best score, oldest first.
+        started: seconds since the epoch; None if the run never started.
+        seconds: from its start to its last event.
+        reason: a sentence on how it ended, or why it cannot be read.
+    """
+
+    folder: RunFolder
+    status: str
+    name: str = ""
+    data: str = ""
+    target: str = ""
+    metric: str = ""
+    metric_title: str = ""
+    greater_is_better: bool = True
+    best: float | None = None
+    model: str = ""
+    models: int = 0
+    history: tuple[float, ...] = ()
+    started: float | None = None
+    seconds: float = 0.0
+    reason: str = ""
+
+    @property
+    def run(self) -> str:
+        """The id of the run."""
+        return self.folder.run
+
+
+def version_of(folder: RunFolder) -> tuple[float, int, bool]:
+    """A value that changes when a run has something new to read."""
+    running = _is_running(folder)
+    try:
+        status = folder.events.stat()
+    except OSError:
+        return 0.0, 0, running
+    return status.st_mtime, status.st_size, running
+
+
+def describe_run(folder: RunFolder) -> RunDescription:
+    """Describe a run. Never fails: a run that cannot be read has the status "unreadable" and a reason."""
+    try:
+        config = folder.config()
+        lines = folder.events.read_bytes().splitlines() if folder.events.exists() else []
+    except (TabappError, OSError) as error:
+        return RunDescription(folder, "unreadable", reason=str(error))
+    started: float | None = None
+    plan: ev.PlanMade | None = None
+    finished: ev.RunFinished | None = None
+    rows: tuple[ev.LeaderboardRow, ...] = ()
+    history: list[float] = []
+    last = 0.0
+    for line in lines:
+        if line.startswith(SKIPPED):
+            continue
+        event = ev.decode(line)
+        if event is None:
+            continue
+        last = event.t
+        match event:
+            case ev.RunStarted():
+                started, finished = event.t, None
+            case ev.PlanMade():
+                plan = event
+            case ev.LeaderboardChanged():
+                rows = event.rows
+                best = next((row for row in rows if row.score is not None), None)
+                if (
+                    best is not None
+                    and best.score is not None
+                    and is_new_best(best, plan, history[-1] if history else None)
+                ):
+                    history.append(best.score)
+            case ev.RunFinished():
+                finished = event
+                rows = event.leaderboard or rows
+            case _:
+                pass
+    ended = finished.status if finished is not None else "stopped"
+    status = "running" if _is_running(folder) else ended
+    winner = next((row for row in rows if row.score is not None), None)
+    return RunDescription(
+        folder,
+        status,
+        name=config.name or "",
+        data=config.data,
+        target=plan.target if plan else config.target or "",
+        metric=plan.metric if plan else config.metric or "",
+        metric_title=plan.metric_title if plan else config.metric or "",
+        greater_is_better=plan.greater_is_better if plan else True,
+        best=winner.score if winner is not None else None,
+        model=winner.title if winner is not None else "",
+        models=sum(row.score is not None and row.model != "ensemble" for row in rows),
+        history=tuple(history),
+        started=started,
+        seconds=finished.seconds if finished is not None else max(0.0, last - (started or last)),
+        reason=finished.message if finished is not None else "",
+    )
+
+
+def _is_running(folder: RunFolder) -> bool:
+    try:
+        return folder.is_running()
+    except OSError:
+        return False
