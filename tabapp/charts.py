@@ -1,6 +1,6 @@
-"""Charts as text: pure functions from numbers and a size to lines of exactly that size. No color, no terminal, no state.
+"""Charts as text: pure functions that convert numbers to lines of a given size, without colors or terminal control.
 
-Blocks (U+2580 ff.) have eight levels a cell; braille (U+2800 ff.) has 2 × 4 dots a cell. Values that are not finite are left out.
+Blocks (U+2580 ff.) have eight levels per cell; braille (U+2800 ff.) has 2 × 4 dots per cell. Non-finite values are ignored.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
-# Seven of the eight levels: a full block would touch the line above.
+# Seven of the eight levels, because a full block touches the line above.
 LEVELS = " ▁▂▃▄▅▆▇"
 FULL_LEVELS = LEVELS + "█"
 SHADES = " ░▒▓█"
@@ -22,16 +22,16 @@ Point = tuple[float, float]
 
 
 def resample(values: Sequence[float], width: int) -> list[float]:
-    """At most `width` values: the mean of each of `width` equal stretches, so that no value is dropped."""
+    """Reduce values to at most `width` means of intervals of equal length."""
     if len(values) <= width:
         return list(values)
     edges = [round(index * len(values) / width) for index in range(width + 1)]
-    stretches = [values[start:end] for start, end in itertools.pairwise(edges)]
-    return [sum(stretch) / len(stretch) for stretch in stretches]
+    intervals = [values[start:end] for start, end in itertools.pairwise(edges)]
+    return [sum(interval) / len(interval) for interval in intervals]
 
 
 def sparkline(values: Sequence[float], width: int, low: float | None = None, high: float | None = None) -> str:
-    """A line of at most `width` blocks, each at least one eighth high.
+    """A line of at most `width` blocks, each at least one eighth of a cell high.
 
     Args:
         low, high: the values of the lowest and the highest block; the extremes of `values` if None.
@@ -47,7 +47,7 @@ def sparkline(values: Sequence[float], width: int, low: float | None = None, hig
 
 
 def histogram(counts: Sequence[float], width: int) -> str:
-    """Counts as blocks relative to the largest count; an empty bin is blank, any other at least one eighth high."""
+    """A histogram in one line, relative to the largest count; empty bins are blank, others at least one eighth of a cell high."""
     bins = resample(counts, width)
     top = max(bins, default=0.0)
     if top <= 0:
@@ -56,7 +56,7 @@ def histogram(counts: Sequence[float], width: int) -> str:
 
 
 def bar(share: float, width: int) -> str:
-    """A horizontal bar over `share` (0 to 1) of `width` cells, to an eighth of a cell, padded with blanks to `width`."""
+    """A horizontal bar over `share` (0 to 1) of `width` cells, in eighths of a cell, padded with blanks to `width`."""
     if not math.isfinite(share):
         return " " * max(0, width)
     eighths = round(min(max(share, 0.0), 1.0) * width * 8)
@@ -66,7 +66,7 @@ def bar(share: float, width: int) -> str:
 
 
 def rule(share: float, width: int) -> str:
-    """A heavy horizontal line over `share` (0 to 1) of `width` cells, to half a cell."""
+    """A heavy horizontal line over `share` (0 to 1) of `width` cells, in halves of a cell."""
     if not math.isfinite(share):
         return ""
     full, half = divmod(round(min(max(share, 0.0), 1.0) * width * 2), 2)
@@ -74,10 +74,13 @@ def rule(share: float, width: int) -> str:
 
 
 def interval_rule(value: float, low: float, high: float, top: float, width: int) -> tuple[str, str]:
-    """A heavy line up to `value`, then a light line to the upper end of its interval, closed by a tick.
+    """A heavy line up to `value` and a light line to the upper end of its confidence interval, which ends with a tick.
 
-    The part of the heavy line beyond the lower end is as uncertain as the light one; `top` is the value at the full
-    width. Both parts together are at most `width` long, and the second is empty where the interval is within a cell.
+    Args:
+        top: the value at the full width.
+
+    Returns:
+        Both parts, together at most `width` long. The second is empty if it is shorter than a cell.
     """
     if top <= 0 or width < 1 or not math.isfinite(value):
         return "", ""
@@ -92,14 +95,14 @@ def interval_rule(value: float, low: float, high: float, top: float, width: int)
 
 
 def decimate(points: Sequence[Point], width: int) -> list[Point]:
-    """At most `2 * width` points with the same outline: the lowest and the highest of each of `width` equal stretches."""
+    """Reduce points to at most `2 * width` with the same outline: the lowest and highest of each of `width` equal intervals."""
     if len(points) <= 2 * width:
         return list(points)
     edges = [round(index * len(points) / width) for index in range(width + 1)]
     kept: list[Point] = []
     for start, end in itertools.pairwise(edges):
-        stretch = sorted(points[start:end], key=lambda point: point[1])
-        kept += sorted({stretch[0], stretch[-1]})
+        interval = sorted(points[start:end], key=lambda point: point[1])
+        kept += sorted({interval[0], interval[-1]})
     return kept
 
 
@@ -118,10 +121,10 @@ def braille_line(
     x_range: Point | None = None,
     y_range: Point | None = None,
 ) -> list[str]:
-    """Points in order of x, joined by lines, as `height` lines of `width` braille characters.
+    """A line chart of points in order of x, as `height` lines of `width` braille characters.
 
     Args:
-        x_range, y_range: the values at the edges; the extremes of the points if None. A range of no width is drawn in the middle.
+        x_range, y_range: the values at the edges; the extremes of the points if None. An empty range is drawn in the middle.
     """
     finite = [point for point in points if math.isfinite(point[0]) and math.isfinite(point[1])]
     if width < 1 or height < 1:
@@ -146,10 +149,10 @@ def braille_points(
     x_range: Point | None = None,
     y_range: Point | None = None,
 ) -> list[str]:
-    """Separate points, in any order, as `height` lines of `width` braille characters.
+    """A scatter plot of points in any order, as `height` lines of `width` braille characters.
 
     Args:
-        x_range, y_range: the values at the edges; the extremes of the points if None. A range of no width is drawn in the middle.
+        x_range, y_range: the values at the edges; the extremes of the points if None. An empty range is drawn in the middle.
     """
     finite = [point for point in points if math.isfinite(point[0]) and math.isfinite(point[1])]
     if width < 1 or height < 1:
@@ -160,7 +163,7 @@ def braille_points(
 
 
 def cell_of(point: Point, width: int, height: int, x_range: Point, y_range: Point) -> tuple[int, int]:
-    """The column and the line, from the top, of the character in which `braille_points` draws a point."""
+    """The column and the line (from the top) of the character in which `braille_points` draws a point."""
     x, y = _dot_of(point, width, height, x_range, y_range)
     return x // 2, y // 4
 
@@ -202,7 +205,7 @@ def step_curve(values: Sequence[float], width: int, height: int, *, y_range: Poi
 
 
 def best_so_far(values: Sequence[float], *, greater_is_better: bool) -> list[float]:
-    """The best of all values up to each one."""
+    """The cumulative best of values."""
     choose = max if greater_is_better else min
     best: list[float] = []
     for value in values:
@@ -231,17 +234,17 @@ def axis_labels(low: float, high: float, height: int, write: Callable[[float], s
 
 
 def shade(share: float) -> str:
-    """A block as dense as `share` (0 to 1): blank for nothing, and one of four shades for anything above it."""
+    """A shade of `share` (0 to 1): blank for 0, one of four shades for larger values."""
     if not math.isfinite(share) or share <= 0:
         return SHADES[0]
     return SHADES[min(len(SHADES) - 1, math.ceil(share * (len(SHADES) - 1)))]
 
 
 def fit_grid(counts: Sequence[Sequence[float]], width: int, height: int) -> list[list[float]]:
-    """A grid of counts as `height` lines of `width` cells: each the mean of the bins that it covers, a part of one at least."""
+    """Resize a grid of counts to `height` lines of `width` cells. A cell is the mean of the bins that it covers, at least one."""
     if not counts or not counts[0] or width < 1 or height < 1:
         return []
-    down, across = _stretches(len(counts), height), _stretches(len(counts[0]), width)
+    down, across = _intervals(len(counts), height), _intervals(len(counts[0]), width)
     return [
         [
             sum(counts[row][column] for row in range(*rows) for column in range(*columns))
@@ -252,21 +255,21 @@ def fit_grid(counts: Sequence[Sequence[float]], width: int, height: int) -> list
     ]
 
 
-def _stretches(number: int, parts: int) -> list[tuple[int, int]]:
+def _intervals(number: int, parts: int) -> list[tuple[int, int]]:
     starts = [index * number // parts for index in range(parts)]
     ends = [max(start + 1, (index + 1) * number // parts) for index, start in enumerate(starts)]
     return list(zip(starts, ends, strict=True))
 
 
 def density(counts: Sequence[Sequence[float]], width: int, height: int) -> list[str]:
-    """A grid of counts, its first line at the bottom, as shades of their square roots, so that small counts stay visible."""
+    """A grid of counts as shades, first line at the bottom. Square roots keep small counts visible."""
     cells = fit_grid(counts, width, height)[::-1]
     top = max((value for line in cells for value in line), default=0.0)
     return ["".join(shade(math.sqrt(value / top)) if top > 0 else " " for value in line) for line in cells]
 
 
 def heat_map(rows: Sequence[Sequence[float]], cell: int = 2) -> list[str]:
-    """A matrix as shades, `cell` characters for each value, relative to the largest of its row."""
+    """A matrix as shades, `cell` characters per value, relative to the largest value of the row."""
     tops = [max(row, default=0.0) for row in rows]
     return [
         "".join(shade(value / top if top > 0 else 0.0) * cell for value in row)
@@ -275,7 +278,7 @@ def heat_map(rows: Sequence[Sequence[float]], cell: int = 2) -> list[str]:
 
 
 def bars(counts: Sequence[float], width: int, height: int) -> list[str]:
-    """A histogram as `height` lines of `width` characters: vertical bars to an eighth of a cell; no filled bin is invisible."""
+    """A histogram as `height` lines of `width` characters, in eighths of a cell; every non-empty bin is visible."""
     if width < 1 or height < 1:
         return []
     heights = fit_grid([counts], width, 1)[0] if counts else [0.0] * width
@@ -287,14 +290,14 @@ def bars(counts: Sequence[float], width: int, height: int) -> list[str]:
 
 
 def diagonal(width: int, height: int, *, gap: int = 4) -> list[str]:
-    """The dotted line from the lower left to the upper right, a dot every `gap` of the finer steps across."""
+    """A dotted line from the lower left to the upper right, with a dot every `gap` braille columns."""
     steps = max(1, 2 * width // gap)
     points = [(step / steps, step / steps) for step in range(steps + 1)]
     return braille_points(points, width, height, x_range=(0.0, 1.0), y_range=(0.0, 1.0))
 
 
 def box(quantiles: Sequence[float], low: float, high: float, width: int) -> str:
-    """Five quantiles as a line of `width` characters from `low` to `high`: ├──▐██┃██▌──┤, whiskers, box and median."""
+    """A box plot of five quantiles in `width` characters from `low` to `high`: whiskers, box and median, as in ├──██┃██──┤."""
     if width < 1 or len(quantiles) != 5 or high <= low or not all(map(math.isfinite, quantiles)):
         return " " * max(0, width)
     a, b, middle, c, d = (round(min(max((value - low) / (high - low), 0.0), 1.0) * (width - 1)) for value in quantiles)

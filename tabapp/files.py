@@ -1,6 +1,6 @@
-"""The only module that writes files that must survive a crash: temporary name, fsync, rename, fsync of the folder.
+"""Atomic, durable file writes: temporary name, fsync, rename, fsync of the folder. All files that must survive a crash use it.
 
-Tests make the n-th operation fail by replacing the functions of `operations`.
+Tests replace the functions of `operations` to make the n-th operation fail.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 @dataclass
 class Operations:
-    """The system calls that durability depends on; tests replace them one by one."""
+    """The system calls that durability depends on."""
 
     write: Callable[[int, bytes], int] = os.write
     fsync: Callable[[int], None] = os.fsync
@@ -33,7 +33,7 @@ def _temporary(path: Path) -> Path:
 
 
 def fsync_folder(folder: Path) -> None:
-    """Make the names inside a folder durable, which fsync of a file alone does not do."""
+    """Make the names inside a folder durable. The fsync of a file does not do this."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         operations.fsync(descriptor)
@@ -42,7 +42,7 @@ def fsync_folder(folder: Path) -> None:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write every byte, however the system splits the write.
+    """Write all bytes, even if the system splits the write.
 
     Raises:
         OSError: the disk is full or the write failed; part of the data may have been written.
@@ -56,7 +56,7 @@ def write_bytes(path: Path, data: bytes) -> None:
     """Replace a file's content atomically: readers see the old bytes or the new ones, never a mixture.
 
     Raises:
-        OSError: nothing was changed; the temporary file is removed.
+        OSError: the write failed. The old content is unchanged, except when only the fsync of the folder failed.
     """
     temporary = _temporary(path)
     try:
@@ -108,10 +108,10 @@ def _fsync_tree(folder: Path) -> None:
 def new_folder(path: Path) -> Generator[Path]:
     """Fill a folder under a temporary name and rename it, complete and durable, when the block ends.
 
-    If another process finished the same folder first, theirs is kept and ours is removed: equal names hold equal content.
+    If another process creates the same folder first, that folder is kept and this one is removed: equal names imply equal content.
 
     Raises:
-        OSError: `path` holds nothing that was not complete.
+        OSError: a write failed. `path` does not exist or is complete.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary(path)
@@ -131,7 +131,7 @@ def new_folder(path: Path) -> Generator[Path]:
 
 
 def sweep(folder: Path) -> int:
-    """Remove temporary files and folders that a killed process left; returns how many."""
+    """Remove temporary files and folders of killed processes; returns their number."""
     removed = 0
     for leftover in list(folder.rglob(".*.tmp")):
         if leftover.is_dir():

@@ -1,7 +1,7 @@
-"""The pager process of a screen: `python -m tabapp.pager RUN_DIR`. It serves any rows of the run's table over stdin and stdout.
+"""The pager process of a screen: `python -m tabapp.pager RUN_DIR`. It serves rows of the table of a run over stdin and stdout.
 
-Screens load no table library, and the engine is busy during a run and gone after it. The pager reads the table on the first request
-beyond the first rows, and exits when its standard input ends.
+Screens load no table library, and the engine is busy during a run and exits after it. The pager reads the table at the first
+request beyond the first rows, and exits when its standard input ends.
 
 Requests and replies are the JSON lines of `tabapp.run.paging`. Only the last of several waiting page requests is answered in full,
 and a new search or filter replaces the one in progress; replaced requests get the reply `stale`.
@@ -79,7 +79,7 @@ class Pager:
     def _listen(self) -> None:
         for line in sys.stdin.buffer:
             self._lines.put(line)
-        # Exit at once, even during a read: nobody waits for the result.
+        # Exit at once, even during a read: no client waits for the result.
         os._exit(ExitCode.OK)
 
     def _next_requests(self, *, wait: bool) -> list[paging.AnyRequest]:
@@ -153,7 +153,7 @@ class Pager:
         return self._opened
 
     def _table(self) -> Any:
-        from tabapp.data.pages import laid_down, open_table
+        from tabapp.data.pages import open_table, saved_rows
         from tabapp.data.read import ReadOptions
 
         config, path = self._config, Path(self._config.data)
@@ -163,13 +163,16 @@ class Pager:
         try:
             frame = open_table(path, options)
         except TabappError as error:
-            kept = laid_down(self._run / "data" / "table.arrow")
+            kept = saved_rows(self._run / "data" / "table.arrow")
             if kept is None:
                 raise
-            self._note = f"These are the rows that the models learned from; the file can no longer be read ({error})."
+            reason = str(error).rstrip(".")
+            self._note = (
+                f"The file can no longer be read ({reason}). These are the rows that the models were trained on."
+            )
             return kept
         if _size_when_read(self._run) not in (None, path.stat().st_size):
-            self._note = "The file has changed since the run read it; these are its present rows."
+            self._note = "The file has changed since the run read it. These are its current rows."
         return frame
 
 

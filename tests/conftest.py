@@ -1,4 +1,4 @@
-"""Fixtures of all tests: isolation from the developer's own configuration and folders, and a clock for deadlines."""
+"""Fixtures of all tests: isolation from the configuration and folders of the developer, and a clock for deadlines."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tabapp import files
 
 
 class FailingOperations:
-    """Inside this context, the n-th write, fsync or rename raises ENOSPC. A failing write has written half of its data.
+    """Inside this context, the n-th write, fsync or rename raises ENOSPC. A failing write writes half of its data first.
 
     Args:
         n: the operation that fails, counted from 1; 0 for none.
@@ -29,23 +29,23 @@ class FailingOperations:
         """Whether the operation was reached."""
         return 0 < self._n <= self.calls
 
-    def _due(self) -> bool:
+    def _should_fail(self) -> bool:
         self.calls += 1
         return self.calls == self._n
 
     def _write(self, descriptor: int, data: bytes) -> int:
-        if self._due():
+        if self._should_fail():
             os.write(descriptor, data[: len(data) // 2])
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return os.write(descriptor, data)
 
     def _fsync(self, descriptor: int) -> None:
-        if self._due():
+        if self._should_fail():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(descriptor)
 
     def _rename(self, old: os.PathLike[str], new: os.PathLike[str]) -> None:
-        if self._due():
+        if self._should_fail():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.replace(old, new)
 
@@ -62,7 +62,7 @@ class FailingOperations:
 
     @classmethod
     def count(cls, monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> int:
-        """Number of durable operations that a function performs."""
+        """Number of durable operations of a function."""
         with cls(monkeypatch, 0) as counted:
             work()
         return counted.calls

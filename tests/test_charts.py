@@ -1,4 +1,4 @@
-"""Charts have the size asked for, and show what the numbers say."""
+"""Charts have the requested size and show the correct values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tabapp import charts
 
 
 def dots(lines: list[str]) -> set[tuple[int, int]]:
-    """Positions of the set braille dots, (x, y) from the top left."""
+    """Positions (x, y) of braille dots, from the top left."""
     return {
         (2 * column + x, 4 * row + y)
         for row, line in enumerate(lines)
@@ -35,7 +35,7 @@ def test_sparkline_resamples_to_the_width_by_means():
     assert charts.sparkline(list(range(1000)), 10)[-1] == "▇"
 
 
-def test_histogram_tells_an_empty_bin_from_a_small_one():
+def test_histogram_distinguishes_empty_bins_from_small_ones():
     assert charts.histogram([100, 0, 1], 10) == "▇ ▁"
     assert charts.histogram([0, 0], 10) == ""
     assert len(charts.histogram(list(range(50)), 10)) == 10
@@ -52,11 +52,11 @@ def test_bar_fills_its_share_in_eighths(share: float, expected: str):
 @pytest.mark.parametrize(
     ("share", "expected"), [(0, ""), (1, "━━━━"), (0.5, "━━"), (0.6, "━━╸"), (9, "━━━━"), (-1, ""), (math.nan, "")]
 )
-def test_rule_is_a_line_to_half_a_cell(share: float, expected: str):
+def test_rule_has_half_cell_resolution(share: float, expected: str):
     assert charts.rule(share, 4) == expected
 
 
-def test_interval_rule_goes_on_to_the_upper_end():
+def test_interval_rule_extends_to_the_upper_end():
     assert charts.interval_rule(0.5, 0.3, 0.7, 1.0, 10) == ("━━━━━", "─┤")
     assert charts.interval_rule(0.55, 0.3, 0.8, 1.0, 10) == ("━━━━━╾", "─┤")
     assert charts.interval_rule(0.5, 0.49, 0.51, 1.0, 10) == ("━━━━━", "")
@@ -97,16 +97,16 @@ def test_braille_line_has_no_gaps_and_no_dots_outside():
     assert charts.braille_line([(0, 1)], 0, 2) == []
 
 
-def test_braille_line_clips_to_the_range_given():
+def test_braille_line_clips_to_the_given_range():
     lines = charts.braille_line([(0, 5.0), (1, 5.0)], 4, 2, y_range=(0, 1))
     assert {y for _, y in dots(lines)} == {0}
 
 
-def test_a_flat_line_runs_through_the_middle():
+def test_flat_line_is_drawn_in_the_middle():
     assert {y for _, y in dots(charts.braille_line([(0, 3), (9, 3)], 5, 3))} == {6}
 
 
-def test_step_curve_holds_each_value_and_rises_straight_up():
+def test_step_curve_has_horizontal_and_vertical_parts():
     lines = charts.step_curve([0, 1], 4, 2)
     found = dots(lines)
     assert {(x, 7) for x in range(4)} <= found
@@ -115,17 +115,17 @@ def test_step_curve_holds_each_value_and_rises_straight_up():
     assert len(set(middle)) == 1
 
 
-def test_step_curve_of_many_values_still_fits():
+def test_step_curve_of_many_values_has_the_requested_size():
     assert [len(line) for line in charts.step_curve([float(i) for i in range(999)], 20, 5)] == [20] * 5
 
 
-def test_best_so_far_follows_the_direction():
+def test_best_so_far_in_both_directions():
     assert charts.best_so_far([1, 3, 2], greater_is_better=True) == [1, 3, 3]
     assert charts.best_so_far([3, 1, 2], greater_is_better=False) == [3, 1, 1]
     assert charts.best_so_far([], greater_is_better=True) == []
 
 
-def test_axis_labels_are_equally_wide_and_name_the_ends():
+def test_axis_labels_have_equal_width_and_include_the_ends():
     labels = charts.axis_labels(0.0, 10.0, 5, lambda value: f"{value:g}")
     assert labels == ["10", "  ", " 5", "  ", " 0"]
     assert charts.axis_labels(2.0, 2.0, 3, str) == ["   ", "2.0", "   "]
@@ -133,7 +133,7 @@ def test_axis_labels_are_equally_wide_and_name_the_ends():
     assert charts.axis_labels(1.0, 2.0, 0, str) == []
 
 
-def test_points_stand_on_their_own_in_any_order():
+def test_points_are_drawn_separately_in_any_order():
     lines = charts.braille_points([(1, 1), (0, 0)], 4, 2)
     assert dots(lines) == {(0, 7), (7, 0)}
     assert dots(
@@ -146,7 +146,7 @@ def test_points_stand_on_their_own_in_any_order():
 
 
 @pytest.mark.parametrize("point", [(0.0, 0.0), (0.3, 0.9), (1.0, 1.0), (0.5, 0.5)])
-def test_the_cell_of_a_point_is_where_it_is_drawn(point):
+def test_cell_of_a_point_matches_its_drawing(point):
     column, line = charts.cell_of(point, 7, 5, (0.0, 1.0), (0.0, 1.0))
     drawn = charts.braille_points([point], 7, 5, x_range=(0.0, 1.0), y_range=(0.0, 1.0))
     found = [
@@ -158,19 +158,19 @@ def test_the_cell_of_a_point_is_where_it_is_drawn(point):
     assert found == [(column, line)]
 
 
-def test_an_overlay_has_the_dots_of_both():
+def test_overlay_has_the_dots_of_both():
     one, other = charts.braille_line([(0, 0), (1, 1)], 5, 3), charts.braille_line([(0, 1), (1, 0)], 5, 3)
     assert dots(charts.overlay(one, other)) == dots(one) | dots(other)
     with pytest.raises(ValueError, match="argument"):
         charts.overlay(one, other[:2])
 
 
-def test_shades_grow_and_only_nothing_is_blank():
+def test_shades_increase_and_only_zero_is_blank():
     assert "".join(charts.shade(share) for share in (0, 0.001, 0.25, 0.26, 0.5, 0.75, 0.76, 1, 7)) == " ░░▒▒▓███"
     assert charts.shade(math.nan) == charts.shade(-1.0) == " "
 
 
-def test_a_grid_is_fitted_by_means():
+def test_grid_is_resized_by_means():
     assert charts.fit_grid([[1, 3], [5, 7]], 1, 1) == [[4]]
     assert charts.fit_grid([[1, 3], [5, 7]], 2, 1) == [[3, 5]]
     assert charts.fit_grid([[1, 3]], 4, 2) == [[1, 1, 3, 3], [1, 1, 3, 3]]
@@ -178,17 +178,17 @@ def test_a_grid_is_fitted_by_means():
     assert charts.fit_grid([[1, 2, 3]], 2, 1) == [[1, 2.5]]
 
 
-def test_density_has_its_first_line_at_the_bottom_and_shows_thin_places():
+def test_density_starts_at_the_bottom_and_shows_small_counts():
     assert charts.density([[100, 0], [0, 1]], 2, 2) == [" ░", "█ "]
     assert charts.density([[0, 0]], 2, 1) == ["  "]
 
 
-def test_a_heat_map_is_read_by_row():
+def test_heat_map_is_relative_to_each_row():
     assert charts.heat_map([[90, 10], [1, 1], [0, 0]]) == ["██░░", "████", "    "]
     assert charts.heat_map([[4, 1]], cell=1) == ["█░"]
 
 
-def test_bars_reach_to_an_eighth_and_the_top_is_full():
+def test_bars_have_eighth_cell_resolution():
     assert charts.bars([8, 4, 1, 0], 4, 1) == ["█▄▁ "]
     assert charts.bars([16, 12, 0], 3, 2) == ["█▄ ", "██ "]
     assert charts.bars([1000, 1], 2, 3)[-1] == "█▁"
@@ -197,14 +197,14 @@ def test_bars_reach_to_an_eighth_and_the_top_is_full():
     assert [len(line) for line in charts.bars(list(range(100)), 17, 3)] == [17] * 3
 
 
-def test_the_diagonal_rises_from_corner_to_corner():
+def test_diagonal_connects_the_corners():
     drawn = dots(charts.diagonal(10, 5))
     assert {(0, 19), (19, 0)} <= drawn
     assert len(drawn) == 6
     assert len(dots(charts.diagonal(10, 5, gap=2))) == 11
 
 
-def test_a_box_has_whiskers_box_and_median():
+def test_box_has_whiskers_box_and_median():
     assert charts.box([0, 2, 5, 8, 10], 0, 10, 11) == "├─███┃"[:2] + "███┃███─┤"
     assert charts.box([5, 5, 5, 5, 5], 0, 10, 11) == "     ┃     "
     assert charts.box([-99, 0, 5, 10, 99], 0, 10, 11) == "█████┃█████"

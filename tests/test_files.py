@@ -1,4 +1,4 @@
-"""Every write survives the failure of any of its system calls: readers see the old content or the new, whole."""
+"""Writes are atomic when any of their system calls fails: readers see the old content or the new content."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_written_content_is_read_back(tmp_path):
     files.write_bytes(tmp_path / "a", NEW)
     files.write_text(tmp_path / "b", "größer ≥ 1\n")
     files.write_json(tmp_path / "c.json", {"ü": [1, None]})
@@ -30,14 +30,14 @@ def test_what_is_written_is_read(tmp_path):
     assert names(tmp_path) == ["a", "b", "c.json"]
 
 
-def test_what_is_not_json_is_a_value_error(tmp_path):
+def test_invalid_json_raises_value_error(tmp_path):
     (tmp_path / "torn.json").write_text('{"a": ')
     with pytest.raises(ValueError, match="Expecting value"):
         files.read_json(tmp_path / "torn.json")
 
 
 @pytest.mark.parametrize("already_there", [False, True])
-def test_a_file_is_old_or_new_whichever_operation_fails(tmp_path, monkeypatch, already_there):
+def test_failed_write_leaves_the_old_or_the_new_file(tmp_path, monkeypatch, already_there):
     path = tmp_path / "file"
     n_operations = FailingOperations.count(monkeypatch, lambda: files.write_bytes(tmp_path / "other", NEW))
     assert n_operations == 4, "write, fsync, rename, fsync of the folder"
@@ -56,7 +56,7 @@ def test_a_file_is_old_or_new_whichever_operation_fails(tmp_path, monkeypatch, a
             assert path.read_bytes() == OLD
 
 
-def test_a_folder_appears_whole_or_not_at_all_whichever_operation_fails(tmp_path, monkeypatch):
+def test_failed_folder_is_complete_or_absent(tmp_path, monkeypatch):
     def fill(path: Path) -> None:
         with files.new_folder(path) as temporary:
             files.write_bytes(temporary / "a", NEW)
@@ -76,7 +76,7 @@ def test_a_folder_appears_whole_or_not_at_all_whichever_operation_fails(tmp_path
         assert not [name for name in names(tmp_path) if name.endswith(".tmp")]
 
 
-def test_a_folder_whose_block_fails_leaves_nothing(tmp_path):
+def test_exception_in_the_block_removes_the_folder(tmp_path):
     def fill() -> None:
         with files.new_folder(tmp_path / "folder") as temporary:
             (temporary / "a").write_bytes(OLD)
@@ -87,7 +87,7 @@ def test_a_folder_whose_block_fails_leaves_nothing(tmp_path):
     assert names(tmp_path) == []
 
 
-def test_of_two_that_make_one_folder_the_first_stands(tmp_path):
+def test_first_of_two_equal_folders_is_kept(tmp_path):
     with files.new_folder(tmp_path / "folder") as ours:
         (ours / "a").write_bytes(NEW)
         with files.new_folder(tmp_path / "folder") as theirs:
@@ -96,16 +96,16 @@ def test_of_two_that_make_one_folder_the_first_stands(tmp_path):
     assert names(tmp_path) == ["folder"]
 
 
-def test_a_write_that_the_system_splits_is_finished(tmp_path, monkeypatch):
+def test_partial_writes_are_completed(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "operations", Operations(write=lambda descriptor, data: os.write(descriptor, data[:3])))
     files.write_bytes(tmp_path / "file", NEW)
     assert (tmp_path / "file").read_bytes() == NEW
 
 
-def test_everything_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
+def test_content_is_synced_before_the_rename(tmp_path, monkeypatch):
     calls: list[str] = []
 
-    def noting(name, function):
+    def recording(name, function):
         def call(*arguments):
             calls.append(name)
             return function(*arguments)
@@ -115,13 +115,13 @@ def test_everything_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):
     monkeypatch.setattr(
         files,
         "operations",
-        Operations(noting("write", os.write), noting("fsync", os.fsync), noting("rename", os.replace)),
+        Operations(recording("write", os.write), recording("fsync", os.fsync), recording("rename", os.replace)),
     )
     files.write_bytes(tmp_path / "file", NEW)
     assert calls == ["write", "fsync", "rename", "fsync"]
 
 
-def test_sweep_removes_only_what_is_half_written(tmp_path):
+def test_sweep_removes_only_temporary_files(tmp_path):
     files.write_json(tmp_path / "run.json", {"kept": True})
     (tmp_path / "fits").mkdir()
     (tmp_path / "fits" / ".a-0.77.deadbeef.tmp").mkdir()
@@ -134,7 +134,7 @@ def test_sweep_removes_only_what_is_half_written(tmp_path):
     assert json.loads((tmp_path / "run.json").read_text()) == {"kept": True}
 
 
-def test_a_failure_names_its_cause(tmp_path, monkeypatch):
+def test_error_contains_the_cause(tmp_path, monkeypatch):
     with FailingOperations(monkeypatch, 1), pytest.raises(OSError, match="No space left") as caught:
         files.write_bytes(tmp_path / "file", NEW)
     assert caught.value.errno == errno.ENOSPC

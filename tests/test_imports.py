@@ -1,4 +1,4 @@
-"""What loads what, seen in fresh processes: the static contracts of `pyproject.toml` cannot see what runs."""
+"""Imports at run time, checked in new processes; the static contracts in `pyproject.toml` do not cover them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BOOSTERS = ("catboost", "lightgbm", "xgboost")
 
 
 def loaded_by(code: str, *, environment: dict[str, str] | None = None) -> set[str]:
-    """The modules in a fresh interpreter after it has run some code, parents included."""
+    """The modules that a new interpreter has imported after running code, including parent packages."""
     script = f"""
 import json, sys
 from contextlib import suppress
@@ -49,7 +49,7 @@ print(json.dumps(sorted(sys.modules)))
 
 
 def command(*arguments: str) -> str:
-    """Code that runs a command line as `tabapp` does."""
+    """Code that runs a command line in the same way as `tabapp`."""
     return f"sys.argv = {['tabapp', *arguments]!r}\nfrom tabapp.__main__ import main\nmain()"
 
 
@@ -58,7 +58,7 @@ def assert_light(modules: set[str]) -> None:
     assert not modules & set(ENGINE_ROOMS)
 
 
-def test_the_probe_sees_what_is_loaded():
+def test_probe_detects_imports():
     modules = loaded_by("import numpy.linalg\nimport tabapp.metrics")
     assert {"numpy", "numpy.linalg", "tabapp.metrics"} <= modules
     with pytest.raises(AssertionError):
@@ -81,7 +81,7 @@ def test_the_probe_sees_what_is_loaded():
     ],
     ids=" ".join,
 )
-def test_commands_that_do_no_work_on_data_load_no_library_for_it(arguments, tmp_path):
+def test_commands_without_data_import_no_numeric_library(arguments, tmp_path):
     write_run(tmp_path)
     modules = loaded_by(command(*arguments), environment={"TABAPP_RUNS_DIR": str(tmp_path)})
     assert_light(modules)
@@ -89,12 +89,12 @@ def test_commands_that_do_no_work_on_data_load_no_library_for_it(arguments, tmp_
 
 
 @pytest.mark.parametrize("arguments", [("--version",), ("--help",)], ids=" ".join)
-def test_version_and_help_draw_nothing(arguments):
+def test_version_and_help_import_no_interface(arguments):
     modules = loaded_by(command(*arguments))
     assert not modules & {"rich", "asyncio", "multiprocessing", "tabapp.headless", "tabapp.tui"}
 
 
-def test_version_alone_reads_no_configuration():
+def test_version_imports_no_configuration():
     assert "tabapp.run" not in loaded_by(command("--version"))
 
 
@@ -113,18 +113,18 @@ def test_version_alone_reads_no_configuration():
         "tabapp.tui.screens.help",
     ],
 )
-def test_the_views_load_no_engine(module):
+def test_views_import_no_engine(module):
     assert_light(loaded_by(f"import {module}"))
 
 
-def test_a_view_that_has_followed_a_run_to_its_end_is_still_light(tmp_path):
+def test_view_imports_no_numeric_library_after_following_a_run(tmp_path):
     folder = write_run(tmp_path)
     modules = loaded_by(command("attach", "--auto", folder.run, "--runs-dir", str(tmp_path)))
     assert "tabapp.headless.follow" in modules
     assert_light(modules)
 
 
-def test_a_screen_that_has_drawn_a_run_is_still_light(tmp_path):
+def test_screen_imports_no_numeric_library_after_showing_a_run(tmp_path):
     folder = write_run(tmp_path)
     modules = loaded_by(
         f"""
@@ -147,38 +147,38 @@ asyncio.run(look())
     assert_light(modules)
 
 
-def test_the_worker_tells_its_usage_without_loading_the_engine():
+def test_worker_help_does_not_import_the_engine():
     modules = loaded_by("sys.argv = ['worker', '--help']\nfrom tabapp.worker import main\nmain()")
     assert not modules & set(NUMERIC_LIBRARIES)
     assert "tabapp.engine" not in modules
 
 
-def test_the_names_of_the_models_import_none_of_them():
+def test_listing_models_imports_no_model():
     modules = loaded_by("from tabapp.models import registry\nassert 'xgboost' in registry.names()")
     assert "tabapp_plugins" not in modules
     assert not modules & {*BOOSTERS, "torch"}
 
 
 @pytest.mark.parametrize("booster", BOOSTERS)
-def test_a_booster_does_not_bring_the_others(booster):
+def test_booster_does_not_import_other_boosters(booster):
     modules = loaded_by(f"from tabapp.models import registry\nregistry.get({booster!r})")
     assert f"tabapp_plugins.{booster}_model" in modules
     assert not modules & ({*BOOSTERS, "torch"} - {booster})
 
 
 @pytest.mark.parametrize("model", ["mlp", "resnet", "ft_transformer"])
-def test_a_deep_model_brings_no_booster(model):
+def test_deep_model_imports_no_booster(model):
     modules = loaded_by(f"from tabapp.models import registry\nregistry.get({model!r})")
     assert f"tabapp_plugins.{model}" in modules
     assert not modules & set(BOOSTERS)
 
 
-def test_the_engine_loads_no_model_before_a_fit():
+def test_engine_imports_no_model_before_a_fit():
     modules = loaded_by("import tabapp.engine.session, tabapp.engine.conductor, tabapp.engine.finish")
     assert not modules & {*BOOSTERS, "torch", "textual", "tabapp.tui", "tabapp.headless", "tabapp.cli"}
 
 
-def test_inspecting_a_bundle_needs_no_model_library():
+def test_inspecting_a_bundle_imports_no_model_library():
     modules = loaded_by("from tabapp.bundle.contents import open_bundle")
     assert not modules & {*BOOSTERS, "torch", "optuna"}
 

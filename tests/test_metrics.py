@@ -41,7 +41,7 @@ def weights(kind: str, n_rows: int = N_ROWS):
 
 
 def by_scikit_learn(name: str, truth, prediction, weight):
-    """The same metric by scikit-learn."""
+    """The same metric computed by scikit-learn."""
     keywords = {"sample_weight": weight}
     if name in REGRESSION:
         function = {
@@ -80,7 +80,7 @@ CASES = [
 
 
 WITHOUT_MEDIAN = [case for case in CASES if case[0] != "median_absolute_error"]
-"""A median of rows with whole weights may fall between two of them, where definitions differ."""
+"""Excludes the median: with integer weights it may lie between two values, where definitions differ."""
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ def test_early_stopping_monitors_a_loss_of_the_same_task():
 
 
 @pytest.mark.parametrize(("name", "task"), WITHOUT_MEDIAN)
-def test_whole_weights_equal_repeated_rows(name, task):
-    """The bootstrap relies on it."""
+def test_integer_weights_equal_repeated_rows(name, task):
+    """The bootstrap relies on this property."""
     truth, prediction = make(task)
     counts = weights("counts")
     repeated = np.repeat(np.arange(N_ROWS), counts)
@@ -136,7 +136,7 @@ def test_whole_weights_equal_repeated_rows(name, task):
 
 
 @pytest.mark.parametrize(("name", "task"), CASES)
-def test_is_independent_of_the_order_of_rows(name, task):
+def test_does_not_depend_on_the_order_of_rows(name, task):
     truth, prediction = make(task)
     order = np.random.default_rng(3).permutation(N_ROWS)
     assert metrics.score(name, truth[order], prediction[order]) == pytest.approx(
@@ -197,7 +197,7 @@ def test_interval_equals_a_bootstrap_of_the_metric_itself(name, task):
         values.append(metrics.score(name, truth[rows], prediction[rows]))
     expected = np.quantile(values, [0.025, 0.975])
     found = metrics.interval(name, truth, prediction, seed=5, n_resamples=50)
-    rel = 0.02 if name == "median_absolute_error" else 1e-9  # of two middle values, the weighted median is the lower
+    rel = 0.02 if name == "median_absolute_error" else 1e-9  # The weighted median is the lower of two middle values.
     assert found == pytest.approx(tuple(expected), rel=rel)
 
 
@@ -277,10 +277,10 @@ def test_cost_has_one_canonical_name():
         ("zzz", "the metrics are roc_auc, log_loss"),
     ],
 )
-def test_wrong_names_are_refused_with_the_remedy(name, message):
-    with pytest.raises(UsageError) as refusal:
+def test_invalid_names_are_rejected_with_a_suggestion(name, message):
+    with pytest.raises(UsageError) as caught:
         metrics.get(name)
-    assert message in str(refusal.value)
+    assert message in str(caught.value)
     assert metrics.known(name) is None
 
 
@@ -294,7 +294,7 @@ def test_wrong_names_are_refused_with_the_remedy(name, message):
         ({"criterion": "rmse"}, "criterion"),
     ],
 )
-def test_contradictory_metrics_are_refused(changes, message):
+def test_contradictory_metrics_are_rejected(changes, message):
     with pytest.raises(ValueError, match=message):
         replace(BUILT_IN["accuracy"], **changes)
 
@@ -315,16 +315,16 @@ METRIC = Metric(
 
 @pytest.fixture
 def plugin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty plugin folder that the registry looks in."""
+    """An empty plugin folder that the registry searches."""
 
-    def forget() -> None:
+    def clear_caches() -> None:
         plugin_files._files.cache_clear()
         registry.find.cache_clear()
 
     monkeypatch.setenv("TABAPP_PLUGINS_DIR", str(tmp_path))
-    forget()
+    clear_caches()
     yield tmp_path
-    forget()
+    clear_caches()
 
 
 def test_file_in_the_plugin_folder_adds_a_metric(plugin_folder: Path):
@@ -337,7 +337,7 @@ def test_file_in_the_plugin_folder_adds_a_metric(plugin_folder: Path):
     assert metrics.names_for("binary", first="hit_rate")[0] == "hit_rate"
 
 
-def test_metric_files_are_not_models_and_the_other_way_around(plugin_folder: Path):
+def test_metric_files_and_model_files_are_distinguished(plugin_folder: Path):
     (plugin_folder / "hit_rate.py").write_text(HIT_RATE)
     (plugin_folder / "some_model.py").write_text("from tabapp.metrics import Metric\nMETRICS = 1\n")
     (plugin_folder / "torn.py").write_text("def (")
@@ -359,12 +359,12 @@ def test_metric_files_are_not_models_and_the_other_way_around(plugin_folder: Pat
     ],
     ids=["name", "type", "import", "function", "weights"],
 )
-def test_broken_file_has_a_reason_and_costs_nothing_else(plugin_folder: Path, text: str, reason: str):
+def test_broken_file_is_reported_and_other_metrics_work(plugin_folder: Path, text: str, reason: str):
     (plugin_folder / "hit_rate.py").write_text(text)
     assert [metric.name for metric in metrics.for_task("binary")] == BINARY
-    with pytest.raises(UsageError, match="'hit_rate' cannot be used") as refusal:
+    with pytest.raises(UsageError, match="'hit_rate' cannot be used") as caught:
         metrics.get("hit_rate")
-    assert reason in str(refusal.value)
+    assert reason in str(caught.value)
 
 
 def test_built_in_metric_takes_precedence_over_a_file_of_its_name(plugin_folder: Path):

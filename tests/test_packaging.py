@@ -1,4 +1,4 @@
-"""What the project promises about itself: packages, entry points, licence, documents, and that they agree with each other."""
+"""Consistency of packages, entry points, license, versions and documents."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def sources(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
-def test_the_version_is_one():
+def test_version_is_the_same_everywhere():
     assert version("tabapp") == tabapp.__version__ == PROJECT["project"]["version"]
     assert f"## [{tabapp.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_every_package_is_installed():
+def test_all_packages_are_installed():
     listed = set(PROJECT["tool"]["setuptools"]["packages"])
     found = {
         ".".join(path.parent.relative_to(ROOT).parts)
@@ -49,7 +49,7 @@ def test_models_register_under_the_names_that_scripts_use():
         assert registry.get(name).name == name
 
 
-def test_the_licence_is_apache_whole():
+def test_license_is_complete_apache_text():
     text = (ROOT / "LICENSE").read_text()
     assert "Apache License" in text.splitlines()[0]
     assert "Version 2.0, January 2004" in text
@@ -75,24 +75,24 @@ def requirements() -> list[Requirement]:
 
 
 @pytest.mark.parametrize("requirement", requirements(), ids=lambda requirement: requirement.name)
-def test_every_requirement_has_a_tested_version_that_fits_it(requirement):
+def test_tested_versions_meet_the_requirements(requirement):
     pinned = constraints()[re.sub(r"[-_.]+", "-", requirement.name).lower()]
     assert pinned in requirement.specifier
 
 
-def test_torch_is_within_the_range_that_is_promised():
+def test_torch_range_is_unchanged():
     torch = next(requirement for requirement in requirements() if requirement.name == "torch")
     assert str(torch.specifier) in {">=2.6,<2.14", "<2.14,>=2.6"}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_what_a_document_links_to_is_there(document):
+def test_links_in_documents_exist(document):
     text = (ROOT / document).read_text()
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
         assert (ROOT / target).exists(), target
 
 
-def test_every_invariant_names_tests_that_exist():
+def test_tests_named_in_the_architecture_exist():
     rows = [line for line in (ROOT / "ARCHITECTURE.md").read_text().splitlines() if "`tests/" in line]
     assert len(rows) > 10
     for row in rows:
@@ -105,7 +105,7 @@ def test_every_invariant_names_tests_that_exist():
             assert not function or re.search(rf"^(async )?def {function}\(", file.read_text(), re.MULTILINE), function
 
 
-def test_the_commands_of_the_readme_are_there():
+def test_commands_in_the_readme_exist():
     from tabapp.cli.main import COMMANDS
 
     text = (ROOT / "README.md").read_text()
@@ -117,7 +117,7 @@ def test_the_commands_of_the_readme_are_there():
         assert (ROOT / (module.replace(".", "/") + ".py")).is_file(), module
 
 
-def test_files_stay_small_enough_to_read():
+def test_length_of_source_files():
     long = {
         str(path.relative_to(ROOT)): n
         for path in sources("tabapp", "plugins")
@@ -127,8 +127,8 @@ def test_files_stay_small_enough_to_read():
 
 
 @pytest.mark.parametrize("path", sources("tabapp", "plugins"), ids=lambda path: str(path.relative_to(ROOT)))
-def test_nothing_can_execute_what_was_saved(path):
-    """No pickle in any form in what reads or writes a run folder or a bundle."""
+def test_no_serialization_that_can_execute_code(path):
+    """Code that reads or writes run folders or bundles uses no form of pickle."""
     tree = ast.parse(path.read_text())
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
@@ -148,10 +148,10 @@ def test_nothing_can_execute_what_was_saved(path):
             allowed = keywords.get("allow_pickle")
             assert not (isinstance(allowed, ast.Constant) and allowed.value is True), called
             if called.endswith("np.load"):
-                assert isinstance(allowed, ast.Constant), "np.load says allow_pickle=False"
+                assert isinstance(allowed, ast.Constant), "np.load must have allow_pickle=False"
 
 
-def test_what_is_committed_names_no_place_of_a_machine():
+def test_committed_files_contain_no_local_paths():
     done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         pytest.skip("not a git checkout")

@@ -1,4 +1,4 @@
-"""The pager process: its replies to a screen, and its end with the screen."""
+"""The pager process: its replies to a screen and its exit with the screen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.waiting import HANG_SECONDS
 N = 3_000
 
 
-class Asked:
+class PagerClient:
     def __init__(self, run):
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tabapp.pager", str(run)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -51,17 +51,17 @@ def run(tmp_path):
 
 @pytest.fixture
 def ask(run):
-    asked = Asked(run)
-    yield asked
-    asked.process.stdin.close()
-    assert asked.process.wait(HANG_SECONDS) == 0
+    client = PagerClient(run)
+    yield client
+    client.process.stdin.close()
+    assert client.process.wait(HANG_SECONDS) == 0
 
 
 def page(start, count=2):
     return {"ask": "page", "start": start, "count": count, "first_column": 0, "columns": 2}
 
 
-def test_a_table_is_browsed(ask):
+def test_browsing_a_table(ask):
     assert ask("head", count=2) == {
         "reply": "head",
         "names": ["n", "word"],
@@ -92,7 +92,7 @@ def test_invalid_requests_are_rejected_by_name(ask):
 
 def test_only_the_last_of_several_waiting_pages_is_answered(ask):
     ask("open")
-    # Several lines in one write are read together, so the first pages wait next to the last.
+    # The pager reads several lines of one write together, so the page requests are pending at the same time.
     ask.send(page(0), page(10), page(20), {"ask": "cell", "row": 0, "column": 0})
     answers = [ask.answer() for _ in range(4)]
     assert answers[2]["numbers"] == [20, 21]
@@ -100,36 +100,36 @@ def test_only_the_last_of_several_waiting_pages_is_answered(ask):
     assert all("numbers" in answer or answer["reply"] == "stale" for answer in answers[:2])
 
 
-def test_a_missing_file_is_reported_or_replaced_by_the_rows_of_the_run(run):
+def test_missing_file_is_reported_or_replaced_by_saved_rows(run):
     (run / "numbers.csv").unlink()
-    asked = Asked(run)
-    assert "there is no such file" in asked("open")["message"]
+    client = PagerClient(run)
+    assert "there is no such file" in client("open")["message"]
     (run / "data").mkdir()
     pl.DataFrame({"n": [1.0, 2.0]}).write_ipc(run / "data" / "table.arrow")
-    opened = asked("open")
+    opened = client("open")
     assert (opened["names"], opened["rows"]) == (["n"], 2)
-    assert "models learned from" in opened["note"]
-    asked.process.stdin.close()
-    assert asked.process.wait(HANG_SECONDS) == 0
+    assert "models were trained on" in opened["note"]
+    client.process.stdin.close()
+    assert client.process.wait(HANG_SECONDS) == 0
 
 
-def test_a_changed_file_is_reported(run):
+def test_changed_file_is_reported(run):
     (run / "data").mkdir()
     (run / "data" / "fingerprint.json").write_text(json.dumps({"bytes": 7}))
-    asked = Asked(run)
-    assert "has changed" in asked("open")["note"]
-    asked.process.stdin.close()
-    assert asked.process.wait(HANG_SECONDS) == 0
+    client = PagerClient(run)
+    assert "has changed" in client("open")["note"]
+    client.process.stdin.close()
+    assert client.process.wait(HANG_SECONDS) == 0
 
 
-def test_the_pager_ends_with_its_input_even_during_a_read(run):
-    asked = Asked(run)
-    asked.send({"ask": "open"})
-    asked.process.stdin.close()
-    assert asked.process.wait(HANG_SECONDS) == 0
+def test_pager_exits_with_its_input_even_during_a_read(run):
+    client = PagerClient(run)
+    client.send({"ask": "open"})
+    client.process.stdin.close()
+    assert client.process.wait(HANG_SECONDS) == 0
 
 
-def test_a_folder_that_is_not_a_run_is_rejected_in_one_sentence(tmp_path):
+def test_folder_that_is_not_a_run_is_rejected(tmp_path):
     done = subprocess.run([sys.executable, "-m", "tabapp.pager", str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 2
     assert "is not a run folder" in done.stderr

@@ -1,4 +1,4 @@
-"""Waiting for what happens. Limits end a hang; none of them is an assertion about speed."""
+"""Wait for conditions. The time limit only ends a hang; it is not an assertion about speed."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import time
 from collections.abc import Callable
 
 HANG_SECONDS = 600.0
-"""Longer than anything here takes, even on a machine that is busy with other work."""
+"""Longer than any operation takes, even on a busy machine."""
 
 
 def wait_until(condition: Callable[[], object], description: str | Callable[[], str] = "the condition") -> None:
     """Wait until a condition holds.
 
     Args:
-        condition: asked every 50 ms.
-        description: what is waited for, or a function that describes the state once waiting has failed.
+        condition: evaluated every 50 ms.
+        description: name of the condition, or a function that describes the state after the time limit.
 
     Raises:
-        AssertionError: it did not hold within `HANG_SECONDS`.
+        AssertionError: the condition did not hold within `HANG_SECONDS`.
     """
     end = time.monotonic() + HANG_SECONDS
     while not condition():

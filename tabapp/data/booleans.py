@@ -1,4 +1,4 @@
-"""The spellings of yes and no."""
+"""Spellings of boolean values."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ FALSE_SPELLINGS = frozenset({"0", "0.0", "false", "f", "no", "n", "off"})
 _PAIRS = (
     {"1", "0"}, {"1.0", "0.0"}, {"true", "false"}, {"t", "f"}, {"yes", "no"}, {"y", "n"}, {"on", "off"},
 )  # fmt: skip
-_MOST_SPELLINGS = 6
+_MAX_SPELLINGS = 6
 
 
 def is_boolean(values: Values) -> bool:
-    """Whether a column holds only yes and no, in spellings of one pair."""
-    return values.n_unique <= _MOST_SPELLINGS and {str(value).casefold() for value in values.uniques} in _PAIRS
+    """Whether all values of a column are spellings of one pair, such as yes and no, ignoring case."""
+    return values.n_unique <= _MAX_SPELLINGS and {str(value).casefold() for value in values.uniques} in _PAIRS
 
 
 def false_and_true(levels: Sequence[str]) -> tuple[str, str]:
-    """The two levels of a boolean column, the false one first; of unknown spellings, the last in alphabetical order is true."""
+    """The two levels of a boolean column, false first. For unknown spellings, the alphabetically last one is true."""
     known = sorted(levels, key=lambda level: (_truth(level), level))
     return known[0], known[-1]
 
@@ -32,7 +32,7 @@ def _truth(level: str) -> int:
 
 
 def boolean_levels(values: Values) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The two values of a boolean column with their counts; Yes, YES and yes are one, spelled as it is most often."""
+    """The two values of a boolean column and their counts; spellings that differ only in case are merged into the most frequent."""
     spelling: dict[str, str] = {}
     counts: dict[str, int] = {}
     for text, count in zip(values.uniques.to_list(), values.counts.to_list(), strict=True):

@@ -1,4 +1,4 @@
-"""A column's distinct values, counted once; columns of plain numbers are summarized without counting texts."""
+"""Count the distinct values of a column once; columns of plain numbers are summarized without counting texts."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from tabapp.data.values import EXACT_INTEGER, LEADING_ZERO, is_missing, strip
 
 Float64 = npt.NDArray[np.float64]
 
-_FIRST_LOOK = 100
+_N_PROBED = 100
 _MANY = 1_000
-"""A column of more distinct numbers than this is not a set of codes, whatever its name."""
-_MOSTLY_DIFFERENT = 0.9
+"""A column with more distinct numbers than this is never treated as a set of codes."""
+_MOSTLY_DISTINCT = 0.9
 _COMPACT_DATES = (19_000_000, 20_999_999)
-"""20240131 may be a date."""
+"""Integers in this range, such as 20240131, may be dates."""
 
 
 @dataclass(frozen=True)
 class PlainNumbers:
-    """Summary of a column whose present cells are all numbers and cannot be anything else.
+    """Summary of a column whose non-missing cells are unambiguously numbers.
 
     Attributes:
         n_unique: number of distinct values.
         low, high: the range.
-        histogram: counts in 10 equal bins of the range.
+        histogram: counts in 10 bins of equal width.
     """
 
     n_unique: int
@@ -41,11 +41,11 @@ class PlainNumbers:
 
 @dataclass(frozen=True)
 class Values:
-    """A column's values, without white space around them.
+    """The values of a column, stripped of white space.
 
     Attributes:
         texts: the whole column; null where missing.
-        missing_spellings: texts that were read as missing, as found.
+        missing_spellings: texts in the column that mean a missing cell.
         plain: summary of the column if it can only be numbers.
     """
 
@@ -56,17 +56,17 @@ class Values:
 
     @property
     def uniques(self) -> pl.Series:
-        """Distinct non-missing values, the most frequent first, then in the order of the file."""
+        """Distinct non-missing values, most frequent first; ties are in the order of the file."""
         return self._counted["value"]
 
     @property
     def counts(self) -> pl.Series:
-        """How often each of `uniques` occurs."""
+        """Number of occurrences of each value in `uniques`."""
         return self._counted["count"]
 
     @property
     def n_unique(self) -> int:
-        """Number of distinct values, without counting texts if that is not needed."""
+        """Number of distinct values."""
         return self._counted.height if self.plain is None else self.plain.n_unique
 
     @property
@@ -83,17 +83,17 @@ class Values:
 
     @cached_property
     def _counted(self) -> pl.DataFrame:
-        # In the order of the file, so that equally frequent values have the same order in every run.
+        # `maintain_order` makes the order of equally frequent values reproducible.
         table = self.texts.alias("value").drop_nulls().to_frame().group_by("value", maintain_order=True).len("count")
         return table.sort("count", descending=True, maintain_order=True)
 
 
 def count_values(column: pl.Series, null: Collection[str] = (), keep: Collection[str] = ()) -> Values:
-    """Strip a text column, set its missing cells to null, and count the rest.
+    """Strip a text column, set its missing cells to null, and count the other values.
 
     Args:
-        null: further spellings of a missing cell.
-        keep: missing spellings, in lower case, that are values in this column.
+        null: additional spellings of a missing cell.
+        keep: spellings of a missing cell, in lower case, that are values in this column.
     """
     if not null and not keep and (plain := _plain_numbers(column)) is not None:
         return Values(column.name, column, plain=plain)
@@ -114,8 +114,11 @@ def count_values(column: pl.Series, null: Collection[str] = (), keep: Collection
 
 
 def _plain_numbers(texts: pl.Series) -> PlainNumbers | None:
-    """None in case of doubt: few distinct numbers, codes with leading zeros, row numbers, dates, infinities."""
-    if texts.head(_FIRST_LOOK).drop_nulls().cast(pl.Float64, strict=False).has_nulls():
+    """Summarize a column of plain numbers.
+
+    None if it may be something else: few distinct numbers, codes with leading zeros, row numbers, dates, infinities.
+    """
+    if texts.head(_N_PROBED).drop_nulls().cast(pl.Float64, strict=False).has_nulls():
         return None
     numbers = texts.cast(pl.Float64, strict=False)
     if numbers.null_count() != texts.null_count() or len(texts) <= _MANY:
@@ -126,15 +129,15 @@ def _plain_numbers(texts: pl.Series) -> PlainNumbers | None:
     n_unique = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
     if n_unique <= _MANY:
         return None
-    if _whole(ordered[:_FIRST_LOOK]) and _whole(ordered):
+    if _whole(ordered[:_N_PROBED]) and _whole(ordered):
         earliest, latest = _COMPACT_DATES
-        if n_unique >= _MOSTLY_DIFFERENT * len(ordered) or earliest <= ordered[len(ordered) // 2] <= latest:
+        if n_unique >= _MOSTLY_DISTINCT * len(ordered) or earliest <= ordered[len(ordered) // 2] <= latest:
             return None
     zeros = texts.str.starts_with("0") | texts.str.starts_with("-0") | texts.str.starts_with("+0")
     if texts.filter(zeros).str.contains(LEADING_ZERO).any():
         return None
     low, high = float(ordered[0]), float(ordered[-1])
-    # The numbers are sorted, so the ends of the bins of `spread` are found by bisection.
+    # The numbers are sorted, so bisection finds the bin edges of `spread`.
     ends = [bisect_left(ordered, k, key=lambda x: (x - low) / (high - low) * 10) for k in range(1, 10)]
     histogram = tuple(int(n) for n in np.diff([0, *ends, len(ordered)]))
     return PlainNumbers(n_unique, low, high, histogram)
@@ -145,10 +148,10 @@ def _whole(numbers: Float64) -> bool:
 
 
 def spread(numbers: Float64, weights: npt.NDArray[np.integer] | None = None) -> tuple[float, float, tuple[int, ...]]:
-    """The range of finite numbers, and how many of them are in each tenth of it.
+    """The range of finite numbers and their counts in 10 bins of equal width.
 
     Args:
-        weights: how often each number occurs; once if not given.
+        weights: number of occurrences of each number; 1 if None.
     """
     low, high = float(numbers.min()), float(numbers.max())
     with np.errstate(over="ignore"):

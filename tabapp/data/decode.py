@@ -1,4 +1,4 @@
-"""From a file to text: its format, its compression and its encoding."""
+"""Detect the format, compression and encoding of a file, and decode its text."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _GZIP, _ZSTD, _ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"
 _PARQUET, _ARROW = b"PAR1", b"ARROW1"
 
 _OTHER_TYPES: tuple[tuple[bytes, str], ...] = (
-    (b"\x89PNG", "a PNG picture"),
-    (b"\xff\xd8\xff", "a JPEG picture"),
-    (b"GIF8", "a GIF picture"),
+    (b"\x89PNG", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
     (b"%PDF", "a PDF document"),
-    (b"\x7fELF", "a program"),
+    (b"\x7fELF", "an executable program"),
     (b"SQLite format 3", "an SQLite database"),
     (b"\x89HDF", "an HDF5 file"),
-    (b"\xd0\xcf\x11\xe0", "an old Excel workbook; save it as CSV"),
-    (b"BZh", "a bzip2 archive; unpack it first"),
-    (b"\xfd7zXZ", "an xz archive; unpack it first"),
-    (b"7z\xbc\xaf", "a 7z archive; unpack it first"),
-    (b"Rar!", "a RAR archive; unpack it first"),
+    (b"\xd0\xcf\x11\xe0", "an old Excel workbook. Save the sheet as CSV."),
+    (b"BZh", "a bzip2 archive. Unpack it first."),
+    (b"\xfd7zXZ", "an xz archive. Unpack it first."),
+    (b"7z\xbc\xaf", "a 7z archive. Unpack it first."),
+    (b"Rar!", "a RAR archive. Unpack it first."),
     (b"\x93NUMPY", "a NumPy array"),
-    (b"ORC", "an ORC file; save it as Parquet"),
-    (b"Obj\x01", "an Avro file; save it as Parquet"),
+    (b"ORC", "an ORC file. Save it as Parquet."),
+    (b"Obj\x01", "an Avro file. Save it as Parquet."),
 )
 
 _BYTE_ORDER_MARKS: tuple[tuple[bytes, str], ...] = (
@@ -48,16 +48,16 @@ _BYTE_ORDER_MARKS: tuple[tuple[bytes, str], ...] = (
 )
 
 _SAMPLE_BYTES = 65_536
-_SMALLEST_LIMIT = 1 << 30
-_LARGEST_RATIO = 250
-"""An archive may unpack to 1 GiB, or to 250 times its own size where that is more: beyond it is a bomb, not a table."""
+_MIN_LIMIT = 1 << 30
+_MAX_RATIO = 250
+"""An archive may unpack to 1 GiB or 250 times its size, whichever is more. Anything larger is treated as an archive bomb."""
 
 
 def file_type(path: Path) -> str:
-    """Look at a file from outside: "gzip", "zstd", "zip", "parquet", "arrow", or "text" for everything else.
+    """Detect the format from the first bytes: "gzip", "zstd", "zip", "parquet", "arrow", or "text" for anything else.
 
     Raises:
-        DataError: there is no such regular, readable, non-empty file, or it is known to be something else than a table.
+        DataError: the path is not a regular, readable, non-empty file, or the file has a known format that is not a table.
     """
     try:
         status = path.stat()
@@ -66,9 +66,9 @@ def file_type(path: Path) -> str:
     except OSError as error:
         raise DataError(f"{path}: cannot be opened ({error.strerror or error})") from None
     if stat.S_ISDIR(status.st_mode):
-        raise DataError(f"{path}: is a directory; name the file in it")
+        raise DataError(f"{path}: is a directory. Give the path of a file in it.")
     if not stat.S_ISREG(status.st_mode):
-        raise DataError(f"{path}: is not a regular file; to read a stream give '-' and pipe the table to stdin")
+        raise DataError(f"{path}: is not a regular file. To read a stream, give '-' and pipe the table to stdin.")
     if status.st_size == 0:
         raise DataError(f"{path}: is empty")
     try:
@@ -86,10 +86,10 @@ def file_type(path: Path) -> str:
 
 
 def unpack(path: Path, kind: str) -> bytes:
-    """The bytes of a text file, taken out of its archive where it is in one.
+    """Read the bytes of a text file, decompressed if it is an archive.
 
     Raises:
-        DataError: the archive is damaged, holds not exactly one table, or unpacks to an absurd size.
+        DataError: the archive is damaged, does not contain exactly one file, or unpacks to far more than its size.
     """
     try:
         if kind == "gzip":
@@ -102,23 +102,23 @@ def unpack(path: Path, kind: str) -> bytes:
             if library is not None:
                 with library.open(path, "rb") as file:
                     return _read_bounded(file, path)
-            # NOTE: without that library polars unpacks, which knows no limit and no encoding but UTF-8.
+            # NOTE: without a zstd module polars unpacks the file, which has no size limit and supports only UTF-8.
             lines = pl.read_lines(path, glob=False).to_series()
             return "\n".join(line or "" for line in lines).encode()
         return path.read_bytes()
     except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
         raise DataError(f"{path}: the {kind} archive is damaged or cut off ({error})") from None
     except PolarsError as error:
-        reason = "is not UTF-8 text inside; unpack it first" if "utf8" in str(error) else "is damaged or cut off"
+        reason = "does not contain UTF-8 text; unpack it first" if "utf8" in str(error) else "is damaged or cut off"
         raise DataError(f"{path}: the {kind} archive {reason}") from None
     except OSError as error:
-        # polars' own complaints about an archive come as an OSError without a number.
+        # Errors that polars raises about an archive are OSErrors without an error number.
         what = "cannot be read" if error.errno is not None else f"the {kind} archive is damaged or cut off"
         raise DataError(f"{path}: {what} ({error.strerror or error})") from None
 
 
 def _zstd_library() -> Any:
-    """Python's zstd module from 3.14 on, its backport before where that is installed, else None."""
+    """The zstd module of Python 3.14 and later, its backport if installed, or None."""
     for name in ("compression.zstd", "backports.zstd"):
         with suppress(ImportError):
             return import_module(name)
@@ -126,16 +126,16 @@ def _zstd_library() -> Any:
 
 
 def _read_bounded(file: IO[bytes] | gzip.GzipFile, path: Path) -> bytes:
-    limit = max(_SMALLEST_LIMIT, _LARGEST_RATIO * path.stat().st_size)
+    limit = max(_MIN_LIMIT, _MAX_RATIO * path.stat().st_size)
     try:
         data = file.read(limit + 1)
     except Exception as error:
-        if type(error).__name__ == "ZstdError":  # its module may not be there to name it
+        if type(error).__name__ == "ZstdError":  # its module may not be importable
             raise EOFError(error) from None
         raise
     if len(data) > limit:
         raise DataError(
-            f"{path}: unpacks to more than {limit >> 20:,} MiB, {_LARGEST_RATIO} times its size; unpack it first"
+            f"{path}: unpacks to more than {limit >> 20:,} MiB, {_MAX_RATIO} times its size. Unpack it first."
         )
     return data
 
@@ -144,29 +144,29 @@ def _unpack_zip(path: Path) -> bytes:
     with zipfile.ZipFile(path) as archive:
         names = [info.filename for info in archive.infolist()]
         if any(name.startswith(("xl/", "word/", "ppt/")) for name in names):
-            raise DataError(f"{path}: is not a table but an Office document; save the sheet as CSV")
-        members = [info for info in archive.infolist() if not info.is_dir() and not _is_clutter(info.filename)]
+            raise DataError(f"{path}: is an Office document, not a table. Save the sheet as CSV.")
+        members = [info for info in archive.infolist() if not info.is_dir() and not _is_metadata(info.filename)]
         if len(members) != 1:
-            raise DataError(f"{path}: holds {len(members)} files; a zip must hold exactly one table")
+            raise DataError(f"{path}: contains {len(members)} files. A zip archive must contain exactly one table.")
         if members[0].flag_bits & 1:
-            raise DataError(f"{path}: is protected by a password; unpack it first")
+            raise DataError(f"{path}: is protected by a password. Unpack it first.")
         with archive.open(members[0]) as file:
             return _read_bounded(file, path)
 
 
-def _is_clutter(name: str) -> bool:
+def _is_metadata(name: str) -> bool:
     return name.startswith("__MACOSX/") or name.rsplit("/", 1)[-1] in (".DS_Store", "Thumbs.db")
 
 
 def decode(data: bytes, path: Path, encoding: str | None) -> tuple[bytes, str, list[DataWarning]]:
-    """Bytes in any usual encoding to UTF-8 without a byte order mark.
+    """Convert bytes in any common encoding to UTF-8 without a byte order mark.
 
     Returns:
-        The UTF-8 bytes, the name of the encoding that was found (as Python's codecs name it), and warnings.
+        The UTF-8 bytes, the detected encoding (the name of a Python codec), and warnings.
 
     Raises:
-        DataError: the bytes are no text, or not text in the encoding asked for.
-        UsageError: there is no encoding of that name.
+        DataError: the bytes are not text, or not valid in the given encoding.
+        UsageError: there is no encoding of the given name.
     """
     if encoding is not None:
         return _decode_as(data, path, encoding)
@@ -180,12 +180,10 @@ def decode(data: bytes, path: Path, encoding: str | None) -> tuple[bytes, str, l
     if guessed is not None:
         return _decode_as(data, path, guessed)
     controls = sum(sample.count(bytes([code])) for code in (*range(1, 9), *range(14, 27), *range(28, 32)))
-    # Some programs pad tables with NULs; they are removed with a warning unless they are a large part of the file.
+    # Some programs pad tables with NULs. They are removed with a warning unless they are a large part of the file.
     controls += max(0, sample.count(0) - len(sample) // 20)
     if controls > max(8, len(sample) // 100):
-        raise DataError(
-            f"{path}: is not a table but binary data (it holds {controls:,} control characters at its start)"
-        )
+        raise DataError(f"{path}: is binary data, not a table ({controls:,} control characters at its start)")
     return _check_utf8(data, path, "utf-8")
 
 
@@ -206,13 +204,13 @@ def _decode_as(data: bytes, path: Path, encoding: str) -> tuple[bytes, str, list
         text = data.decode(encoding)
     except LookupError:
         raise UsageError(
-            f"there is no encoding named {encoding!r}; usual ones are utf-8, utf-16, cp1252 and latin-1"
+            f"there is no encoding named {encoding!r}. Common encodings are utf-8, utf-16, cp1252 and latin-1."
         ) from None
     except UnicodeError as error:
         start = error.start if isinstance(error, UnicodeDecodeError) else len(data)
         line = data.count(b"\n", 0, start) + 1
         raise DataError(
-            f"{path}: line {line} (byte {start:,}) is not {encoding} text; give another --encoding"
+            f"{path}: line {line} (byte {start:,}) is not {encoding} text. Give another --encoding."
         ) from None
     return text.removeprefix("\ufeff").encode("utf-8", "replace"), name, []
 
@@ -225,23 +223,23 @@ def _check_utf8(data: bytes, path: Path, name: str) -> tuple[bytes, str, list[Da
     except UnicodeDecodeError as error:
         if error.reason == "unexpected end of data":
             raise DataError(
-                f"{path}: ends in the middle of a character (byte {error.start:,}); the file seems to be cut off"
+                f"{path}: ends in the middle of a character (byte {error.start:,}). The file is probably incomplete."
             ) from None
         return _decode_western(data, error.start)
     return data, name, []
 
 
-def _decode_western(data: bytes, first_odd: int) -> tuple[bytes, str, list[DataWarning]]:
+def _decode_western(data: bytes, first_invalid: int) -> tuple[bytes, str, list[DataWarning]]:
     try:
         text, name = data.decode("cp1252"), "cp1252"
     except UnicodeDecodeError:
         text, name = data.decode("latin-1"), "latin-1"
-    line = data.count(b"\n", 0, first_odd) + 1
-    begin = max(data.rfind(b"\n", 0, first_odd) + 1, first_odd - 12)
-    sample = data[begin : first_odd + 12].decode(name, "replace").splitlines()[0].strip()
+    line = data.count(b"\n", 0, first_invalid) + 1
+    begin = max(data.rfind(b"\n", 0, first_invalid) + 1, first_invalid - 12)
+    sample = data[begin : first_invalid + 12].decode(name, "replace").splitlines()[0].strip()
     warning = DataWarning(
         check="encoding",
-        message=f"The file is not UTF-8 (first at line {line}, byte {first_odd:,}); read as {name}, it says {sample!r} there.",
-        action=f"read as {name}; give --encoding if words look wrong",
+        message=f"The file is not UTF-8 (invalid byte {first_invalid:,} in line {line}, which contains {sample!r} as {name}).",
+        action=f"read as {name}; give --encoding if the text looks wrong",
     )
     return text.encode(), name, [warning]

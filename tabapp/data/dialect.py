@@ -1,4 +1,4 @@
-"""How a text file lays out its table: delimiter, lines before the header, and the header itself."""
+"""Detect the layout of a text table: delimiter, lines before the header, and the header itself."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
 
 @dataclass(frozen=True)
 class Dialect:
-    """How to cut a text into rows and columns.
+    """How to split a text into rows and columns.
 
     Attributes:
         delimiter: the character between fields.
         names: column names, stripped and made unique.
-        skipped_lines: lines before the first data row, the header among them.
-        preamble: number of them before the header that are not blank.
+        skipped_lines: number of lines before the first data row, including the header.
+        preamble: number of non-blank lines before the header.
         renamed: header cells that were empty or not unique, as (column number from 1, name given).
         header: whether the names come from the file.
-        header_lines: how many records the names were put together from.
+        header_lines: number of records that the names were joined from.
     """
 
     delimiter: str
@@ -49,7 +49,7 @@ class _Record:
 
 
 def _records(text: str, delimiter: str) -> list[_Record]:
-    """The first records of a text, blank lines left out; a record that the sample cuts off is left out too."""
+    """The first records of a text, without blank lines and without a record that the end of the sample truncates."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     found: list[_Record] = []
     try:
@@ -64,7 +64,7 @@ def _records(text: str, delimiter: str) -> list[_Record]:
 
 
 def _agreement(records: Sequence[_Record]) -> tuple[float, int]:
-    """Share of records with the commonest number of fields, and that number."""
+    """Share of records with the most common number of fields, and that number."""
     if not records:
         return 0.0, 1
     width, count = Counter(len(record.fields) for record in records).most_common(1)[0]
@@ -72,10 +72,10 @@ def _agreement(records: Sequence[_Record]) -> tuple[float, int]:
 
 
 def sniff(data: bytes, delimiter: str | None) -> Dialect | None:
-    """Find the layout of a table from its first 256 KiB of UTF-8 text; None where there is not a single field.
+    """Detect the layout of a table from its first 256 KiB of UTF-8 text; None if there are no fields.
 
-    A delimiter is judged by how many records it cuts into the same number of fields, the header among them; of equals the
-    one with more fields wins.
+    The best delimiter splits the most records, including the header, into the same number of fields. Ties go to the one with
+    more fields.
     """
     sample = data[:_SAMPLE_CHARACTERS]
     text = sample.decode("utf-8", "ignore")
@@ -100,7 +100,7 @@ def sniff(data: bytes, delimiter: str | None) -> Dialect | None:
 
 
 def _declared_delimiter(text: str) -> tuple[str | None, str, int]:
-    """Excel's first line `sep=;`: its delimiter, the text after it, and how many lines that is."""
+    """Parse a first line such as `sep=;` of Excel: the delimiter, the remaining text, and the number of lines removed."""
     match = re.match(r'"?sep=(.)"?\r?\n', text, re.IGNORECASE)
     return (match.group(1), text[match.end() :], 1) if match else (None, text, 0)
 
@@ -108,7 +108,7 @@ def _declared_delimiter(text: str) -> tuple[str | None, str, int]:
 def _with_header(delimiter: str, records: list[_Record], width: int, offset: int) -> Dialect:
     position = 0
     if width > 1 and len(records[0].fields) < width:
-        # Titles and comments above a table have a field or two; a header that is merely short is kept as it is.
+        # Titles and comments above a table have one or two fields; a header that lacks a few names has more and is kept.
         wide = (i for i, record in enumerate(records[:50]) if len(record.fields) == width)
         first_wide = next(wide, 0)
         if all(len(record.fields) <= max(1, width // 3) for record in records[:first_wide]):
@@ -130,7 +130,7 @@ def _with_header(delimiter: str, records: list[_Record], width: int, offset: int
 
 
 def _is_second_header(row: Sequence[str], rest: Sequence[Sequence[str]], width: int) -> bool:
-    """Whether a row is more of the header, such as units: no number in it, above columns that hold nothing but numbers."""
+    """Whether a row belongs to the header, such as a row of units: it has no numbers, above columns with only numbers."""
     whole = [fields for fields in rest if len(fields) == width]
     if (
         len(row) != width
@@ -144,9 +144,9 @@ def _is_second_header(row: Sequence[str], rest: Sequence[Sequence[str]], width: 
 
 
 def _is_data(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
-    """Whether the first record is a row of data rather than names: nothing but numbers, over columns that hold numbers.
+    """Whether the first record is data instead of names: all of its cells are numbers.
 
-    Years and consecutive numbers are names that tables do have.
+    Years and consecutive integers count as names, because tables have such headers.
     """
     cells = [cell.strip() for cell in first]
     if not rest or not all(cells) or not all(_NUMBER.fullmatch(cell) for cell in cells):
@@ -160,10 +160,10 @@ def _is_data(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
 
 
 def unique_names(header: Sequence[str]) -> tuple[tuple[str, ...], tuple[tuple[int, str], ...]]:
-    """Column names stripped and made unique: an empty one becomes `column_3`, a second `a` becomes `a_2`.
+    """Strip column names and make them unique: an empty name becomes `column_3`, a second `a` becomes `a_2`.
 
     Returns:
-        The names, and those that were changed for it as (column number from 1, name given).
+        The names, and those that were empty or repeated as (column number from 1, name given).
     """
     wanted = [" ".join(name.split()) for name in header]
     taken = set(wanted)

@@ -1,4 +1,4 @@
-"""The first rows of a text file, read without any library for tables: a screen shows them before such a library is even loaded."""
+"""Read the first rows of a text file without a table library, so that a screen can show them before polars is loaded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Head:
 
     Attributes:
         rows: cells as text, None where a field is empty; each as long as `names`.
-        about: how many rows the file has, by its size; None where that cannot be guessed.
+        about: estimated number of rows, from the size of the file; None if all rows were read or the size is unknown.
     """
 
     names: tuple[str, ...]
@@ -36,7 +36,7 @@ def first_rows(path: Path, count: int, *, delimiter: str | None = None, encoding
     """Read the first rows of a CSV-like file, plain or gzip.
 
     Returns:
-        None for whatever needs a closer look: another format, no table, or text in an encoding that must be found out.
+        None if the file needs the full reader: another format, no table, or text in an encoding that must be detected.
     """
     try:
         content, whole, n_bytes = _start_of(path)
@@ -69,7 +69,7 @@ def first_rows(path: Path, count: int, *, delimiter: str | None = None, encoding
 
 
 def _start_of(path: Path) -> tuple[bytes, bool, int | None]:
-    """The first bytes up to a line's end, whether they are all there are, and the size of the text where that is known."""
+    """The first bytes up to the end of a line, whether they are the whole text, and the size of the text if known."""
     with path.open("rb") as file:
         content = file.read(_BYTES + 1)
     n_bytes: int | None = path.stat().st_size

@@ -11,7 +11,7 @@ from tabapp.data.numeric import judge_clock, judge_number
 from tabapp.data.scales import order_of
 from tabapp.data.schema import Column, Kind
 from tabapp.data.stored import StoredType
-from tabapp.data.values import DateFormat, date_format, dates_read, epoch_format, number_format
+from tabapp.data.values import DateFormat, date_format, epoch_format, number_format, parses_as_date
 from tabapp.data.verdict import show, verdict
 
 _FEWEST_ORDERED, _MOST_ORDERED = 3, 60
@@ -57,7 +57,7 @@ def judge(values: Values, forced: Kind | None = None, stored: StoredType | None 
 def _judge_stored(values: Values, stored: StoredType) -> Column | None:
     """Judge a column by its type in the file; None for dates outside of the years that can be read."""
     if stored.kind == "datetime" and stored.datetime_format is not None:
-        if not bool(dates_read(values.uniques, stored.datetime_format).all()):
+        if not bool(parses_as_date(values.uniques, stored.datetime_format).all()):
             return None
         reason = f"Dates stored as {stored.title}."
         return verdict(values, "datetime", reason, dates=stored.datetime_format)

@@ -1,4 +1,4 @@
-"""A file to predict, compared with the training schema: missing, additional and differing columns, in words."""
+"""Compare a file to predict with the training schema and describe missing, extra and different columns."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Finding = Literal["missing", "changed", "cells", "unseen", "extra", "target"]
 
 _SHOWN = 3
 _MANY_LEVELS = 10_000
-"""Most levels that the schema keeps; in a column with as many, a new level looks like a rare one."""
+"""Largest number of levels in a schema. In a column with as many, new levels cannot be distinguished from rare ones."""
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):
-    """Something in which a column differs from training.
+    """A difference between a column and training.
 
     Attributes:
-        finding: "missing" and "changed" columns are refused unless they are filled; "cells" are a few that cannot be read;
-            "unseen" are categories that training did not know; "extra" columns are ignored; the "target" is there.
+        finding: "missing" and "changed" columns are rejected unless they are filled; "cells" means that some cells do not parse;
+            "unseen" means categories that are not in the training data; "extra" columns are ignored; "target" is present.
         refused: whether the file is rejected because of it.
-        message: a sentence's end: what is so, and what becomes of it.
+        message: the predicate of a sentence whose subject is the column.
     """
 
     finding: Finding
@@ -36,7 +36,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def match_columns(frame: pl.DataFrame, schema: Schema) -> list[Match]:
-    """Hold a file against the schema, the worst first.
+    """Compare a file with the schema; the most severe findings come first.
 
     Args:
         frame: the file as text.
@@ -54,7 +54,7 @@ def match_columns(frame: pl.DataFrame, schema: Schema) -> list[Match]:
             message = "is not known from training and is ignored"
             found.append(Match(finding="extra", column=name, refused=False, message=message))
     if schema.target in frame.columns:
-        message = "is there; predictions do not look at it, and `tabapp evaluate` can score them with it"
+        message = "is present; prediction ignores it, and `tabapp evaluate` can score predictions with it"
         found.append(Match(finding="target", column=schema.target, refused=False, message=message))
     order: list[Finding] = ["missing", "changed", "unseen", "cells", "extra", "target"]
     return sorted(found, key=lambda match: order.index(match.finding))
@@ -64,7 +64,7 @@ def _compare(texts: pl.Series, column: Column, schema: Schema) -> list[Match]:
     stripped = strip(texts)
     present = stripped.filter(~is_missing(stripped, column.levels, column.missing_spellings))
     if not len(present):
-        message = "has no value at all; it is taken as missing"
+        message = "has no values; it is treated as missing"
         return [Match(finding="cells", column=column.name, refused=False, message=message)] if len(texts) else []
     typed = typed_column(present, column)
     if column.kind in ("numeric", "datetime"):
@@ -78,26 +78,26 @@ def _compare(texts: pl.Series, column: Column, schema: Schema) -> list[Match]:
     shown = ", ".join(repr(value) for value in values[column.name].head(_SHOWN))
     more = " …" if values.height > _SHOWN else ""
     what = "1 value" if values.height == 1 else f"{values.height:,} values"
-    message = f"has {what} that training did not know, in {len(unseen):,} of {len(texts):,} rows: {shown}{more}"
+    message = f"has {what} not seen in training, in {len(unseen):,} of {len(texts):,} rows: {shown}{more}"
     return [Match(finding="unseen", column=column.name, refused=False, message=message)]
 
 
 def _unreadable(present: pl.Series, typed: pl.Series, column: Column, schema: Schema) -> list[Match]:
-    strange = present.filter(typed.is_null())
-    if not len(strange):
+    invalid = present.filter(typed.is_null())
+    if not len(invalid):
         return []
     kind = "numbers" if column.kind == "numeric" else "dates as in training"
-    shown = ", ".join(repr(value) for value in strange.unique(maintain_order=True).head(_SHOWN))
-    message = f"{len(strange):,} of {len(present):,} values are no {kind}: {shown}"
-    refused = _is_refused(present, column, schema)
-    tail = "" if refused else "; they are taken as missing"
+    shown = ", ".join(repr(value) for value in invalid.unique(maintain_order=True).head(_SHOWN))
+    message = f"{len(invalid):,} of {len(present):,} values are not {kind}: {shown}"
+    refused = _is_rejected(present, column, schema)
+    tail = "" if refused else "; they are treated as missing"
     return [
         Match(finding="changed" if refused else "cells", column=column.name, refused=refused, message=message + tail)
     ]
 
 
-def _is_refused(texts: pl.Series, column: Column, schema: Schema) -> bool:
-    """Whether predicting refuses the file for this column."""
+def _is_rejected(texts: pl.Series, column: Column, schema: Schema) -> bool:
+    """Whether prediction rejects the file because of this column."""
     try:
         check_columns(texts.to_frame(), msgspec.structs.replace(schema, columns=(column,)), False)
     except DataError:

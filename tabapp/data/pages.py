@@ -1,4 +1,4 @@
-"""Looking around in a table of any length: pages of cells, searching, filtering, sorting, in slices that can be given up."""
+"""Browse a table of any length: pages of cells, search, filter and sort. Search and filter run in slices and can be canceled."""
 
 from __future__ import annotations
 
@@ -15,22 +15,27 @@ from polars.exceptions import PolarsError
 from tabapp.data.read import ReadOptions, read_table
 
 SLICE_ROWS = 65_536
-"""So many rows are looked at between two looks at what else is asked."""
+"""Number of rows that a search or filter processes before the pager checks for new requests."""
 
 LONGEST_CELL = 200
 WIDEST_COLUMN = 40
 _SAMPLED_ROWS = 1_000
 _MISTYPED = 0.05
-"""A column with fewer values than this share that are no numbers is sorted as numbers."""
+"""Largest share of non-numeric values in a column that is sorted as numbers."""
 
 Rows = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One term of a filter: `value` is found in any column, or in `column` by an operator (`:` contains, `= < > <= >=` compare).
+    """One term of a filter.
 
-    `value` is in lower case; `number` is what it is as a number, for the comparisons.
+    Attributes:
+        column: the column to test; None for any column.
+        operator: ":" for contains, or one of "= < > <= >=" to compare.
+        value: in lower case.
+        number: `value` as a number for comparisons, or None.
+        negated: keep the rows that do not match.
     """
 
     column: str | None
@@ -41,16 +46,16 @@ class Condition:
 
 
 def open_table(path: Path, options: ReadOptions) -> pl.DataFrame:
-    """The table of a run as text: the same rows as its engine reads.
+    """Read the table of a run as text: the same rows as the engine reads.
 
     Raises:
-        DataError: it cannot be read.
+        DataError: the file cannot be read.
     """
     return read_table(path, options, allow_no_rows=True).frame
 
 
-def laid_down(path: Path) -> pl.DataFrame | None:
-    """The rows that a run keeps for its fits, as text; None where there are none."""
+def saved_rows(path: Path) -> pl.DataFrame | None:
+    """Read the rows that a run saved for its fits, as text; None if there are none."""
     try:
         return pl.read_ipc(path).cast(pl.String)
     except (OSError, PolarsError):
@@ -58,7 +63,7 @@ def laid_down(path: Path) -> pl.DataFrame | None:
 
 
 class Pages:
-    """A table with a view on it: those rows that pass the filter, in the order of the sorting.
+    """A table with a view: the rows that pass the filter, in sorted order.
 
     Args:
         frame: every column as String.
@@ -76,16 +81,16 @@ class Pages:
 
     @property
     def height(self) -> int:
-        """The rows of the view."""
+        """Number of rows in the view."""
         return self._frame.height if self._view is None else len(self._view)
 
     @property
     def whole_height(self) -> int:
-        """The rows of the table."""
+        """Number of rows in the table."""
         return self._frame.height
 
     def widths(self) -> list[int]:
-        """The characters that a column needs, by a sample of its cells, within a bound."""
+        """Display width of each column in characters, estimated from a sample of cells, at most `WIDEST_COLUMN`."""
         step = max(1, self._frame.height // _SAMPLED_ROWS)
         sample = pl.concat([self._frame.head(_SAMPLED_ROWS), self._frame.gather_every(step), self._frame.tail(100)])
         longest = sample.select(pl.all().str.len_chars().max().fill_null(1)).row(0) if sample.height else ()
@@ -94,7 +99,7 @@ class Pages:
     def page(
         self, start: int, count: int, first_column: int, n_columns: int
     ) -> tuple[list[int], list[list[str | None]]]:
-        """Cells of the view, long ones cut: the rows' numbers in the table, and for each row its cells."""
+        """A page of the view: the row numbers in the table, and the cells of each row, long ones truncated."""
         names = self._frame.columns[first_column : first_column + n_columns]
         if self._view is None:
             numbers = list(range(start, min(start + count, self._frame.height)))
@@ -106,25 +111,25 @@ class Pages:
         return numbers, [list(row) for row in part.select(pl.all().str.slice(0, LONGEST_CELL)).rows()]
 
     def cell(self, row: int, column: int) -> str | None:
-        """One whole cell of the view."""
+        """One complete cell of the view."""
         number = row if self._view is None else int(self._view[row])
         return self._frame.item(number, column)
 
     def find(self, text: str, start: int, direction: int) -> Generator[None, None, tuple[int, int] | None]:
-        """Look for the next row of the view, from `start` on and around, that has a text in any column, whatever its case.
+        """Search the view for the next row, from `start` and wrapping around, in which any column contains a text. Ignores case.
 
         Returns:
-            The row's place in the view and the first column that has it; None where it is nowhere.
+            The position of the row in the view and the first column that contains the text; None if no row does.
         """
-        contains = pl.all().str.contains(_anywhere(text))
+        contains = pl.all().str.contains(_contains_pattern(text))
         height = self.height
         if not height:
             return None
         begins = range(0, height, SLICE_ROWS)
         first = min(max(start, 0), height - 1) // SLICE_ROWS
         n_slices = len(begins)
-        for turn in range(n_slices + 1):
-            begin = begins[(first + direction * turn) % n_slices]
+        for step in range(n_slices + 1):
+            begin = begins[(first + direction * step) % n_slices]
             found = (
                 self._slice(begin, SLICE_ROWS)
                 .select(pl.any_horizontal(contains).fill_null(False))
@@ -132,9 +137,9 @@ class Pages:
                 .arg_true()
             )
             places = found.to_numpy() + begin
-            if turn == 0:
+            if step == 0:
                 places = places[places >= start] if direction > 0 else places[places <= start]
-            elif turn == n_slices:
+            elif step == n_slices:
                 places = places[places < start] if direction > 0 else places[places > start]
             if len(places):
                 place = int(places[0] if direction > 0 else places[-1])
@@ -149,7 +154,7 @@ class Pages:
         )
 
     def filter(self, conditions: Sequence[Condition]) -> Generator[None, None, None]:
-        """Keep those rows of the table that fulfil all conditions; the view changes when the work is done."""
+        """Keep the rows of the table that meet all conditions. The view changes when the work is complete."""
         kept: npt.NDArray[np.bool_] | None = None
         if conditions:
             tests = pl.all_horizontal([_test(condition) for condition in conditions])
@@ -159,10 +164,10 @@ class Pages:
                 yield
             kept = np.concatenate(parts) if parts else np.zeros(0, dtype=np.bool_)
         self._kept = kept
-        self._look()
+        self._update_view()
 
     def sort(self, column: int | None, *, descending: bool = False) -> None:
-        """Order by a column, as numbers where nearly all of its values are some; None for the order of the file. Stable."""
+        """Sort by a column, as numbers if nearly all values are numeric. The sort is stable; None restores the file order."""
         if column is None:
             self._order = None
         else:
@@ -177,9 +182,9 @@ class Pages:
             keys = values.cast(pl.Float64).to_numpy()
             keys = np.nan_to_num(-keys if descending else keys, nan=np.inf)
             self._order = np.argsort(keys, kind="stable").astype(np.uint32)
-        self._look()
+        self._update_view()
 
-    def _look(self) -> None:
+    def _update_view(self) -> None:
         if self._order is not None:
             self._view = self._order if self._kept is None else self._order[self._kept[self._order]]
         elif self._kept is not None:
@@ -188,20 +193,20 @@ class Pages:
             self._view = None
 
 
-def _anywhere(text: str) -> str:
+def _contains_pattern(text: str) -> str:
     return "(?i)" + re.escape(text)
 
 
 def _test(condition: Condition) -> pl.Expr:
     if condition.column is None:
-        test = pl.any_horizontal(pl.all().str.contains(_anywhere(condition.value)))
+        test = pl.any_horizontal(pl.all().str.contains(_contains_pattern(condition.value)))
     else:
         text = pl.col(condition.column)
         numbers = text.str.strip_chars().cast(pl.Float64, strict=False)
         bound = condition.number
         match condition.operator:
             case ":":
-                test = text.str.contains(_anywhere(condition.value))
+                test = text.str.contains(_contains_pattern(condition.value))
             case "=":
                 test = text.str.strip_chars().str.to_lowercase() == condition.value
                 test = test if bound is None else test | (numbers == bound)

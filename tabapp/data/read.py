@@ -1,4 +1,4 @@
-"""Bytes to a frame of text. What the texts mean is decided later, over whole columns (`infer`)."""
+"""Parse the bytes of a file into a frame of text. `infer` decides the kind of each column later, from all of its values."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from tabapp.data.schema import DataWarning
 from tabapp.data.stored import StoredType, as_text, stored_types
 from tabapp.errors import DataError, UsageError
 
-_FEW = 0.01
-"""Rows with too many fields are cut short when they are at most this share of all rows, else the file is refused."""
+_MAX_LONG_ROWS = 0.01
+"""Largest share of rows with too many fields. Up to it these rows are truncated; above it the file is rejected."""
 
 _CHUNK = 8 << 20
-_MOST_FOOTERS = 5
+_MAX_FOOTERS = 5
 _TOTAL = r"(?i)^\s*(grand |sub)?(total|sum|summe|gesamt|somme|average|mean|count)s?:?\s*$"
 _REMARK = r"(?i)^\s*(\*|source|note|generated|exported|quelle|©|\(c\)|--+ ?end|\d+ rows?\b|end of)"
 _COMMA_NUMBER = r"^\s*[+-]?(\d{1,3}(\.\d{3})+|\d+)?,\d+\s*$|^\s*[+-]?\d{1,3}(\.\d{3})+\s*$"
 
 
 class ReadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the user says about a file; None is found out.
+    """Options of the user for reading a file; None means automatic detection.
 
     Attributes:
         delimiter: one character between fields, or `\\t` or "tab".
-        encoding: any of Python's encodings.
-        decimal: "," for numbers like 1.234,5; such cells are rewritten with a point when the file is read.
-        null: further spellings of a missing cell. They are judged with the columns: hand them to `infer_schema`.
+        encoding: name of an encoding that Python supports.
+        decimal: "," for numbers such as 1.234,5; these cells are rewritten with a decimal point.
+        null: additional spellings of a missing cell. `infer_schema` applies them, not `read_table`.
     """
 
     delimiter: str | None = None
@@ -47,15 +47,15 @@ class ReadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 @dataclass(frozen=True)
 class Reading:
-    """A table as it was read.
+    """A table as read from a file.
 
     Attributes:
-        frame: every column as String, null only where a field is empty; names stripped and unique.
+        frame: every column as String, null only for empty fields; column names are stripped and unique.
         format: "csv", "parquet" or "arrow".
-        delimiter, encoding: of a text file.
+        delimiter, encoding: of a text file; None for other formats.
         n_bytes: size of the file on disk.
-        warnings: what was repaired on the way.
-        stored: column types of a Parquet or Arrow file that decide the kind of a column; hand them to `infer_schema`.
+        warnings: one for each kind of repair.
+        stored: column types of a Parquet or Arrow file that determine the kind of a column; input of `infer_schema`.
     """
 
     frame: pl.DataFrame
@@ -68,14 +68,16 @@ class Reading:
 
 
 def read_table(path: Path, options: ReadOptions = ReadOptions(), *, allow_no_rows: bool = False) -> Reading:  # noqa: B008
-    """Read a CSV-like file (plain, .gz, .zst, .zip of one), Parquet or Arrow/Feather; the content decides, not the name.
+    """Read a table from delimited text (plain or in a gzip, zstd or zip archive), Parquet, or Arrow/Feather.
+
+    The format is detected from the content; the file name does not matter.
 
     Args:
-        allow_no_rows: take a file with a header only, as predicting may.
+        allow_no_rows: accept a file that has only a header, as prediction does.
 
     Raises:
-        DataError: there is no usable table in it; one sentence says why and where.
-        UsageError: an option cannot be followed.
+        DataError: the file contains no usable table; the message says why and where.
+        UsageError: an option has an invalid value.
     """
     kind = file_type(path)
     n_bytes = path.stat().st_size
@@ -86,33 +88,33 @@ def read_table(path: Path, options: ReadOptions = ReadOptions(), *, allow_no_row
 
 
 def read_text(data: bytes, path: Path, options: ReadOptions, *, allow_no_rows: bool = False) -> Reading:
-    """Cut the bytes of a text file into a table.
+    """Parse the bytes of a text file.
 
     Args:
-        path: where they come from, for messages.
+        path: the file that the bytes come from, for messages.
 
     Raises:
         DataError, UsageError: as `read_table`.
     """
     data, encoding, warnings = decode(data, path, options.encoding)
     if not any(data[at : at + _CHUNK].strip(b" \t\r\n\v\f\0") for at in range(0, len(data), _CHUNK)):
-        raise DataError(f"{path}: holds nothing but white space")
+        raise DataError(f"{path}: contains only white space")
     data = _clean(data, warnings)
     dialect = sniff(data, _delimiter_option(options.delimiter))
     if dialect is None:
-        raise DataError(f"{path}: no table could be found in it")
+        raise DataError(f"{path}: contains no table")
     start = data[:_CHUNK].lstrip()[:100].lower()
     if start[:2] in (b"[{", b'{"', b"[\n") and dialect.delimiter == ",":
-        raise DataError(f"{path}: is not a table but JSON; save it as CSV or Parquet")
+        raise DataError(f"{path}: is JSON, not a table. Save it as CSV or Parquet.")
     if start.startswith((b"<!doctype", b"<html", b"<?xml")):
-        raise DataError(f"{path}: is not a table but a web page or XML; was the download complete?")
+        raise DataError(f"{path}: is a web page or XML, not a table. Check that the download succeeded.")
     frame = _parse(data, dialect, path, warnings)
-    frame = _without_what_is_no_row(frame, dialect, warnings)
+    frame = _drop_non_data_rows(frame, dialect, warnings)
     if frame.height == 0 and not allow_no_rows:
         raise DataError(f"{path}: has a header ({len(dialect.names)} columns) but no rows")
-    _tell_header(dialect, warnings)
+    _warn_about_header(dialect, warnings)
     if options.decimal == ",":
-        frame = _points_for_commas(frame)
+        frame = _use_decimal_points(frame)
     elif options.decimal not in (None, "."):
         raise UsageError(f"--decimal is '.' or ',', not {options.decimal!r}")
     return Reading(frame, "csv", dialect.delimiter, encoding, len(data), tuple(warnings))
@@ -128,40 +130,40 @@ def _delimiter_option(delimiter: str | None) -> str | None:
 
 
 def _clean(data: bytes, warnings: list[DataWarning]) -> bytes:
-    """Line ends to what polars knows, and NUL bytes away."""
+    """Convert line ends for polars and remove NUL bytes."""
     if b"\r" in data and b"\n" not in data:
         data = data.replace(b"\r", b"\n")
     if (n_nul := data.count(b"\0")) > 0:
         data = data.replace(b"\0", b"")
-        message = f"{n_nul:,} NUL characters stood in the file."
+        message = f"The file contains {n_nul:,} NUL characters."
         warnings.append(DataWarning(check="repaired_rows", message=message, action="removed"))
     return data
 
 
-def _tell_header(dialect: Dialect, warnings: list[DataWarning]) -> None:
+def _warn_about_header(dialect: Dialect, warnings: list[DataWarning]) -> None:
     def warn(message: str, action: str) -> None:
         warnings.append(DataWarning(check="repaired_rows", message=message, action=action))
 
     if not dialect.header:
         warn(
-            "The first row holds only numbers, so it was taken for data: the file has no header.",
-            "columns were named column_1 …",
+            "The first row contains only numbers, so the file has no header.",
+            "columns named column_1 …",
         )
     if dialect.header_lines > 1:
         warn(
-            "The header has two rows, the second without a number above columns of numbers.",
-            "joined into one name each",
+            "The header has two rows: the second has no numbers but is above numeric columns.",
+            "joined into one name per column",
         )
     if dialect.preamble:
-        warn(f"{dialect.preamble} lines come before the table.", "left out")
+        warn(f"{dialect.preamble} lines come before the table.", "skipped")
     if dialect.renamed:
         named = ", ".join(f"{name!r} (column {number})" for number, name in dialect.renamed[:5])
         more = f" and {len(dialect.renamed) - 5} more" if len(dialect.renamed) > 5 else ""
         warn("Header cells are empty or repeated.", f"named {named}{more}")
 
 
-def _without_what_is_no_row(frame: pl.DataFrame, dialect: Dialect, warnings: list[DataWarning]) -> pl.DataFrame:
-    """Comments and repeated headers out of the middle, totals and remarks off the end."""
+def _drop_non_data_rows(frame: pl.DataFrame, dialect: Dialect, warnings: list[DataWarning]) -> pl.DataFrame:
+    """Drop comments and repeated headers anywhere, and totals and remarks at the end."""
     if frame.height < 2 or frame.width < 2:
         return frame
     first = pl.col(frame.columns[0])
@@ -175,22 +177,25 @@ def _without_what_is_no_row(frame: pl.DataFrame, dialect: Dialect, warnings: lis
         if marks.height and (count := marks.filter(mark).height):
             frame = frame.filter(~mark.fill_null(False))
             message = f"{count:,} rows are {what}."
-            warnings.append(DataWarning(check="repaired_rows", message=message, action="left out"))
-    tail = frame.tail(_MOST_FOOTERS).select(
-        ((first.str.contains(_REMARK) & alone) | _total_of(frame, first)).fill_null(False).alias("footer")
+            warnings.append(DataWarning(check="repaired_rows", message=message, action="dropped"))
+    tail = frame.tail(_MAX_FOOTERS).select(
+        ((first.str.contains(_REMARK) & alone) | _is_total(frame, first)).fill_null(False).alias("footer")
     )["footer"]
     footers = next((n for n, footer in enumerate(reversed(tail.to_list())) if not footer), len(tail))
     if 0 < footers < frame.height:
         text = next(cell for cell in frame.row(frame.height - footers) if cell is not None)
         message = f"The last {footers} rows are totals or remarks ({text[:40]!r})."
-        warnings.append(DataWarning(check="repaired_rows", message=message, action="left out"))
+        warnings.append(DataWarning(check="repaired_rows", message=message, action="dropped"))
         frame = frame.head(frame.height - footers)
     return frame
 
 
-def _total_of(frame: pl.DataFrame, first: pl.Expr) -> pl.Expr:
-    """Rows that begin with "Total" if no row above does and the first column is otherwise not text, or the row has gaps."""
-    above = frame.head(max(0, frame.height - _MOST_FOOTERS)).to_series(0)
+def _is_total(frame: pl.DataFrame, first: pl.Expr) -> pl.Expr:
+    """Rows that begin with a word such as "Total", which no earlier row does.
+
+    The rest of the first column must be numbers or dates, or the row must have missing cells.
+    """
+    above = frame.head(max(0, frame.height - _MAX_FOOTERS)).to_series(0)
     if above.str.contains(_TOTAL).any():
         return pl.lit(False)
     numbers = above.drop_nulls().head(1000).str.contains(r"^\s*[-+]?[\d.,/:-]+\s*$")
@@ -199,9 +204,9 @@ def _total_of(frame: pl.DataFrame, first: pl.Expr) -> pl.Expr:
 
 
 def _parse(data: bytes, dialect: Dialect, path: Path, warnings: list[DataWarning]) -> pl.DataFrame:
-    """The rows below the header, by polars where every row is whole, else row by row with repairs."""
+    """Parse the rows below the header: with polars if every row is complete, else row by row with repairs."""
     frame = _parse_fast(data, dialect)
-    if frame is not None and (len(dialect.names) == 1 or not _may_be_short(frame) or _rows_are_whole(data, dialect)):
+    if frame is not None and (len(dialect.names) == 1 or not _may_be_short(frame) or _rows_are_complete(data, dialect)):
         return frame
     return _parse_slowly(data, dialect, path, warnings, frame)
 
@@ -226,12 +231,12 @@ def _parse_fast(data: bytes, dialect: Dialect) -> pl.DataFrame | None:
 
 
 def _may_be_short(frame: pl.DataFrame) -> bool:
-    """polars fills short and blank lines with nulls without a word; such rows end in a null."""
+    """Whether some row may be too short: polars silently fills short and blank lines with nulls, so their last cell is null."""
     return frame.to_series(frame.width - 1).null_count() > 0
 
 
-def _rows_are_whole(data: bytes, dialect: Dialect) -> bool:
-    """Whether every line below the header has as many delimiters as it should, quoted ones not counted."""
+def _rows_are_complete(data: bytes, dialect: Dialect) -> bool:
+    """Whether every record below the header has the expected number of delimiters, not counting quoted ones."""
     start = 0
     for _ in range(dialect.skipped_lines):
         start = data.find(b"\n", start) + 1
@@ -256,9 +261,13 @@ def _rows_are_whole(data: bytes, dialect: Dialect) -> bool:
 def _parse_slowly(
     data: bytes, dialect: Dialect, path: Path, warnings: list[DataWarning], fast: pl.DataFrame | None
 ) -> pl.DataFrame:
-    """Cut the text record by record, knowing each one's line; short rows are filled, a few long ones cut, blank ones skipped.
+    """Parse the text record by record: fill short rows, truncate a few long ones, skip blank ones.
 
-    Where polars had read the whole and no row needs repair, its frame is returned.
+    Args:
+        fast: the frame from polars, if it parsed the file; returned when no row needs repair.
+
+    Raises:
+        DataError: too many rows have too many fields, or a quoted field is never closed.
     """
     width = len(dialect.names)
     rows, lines = _records(data, dialect, path)
@@ -267,23 +276,23 @@ def _parse_slowly(
     trailing = sum(len(row) > width for row in rows) - len(long)
     if fast is not None and not (short or long or trailing) and len(rows) == fast.height:
         return fast
-    if len(long) > _FEW * len(rows):
+    if len(long) > _MAX_LONG_ROWS * len(rows):
         index = lines.index(long[0])
         raise DataError(
             f"{path}: line {long[0]} has {len(rows[index])} fields but the header has {width} "
-            f"({len(long):,} of {len(rows):,} rows have too many); check the delimiter {dialect.delimiter!r} and the quotes"
+            f"({len(long):,} of {len(rows):,} rows have too many). Check the delimiter {dialect.delimiter!r} and the quotes."
         )
     for found, what, action in (
         (short, "too few", "filled with missing cells"),
-        (long, "too many", "cut to the header's width"),
+        (long, "too many", "truncated to the width of the header"),
     ):
         if found:
             where = ", ".join(str(line) for line in found[:5]) + (" …" if len(found) > 5 else "")
             message = f"{len(found):,} of {len(rows):,} rows have {what} fields (line {where})."
             warnings.append(DataWarning(check="repaired_rows", message=message, action=action))
     if trailing:
-        message = f"{trailing:,} rows end in empty fields beyond the header's width."
-        warnings.append(DataWarning(check="repaired_rows", message=message, action="the empty fields were dropped"))
+        message = f"{trailing:,} rows end in empty fields beyond the width of the header."
+        warnings.append(DataWarning(check="repaired_rows", message=message, action="empty fields dropped"))
     padded = ([*row[:width], *[""] * (width - len(row))] for row in rows)
     columns = zip(*padded, strict=True) if rows else ([] for _ in range(width))
     frame = pl.DataFrame(
@@ -293,7 +302,7 @@ def _parse_slowly(
 
 
 def _records(data: bytes, dialect: Dialect, path: Path) -> tuple[list[list[str]], list[int]]:
-    """All records below the header that are not blank, and the line each begins on.
+    """All non-blank records below the header, and the line on which each begins.
 
     Raises:
         DataError: a quoted field is never closed.
@@ -303,7 +312,7 @@ def _records(data: bytes, dialect: Dialect, path: Path) -> tuple[list[list[str]]
         return _records_of(text, dialect, strict=True)
     except _UnclosedQuote as error:
         raise DataError(
-            f"{path}: the quoted field that begins in line {error.line} is never closed; close or remove the quote"
+            f"{path}: the quoted field that begins in line {error.line} is never closed. Close or remove the quote."
         ) from None
     except csv.Error:
         return _records_of(text, dialect, strict=False)
@@ -337,7 +346,7 @@ def _records_of(text: str, dialect: Dialect, *, strict: bool) -> tuple[list[list
     return rows, lines
 
 
-def _points_for_commas(frame: pl.DataFrame) -> pl.DataFrame:
+def _use_decimal_points(frame: pl.DataFrame) -> pl.DataFrame:
     text = pl.all()
     rewritten = text.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
     return frame.with_columns(pl.when(text.str.contains(_COMMA_NUMBER)).then(rewritten).otherwise(text).name.keep())
@@ -346,10 +355,10 @@ def _points_for_commas(frame: pl.DataFrame) -> pl.DataFrame:
 def read_columnar(
     path: Path, kind: str, *, n_rows: int | None = None, allow_no_rows: bool = False
 ) -> tuple[pl.DataFrame, list[DataWarning], dict[str, StoredType]]:
-    """Read a Parquet or Arrow file, or its first rows, as text with the types that decide the kind of a column.
+    """Read a Parquet or Arrow file, or its first rows, as text, with the types that determine the kind of a column.
 
     Raises:
-        DataError: it is damaged, empty, or holds what is no plain column.
+        DataError: the file is damaged or empty, or a column is nested.
     """
     try:
         if kind == "parquet":
@@ -362,6 +371,6 @@ def read_columnar(
         raise DataError(f"{path}: has {frame.width} columns but no rows")
     names, renamed = unique_names(frame.columns)
     warnings: list[DataWarning] = []
-    _tell_header(Dialect(",", names, 0, renamed=renamed), warnings)
+    _warn_about_header(Dialect(",", names, 0, renamed=renamed), warnings)
     frame.columns = list(names)
     return as_text(frame, str(path)), warnings, stored_types(frame)

@@ -29,7 +29,7 @@ _SCALES: tuple[tuple[str, ...], ...] = (
     ("freshman", "sophomore", "junior", "senior"),
 )  # fmt: skip
 _OUTSIDE = frozenset({"unknown", "other", "undefined", "not known", "n/k", "refused", "don't know"})
-_FEWEST, _MOST = 3, 60
+_MIN_LEVELS, _MAX_LEVELS = 3, 60
 _RANGE = re.compile(
     r"(?P<below><|≤|<=|under |below |less than |up to )?\s*(?P<above>>|≥|>=|over |above |more than )?\s*"
     r"(?P<low>\d[\d.]*)\s*(?:(?P<to>-|–|\.\.| to )\s*\d[\d.]*|(?P<plus>\+| and (?:over|above|more)))?\s*[a-z%$€]{0,6}"
@@ -37,15 +37,15 @@ _RANGE = re.compile(
 
 
 def order_of(levels: Sequence[str]) -> tuple[str, ...]:
-    """The ordered levels, lowest first; empty if they have no order.
+    """Sort levels that have a natural order, lowest first; empty if they have none.
 
-    All levels must belong to one scale, or all be ranges of numbers; levels such as "unknown" are left out.
+    All levels must belong to one scale, or all must be numeric ranges. Levels such as "unknown" are omitted.
     """
-    if not _FEWEST <= len(levels) <= _MOST:
+    if not _MIN_LEVELS <= len(levels) <= _MAX_LEVELS:
         return ()
     inside = [level for level in levels if level.casefold() not in _OUTSIDE]
     folded = {level.casefold(): level for level in inside}
-    if len(folded) < max(_FEWEST, len(inside)):
+    if len(folded) < max(_MIN_LEVELS, len(inside)):
         return ()
     for scale in _SCALES:
         if folded.keys() <= set(scale):

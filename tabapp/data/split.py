@@ -1,4 +1,4 @@
-"""Which rows are learned from and which are scored: stratified, grouped or by time, and the same for the same seed."""
+"""Split rows into training and scoring parts: stratified, grouped or by time, reproducible for a seed."""
 
 from __future__ import annotations
 
@@ -13,42 +13,44 @@ Folds = npt.NDArray[np.int16]
 
 _MAX_BINS = 20
 _MAX_EARLY_STOPPING_ROWS = 5_000
-_MOSTLY_ALONE = 0.5
-"""Where groups are this many of the rows or more, as for copies of rows, each group goes where its first row is dealt."""
+_MANY_GROUPS = 0.5
+"""With more groups than this share of the rows, for example groups of duplicate rows, groups are assigned by their first row."""
 
 
 def make_folds(
     target: Target, task: Task, n_folds: int, seed: int, groups: npt.NDArray[np.generic] | None = None
 ) -> Folds:
-    """Cut rows into folds of nearly equal size with like targets: by class, or by quantile bins of a number.
+    """Split rows into folds of nearly equal size, stratified by class or by quantile bins of a numeric target.
 
-    A group is never on both sides. Where there are fewer rows or groups than folds, there are fewer folds; a class with fewer
-    rows than folds is absent from some.
+    All rows of a group are in one fold. With fewer rows or groups than folds, there are fewer folds; a class with fewer rows
+    than folds is absent from some.
 
     Args:
         target: (rows,) class codes, or numbers.
-        groups: (rows,) whatever names a row's group.
+        groups: (rows,) group labels of any type.
 
     Returns:
-        (rows,) the fold that scores each row, from 0.
+        (rows,) number of the fold that scores each row, from 0.
 
     Raises:
-        DataError: two folds cannot be made.
+        DataError: there are fewer than two rows or groups.
     """
     n_rows = len(target)
     n_folds = min(n_folds, n_rows)
     if n_folds < 2:
-        raise DataError(f"{n_rows} rows cannot be cut into folds")
+        raise DataError(f"{n_rows} rows cannot be split into folds")
     if groups is None:
-        return _dealt(_strata(target, task, n_folds), n_folds, np.random.default_rng(seed))
+        return _stratified_folds(_strata(target, task, n_folds), n_folds, np.random.default_rng(seed))
     firsts, codes = np.unique(groups, return_index=True, return_inverse=True)[1:]
     n_folds = min(n_folds, len(firsts))
     if n_folds < 2:
-        raise DataError("all rows belong to one group, so no rows can be held apart; choose another --group column")
-    if len(firsts) > _MOSTLY_ALONE * n_rows:
+        raise DataError(
+            "all rows belong to one group, so no rows can be set aside for scoring. Choose another --group column."
+        )
+    if len(firsts) > _MANY_GROUPS * n_rows:
         strata = _strata(target[firsts], task, n_folds)
-        return _dealt(strata, n_folds, np.random.default_rng(seed))[codes]
-    # Imported here: most tables have no groups, and importing scikit-learn takes a second of the time before the first fit.
+        return _stratified_folds(strata, n_folds, np.random.default_rng(seed))[codes]
+    # Imported here because most tables have no groups and importing scikit-learn delays the first fit by a second.
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
     strata = _merge_small(_strata(target, task, n_folds), n_folds)
@@ -58,14 +60,14 @@ def make_folds(
         splitter(n_folds, shuffle=True, random_state=seed).split(strata, strata, codes)
     ):
         fold[scored] = number
-    # Few groups can leave a fold empty; the numbers stay without gaps.
+    # With few groups a fold can be empty; renumber the folds without gaps.
     return np.unique(fold, return_inverse=True)[1].astype(np.int16)
 
 
-def _dealt(strata: npt.NDArray[np.intp], n_folds: int, generator: np.random.Generator) -> Folds:
-    """Deal shuffled rows, stratum after stratum, to the folds in turn: each stratum's counts differ by at most one.
+def _stratified_folds(strata: npt.NDArray[np.intp], n_folds: int, generator: np.random.Generator) -> Folds:
+    """Assign shuffled rows, stratum by stratum, to the folds in rotation: the counts of a stratum differ by at most one.
 
-    scikit-learn's `StratifiedKFold` refuses or warns about strata smaller than the number of folds; dealing has no such case.
+    scikit-learn's `StratifiedKFold` rejects or warns about strata smaller than the number of folds; this works for any size.
     """
     shuffled = generator.permutation(len(strata))
     order = shuffled[np.argsort(strata[shuffled], kind="stable")]
@@ -82,17 +84,17 @@ def make_holdout(
     groups: npt.NDArray[np.generic] | None = None,
     time: npt.NDArray[np.generic] | None = None,
 ) -> Folds:
-    """Set one part of the rows aside to be scored: the latest ones where there is a time, else a draw like the whole.
+    """Set aside rows for scoring: the latest ones if there is a time column, else a stratified sample.
 
     Args:
         fraction: share of rows to score, in (0, 1).
-        groups: (rows,) groups that stay together; a time goes before them.
-        time: (rows,) numbers or datetimes; rows without one are learned from. A single moment counts as no time.
+        groups: (rows,) groups that stay together; ignored if there is a time.
+        time: (rows,) numbers or datetimes. Rows without one are training rows; a constant time is ignored.
 
     Returns:
-        (rows,) 0 for scored rows, -1 for rows that are only learned from.
+        (rows,) 0 for scored rows, -1 for rows that are only used for training.
     """
-    scored = _apart(target, task, max(1, round(fraction * len(target))), seed, groups, time)
+    scored = _held_out(target, task, max(1, round(fraction * len(target))), seed, groups, time)
     return np.where(scored, 0, -1).astype(np.int16)
 
 
@@ -104,21 +106,21 @@ def early_stopping_rows(
     groups: npt.NDArray[np.generic] | None = None,
     time: npt.NDArray[np.generic] | None = None,
 ) -> npt.NDArray[np.bool_]:
-    """Which of a fold's training rows are kept from training, to stop it early.
+    """Choose validation rows for early stopping among the training rows of a fold.
 
-    15 % of them below 2,000 rows, 10 % above, at most 5,000; drawn like the folds. A class with very few rows stays in training
-    whole.
+    They are 15 % of fewer than 2,000 rows, else 10 %, at most 5,000, sampled like the holdout. Classes with very few rows stay
+    in training completely.
 
     Args:
         target, groups, time: of all rows of the table.
         rows: the training rows' positions.
 
     Returns:
-        (len(rows),) true for the rows kept apart.
+        (len(rows),) true for the validation rows.
     """
     share = 0.15 if len(rows) < 2_000 else 0.10
     count = min(_MAX_EARLY_STOPPING_ROWS, max(1, round(share * len(rows))))
-    return _apart(
+    return _held_out(
         target[rows],
         task,
         count,
@@ -128,7 +130,7 @@ def early_stopping_rows(
     )
 
 
-def _apart(
+def _held_out(
     target: Target,
     task: Task,
     count: int,
@@ -141,7 +143,7 @@ def _apart(
         return latest
     if groups is not None:
         firsts, codes = np.unique(groups, return_index=True, return_inverse=True)[1:]
-        if len(firsts) > _MOSTLY_ALONE * len(codes):
+        if len(firsts) > _MANY_GROUPS * len(codes):
             wanted = max(1, round(count * len(firsts) / len(codes)))
             strata = _strata(target[firsts], task, max(2, len(firsts) // wanted))
             return _stratified_draw(strata, wanted, generator)[codes]
@@ -151,7 +153,7 @@ def _apart(
 
 
 def _latest(time: npt.NDArray[np.generic], count: int) -> npt.NDArray[np.bool_] | None:
-    """About the latest `count` rows; rows of one moment are never on both sides. None where there is only one moment."""
+    """About the latest `count` rows; rows of equal time stay together. None if the time is constant or always missing."""
     is_date = np.issubdtype(time.dtype, np.datetime64)
     known = ~(np.isnat(time) if is_date else np.isnan(time.astype(np.float64)))
     order = time.astype("datetime64[us]").astype(np.int64) if is_date else time.astype(np.float64)
@@ -165,7 +167,7 @@ def _latest(time: npt.NDArray[np.generic], count: int) -> npt.NDArray[np.bool_] 
 
 
 def _whole_groups(codes: npt.NDArray[np.intp], count: int, generator: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """Groups in random order until `count` rows are reached, passing over those that overshoot by more than they help."""
+    """Choose whole groups in random order while each brings the number of rows closer to `count`; at least one group."""
     sizes = np.bincount(codes)
     chosen = np.zeros(len(sizes), dtype=bool)
     taken = 0
@@ -179,10 +181,10 @@ def _whole_groups(codes: npt.NDArray[np.intp], count: int, generator: np.random.
 
 
 def _stratified_draw(strata: npt.NDArray[np.intp], count: int, generator: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """Draw rows so that every stratum gives its share.
+    """Sample rows so that each stratum contributes its share.
 
-    Each row gets its random position within its stratum as a number in (0, 1); the lowest `count` are drawn. A stratum with
-    one row has 0.5, so that it is drawn last.
+    Each row gets its random position within its stratum as a number in (0, 1), and the lowest `count` are sampled. The row of a
+    stratum of size one has 0.5, so it is rarely sampled.
     """
     shuffled = generator.permutation(len(strata))
     order = shuffled[np.argsort(strata[shuffled], kind="stable")]
@@ -196,7 +198,7 @@ def _stratified_draw(strata: npt.NDArray[np.intp], count: int, generator: np.ran
 
 
 def _strata(target: Target, task: Task, n_parts: int) -> npt.NDArray[np.intp]:
-    """Class codes without gaps; for numbers the quantile bin, with at least `n_parts` rows in each."""
+    """Class codes without gaps, or quantile bins of a numeric target, with at least `n_parts` rows per bin."""
     if task != "regression":
         return np.unique(target, return_inverse=True)[1]
     n_bins = int(np.clip(len(target) // max(n_parts, 1), 1, _MAX_BINS))
@@ -205,7 +207,7 @@ def _strata(target: Target, task: Task, n_parts: int) -> npt.NDArray[np.intp]:
 
 
 def _merge_small(strata: npt.NDArray[np.intp], n_folds: int) -> npt.NDArray[np.intp]:
-    """Strata too small for every fold become one; if that is still too small it joins the largest."""
+    """Merge all strata smaller than the number of folds; if the result is still too small, merge it with the largest."""
     sizes = np.bincount(strata)
     small = sizes < n_folds
     if not small.any():

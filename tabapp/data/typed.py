@@ -1,4 +1,4 @@
-"""A frame of text to typed columns by its schema: the same way for the training file and for every file predicted later."""
+"""Convert a frame of text to typed columns by the schema, in the same way for the training file and for later predictions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from tabapp.data.values import CLOCK, is_missing, parse_dates, parse_numbers, st
 from tabapp.errors import DataError
 
 _MISTYPED = 0.05
-"""More than this share of a column's values that do not parse means that the column holds something else."""
+"""Largest share of values that do not parse in a column that still counts as unchanged."""
 
 
 def typed_column(texts: pl.Series, column: Column, *, as_label: bool = False) -> pl.Series:
-    """One column of text by its verdict: Float64 (finite or null), Datetime in µs, or stripped String; missing is null.
+    """Convert a column of text to the type of its kind: Float64 (finite or null), Datetime in µs, or stripped String.
+
+    Missing cells are null.
 
     Args:
-        as_label: it is the target of a classification, whose values stay text.
+        as_label: the column is a classification target, whose values stay text.
     """
     if column.kind == "numeric" and not as_label and (numbers := _plain_numbers(texts, column)) is not None:
         return numbers
@@ -29,7 +31,7 @@ def typed_column(texts: pl.Series, column: Column, *, as_label: bool = False) ->
     if gone.any():
         stripped = stripped.set(gone, None)
     if column.kind == "boolean" and len(column.levels) == 2:
-        return _one_spelling(stripped, column)
+        return _normalize_booleans(stripped, column)
     if as_label:
         return stripped
     if column.kind == "numeric":
@@ -42,15 +44,15 @@ def typed_column(texts: pl.Series, column: Column, *, as_label: bool = False) ->
 
 
 def _plain_numbers(texts: pl.Series, column: Column) -> pl.Series | None:
-    """The quick way for cells that all are empty or a finite number, written plainly and not said to be missing."""
+    """Fast path for a column whose cells are all empty or plain finite numbers; None if it does not apply."""
     if column.decimal != "." or column.unit == CLOCK or len(column.missing_spellings):
         return None
     numbers = texts.cast(pl.Float64, strict=False)
     return numbers if numbers.null_count() == texts.null_count() and numbers.is_finite().all() else None
 
 
-def _one_spelling(texts: pl.Series, column: Column) -> pl.Series:
-    """Booleans in other spellings (true, TRUE, 1) to those of training; what is none of them stays as it is."""
+def _normalize_booleans(texts: pl.Series, column: Column) -> pl.Series:
+    """Convert other spellings of booleans (true, TRUE, 1) to those of training; other values are unchanged."""
     false, true = false_and_true(column.levels)
     spelled = dict.fromkeys(FALSE_SPELLINGS, false) | dict.fromkeys(TRUE_SPELLINGS, true)
     spelled |= {false.casefold(): false, true.casefold(): true}
@@ -59,12 +61,12 @@ def _one_spelling(texts: pl.Series, column: Column) -> pl.Series:
 
 
 def typed_frame(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
-    """The columns that are used (any role but "ignore"), typed, in the schema's order.
+    """Convert all columns with a role other than "ignore", in the order of the schema.
 
-    A column that the frame lacks is all null, save the target, which is left out then.
+    A column that the frame lacks becomes all null, except the target, which is omitted.
 
     Args:
-        frame: every column as String, as `read_table` gives it.
+        frame: every column as String, as `read_table` returns it.
     """
     columns: list[pl.Series] = []
     present = set(frame.columns)
@@ -81,17 +83,17 @@ def typed_frame(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
 
 
 def check_columns(frame: pl.DataFrame, schema: Schema, fill_missing: bool) -> list[str]:
-    """Hold a file to predict against the schema.
+    """Compare a file to predict with the schema.
 
     Args:
         frame: the file as text.
-        fill_missing: treat absent and mistyped feature columns as missing instead of refusing them.
+        fill_missing: treat absent and mistyped feature columns as missing instead of rejecting the file.
 
     Returns:
-        Notes for the user: columns ignored, columns filled.
+        Messages for the user about columns that are ignored or filled.
 
     Raises:
-        DataError: feature columns are absent or hold something else than in training; every such column is named.
+        DataError: feature columns are absent or differ from training; the message names all of them.
     """
     there = set(frame.columns)
     absent = [column.name for column in schema.features if column.name not in there]
@@ -101,33 +103,33 @@ def check_columns(frame: pl.DataFrame, schema: Schema, fill_missing: bool) -> li
             present, parsed = _parsed(frame[column.name], column)
             if present and (present - parsed) > _MISTYPED * present:
                 mistyped.append(
-                    f"{column.name!r} ({present - parsed:,} of {present:,} values are no {_KIND_WORDS[column.kind]})"
+                    f"{column.name!r} ({present - parsed:,} of {present:,} values are not {_KIND_WORDS[column.kind]})"
                 )
     if (absent or mistyped) and not fill_missing:
         parts: list[str] = []
         if absent:
             parts.append(f"columns are missing: {', '.join(repr(name) for name in absent)}")
         if mistyped:
-            parts.append(f"columns hold something else than in training: {', '.join(mistyped)}")
-        raise DataError(f"{'; '.join(parts)}; give --missing-columns fill to predict without them")
+            parts.append(f"columns differ from training: {', '.join(mistyped)}")
+        raise DataError(f"{'; '.join(parts)}. Give --missing-columns fill to predict without them.")
     notes: list[str] = []
     known = {column.name for column in schema.columns}
     extra = [name for name in frame.columns if name not in known]
     if extra:
         shown = ", ".join(repr(name) for name in extra[:5]) + (" …" if len(extra) > 5 else "")
-        notes.append(f"{len(extra)} columns are not known from training and were ignored: {shown}")
+        notes.append(f"{len(extra)} columns are unknown from training and are ignored: {shown}")
     if absent:
-        notes.append(f"{len(absent)} columns are absent and were taken as missing: {', '.join(map(repr, absent))}")
+        notes.append(f"{len(absent)} columns are absent and treated as missing: {', '.join(map(repr, absent))}")
     if mistyped:
-        notes.append(f"{len(mistyped)} columns hold something else than in training: {', '.join(mistyped)}")
+        notes.append(f"{len(mistyped)} columns differ from training: {', '.join(mistyped)}")
     return notes
 
 
-_KIND_WORDS = {"numeric": "numbers", "datetime": "dates in the trained format"}
+_KIND_WORDS = {"numeric": "numbers", "datetime": "dates in the training format"}
 
 
 def _parsed(texts: pl.Series, column: Column) -> tuple[int, int]:
-    """How many distinct-weighted cells are present, and how many of them the column's kind can read."""
+    """Number of non-missing cells, and how many of them parse as the kind of the column."""
     stripped = strip(texts)
     present = stripped.filter(~is_missing(stripped, column.levels, column.missing_spellings))
     if column.kind == "numeric":
@@ -138,7 +140,7 @@ def _parsed(texts: pl.Series, column: Column) -> tuple[int, int]:
 
 
 def rows_with_target(frame: pl.DataFrame, schema: Schema) -> npt.NDArray[np.bool_]:
-    """(rows,) which rows have a target: usable class label, or finite number. Takes the text frame or the typed one.
+    """(rows,) which rows have a target: a class label or a finite number. Accepts a text frame or a typed frame.
 
     Raises:
         DataError: the frame has no target column.
@@ -147,15 +149,15 @@ def rows_with_target(frame: pl.DataFrame, schema: Schema) -> npt.NDArray[np.bool
 
 
 def encode_target(typed: pl.DataFrame, schema: Schema) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
-    """The target of rows that all have one: (rows,) int64 codes into `schema.classes`, or float64 in target units.
+    """Encode the target: (rows,) int64 codes into `schema.classes`, or float64 in target units. No row may lack a target.
 
     Raises:
-        DataError: there is no target column, a row without target, or a label that training did not know.
+        DataError: the target column is absent, a row has no target, or a label is unknown from training.
     """
     target = _typed_target(typed, schema)
     if target.null_count():
         raise DataError(
-            f"{target.null_count():,} rows have no value in the target column {schema.target!r}; leave them out"
+            f"{target.null_count():,} rows have no value in the target column {schema.target!r}. Remove these rows."
         )
     if schema.task == "regression":
         return target.to_numpy().astype(np.float64)
@@ -164,13 +166,13 @@ def encode_target(typed: pl.DataFrame, schema: Schema) -> npt.NDArray[np.int64] 
     if len(unknown):
         known = ", ".join(map(repr, schema.classes[:10]))
         raise DataError(
-            f"the target column {schema.target!r} says {unknown[0]!r}, which is no class of the model ({known})"
+            f"the target column {schema.target!r} contains {unknown[0]!r}, which is not a class of the model ({known})"
         )
     return codes.to_numpy().astype(np.int64)
 
 
 def _label_codes(labels: pl.Series, schema: Schema) -> pl.Series:
-    """Codes of labels as they are spelled or, for numbers, by their value (1 is 1.0); null where a label is unknown."""
+    """Codes of labels by spelling or, for numeric labels, by value (1 equals 1.0); null for unknown labels."""
     classes = list(schema.classes)
     codes = labels.replace_strict(classes, list(range(len(classes))), default=None, return_dtype=pl.Int64)
     column = schema.column(schema.target)

@@ -1,4 +1,4 @@
-"""Missing cells, numbers and dates in text, judged over the distinct values of a column."""
+"""Parse missing cells, numbers and dates in text, with one format for all distinct values of a column."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MISSING = frozenset(
         "1.#ind", "-1.#ind", "#value!", "#ref!", "#div/0!",
     }
 )  # fmt: skip
-"""Spellings of a missing cell, in lower case, after stripping white space."""
+"""Spellings of a missing cell, in lower case and stripped of white space."""
 
 DOUBTFUL_MISSING = frozenset({"none", "nil", "missing", "-", "--", "---", "—", "–", ".", "..", "..."})
 """Spellings that are often labels in a target of classes: "none", or "-" next to "+"."""
@@ -27,13 +27,13 @@ _SUFFIX = rf"[\d.]\s*(%|‰|{_CURRENCIES}|[A-Za-zµ°][A-Za-zµ°²³/]{{0,6}})\
 _FORMAT_SAMPLE = 2000
 _INFINITE = r"(?i)^[+-]?inf(inity)?$"
 EXACT_INTEGER = 2**53
-"""Above it, a float64 no longer represents every integer."""
+"""The largest integer up to which float64 represents every integer."""
 LEADING_ZERO = r"^[+-]?0\d+$"
 
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """How numbers are written: decimal mark, thousands separator, and one unit or currency around them."""
+    """A number format: decimal mark, thousands separator, and an optional unit or currency before or after the number."""
 
     decimal: str = "."
     thousands: str | None = None
@@ -42,7 +42,7 @@ class NumberFormat:
 
 PLAIN = NumberFormat()
 CLOCK = "h:m:s"
-"""The unit of columns of times and durations such as 1:23:45 or 07:30, whose numbers are seconds."""
+"""Unit of columns of times and durations such as 1:23:45 or 07:30, which are converted to seconds."""
 _CLOCK = r"^(?:(\d+) days?,? )?([+-]?\d{1,4}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?$"
 _NUMBER_OF = r"(?:(\d+(?:\.\d+)?)\s*(?:{})\b)?"
 _SPELLED = (
@@ -57,16 +57,16 @@ _SEPARATORS: tuple[tuple[str, str | None], ...] = (
 
 
 def strip(texts: pl.Series) -> pl.Series:
-    """Remove white space at both ends, including no-break spaces; an empty text becomes null."""
+    """Strip white space at both ends, including no-break spaces; empty texts become null."""
     stripped = texts.str.strip_chars()
     if (stripped.str.len_bytes() == texts.str.len_bytes()).all():
-        # Nothing was stripped: keep the column instead of a copy.
+        # Nothing to strip: keep the original column instead of a copy, to save memory.
         stripped = texts
     return stripped.set(stripped == "", None) if (stripped == "").any() else stripped
 
 
 def is_missing(texts: pl.Series, levels: Collection[str], spellings: Collection[str]) -> pl.Series:
-    """Which stripped texts mean a missing cell: a known spelling that is not a level of the column, or one of `spellings`."""
+    """Which stripped texts mean a missing cell: known spellings that are not levels of the column, and `spellings`."""
     known = texts.str.to_lowercase().is_in(list(MISSING))
     doubtful = [level for level in levels if level.casefold() in MISSING]
     if doubtful:
@@ -77,7 +77,7 @@ def is_missing(texts: pl.Series, levels: Collection[str], spellings: Collection[
 
 
 def parse_numbers(texts: pl.Series, form: NumberFormat) -> pl.Series:
-    """Stripped texts to Float64; null where a text is not a number in this format. Infinities are kept."""
+    """Parse stripped texts as Float64; null if a text is not a number in this format. Infinities are kept."""
     if form.unit == CLOCK:
         return _seconds(texts)
     numbers = _cast(texts) if form.decimal == "." else pl.Series(texts.name, [None] * len(texts), dtype=pl.Float64)
@@ -94,7 +94,7 @@ def _cast(texts: pl.Series) -> pl.Series:
 
 
 def _seconds(texts: pl.Series) -> pl.Series:
-    """Times and durations to Float64 seconds; null where a text is neither."""
+    """Parse times and durations as Float64 seconds; null if a text is neither."""
     frame = pl.DataFrame({"text": texts})
     spelled = pl.col("text").str.to_lowercase()
     result: pl.Expr = pl.lit(None, dtype=pl.Float64)
@@ -108,7 +108,7 @@ def _seconds(texts: pl.Series) -> pl.Series:
 
 
 def clock_share(uniques: pl.Series, counts: pl.Series) -> tuple[pl.Series, float]:
-    """Distinct values as seconds, null where one is not a time or duration, and the share of values that are."""
+    """Parse distinct values as seconds (null if not a time or duration); also returns the share of values that parse."""
     sample = uniques.head(_FORMAT_SAMPLE)
     if not sample.str.contains(r"^(?:P|[+-]?\d).*[:DHMSdhms]").mean():
         return pl.Series(uniques.name, [None] * len(uniques), dtype=pl.Float64), 0.0
@@ -117,7 +117,7 @@ def clock_share(uniques: pl.Series, counts: pl.Series) -> tuple[pl.Series, float
 
 
 def _rewrite(texts: pl.Series, form: NumberFormat) -> pl.Series:
-    """Rewrite numbers in a format as plain ones; null where a text does not follow the format."""
+    """Rewrite numbers in a format as plain numbers; null if a text does not match the format."""
     cleaned = texts.str.replace_all("\u2212", "-", literal=True)
     if form.unit is not None:
         unit = re.escape(form.unit)
@@ -141,14 +141,14 @@ def _rewrite(texts: pl.Series, form: NumberFormat) -> pl.Series:
 
 
 def number_format(uniques: pl.Series, counts: pl.Series) -> tuple[NumberFormat, pl.Series, float]:
-    """The format that reads most of a column's values as numbers.
+    """Find the number format that parses the largest share of values.
 
     Args:
         uniques: distinct non-missing texts, stripped.
-        counts: how often each occurs.
+        counts: number of occurrences of each.
 
     Returns:
-        The format, the distinct values as Float64 (null where one is not a number in it), and the share of values it reads.
+        The format, the distinct values as Float64 (null if not a number in this format), and the share of values that parse.
     """
     total = float(counts.sum() or 0)
     numbers = _cast(uniques)
@@ -162,7 +162,7 @@ def number_format(uniques: pl.Series, counts: pl.Series) -> tuple[NumberFormat, 
         form = NumberFormat(decimal, thousands, unit)
         if _rewrite(uniques.head(_FORMAT_SAMPLE), form).count() < len(uniques.head(_FORMAT_SAMPLE)) / 2:
             continue
-        # Plain values count as well: a long number without separators contradicts a thousands separator.
+        # Include plain values: a long number without separators contradicts a thousands separator.
         share = _share(_rewrite(uniques, form).is_not_null(), counts, total)
         if share > best_share:
             best, best_share = form, share
@@ -174,7 +174,7 @@ def _share(mask: pl.Series, counts: pl.Series, total: float) -> float:
 
 
 def _unit(texts: pl.Series) -> str | None:
-    """The only currency or unit around the numbers; None if there is none or more than one."""
+    """The currency or unit before or after the numbers; None if there is none or more than one."""
     sample = texts.head(10_000)
     found: set[str] = set()
     for pattern in (_PREFIX, _SUFFIX):
@@ -190,7 +190,7 @@ _TIMES = (
     " %H:%M:%S%.f", " %H:%M", "T%H:%M:%S%.f", "T%H:%M", "T%H:%M:%S%.fZ", "T%H:%M:%S%.f%z", " %H:%M:%S%.f%z", " %H:%M:%S%.fZ",
     " %H:%M:%S%.f UTC", " %I:%M %p", " %I:%M:%S %p", " %I:%M%p",
 )  # fmt: skip
-"""Times after a date. `%.f` also reads a time without a fraction."""
+"""Time formats after a date. `%.f` also matches a time without a fraction."""
 
 _SHAPES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"^\d{4}([-/.])\d{1,2}[-/.]\d{1,2}(?:\D|$)", ("%Y{0}%m{0}%d",)),
@@ -204,7 +204,7 @@ _SHAPES: tuple[tuple[str, tuple[str, ...]], ...] = (
 _COMPACT = r"^(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])$"
 _SAMPLE = 200
 DATES_AGREE = 0.95
-"""Share of values that must follow one date format; the others become missing."""
+"""Minimum share of values that match one date format; the others become missing."""
 
 
 _EPOCHS: dict[str, tuple[str, int]] = {
@@ -212,7 +212,7 @@ _EPOCHS: dict[str, tuple[str, int]] = {
     "epoch ms": (r"^1\d{12}$", 1_000),
     "epoch us": (r"^1\d{15}$", 1),
 }
-"""Moments counted since 1970 (from 2001 to 2033), as a pattern and the microseconds in one of them."""
+"""Unix timestamps between 2001 and 2033: the pattern, and the number of microseconds per unit."""
 
 
 def _from_epoch(texts: pl.Series, form: str) -> pl.Series:
@@ -222,12 +222,12 @@ def _from_epoch(texts: pl.Series, form: str) -> pl.Series:
 
 
 def epoch_format(uniques: pl.Series) -> str | None:
-    """The unit since 1970 that all values are counted in, if it is one."""
+    """The format of Unix timestamps that all values match, or None."""
     return next((form for form, (pattern, _) in _EPOCHS.items() if uniques.str.contains(pattern).all()), None)
 
 
 def parse_dates(texts: pl.Series, form: str) -> pl.Series:
-    """Stripped texts to naive Datetime in µs (UTC where a text names an offset); null where one does not follow the format."""
+    """Parse stripped texts as naive Datetime in µs (UTC if they have an offset); null if a text does not match the format."""
     if form in _EPOCHS:
         return _from_epoch(texts, form)
     if "%z" in form:
@@ -237,7 +237,7 @@ def parse_dates(texts: pl.Series, form: str) -> pl.Series:
 
 @dataclass(frozen=True)
 class DateFormat:
-    """A strptime format with the share of values it reads, and the other format that reads as many, if any."""
+    """A strptime format, the share of values that match it, and another format that matches as many, if any."""
 
     form: str
     share: float
@@ -245,19 +245,19 @@ class DateFormat:
 
 
 def date_format(uniques: pl.Series, counts: pl.Series) -> DateFormat | None:
-    """The date format that a column follows as a whole, or None.
+    """Find the date format of a column; None if fewer than `DATES_AGREE` of the values match one.
 
-    Values that fit only one order decide between day first and month first; if there are none, "/" means month first
-    and "-" or "." day first, and the other reading is given as `rival`.
+    Values that match only one order determine whether the day or the month comes first. Without such values, "/" means month
+    first and "-" or "." means day first, and the other format is returned as `rival`.
     """
     total = float(counts.sum() or 0)
     step = max(1, len(uniques) // _SAMPLE)
     sample = uniques.gather_every(step).head(2 * _SAMPLE)
     best: DateFormat | None = None
     for form in _candidates(sample):
-        if dates_read(sample, form).mean() < DATES_AGREE - 0.1:  # pyright: ignore[reportOperatorIssue]
+        if parses_as_date(sample, form).mean() < DATES_AGREE - 0.1:  # pyright: ignore[reportOperatorIssue]
             continue
-        found = DateFormat(form, _share(dates_read(uniques, form), counts, total))
+        found = DateFormat(form, _share(parses_as_date(uniques, form), counts, total))
         if best is None or found.share > best.share:
             best = found
         elif found.share == best.share and {found.form[:2], best.form[:2]} == {"%m", "%d"}:
@@ -270,8 +270,8 @@ def date_format(uniques: pl.Series, counts: pl.Series) -> DateFormat | None:
     return best if best is not None and best.share >= DATES_AGREE else None
 
 
-def dates_read(texts: pl.Series, form: str) -> pl.Series:
-    """Which texts a date format reads as a year from 1000 to 2500."""
+def parses_as_date(texts: pl.Series, form: str) -> pl.Series:
+    """Which texts parse as a date between the years 1000 and 2500."""
     parsed = parse_dates(texts, form)
     return (parsed.is_not_null() & parsed.dt.year().is_between(1000, 2500)).fill_null(False)
 

@@ -1,4 +1,4 @@
-"""The input of models: a recipe that requests arrays, a table that holds them, a spec that names the columns."""
+"""Input of models: a recipe that requests arrays, a table that contains them, and a spec that names their columns."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy.typing as npt
 
 
 class FeatureRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which arrays a family of models needs. Models with equal recipes share the prepared arrays.
+    """The arrays that a family of models needs. Models with equal recipes share the prepared arrays.
 
     Attributes:
         numeric: "raw" keeps units and NaN, for trees. "quantile" maps each column to a standard normal by its quantiles.
-            "standard" subtracts the mean and divides by the population standard deviation, cut at ±1000. "robust" subtracts
-            the median, divides by the distance of the quartiles, and bends the result smoothly into (-3, 3). All are
-            learned from the training rows. With any but "raw", booleans are categories and dates come as points on circles too.
-        missing: what becomes of missing numbers with any but "raw". "indicator" fills them with the training mean (the median
-            in "robust") and adds a missing indicator where training rows had any; "keep" leaves NaN and adds none, for
+            "standard" subtracts the mean and divides by the population standard deviation, clipped at ±1000. "robust" subtracts
+            the median, divides by the interquartile range, and clips smoothly to (-3, 3). All are fitted on the training
+            rows. Except with "raw", booleans are categories, and periodic parts of dates are also given as sine and cosine.
+        missing: treatment of missing numbers, except with "raw". "indicator" fills them with the training mean (the median for
+            "robust") and adds a missing indicator if training rows have any. "keep" leaves NaN without an indicator, for
             models that mask them.
-        target_encoding: give each category of many levels also as the smoothed mean of the target, or the shares of its
-            classes, among the training rows of its level; for training rows out of fold.
-        text_components: how many dimensions of text (character n-grams, hashed, then truncated SVD) to add per text column.
+        target_encoding: also encode categories with many levels as the smoothed mean of the target, or as its class shares.
+            The encoding of training rows is computed out of fold.
+        text_components: number of dimensions per text column (hashed character n-grams, reduced by truncated SVD).
     """
 
     numeric: Literal["raw", "quantile", "standard", "robust"] = "raw"
@@ -33,13 +33,13 @@ class FeatureRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class FeatureSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the columns of a `Table` are.
+    """The columns of a `Table`.
 
     Attributes:
         numeric: names of the numeric columns, in order.
         categorical: names of the categorical columns, in order.
-        cardinalities: number of codes of each categorical column, with the two reserved ones (see `Table`).
-        sources: for each feature (numeric, then categorical) the data column that it was made from.
+        cardinalities: number of codes of each categorical column, including the two reserved ones (see `Table`).
+        sources: for each feature (numeric, then categorical) the data column that it is computed from.
     """
 
     numeric: tuple[str, ...]
@@ -58,8 +58,8 @@ class Table:
     """Rows as a model receives them.
 
     Attributes:
-        numeric: (rows, n_numeric) float32; NaN is missing, where the recipe keeps it. Never infinite.
-        categorical: (rows, n_categorical) int32 codes: 0 unseen in training, 1 missing, 2 and above the training levels.
+        numeric: (rows, n_numeric) float32; NaN for missing cells if the recipe keeps them. Never infinite.
+        categorical: (rows, n_categorical) int32 codes: 0 for unseen in training, 1 for missing, 2 and above for training levels.
         target: (rows,) int64 class codes, or float64 in target units; None when predicting.
         weight: (rows,) float32 row weights, or None for equal ones.
     """
@@ -73,7 +73,7 @@ class Table:
         return len(self.numeric)
 
     def take(self, rows: npt.NDArray[np.integer] | npt.NDArray[np.bool_] | slice) -> Table:
-        """The same table with only the given rows, in the given order."""
+        """Select rows, in the given order."""
         return Table(
             numeric=self.numeric[rows],
             categorical=self.categorical[rows],

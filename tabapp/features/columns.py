@@ -1,4 +1,4 @@
-"""One fitted step per data column: its state from the training rows, and the features it computes from any rows."""
+"""Fitted steps, one per data column. Each has a state from the training rows and computes features of any rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN
 Float64 = npt.NDArray[np.float64]
 Int32 = npt.NDArray[np.int32]
 
-_LARGEST = 3e38
+_MAX_FLOAT = 3e38
 """The largest float32 is 3.4e38; larger numbers become infinite, which XGBoost rejects."""
 
 _DATE_PARTS: dict[str, Callable[[pl.Series], pl.Series]] = {
@@ -33,7 +33,7 @@ _PERIODS: dict[str, float] = {"month": 12, "weekday": 7, "day of year": 365.25, 
 
 
 class NumericStep(msgspec.Struct, frozen=True, tag="numeric", forbid_unknown_fields=True):
-    """A number as it is."""
+    """A numeric column, unchanged except for clipping to the range of float32."""
 
     column: str
 
@@ -43,11 +43,11 @@ class NumericStep(msgspec.Struct, frozen=True, tag="numeric", forbid_unknown_fie
     def numbers(self, values: pl.Series) -> Float64:
         """(rows, 1) float64, NaN where missing."""
         numbers = values.to_numpy().astype(np.float64, copy=False)
-        return np.clip(numbers, -_LARGEST, _LARGEST)[:, None]
+        return np.clip(numbers, -_MAX_FLOAT, _MAX_FLOAT)[:, None]
 
 
 class BooleanStep(msgspec.Struct, frozen=True, tag="boolean", forbid_unknown_fields=True):
-    """Yes and no, as `typed_frame` spells them, as 1 and 0."""
+    """A boolean column as 1 and 0. The values have the spelling of training, see `typed_frame`."""
 
     column: str
     true: str
@@ -55,7 +55,7 @@ class BooleanStep(msgspec.Struct, frozen=True, tag="boolean", forbid_unknown_fie
 
     @classmethod
     def fit(cls, column: str, levels: tuple[str, ...]) -> BooleanStep:
-        """Take the two levels of a boolean column."""
+        """Determine which of the two levels is true."""
         false, true = false_and_true(levels)
         return cls(column, true, false)
 
@@ -69,12 +69,12 @@ class BooleanStep(msgspec.Struct, frozen=True, tag="boolean", forbid_unknown_fie
 
 
 class DatetimeStep(msgspec.Struct, frozen=True, tag="datetime", forbid_unknown_fields=True):
-    """A date as its parts and the days since the earliest training date.
+    """A date as its parts and the number of days since the earliest training date.
 
     Attributes:
         start: microseconds since 1970 of the earliest training date.
         parts: the parts that varied in training.
-        cycles: those of them that are also given as a point on a circle, for models that see distance: December is near January.
+        cycles: the parts that are also given as sine and cosine, for models based on distances: December is near January.
     """
 
     column: str
@@ -84,10 +84,10 @@ class DatetimeStep(msgspec.Struct, frozen=True, tag="datetime", forbid_unknown_f
 
     @classmethod
     def fit(cls, column: str, values: pl.Series, cyclic: bool = False) -> DatetimeStep:
-        """Learn the earliest date, and which parts vary.
+        """Find the earliest date and the parts that vary.
 
         Args:
-            cyclic: also give the parts that come round as sine and cosine.
+            cyclic: also compute the sine and cosine of periodic parts.
         """
         known = values.drop_nulls()
         start = int(known.dt.epoch("us").min()) if len(known) else 0  # pyright: ignore[reportArgumentType]
@@ -109,13 +109,13 @@ class DatetimeStep(msgspec.Struct, frozen=True, tag="datetime", forbid_unknown_f
 
 
 class TextStep(msgspec.Struct, frozen=True, tag="text", forbid_unknown_fields=True):
-    """Free text as its length and its style; a `TextMap` next to this step holds its meaning.
+    """Free text as its length and style; a `TextMap` next to this step represents the content.
 
-    The style is what the map does not see, which folds case and counts n-grams: the shares of digits, of capitals and of marks
-    (neither letter, digit nor white space), and the characters in a word.
+    The style is what the map loses by folding case and counting n-grams: the shares of digits, capitals and marks (neither
+    letter, digit nor white space), and the mean length of a word.
 
     Attributes:
-        dimensions: how many numbers the `TextMap` gives, 0 where there is none.
+        dimensions: number of dimensions of the `TextMap`, 0 if there is none.
     """
 
     column: str
@@ -140,14 +140,14 @@ class TextStep(msgspec.Struct, frozen=True, tag="text", forbid_unknown_fields=Tr
 
 
 class CategoricalStep(msgspec.Struct, frozen=True, tag="categorical", forbid_unknown_fields=True):
-    """A category as a code.
+    """A category as an integer code.
 
     Attributes:
-        levels: those that have a code of their own, from `FIRST_LEVEL` on, most frequent first; every other text shares
-            `UNSEEN` with those never seen, which thereby is a code that models do learn.
-        counts: how often each occurred in training.
-        frequency: also give the training count of the level as a number (1 for a level without a code).
-        order: levels that have an order, lowest first; their place in it is given as a number too.
+        levels: levels with a separate code, starting at `FIRST_LEVEL`, most frequent first. All other training levels share
+            `UNSEEN` with new levels, so models learn from this code.
+        counts: number of occurrences of each level in training.
+        frequency: also give the training count of the level as a number (1 for a level without a separate code).
+        order: levels that have an order, lowest first; the rank is also given as a number.
     """
 
     column: str
@@ -160,12 +160,12 @@ class CategoricalStep(msgspec.Struct, frozen=True, tag="categorical", forbid_unk
     def fit(
         cls, column: str, values: pl.Series, max_levels: int, many: int, frequency: bool, order: tuple[str, ...] = ()
     ) -> CategoricalStep:
-        """Learn the levels of training rows.
+        """Fit the levels on training rows.
 
         Args:
-            max_levels: how many may have a code.
-            many: a column with more levels than this is of high cardinality: levels seen once have no code.
-            frequency: count levels of such a column.
+            max_levels: maximum number of levels with a separate code.
+            many: a column with more levels has high cardinality, and its levels that occur once have no separate code.
+            frequency: give the counts of levels if the column has high cardinality.
             order: levels that have an order.
         """
         table = values.alias("level").drop_nulls().value_counts(name="count")
@@ -176,7 +176,7 @@ class CategoricalStep(msgspec.Struct, frozen=True, tag="categorical", forbid_unk
 
     @property
     def cardinality(self) -> int:
-        """Number of codes, with the two reserved ones."""
+        """Number of codes, including the two reserved ones."""
         return FIRST_LEVEL + len(self.levels)
 
     def codes(self, values: pl.Series) -> Int32:

@@ -1,4 +1,4 @@
-"""From a typed frame to the arrays that a family of models needs, by a state fitted on training rows only."""
+"""Compute the arrays that a family of models needs from a typed frame, with a state fitted on training rows only."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _JSON, _ARRAYS = "features.json", "features.safetensors"
 _MANY_LEVELS = 50
 _MAX_LEVELS_RAW = 10_000
 _MAX_LEVELS_EMBEDDED = 500
-"""Deep models have an embedding for every level, and cannot learn it from a few rows."""
+"""Deep models have an embedding for each level, which they cannot learn from few rows."""
 
 
 class EncodedColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A category that is also given as what the target is among its rows.
+    """A target-encoded category.
 
     Attributes:
         step: index of its `CategoricalStep`.
-        names: of the features.
+        names: names of its features.
     """
 
     step: int
@@ -52,13 +52,13 @@ class PreparerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """The state of a `FeaturePreparer` as JSON; its arrays are stored next to it.
 
     Attributes:
-        version: of this format.
+        version: version of this format.
         steps: one per data column.
-        encoded: categories that are target-encoded; their numbers come after those of the steps.
-        kept_numeric: which of all the numbers are not constant.
-        indicators: which of all the numbers get a missing indicator.
-        kept_categorical: which categorical steps give a code.
-        spec: what the columns of the tables are.
+        encoded: target-encoded categories; their numbers follow those of the steps.
+        kept_numeric: indices of the numbers that are not constant.
+        indicators: indices of the numbers that get a missing indicator.
+        kept_categorical: indices of the categorical steps that are not constant.
+        spec: the columns of the tables.
     """
 
     version: int = _VERSION
@@ -72,7 +72,7 @@ class PreparerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class FeaturePreparer:
-    """Computes `Table`s from typed frames. Booleans are 0 and 1 in "raw" tables, and two-level categories in all others."""
+    """Computes `Table`s from typed frames. Booleans are 0 and 1 with the "raw" recipe, else categories with two levels."""
 
     def __init__(
         self,
@@ -98,16 +98,16 @@ class FeaturePreparer:
 
     @classmethod
     def fit(cls, frame: pl.DataFrame, schema: Schema, recipe: FeatureRecipe, seed: int) -> FeaturePreparer:
-        """Fit on training rows what needs no target.
+        """Fit on training rows without using the target.
 
         Args:
-            frame: a typed frame (`typed_frame`) with training rows only. The target is not looked at.
+            frame: a typed frame (`typed_frame`) with training rows only. The target column is ignored.
 
         Raises:
-            ValueError: the recipe needs the target, see `fit_transform`.
+            ValueError: the recipe needs the target; use `fit_transform`.
         """
         if recipe.target_encoding:
-            raise ValueError("a recipe with target encoding is fitted by fit_transform, with the target")
+            raise ValueError("A recipe with target encoding needs the target. Use fit_transform.")
         return cls._fit(frame, schema, recipe, seed, None, None)[0]
 
     @classmethod
@@ -120,15 +120,15 @@ class FeaturePreparer:
         target: Target,
         groups: npt.NDArray[np.generic] | None = None,
     ) -> tuple[FeaturePreparer, Table]:
-        """Fit on training rows, and compute their arrays.
+        """Fit on training rows and compute their arrays.
 
-        With target encoding these differ from what `transform` would make of the same rows, which is for all other rows: a
-        training row's encoding is learned from training rows of other folds, so that its own target is not in it.
+        With target encoding the arrays differ from the result of `transform`, which is for other rows: the encoding of a
+        training row is learned from the other folds, so it does not contain the target of the row.
 
         Args:
             frame: a typed frame with training rows only.
-            target: (rows,) their class codes or numbers.
-            groups: (rows,) rows of one group are in one fold; None for each alone.
+            target: (rows,) class codes or numbers.
+            groups: (rows,) rows of a group are in the same fold; None for no groups.
         """
         preparer, numbers = cls._fit(frame, schema, recipe, seed, target, groups)
         return preparer, preparer._table(frame, numbers)
@@ -163,17 +163,17 @@ class FeaturePreparer:
                 if not isinstance(step, CategoricalStep) or frame[step.column].n_unique() <= _MANY_LEVELS:
                     continue
                 codes = step.codes(frame[step.column])
-                held_out = cross_fitted(codes, step.cardinality, target, schema.task, classes, seed, groups)
-                numbers = np.concatenate([numbers, held_out], axis=1)
+                out_of_fold = cross_fitted(codes, step.cardinality, target, schema.task, classes, seed, groups)
+                numbers = np.concatenate([numbers, out_of_fold], axis=1)
                 encodings.append(TargetEncoding.fit(codes, step.cardinality, target, schema.task, classes))
                 encoded.append(EncodedColumn(i, tuple(names_of(step.column, schema.task, classes, schema.classes))))
         missing = np.isnan(numbers)
         all_missing = missing.all(axis=0) if len(frame) else np.ones(numbers.shape[1], dtype=bool)
         constant = _constant(numbers)
         some_missing = missing.any(axis=0) & ~all_missing
-        shows_gaps = recipe.numeric == "raw" or recipe.missing == "keep"
-        indicators: list[int] = [] if shows_gaps else np.flatnonzero(some_missing).tolist()
-        kept = np.flatnonzero(~all_missing & (~constant | (some_missing & shows_gaps)))
+        keeps_missing = recipe.numeric == "raw" or recipe.missing == "keep"
+        indicators: list[int] = [] if keeps_missing else np.flatnonzero(some_missing).tolist()
+        kept = np.flatnonzero(~all_missing & (~constant | (some_missing & keeps_missing)))
         scaling = _fit_scaling(numbers[:, kept], recipe, seed) if len(kept) else None
         categorical = [
             i for i, step in enumerate(steps)
@@ -184,14 +184,14 @@ class FeaturePreparer:
             steps=tuple(steps),
             encoded=tuple(encoded),
             kept_numeric=tuple(kept.tolist()),
-            indicators=tuple(_without_twins(indicators, missing)),
+            indicators=tuple(_deduplicate(indicators, missing)),
             kept_categorical=tuple(categorical),
             spec=FeatureSpec(numeric=(), categorical=(), cardinalities=(), sources=()),
         )
         return cls(msgspec.structs.replace(state, spec=_spec(state)), texts, scaling, encodings), numbers
 
     def transform(self, frame: pl.DataFrame) -> Table:
-        """Compute the arrays of any rows, each row independently of the others.
+        """Compute the arrays of any rows. The result for a row does not depend on the other rows.
 
         Args:
             frame: a typed frame with at least the schema's feature columns.
@@ -222,7 +222,7 @@ class FeaturePreparer:
         return Table(numeric=np.ascontiguousarray(numeric), categorical=codes)
 
     def save(self, folder: Path) -> None:
-        """Write the state into an existing folder, as JSON and safetensors, which cannot execute."""
+        """Write the state to an existing folder as JSON and safetensors, formats that cannot execute code."""
         arrays: dict[str, npt.NDArray[Any]] = {}
         for i, step in enumerate(self._state.steps):
             if step.column in self._texts:
@@ -243,10 +243,10 @@ class FeaturePreparer:
 
     @classmethod
     def load(cls, folder: Path) -> FeaturePreparer:
-        """Read what `save` wrote; tables are bit-identical to those before.
+        """Read the state that `save` wrote; tables are bit-identical to those before saving.
 
         Raises:
-            BundleError: the files are missing, damaged, or of a version that is not known.
+            BundleError: the files are missing, damaged, or of an unsupported version.
         """
         try:
             state = msgspec.json.decode((folder / _JSON).read_bytes(), type=PreparerState)
@@ -271,7 +271,7 @@ class FeaturePreparer:
 
 
 def recipe_for(recipe: FeatureRecipe, schema: Schema) -> FeatureRecipe:
-    """The recipe without parts that do not apply to a table, so that more models share their features."""
+    """Remove the parts of a recipe that do not apply to a table, so that more models share their features."""
     many = any(column.kind == "categorical" and column.unique > _MANY_LEVELS for column in schema.features)
     return recipe if many else msgspec.structs.replace(recipe, target_encoding=False)
 
@@ -303,7 +303,7 @@ def _fit_step(column: Column, values: pl.Series, recipe: FeatureRecipe) -> Step:
 
 
 def _numbers(steps: list[Step] | tuple[Step, ...], texts: dict[str, TextMap], frame: pl.DataFrame) -> Float64:
-    """(rows, all numbers of all steps) float64, NaN where missing."""
+    """(rows, numbers of all steps) float64, NaN where missing."""
     blocks: list[Float64] = [np.empty((len(frame), 0))]
     for step in steps:
         blocks.append(step.numbers(frame[step.column]))
@@ -313,14 +313,14 @@ def _numbers(steps: list[Step] | tuple[Step, ...], texts: dict[str, TextMap], fr
 
 
 def _constant(numbers: Float64) -> npt.NDArray[np.bool_]:
-    """Columns whose present cells are all equal."""
+    """(columns,) whether all non-missing cells of a column are equal."""
     low = np.fmin.reduce(numbers, axis=0, initial=np.inf)
     high = np.fmax.reduce(numbers, axis=0, initial=-np.inf)
     return low >= high
 
 
-def _without_twins(indicators: list[int], missing: npt.NDArray[np.bool_]) -> list[int]:
-    """Numbers computed from one column, or always missing together, share one indicator."""
+def _deduplicate(indicators: list[int], missing: npt.NDArray[np.bool_]) -> list[int]:
+    """Keep one indicator of those that are equal in all training rows, such as those computed from one column."""
     seen: set[bytes] = set()
     kept: list[int] = []
     for index in indicators:

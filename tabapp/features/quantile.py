@@ -1,4 +1,4 @@
-"""Numbers mapped to a standard normal by their quantiles, for deep models."""
+"""Map numbers to a standard normal distribution by their quantiles, for deep models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Float64 = npt.NDArray[np.float64]
 _NOISE = 1e-5
 _BOUND = 1e-7
 _LIMIT = 5.199337582605575
-"""norm.ppf(1 - 1e-7): sklearn clips the distribution function at 1e-7 and 1 - 1e-7."""
+"""norm.ppf(1 - 1e-7): scikit-learn clips the distribution function to [1e-7, 1 - 1e-7]."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class QuantileMap:
 
     Attributes:
         quantiles: (n_quantiles, columns) float64 values at the references, per column.
-        means: (columns,) float64 training means that missing cells take before the transform, or NaN where they stay missing.
+        means: (columns,) float64 training means that replace missing cells before the transform, or NaN to keep them missing.
     """
 
     quantiles: Float64
@@ -33,14 +33,14 @@ class QuantileMap:
     def fit(cls, values: Float64, seed: int, *, keep_missing: bool = False) -> QuantileMap:
         """Fit on training rows.
 
-        scikit-learn's `QuantileTransformer` with normal output, max(min(rows / 30, 1000), 10) quantiles, no subsampling, on
-        values with a little noise that breaks ties (Gorishniy et al. 2021; the noise is TabM's, absolute 1e-5).
+        Uses the `QuantileTransformer` of scikit-learn with normal output, max(min(rows / 30, 1000), 10) quantiles and no
+        subsampling. A little noise breaks ties (Gorishniy et al. 2021; absolute noise of 1e-5 as in TabM).
 
-        NOTE[DIFF]: sklearn refuses more quantiles than rows with a warning; they are capped at the number of rows.
+        NOTE[DIFF]: the number of quantiles is capped at the number of rows, because scikit-learn warns about more.
 
         Args:
-            values: (rows, columns) float64, NaN where missing, never infinite; every column has a value.
-            keep_missing: missing cells stay NaN, in `transform` as well, instead of taking the mean.
+            values: (rows, columns) float64, NaN where missing, never infinite; each column has a non-missing cell.
+            keep_missing: missing cells stay NaN, also in `transform`, instead of being replaced by the mean.
         """
         means = np.full(values.shape[1], np.nan) if keep_missing else np.nanmean(values, axis=0)
         filled = np.where(np.isnan(values), means, values)
@@ -54,13 +54,13 @@ class QuantileMap:
         return cls(np.ascontiguousarray(transformer.quantiles_, dtype=np.float64), means)
 
     def transform(self, values: Float64) -> npt.NDArray[np.float32]:
-        """Map (rows, columns) to float32 within ±5.199, whatever the values, or NaN; the same as sklearn's transform."""
+        """Map (rows, columns) to float32 within ±5.199 or NaN, exactly as scikit-learn does."""
         result = np.empty(values.shape, dtype=np.float32)
         references = np.linspace(0, 1, len(self.quantiles))
         for i in range(values.shape[1]):
             column = np.where(np.isnan(values[:, i]), self.means[i], values[:, i])
             quantiles = self.quantiles[:, i]
-            # Both directions are averaged, so that a run of equal quantiles maps to its middle.
+            # Average both directions, so that a run of equal quantiles maps to its middle.
             rising = np.interp(column, quantiles, references)
             falling = np.interp(-column, -quantiles[::-1], -references[::-1])
             share = 0.5 * (rising - falling)

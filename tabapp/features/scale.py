@@ -1,4 +1,4 @@
-"""Numbers shifted and scaled, for models that depend on distances."""
+"""Shift and scale numbers, for models based on distances."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 Float64 = npt.NDArray[np.float64]
 
-_FARTHEST = 1e3
-"""Among n rows none is farther than √(n - 1) standard deviations from the mean (Samuelson 1968): below a million rows this
-bound changes no training value, and keeps an absurd number at prediction time finite."""
+_MAX_DEVIATION = 1e3
+"""In a sample of n rows no value is more than √(n - 1) standard deviations from the mean (Samuelson 1968). Below a million rows
+this bound changes no training value, and it keeps extreme values at prediction time finite."""
 _SMOOTH_BOUND = 3.0
 
 
@@ -20,9 +20,9 @@ class ScaleMap:
     """A fitted shift and scale per column.
 
     Attributes:
-        centers: (columns,) float64 mean, or median, of the training rows' present cells.
-        factors: (columns,) float64 by which the distance from the center is multiplied; 0 for a constant column.
-        smooth: bend the result smoothly into (-3, 3), else cut it at ±1000.
+        centers: (columns,) float64 mean or median of the non-missing training cells.
+        factors: (columns,) float64 multipliers of the distance from the center; 0 for a constant column.
+        smooth: clip the result smoothly to (-3, 3), else clip it at ±1000.
     """
 
     centers: Float64
@@ -34,7 +34,7 @@ class ScaleMap:
         """(x - mean) / population standard deviation.
 
         Args:
-            values: (rows, columns) float64, NaN where missing, never infinite; every column has a value.
+            values: (rows, columns) float64, NaN where missing, never infinite; each column has a non-missing cell.
         """
         return cls(np.nanmean(values, axis=0), _inverse(np.nanstd(values, axis=0)), smooth=False)
 
@@ -52,16 +52,16 @@ class ScaleMap:
         return cls(median, _inverse(spread), smooth=True)
 
     def transform(self, values: Float64) -> npt.NDArray[np.float32]:
-        """Map (rows, columns) to float32 within the bound, whatever the values; NaN stays NaN."""
+        """Map (rows, columns) to float32 within the bounds; NaN stays NaN."""
         with np.errstate(over="ignore"):
-            scaled = np.clip((values - self.centers) * self.factors, -_FARTHEST, _FARTHEST)
+            scaled = np.clip((values - self.centers) * self.factors, -_MAX_DEVIATION, _MAX_DEVIATION)
         if self.smooth:
             scaled /= np.sqrt(1 + (scaled / _SMOOTH_BOUND) ** 2)
         return scaled.astype(np.float32)
 
 
 def _inverse(spread: Float64) -> Float64:
-    """1 / spread, and 0 where there is no spread or one so small that its inverse is not finite."""
+    """1 / spread, or 0 if the spread is 0 or so small that its inverse is infinite."""
     with np.errstate(divide="ignore", over="ignore"):
         inverse = 1 / spread
     return np.where(np.isfinite(inverse), inverse, 0.0)

@@ -1,4 +1,4 @@
-"""Target encoding of categories with many levels, in which no row's own target enters its feature."""
+"""Target encoding of categories with many levels, without leaking the target of a row into its own feature."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tabapp.features.columns import Int32
 Float64 = npt.NDArray[np.float64]
 Target = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
-MOST_CLASSES = 10
+MAX_CLASSES = 10
 _FOLDS = 5
 
 
 @dataclass(frozen=True)
 class TargetEncoding:
-    """The target encoding of one column's levels.
+    """The target encoding of the levels of one column.
 
     Attributes:
         means: (cardinality, outputs) float64 by code: the smoothed mean of the target, or the share of each encoded class.
@@ -32,13 +32,14 @@ class TargetEncoding:
 
     @classmethod
     def fit(cls, codes: Int32, cardinality: int, target: Target, task: Task, classes: Sequence[int]) -> TargetEncoding:
-        """Learn from rows, shrinking small levels toward the overall mean: scikit-learn's `TargetEncoder` with its empirical Bayes
-        smoothing (Micci-Barreca 2001).
+        """Fit on rows. Small levels are shrunk toward the overall mean.
+
+        Uses the `TargetEncoder` of scikit-learn with empirical Bayes smoothing (Micci-Barreca 2001).
 
         Args:
-            codes: (rows,) as `CategoricalStep.codes` gives them; levels without a code of their own are encoded together.
+            codes: (rows,) as `CategoricalStep.codes` returns them; levels without a separate code are encoded together.
             target: (rows,) class codes or numbers.
-            classes: those to be encoded, see `classes_to_encode`.
+            classes: classes to encode, see `classes_to_encode`.
         """
         outputs = target[:, None] if task == "regression" else (target[:, None] == np.array(classes))
         outputs = outputs.astype(np.float64)
@@ -55,18 +56,18 @@ class TargetEncoding:
         return cls(means)
 
     def transform(self, codes: Int32) -> Float64:
-        """(rows,) codes to (rows, outputs) float64."""
+        """Convert (rows,) codes to (rows, outputs) float64."""
         return self.means[codes]
 
 
 def classes_to_encode(target: Target, task: Task) -> list[int]:
-    """The class codes whose shares are encoded: the positive one of two, else the most frequent up to `MOST_CLASSES`."""
+    """The class codes whose shares are encoded: the positive class of two, else the `MAX_CLASSES` most frequent."""
     if task == "regression":
         return []
     if task == "binary":
         return [1]
     counts = np.bincount(target.astype(np.int64))
-    return sorted(np.argsort(-counts, kind="stable")[:MOST_CLASSES].tolist())
+    return sorted(np.argsort(-counts, kind="stable")[:MAX_CLASSES].tolist())
 
 
 def cross_fitted(
@@ -78,8 +79,10 @@ def cross_fitted(
     seed: int,
     groups: npt.NDArray[np.generic] | None,
 ) -> Float64:
-    """(rows, outputs) encodings of the training rows, each learned from the other folds of them (Prokhorenkova et al. 2018, 3.2,
-    call it holdout target statistics); groups are kept in one fold."""
+    """(rows, outputs) out-of-fold encodings of the training rows; all rows of a group are in one fold.
+
+    Similar to the holdout target statistics of Prokhorenkova et al. (2018, section 3.2).
+    """
     fold = make_folds(target, task, _FOLDS, seed, groups)
     result = np.empty((len(codes), 1 if task == "regression" else len(classes)))
     for held in range(int(fold.max()) + 1):

@@ -1,4 +1,4 @@
-"""Free text as a few numbers: hashed character n-grams, weighted by rarity, reduced by a truncated SVD."""
+"""Reduce free text to a few numbers: hashed character n-grams with tf-idf weights and truncated SVD."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Float32 = npt.NDArray[np.float32]
 
 N_HASHES = 2**13
 _MAX_CHARACTERS = 1_000
-"""Longer texts are cut: a 20 MB cell must not stop a run."""
+"""Longer texts are truncated, so that one very large cell does not slow down a run."""
 _MAX_FIT_TEXTS = 20_000
 
 
@@ -34,9 +34,10 @@ class TextMap:
 
     @classmethod
     def fit(cls, texts: pl.Series, n_components: int, seed: int) -> TextMap | None:
-        """Fit on the distinct texts of the training rows; None if they are too few to reduce.
+        """Fit on the distinct texts of the training rows; None if there are too few.
 
-        Smoothed idf and unit rows as in scikit-learn's `TfidfTransformer`, then latent semantic analysis (Deerwester et al. 1990).
+        Uses smoothed idf and unit rows as the `TfidfTransformer` of scikit-learn does, then latent semantic analysis
+        (Deerwester et al. 1990).
         """
         distinct = texts.drop_nulls().unique().sort()
         if len(distinct) > _MAX_FIT_TEXTS:
@@ -51,7 +52,7 @@ class TextMap:
         return cls(idf, np.ascontiguousarray(reduction.components_, dtype=np.float32))
 
     def transform(self, texts: pl.Series) -> Float32:
-        """(rows,) texts to (rows, dimensions) float32; missing ones are NaN."""
+        """Convert (rows,) texts to (rows, dimensions) float32; missing texts become NaN."""
         frame = pl.DataFrame({"text": texts})
         distinct = frame["text"].drop_nulls().unique(maintain_order=True)
         result = np.full((len(texts), len(self.components)), np.nan, dtype=np.float32)

@@ -109,7 +109,7 @@ def test_runs_lists_them_and_export_copies_the_bundle(run, runs_dir, tmp_path):
 def test_predictions_keep_the_rows_and_the_library(run):
     predictor, frame = run.predictor(), customers()
     shuffled = frame.with_row_index("extra").sample(fraction=1.0, shuffle=True, seed=1)
-    with pytest.warns(UserWarning, match="1 columns are not known from training and were ignored: 'extra'"):
+    with pytest.warns(UserWarning, match="1 columns are unknown from training and are ignored: 'extra'"):
         labels = predictor.predict(shuffled)
     assert isinstance(labels, pl.Series)
     assert labels.name == "bought"

@@ -1,4 +1,4 @@
-"""Values counted once; and the quick way for plain numbers says what the careful one does."""
+"""Counts of distinct values. The fast path for plain numbers gives the same result as counting texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLAIN = {
     "exponents": [f"{x:.5e}" for x in GENERATOR.exponential(1e-8, N)],
     "zeros in front of points": [f"0.{x:05}" for x in GENERATOR.integers(0, 99999, N)],
 }
-CAREFUL = {
+COUNTED = {
     "row numbers": [str(i) for i in range(N)],
     "codes": [f"{x:05}" for x in GENERATOR.integers(0, 99999, N)],
     "one code": [*NORMAL[:-1], "007"],
@@ -45,21 +45,21 @@ def judged(name: str, cells: list[str | None]) -> tuple[Values, Column]:
     return values, judge(values)
 
 
-@pytest.mark.parametrize("name", [*PLAIN, *CAREFUL])
-def test_the_quick_way_says_what_the_careful_one_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = (PLAIN | CAREFUL)[name]
+@pytest.mark.parametrize("name", [*PLAIN, *COUNTED])
+def test_fast_path_equals_counting(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = (PLAIN | COUNTED)[name]
     values, verdict = judged(name, cells)
     if name in PLAIN:
         assert values.plain is not None
     monkeypatch.setattr(counts, "_plain_numbers", lambda texts: None)
-    careful, wanted = judged(name, cells)
-    assert careful.plain is None
-    assert verdict == wanted
-    assert values.texts.to_list() == careful.texts.to_list()
-    assert (values.n_unique, values.n_missing) == (careful.n_unique, careful.n_missing)
+    counted, expected = judged(name, cells)
+    assert counted.plain is None
+    assert verdict == expected
+    assert values.texts.to_list() == counted.texts.to_list()
+    assert (values.n_unique, values.n_missing) == (counted.n_unique, counted.n_missing)
 
 
-def test_values_are_counted_from_the_most_frequent_then_in_the_order_of_the_file() -> None:
+def test_values_are_sorted_by_frequency_then_file_order() -> None:
     values = count_values(pl.Series("v", ["b", " a", "c", "a", "?", None, "", "b ", "d"]))
     assert values.uniques.to_list() == ["b", "a", "c", "d"]
     assert values.counts.to_list() == [2, 2, 1, 1]
@@ -67,7 +67,7 @@ def test_values_are_counted_from_the_most_frequent_then_in_the_order_of_the_file
     assert (values.n_rows, values.n_missing, values.n_unique) == (9, 3, 4)
 
 
-def test_a_named_null_is_missing_among_plain_numbers() -> None:
+def test_null_option_applies_to_plain_numbers() -> None:
     values = count_values(pl.Series("v", [*NORMAL[:-1], "-999"]), null=["-999"])
     assert values.missing_spellings == ("-999",)
     assert values.n_missing == 1

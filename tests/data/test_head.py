@@ -1,4 +1,4 @@
-"""The first rows, read without a library for tables: the same as the whole reading gives."""
+"""The first rows, read without a table library, equal those of the full reader."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("packed", [False, True])
-def test_the_first_rows_are_those_of_the_whole_reading(tmp_path, name, packed):
+def test_first_rows_equal_those_of_the_full_reader(tmp_path, name, packed):
     path = tmp_path / "t.csv"
     content = TEXTS[name].encode()
     path.write_bytes(gzip.compress(content) if packed else content)
@@ -36,7 +36,7 @@ def test_the_first_rows_are_those_of_the_whole_reading(tmp_path, name, packed):
     assert [tuple(row) for row in head.rows] == frame.rows()
 
 
-def test_of_a_large_file_only_the_start_is_read(tmp_path):
+def test_row_count_of_a_large_file_is_estimated(tmp_path):
     path = tmp_path / "large.csv"
     path.write_text("n,word\n" + "".join(f"{i},word {i % 7}\n" for i in range(100_000)))
     head = first_rows(path, 50)
@@ -53,13 +53,13 @@ def test_of_a_large_file_only_the_start_is_read(tmp_path):
 @pytest.mark.parametrize(
     "content", [b"", b"  \n", "größe\n1\n".encode("latin-1"), "a,b\n1,2\n".encode("utf-16"), b"PAR1\0\0", b"a\0b\n1\n"]
 )
-def test_what_needs_a_closer_look_is_left_to_it(tmp_path, content):
+def test_content_that_needs_the_full_reader_returns_none(tmp_path, content):
     path = tmp_path / "t.csv"
     path.write_bytes(content)
     assert first_rows(path, 10) is None
 
 
-def test_a_given_encoding_and_delimiter_are_followed(tmp_path):
+def test_encoding_and_delimiter_options(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes("größe|b\n1|ß\n".encode("latin-1"))
     head = first_rows(path, 10, delimiter="|", encoding="latin-1")
@@ -67,10 +67,10 @@ def test_a_given_encoding_and_delimiter_are_followed(tmp_path):
     assert (head.names, head.rows) == (("größe", "b"), [["1", "ß"]])
 
 
-def test_no_file_is_no_rows(tmp_path):
+def test_missing_file_returns_none(tmp_path):
     assert first_rows(tmp_path / "none.csv", 10) is None
 
 
-def test_no_library_for_tables_is_loaded_for_it():
+def test_no_table_library_is_imported():
     code = "import sys, tabapp.data.head, tabapp.pager; print([m for m in ('polars', 'numpy', 'torch') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

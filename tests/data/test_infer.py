@@ -1,4 +1,4 @@
-"""The kind of each column, and the reason."""
+"""Inference of the kind of each column and its reason."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NUMBERS = [round(float(x), 3) for x in GENERATOR.normal(size=N) * 100]
 KINDS: dict[str, tuple[Sequence[object], str]] = {
     "numbers": (NUMBERS, "numeric"),
     "numbers with spaces around": ([f" {x} " for x in NUMBERS], "numeric"),
-    "unique floats are never identifiers": ([i + 0.5 for i in range(N)], "numeric"),
+    "unique floats are not identifiers": ([i + 0.5 for i in range(N)], "numeric"),
     "few integers stay numbers": (cycle(1, 2, 3), "numeric"),
     "scientific": ([f"{x:.2e}" for x in NUMBERS], "numeric"),
     "plus signs and typographic minus": ([f"{x:+}".replace("-", "\u2212") for x in NUMBERS], "numeric"),
@@ -53,12 +53,12 @@ KINDS: dict[str, tuple[Sequence[object], str]] = {
     "continental": ([f"{i * 997.25:,.2f}".translate(str.maketrans(",.", ".,")) for i in range(N)], "numeric"),
     "thousands by spaces": ([f"{i * 997:,}".replace(",", "\u202f") for i in range(N)], "numeric"),
     "dollars": ([f"${i * 997.25:,.2f}" for i in range(N)], "numeric"),
-    "euros behind": ([f"{i * 3} €" for i in range(N)], "numeric"),
+    "euros after the number": ([f"{i * 3} €" for i in range(N)], "numeric"),
     "negative in brackets": ([f"({i * 7})" if i % 2 else f"{i * 7}" for i in range(N)], "numeric"),
     "percent": ([f"{i * 1.7:.1f}%" for i in range(N)], "numeric"),
     "units": ([f"{i * 2} kg" for i in range(N)], "numeric"),
     "infinities": (["inf", "-Infinity", *NUMBERS[2:]], "numeric"),
-    "two currencies stay text": ([f"{'$€'[i % 2]}{i}" for i in range(N // 2)] * 2, "categorical"),
+    "two currencies are not numeric": ([f"{'$€'[i % 2]}{i}" for i in range(N // 2)] * 2, "categorical"),
     "leading zeros are codes": (cycle("007", "012", "100"), "categorical"),
     "short codes with letters": (cycle("A1", "B2", "C3", "D4"), "categorical"),
     "ranges": (cycle("10-19", "20-29", "30-39"), "categorical"),
@@ -139,7 +139,7 @@ def value(column: Column, text: str) -> object:
         ("thousands by spaces", "12 345", 12345.0),
         ("dollars", "$1,234.50", 1234.5),
         ("dollars", "-$3", -3.0),
-        ("euros behind", "3 €", 3.0),
+        ("euros after the number", "3 €", 3.0),
         ("negative in brackets", "(14)", -14.0),
         ("percent", "12.5 %", 12.5),
         ("units", "7kg", 7.0),
@@ -156,7 +156,7 @@ def test_numbers_keep_their_value(example: str, text: str, number: float | None)
     assert value(judged(KINDS[example][0]), text) == number
 
 
-def test_dates_keep_their_time_and_share_one_format() -> None:
+def test_dates_keep_their_time_and_have_one_format() -> None:
     assert str(value(judged(KINDS["ISO moments"][0]), "2024-02-03T04:05:06.5Z")) == "2024-02-03 04:05:06.500000"
     assert value(judged(KINDS["ISO moments"][0]), "2024-02-03 04:05:06") is None
     assert "as well" not in judged(KINDS["ISO moments"][0]).reason
@@ -224,20 +224,20 @@ def test_minus_next_to_plus_is_a_value() -> None:
     assert value(column, "?") is None
 
 
-def test_null_option_also_holds_at_prediction_time() -> None:
+def test_null_option_also_applies_to_prediction() -> None:
     column = judged(["-999", "unknown", *NUMBERS[2:]], null=("-999", "unknown"))
     assert (column.kind, column.missing) == ("numeric", 2)
     assert value(column, "-999") is None
 
 
-def test_a_few_odd_texts_among_many_numbers_are_missing() -> None:
+def test_few_texts_among_many_numbers_are_missing() -> None:
     column = judged(["see note", *NUMBERS[1:]])
     assert column.kind == "numeric"
     assert 0.98 < column.support < 1
     assert "see note" in column.reason
 
 
-def test_facts_of_a_column() -> None:
+def test_statistics_of_a_column() -> None:
     column = judged(cycle("a", "b", "b", "c", "c", "c"))
     assert (column.levels, column.level_counts) == (("c", "b", "a"), (30, 20, 10))
     number = judged([*range(1, N), 0.5])
@@ -265,7 +265,7 @@ def test_overrides_are_applied_and_recorded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"kinds": {"agee": "numeric"}}, "did you mean 'age'"),
         ({"kinds": {"age": "numbr"}}, "did you mean 'numeric'"),
@@ -280,14 +280,14 @@ def test_overrides_are_applied_and_recorded() -> None:
         ({"positive": "Yes"}, "did you mean 'yes'"),
     ],
 )
-def test_options_with_unknown_names_are_refused(options: dict[str, object], says: str) -> None:
+def test_options_with_unknown_names_are_rejected(options: dict[str, object], message: str) -> None:
     table = frame(age=NUMBERS, city=cycle("a", "b", "c"), y=TARGET)
     with pytest.raises(UsageError) as caught:
         infer_schema(table, target="y", **options)  # type: ignore[arg-type]
-    assert says in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_unsuitable_roles_are_refused() -> None:
+def test_unsuitable_roles_are_rejected() -> None:
     table = frame(age=NUMBERS, city=cycle("a", "b", "c"), y=TARGET)
     with pytest.raises(DataError, match="weight"):
         infer_schema(table, target="y", weight="city")
@@ -297,7 +297,7 @@ def test_unsuitable_roles_are_refused() -> None:
         infer_schema(table, target="y", time="city")
 
 
-def test_tables_without_features_are_refused() -> None:
+def test_tables_without_features_are_rejected() -> None:
     with pytest.raises(DataError, match="single column"):
         infer_schema(frame(y=TARGET))
     with pytest.raises(DataError, match="no feature"):
@@ -312,7 +312,7 @@ def test_problems_are_reported() -> None:
     classes = ["rare", "rare", *cycle("a", "b", n=N - 2)]
     table = frame(
         id=range(N), fixed=cycle("x"), x=NUMBERS, twin=NUMBERS, gaps=[*NUMBERS[:20], *cycle("", n=N - 20)],
-        copied=classes, tells=[f"{c}{i % 2}" for i, c in enumerate(classes)], y=classes,
+        copied=classes, determines=[f"{c}{i % 2}" for i, c in enumerate(classes)], y=classes,
     )  # fmt: skip
     schema = infer_schema(table, target="y")
     found = checks(schema)
@@ -320,7 +320,7 @@ def test_problems_are_reported() -> None:
         ("identifier", "id"), ("constant", "fixed"), ("duplicate_column", "twin"), ("missing", "gaps"), ("leak", "copied"),
         ("rare_class", "y"),
     } <= found  # fmt: skip
-    assert [column.name for column in schema.features] == ["x", "gaps", "tells"]
+    assert [column.name for column in schema.features] == ["x", "gaps", "determines"]
 
 
 def test_feature_that_determines_the_target_is_a_leak() -> None:

@@ -1,4 +1,4 @@
-"""A file to predict, compared with training: each difference is named once; only what prediction rejects is rejected."""
+"""Comparison of a file to predict with training. Each difference is reported once, and rejections match those of prediction."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def changed(**columns: list[str | None]) -> pl.DataFrame:
     )
 
 
-def test_the_training_file_itself_differs_in_nothing():
+def test_training_file_has_no_differences():
     assert found(TABLE.drop("y")) == {}
     assert found(TABLE) == {"y": ("target", False)}
 
@@ -47,7 +47,7 @@ def test_the_training_file_itself_differs_in_nothing():
         (changed(city=[None] * N), {"city": ("cells", False)}),
     ],
 )
-def test_each_difference_is_named(table, expected):
+def test_each_difference_is_reported(table, expected):
     assert found(table) == expected
     try:
         check_columns(table, SCHEMA, False)
@@ -57,13 +57,13 @@ def test_each_difference_is_named(table, expected):
     assert refused == any(value for _, value in expected.values())
 
 
-def test_the_words_say_how_much():
+def test_messages_contain_counts():
     match = match_columns(changed(city=cycle("Oslo", "Paris", "Nice")), SCHEMA)[0]
-    assert "2 values that training did not know" in match.message
+    assert "2 values not seen in training" in match.message
     assert "'Paris'" in match.message
     match = match_columns(changed(x=["old", *map(str, NUMBERS[1:])]), SCHEMA)[0]
-    assert f"1 of {N:,} values are no numbers: 'old'; they are taken as missing" in match.message
+    assert f"1 of {N:,} values are not numbers: 'old'; they are treated as missing" in match.message
 
 
-def test_an_empty_file_has_nothing_to_hold_against():
+def test_empty_file_has_no_differences():
     assert found(TABLE.drop("y").head(0)) == {}

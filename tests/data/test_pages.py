@@ -1,4 +1,4 @@
-"""Views on a table: pages, searching, filtering and sorting agree with doing it by hand."""
+"""Pages, search, filter and sort of a table equal the results of plain Python."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from tabapp.data import pages as pages_module
-from tabapp.data.pages import Condition, Pages, laid_down
+from tabapp.data.pages import Condition, Pages, saved_rows
 
 N = 1_000
 CITIES = ("Oslo", "new York", "Rome (old)", None)
@@ -34,7 +34,7 @@ def pages():
 
 
 def finish(work):
-    """Run slices of work to the end; returns how many there were, and the result."""
+    """Run all slices of work; returns their number and the result."""
     n_slices = 0
     while True:
         try:
@@ -52,14 +52,14 @@ def condition(value, column=None, operator=":", negated=False):
     return Condition(column, operator, value.casefold(), number, negated)
 
 
-def test_a_page_is_a_window(pages):
+def test_page_is_a_part_of_the_table(pages):
     numbers, cells = pages.page(990, 100, 1, 2)
     assert numbers == list(range(990, 1000))
     assert cells == [list(row) for row in table()[990:].select("city", "mixed").rows()]
     assert pages.page(2_000, 10, 0, 3) == ([], [])
 
 
-def test_long_cells_are_cut_in_pages_and_whole_alone():
+def test_long_cells_are_truncated_only_in_pages():
     pages = Pages(pl.DataFrame({"a": ["x" * 5_000]}))
     assert len(pages.page(0, 1, 0, 1)[1][0][0]) == pages_module.LONGEST_CELL
     assert pages.cell(0, 0) == "x" * 5_000
@@ -86,7 +86,7 @@ def test_long_cells_are_cut_in_pages_and_whole_alone():
         ([], lambda n, city, mixed: True),
     ],
 )
-def test_a_filter_keeps_what_fits(pages, conditions, keeps):
+def test_filter_keeps_matching_rows(pages, conditions, keeps):
     n_slices, _ = finish(pages.filter(conditions))
     expected = [i for i, row in enumerate(table().rows()) if keeps(*row)]
     assert pages.height == len(expected)
@@ -94,26 +94,26 @@ def test_a_filter_keeps_what_fits(pages, conditions, keeps):
     assert n_slices > 10 or not conditions
 
 
-def test_a_filter_that_is_given_up_changes_nothing(pages):
+def test_canceled_filter_changes_nothing(pages):
     work = pages.filter([condition("oslo")])
     next(work)
     work.close()
     assert pages.height == N
 
 
-def test_sorting_is_by_number_where_there_are_numbers(pages):
+def test_numeric_columns_are_sorted_as_numbers(pages):
     pages.sort(0)
     assert [row[0] for row in pages.page(0, N, 0, 1)[1]] == [str(i) for i in range(N)]
     pages.sort(0, descending=True)
     assert [row[0] for row in pages.page(0, 3, 0, 1)[1]] == ["999", "998", "997"]
     pages.sort(2)
     cells = [row[0] for row in pages.page(0, N, 2, 1)[1]]
-    assert cells[-10:] == ["n/a"] * 10, "what is no number comes last"
+    assert cells[-10:] == ["n/a"] * 10, "texts come after numbers"
     assert [float(cell) for cell in cells[:-10]] == sorted(float(cell) for cell in cells[:-10])
 
 
 @pytest.mark.parametrize("descending", [False, True])
-def test_texts_sort_stably_with_empty_cells_last(pages, descending):
+def test_sort_of_texts_is_stable_with_empty_cells_last(pages, descending):
     pages.sort(1, descending=descending)
     numbers, cells = pages.page(0, N, 1, 1)
     order = sorted({city for city in CITIES if city}, reverse=descending)
@@ -123,7 +123,7 @@ def test_texts_sort_stably_with_empty_cells_last(pages, descending):
         assert of_city == sorted(of_city)
 
 
-def test_filter_and_sorting_go_together(pages):
+def test_filter_and_sort_combine(pages):
     pages.sort(0)
     finish(pages.filter([condition("oslo", "city")]))
     expected = sorted(int(n) for n, city, _ in table().rows() if city == "Oslo")
@@ -137,7 +137,7 @@ def test_filter_and_sorting_go_together(pages):
 @pytest.mark.parametrize("start", [0, 63, 64, 500, 997, 999])
 @pytest.mark.parametrize("direction", [1, -1])
 @pytest.mark.parametrize("text", ["99", "ROME", "(old)", "nowhere"])
-def test_searching_goes_round(pages, start, direction, text):
+def test_search_wraps_around(pages, start, direction, text):
     hits = [
         i for i, row in enumerate(table().rows()) if any(cell and text.casefold() in cell.casefold() for cell in row)
     ]
@@ -150,7 +150,7 @@ def test_searching_goes_round(pages, start, direction, text):
         assert text.casefold() in (table().row(found[0])[found[1]] or "").casefold()
 
 
-def test_searching_looks_at_the_view(pages):
+def test_search_is_limited_to_the_view(pages):
     finish(pages.filter([condition("rome")]))
     _, found = finish(pages.find("Rome", 10, 1))
     assert found == (10, 1)
@@ -158,7 +158,7 @@ def test_searching_looks_at_the_view(pages):
     assert found is None
 
 
-def test_an_empty_table():
+def test_empty_table():
     pages = Pages(pl.DataFrame({"a": []}, schema={"a": pl.String}))
     assert pages.page(0, 10, 0, 1) == ([], [])
     assert finish(pages.find("x", 0, 1)) == (0, None)
@@ -168,9 +168,9 @@ def test_an_empty_table():
     assert pages.widths() == [1]
 
 
-def test_rows_of_fits_are_shown_as_text(tmp_path):
-    assert laid_down(tmp_path / "none.arrow") is None
+def test_saved_rows_are_read_as_text(tmp_path):
+    assert saved_rows(tmp_path / "none.arrow") is None
     pl.DataFrame({"a": [1.5, None], "b": ["x", "y"]}).write_ipc(tmp_path / "t.arrow")
-    frame = laid_down(tmp_path / "t.arrow")
+    frame = saved_rows(tmp_path / "t.arrow")
     assert frame is not None
     assert frame.rows() == [("1.5", "x"), (None, "y")]

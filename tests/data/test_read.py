@@ -1,4 +1,4 @@
-"""Files as people have them: each made here, each with a defined outcome."""
+"""Reading files: formats, encodings, dialects and errors. Each case has a defined outcome."""
 
 from __future__ import annotations
 
@@ -59,19 +59,19 @@ SAME_TABLE = {
     "spaces around names": PLAIN.replace("a,b,c", " a , b,c\t"),
     "gzip": gzip.compress(PLAIN.encode()),
     "zip": zipped({"table.csv": PLAIN}),
-    "zip with a Mac's clutter": zipped({"table.csv": PLAIN, "__MACOSX/._table.csv": "x"}),
+    "zip with macOS metadata": zipped({"table.csv": PLAIN, "__MACOSX/._table.csv": "x"}),
     "trailing delimiter": PLAIN.replace("\n", ",\n").replace("a,b,c,", "a,b,c"),
-    "title and comments above": "# made by hand\n# in March\n" + PLAIN,
+    "title and comments above the header": "# made by hand\n# in March\n" + PLAIN,
     "nul bytes": PLAIN.replace("x", "x\0"),
 }
 
 
 @pytest.mark.parametrize("content", SAME_TABLE.values(), ids=SAME_TABLE.keys())
-def test_the_same_table_in_many_dresses(tmp_path: Path, content: bytes | str) -> None:
+def test_formats_of_the_same_table_read_equal(tmp_path: Path, content: bytes | str) -> None:
     assert read_table(written(tmp_path, content)).frame.to_dict(as_series=False) == ROWS
 
 
-def refused(tmp_path: Path, content: bytes | str, name: str = "table.csv") -> str:
+def rejected(tmp_path: Path, content: bytes | str, name: str = "table.csv") -> str:
     path = written(tmp_path, content, name)
     with pytest.raises(DataError) as caught:
         read_table(path)
@@ -81,7 +81,7 @@ def refused(tmp_path: Path, content: bytes | str, name: str = "table.csv") -> st
     return message
 
 
-REFUSED: dict[str, tuple[bytes | str, str]] = {
+REJECTED: dict[str, tuple[bytes | str, str]] = {
     "empty": ("", "empty"),
     "white space": (" \n \t\n", "white space"),
     "header only": ("a,b,c\n", "no rows"),
@@ -104,19 +104,19 @@ REFUSED: dict[str, tuple[bytes | str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("content", "says"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_is_no_table_is_refused_in_one_sentence(tmp_path: Path, content: bytes | str, says: str) -> None:
-    assert says in refused(tmp_path, content)
+@pytest.mark.parametrize(("content", "expected"), REJECTED.values(), ids=REJECTED.keys())
+def test_file_that_is_not_a_table_is_rejected(tmp_path: Path, content: bytes | str, expected: str) -> None:
+    assert expected in rejected(tmp_path, content)
 
 
-def test_a_table_without_rows_when_predicting(tmp_path: Path) -> None:
+def test_table_without_rows_is_allowed_for_prediction(tmp_path: Path) -> None:
     frame = read_table(written(tmp_path, "a,b\n"), allow_no_rows=True).frame
     assert (frame.columns, frame.height, set(frame.dtypes)) == (["a", "b"], 0, {pl.String})
     frame.write_parquet(tmp_path / "a.parquet")
     assert read_table(tmp_path / "a.parquet", allow_no_rows=True).frame.equals(frame)
 
 
-def test_paths_that_are_no_files(tmp_path: Path) -> None:
+def test_path_that_is_not_a_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file"):
         read_table(tmp_path / "nothing.csv")
     with pytest.raises(DataError, match="is a directory"):
@@ -130,13 +130,13 @@ def test_paths_that_are_no_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a[1].csv", "st*r.csv", "with space.csv", "größe.csv", "no_suffix", "wrong.parquet"])
-def test_the_name_of_a_file_means_nothing(tmp_path: Path, name: str) -> None:
+def test_file_name_does_not_matter(tmp_path: Path, name: str) -> None:
     assert read_table(written(tmp_path, PLAIN, name)).frame.to_dict(as_series=False) == ROWS
 
 
-def test_an_archive_that_unpacks_to_an_absurd_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decode, "_SMALLEST_LIMIT", 10_000)
-    assert "unpack it first" in refused(tmp_path, gzip.compress(b"a,b\n" + b"1,2\n" * 500_000))
+def test_archive_bomb_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode, "_MIN_LIMIT", 10_000)
+    assert "Unpack it first" in rejected(tmp_path, gzip.compress(b"a,b\n" + b"1,2\n" * 500_000))
 
 
 @pytest.mark.skipif(shutil.which("zstd") is None, reason="needs the zstd program to make the file")
@@ -145,10 +145,10 @@ def test_zstd(tmp_path: Path) -> None:
     subprocess.run(["zstd", "-q", str(path)], check=True)
     assert read_table(tmp_path / "table.csv.zst").frame["b"].to_list() == ["é", "y", "z"]
     cut = (tmp_path / "table.csv.zst").read_bytes()[:-8]
-    assert "damaged" in refused(tmp_path, cut, "cut.zst")
+    assert "damaged" in rejected(tmp_path, cut, "cut.zst")
 
 
-def test_western_bytes_are_read_and_told(tmp_path: Path) -> None:
+def test_western_encoding_is_detected_with_a_warning(tmp_path: Path) -> None:
     reading = read_table(written(tmp_path, "name,price\ncafé,£5\nthé,€6\n".encode("cp1252")))
     assert reading.encoding == "cp1252"
     assert reading.frame.rows() == [("café", "£5"), ("thé", "€6")]
@@ -158,11 +158,11 @@ def test_western_bytes_are_read_and_told(tmp_path: Path) -> None:
     assert "caf" in warning.message
 
 
-def test_western_bytes_in_the_header(tmp_path: Path) -> None:
+def test_western_encoding_in_the_header(tmp_path: Path) -> None:
     assert read_table(written(tmp_path, "naïve,b\n1,2\n".encode("cp1252"))).frame.columns == ["naïve", "b"]
 
 
-def test_an_encoding_that_is_asked_for(tmp_path: Path) -> None:
+def test_encoding_option(tmp_path: Path) -> None:
     path = written(tmp_path, "a,b\nл,1\n".encode("koi8-r"))
     assert read_table(path, ReadOptions(encoding="koi8-r")).frame["a"].to_list() == ["л"]
     with pytest.raises(DataError, match="line 2"):
@@ -171,7 +171,7 @@ def test_an_encoding_that_is_asked_for(tmp_path: Path) -> None:
         read_table(path, ReadOptions(encoding="klingon"))
 
 
-def test_values_stay_as_they_are_written(tmp_path: Path) -> None:
+def test_values_are_unchanged(tmp_path: Path) -> None:
     cells = ["007", "1.50", "2024-01-02", "nan", " x ", "1e400", "true", "9999999999999999999999"]
     text = "id,v\n" + "".join(f"{i},{cell}\n" for i, cell in enumerate(cells))
     assert read_table(written(tmp_path, text)).frame["v"].to_list() == cells
@@ -193,7 +193,7 @@ def test_quotes_in_the_middle_of_a_field(tmp_path: Path) -> None:
     assert frame["b"].to_list() == ["1", "2", "3"]
 
 
-def test_short_rows_are_filled_and_told(tmp_path: Path) -> None:
+def test_short_rows_are_filled_with_a_warning(tmp_path: Path) -> None:
     reading = read_table(written(tmp_path, "a,b,c\n1,2,3\n4,5\n6\n7,8,9\n"))
     assert reading.frame.rows() == [("1", "2", "3"), ("4", "5", None), ("6", None, None), ("7", "8", "9")]
     (warning,) = reading.warnings
@@ -201,7 +201,7 @@ def test_short_rows_are_filled_and_told(tmp_path: Path) -> None:
     assert "line 3, 4" in warning.message
 
 
-def test_a_few_long_rows_are_cut_and_told(tmp_path: Path) -> None:
+def test_few_long_rows_are_truncated_with_a_warning(tmp_path: Path) -> None:
     lines = ["a,b", *("1,2" for _ in range(300)), "1,2,3", "8,9"]
     reading = read_table(written(tmp_path, "\n".join(lines)))
     assert reading.frame.height == 302
@@ -216,22 +216,24 @@ def test_rows_that_end_in_missing_cells_need_no_repair(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 7, 1000])
-def test_whole_rows_are_known_whatever_the_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+def test_completeness_of_rows_does_not_depend_on_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
     monkeypatch.setattr(read, "_CHUNK", chunk)
     whole = b'a,b\n1,"x,\ny"\n2,\n3,4'
     dialect = read.Dialect(",", ("a", "b"), 1)
-    assert read._rows_are_whole(whole, dialect)
-    assert not read._rows_are_whole(whole + b"\n5", dialect)
-    assert not read._rows_are_whole(whole + b"\n\n", dialect)
+    assert read._rows_are_complete(whole, dialect)
+    assert not read._rows_are_complete(whole + b"\n5", dialect)
+    assert not read._rows_are_complete(whole + b"\n\n", dialect)
 
 
-def test_headers_are_made_usable(tmp_path: Path) -> None:
+def test_header_names_are_made_unique(tmp_path: Path) -> None:
     reading = read_table(written(tmp_path, "a,,a,a_2, a ,b\n1,2,3,4,5,6\n"))
     assert reading.frame.columns == ["a", "column_2", "a_3", "a_2", "a_4", "b"]
     assert "column_2" in reading.warnings[0].action
 
 
-def test_a_file_without_header(tmp_path: Path) -> None:
+def test_file_without_header(tmp_path: Path) -> None:
     reading = read_table(written(tmp_path, "5.1,3.5,1\n4.9,3.0,0\n4.7,3.2,1\n"))
     assert reading.frame.columns == ["column_1", "column_2", "column_3"]
     assert reading.frame.height == 3
@@ -239,17 +241,17 @@ def test_a_file_without_header(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("header", ["0,1,2", "2019,2020,2021", "1,2,3"])
-def test_numbers_that_are_a_header(tmp_path: Path, header: str) -> None:
+def test_header_of_numbers(tmp_path: Path, header: str) -> None:
     assert read_table(written(tmp_path, f"{header}\n5.1,3.5,1\n4.9,3.0,0\n")).frame.columns == header.split(",")
 
 
-def test_decimal_commas_do_not_hide_semicolons(tmp_path: Path) -> None:
+def test_semicolons_are_detected_despite_decimal_commas(tmp_path: Path) -> None:
     reading = read_table(written(tmp_path, "a;b;c\n1,5;2,5;x\n3,5;4,5;y\n5,5;6,5;z\n"))
     assert reading.delimiter == ";"
     assert reading.frame["a"].to_list() == ["1,5", "3,5", "5,5"]
 
 
-def test_decimal_commas_that_are_told_become_points(tmp_path: Path) -> None:
+def test_decimal_option(tmp_path: Path) -> None:
     path = written(tmp_path, "a;b\n1.234,5;x,y\n-7,25;1,2,3\n12;z\n")
     frame = read_table(path, ReadOptions(decimal=",")).frame
     assert frame.rows() == [("1234.5", "x,y"), ("-7.25", "1,2,3"), ("12", "z")]
@@ -257,7 +259,7 @@ def test_decimal_commas_that_are_told_become_points(tmp_path: Path) -> None:
         read_table(path, ReadOptions(decimal="x"))
 
 
-def test_a_delimiter_that_is_told(tmp_path: Path) -> None:
+def test_delimiter_option(tmp_path: Path) -> None:
     path = written(tmp_path, "a b\n1 2\n3 4\n")
     assert read_table(path, ReadOptions(delimiter=" ")).frame.rows() == [("1", "2"), ("3", "4")]
     tabs = written(tmp_path, "a\tb\n1\t2\n", "tabs.csv")
@@ -274,12 +276,12 @@ def test_ten_thousand_columns(tmp_path: Path) -> None:
     assert frame.row(19)[-1] == "9999"
 
 
-def test_a_field_of_ten_megabytes(tmp_path: Path) -> None:
+def test_field_of_ten_megabytes(tmp_path: Path) -> None:
     frame = read_table(written(tmp_path, "a,b\n1," + "x" * 10_000_000 + "\n2,\n3\n")).frame
     assert frame["b"].str.len_chars().to_list() == [10_000_000, None, None]
 
 
-def test_typed_files_lose_nothing(tmp_path: Path) -> None:
+def test_typed_files_keep_their_values(tmp_path: Path) -> None:
     frame = pl.DataFrame(
         {
             "float": [1 / 3, 1e-7, None, float("nan")],
@@ -307,7 +309,7 @@ def test_typed_files_lose_nothing(tmp_path: Path) -> None:
         assert texts["level"].to_list() == ["x", "y", None, "x"]
 
 
-def test_nested_columns_are_refused_by_name(tmp_path: Path) -> None:
+def test_nested_columns_are_rejected_by_name(tmp_path: Path) -> None:
     pl.DataFrame({"a": [1], "bag": [[1, 2]]}).write_parquet(tmp_path / "a.parquet")
     with pytest.raises(DataError, match="'bag'"):
         read_table(tmp_path / "a.parquet")
@@ -325,7 +327,7 @@ CELL = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_s
     line_end=st.sampled_from(["\n", "\r\n"]),
     encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
 )
-def test_tables_in_any_dialect_read_back_equal(
+def test_round_trip_in_any_dialect(
     tmp_path: Path, rows: list[tuple[str, str, int]], delimiter: str, line_end: str, encoding: str
 ) -> None:
     buffer = io.StringIO(newline="")
@@ -337,12 +339,12 @@ def test_tables_in_any_dialect_read_back_equal(
     assert read_table(path, ReadOptions(delimiter=delimiter)).frame.rows() == expected
 
 
-def test_zstd_of_other_encodings_and_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zstd_with_other_encodings_and_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library = decode._zstd_library()  # pyright: ignore[reportPrivateUsage]
     if library is None:
         pytest.skip("needs Python 3.14 or backports.zstd")
     path = written(tmp_path, library.compress(PLAIN.encode("utf-16")), "table.csv.zst")
     assert read_table(path).frame.to_dict(as_series=False) == ROWS
-    assert "damaged or cut off" in refused(tmp_path, library.compress(PLAIN.encode() * 99)[:-9])
-    monkeypatch.setattr(decode, "_SMALLEST_LIMIT", 10_000)
-    assert "unpack it first" in refused(tmp_path, library.compress(b"a,b\n" + b"1,2\n" * 500_000))
+    assert "damaged or cut off" in rejected(tmp_path, library.compress(PLAIN.encode() * 99)[:-9])
+    monkeypatch.setattr(decode, "_MIN_LIMIT", 10_000)
+    assert "Unpack it first" in rejected(tmp_path, library.compress(b"a,b\n" + b"1,2\n" * 500_000))

@@ -1,4 +1,4 @@
-"""Which categories have an order, and what becomes of it."""
+"""Ordered categories and the rank feature that is computed from them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tabapp.features.prepare import FeaturePreparer
         (["1.2.3-4", "5-6", "7-8"], []),
     ],
 )
-def test_orders(levels: list[str], order: list[str]) -> None:
+def test_order_of_levels(levels: list[str], order: list[str]) -> None:
     assert order_of(levels) == tuple(order)
 
 
@@ -46,7 +46,7 @@ def table() -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("numeric", ["raw", "quantile"])
-def test_an_ordered_category_is_a_code_and_a_rank(numeric: str) -> None:
+def test_ordered_category_has_a_code_and_a_rank(numeric: str) -> None:
     schema = infer_schema(table(), target="y")
     column = schema.column("size")
     assert (column.kind, column.order) == ("categorical", ("small", "medium", "large"))

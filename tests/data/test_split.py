@@ -1,4 +1,4 @@
-"""Folds: balanced, stratified, grouped, by time, repeatable, and never a crash."""
+"""Folds, holdouts and early-stopping rows: balanced, stratified, grouped, by time, and reproducible."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ CLASSES = np.repeat([0, 1, 2], [600, 300, 100])
 NUMBERS = np.random.default_rng(0).exponential(size=1000)
 
 
-def test_classes_have_the_same_share_in_every_fold() -> None:
+def test_folds_are_stratified_by_class() -> None:
     folds = make_folds(CLASSES, "multiclass", 5, seed=0)
     assert folds.dtype == np.int16
     for label, count in enumerate((120, 60, 20)):
         assert (np.bincount(folds[label == CLASSES], minlength=5) == count).all()
 
 
-def test_numbers_are_alike_in_every_fold() -> None:
+def test_folds_are_stratified_by_numbers() -> None:
     folds = make_folds(NUMBERS, "regression", 5, seed=0)
     means = [NUMBERS[folds == fold].mean() for fold in range(5)]
     assert np.bincount(folds).tolist() == [200] * 5
@@ -38,7 +38,7 @@ def test_numbers_are_alike_in_every_fold() -> None:
     n_folds=st.integers(2, 10),
     seed=st.integers(0, 5),
 )
-def test_any_classes_can_be_cut(counts: list[int], n_folds: int, seed: int) -> None:
+def test_folds_of_any_class_counts(counts: list[int], n_folds: int, seed: int) -> None:
     target = np.repeat(np.arange(len(counts)), counts)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -50,7 +50,7 @@ def test_any_classes_can_be_cut(counts: list[int], n_folds: int, seed: int) -> N
         assert np.ptp(np.bincount(folds[target == label], minlength=len(sizes))) <= 1
 
 
-def test_the_seed_decides() -> None:
+def test_folds_depend_only_on_the_seed() -> None:
     first, again, other = (make_folds(CLASSES, "multiclass", 5, seed) for seed in (1, 1, 2))
     assert (first == again).all()
     assert (first != other).any()
@@ -68,21 +68,21 @@ def test_groups_are_never_split(task: str, n_groups: int) -> None:
     assert 2 <= folds.max() + 1 <= 5
 
 
-def test_one_group_or_one_row_cannot_be_cut() -> None:
+def test_one_group_or_one_row_is_rejected() -> None:
     with pytest.raises(DataError, match="one group"):
         make_folds(CLASSES, "multiclass", 5, 0, np.zeros(1000))
-    with pytest.raises(DataError, match="cannot be cut"):
+    with pytest.raises(DataError, match="cannot be split"):
         make_folds(CLASSES[:1], "multiclass", 5, 0)
 
 
-def test_a_holdout_is_like_the_whole() -> None:
+def test_holdout_is_stratified() -> None:
     holdout = make_holdout(CLASSES, "multiclass", 0.2, seed=0)
     assert set(np.unique(holdout)) == {-1, 0}
     assert np.bincount(CLASSES[holdout == 0]).tolist() == [120, 60, 20]
     assert (holdout == make_holdout(CLASSES, "multiclass", 0.2, seed=0)).all()
 
 
-def test_the_latest_rows_are_scored() -> None:
+def test_holdout_has_the_latest_rows() -> None:
     days = np.random.default_rng(0).permutation(1000)
     moments = np.datetime64("2024-01-01") + days
     for time in (days.astype(float), moments):
@@ -90,7 +90,7 @@ def test_the_latest_rows_are_scored() -> None:
         assert set(days[holdout == 0]) == set(range(900, 1000))
 
 
-def test_rows_of_one_moment_stay_together_and_rows_without_one_are_learned_from() -> None:
+def test_rows_of_equal_time_stay_together_and_rows_without_time_are_training_rows() -> None:
     time = np.repeat([1.0, 2.0, 3.0, np.nan], 250)
     holdout = make_holdout(NUMBERS, "regression", 0.1, 0, time=time)
     assert (holdout == np.where(time == 3, 0, -1)).all()
@@ -98,7 +98,7 @@ def test_rows_of_one_moment_stay_together_and_rows_without_one_are_learned_from(
     assert (make_holdout(NUMBERS, "regression", 0.1, 0, time=np.ones(1000)) == 0).sum() == 100
 
 
-def test_a_holdout_keeps_groups_whole() -> None:
+def test_holdout_does_not_split_groups() -> None:
     groups = np.random.default_rng(0).integers(0, 30, 1000)
     holdout = make_holdout(CLASSES, "multiclass", 0.2, 0, groups=groups)
     assert not set(groups[holdout == 0]) & set(groups[holdout == -1])
@@ -106,7 +106,7 @@ def test_a_holdout_keeps_groups_whole() -> None:
 
 
 @pytest.mark.parametrize(("n_rows", "kept"), [(1000, 150), (1999, 300), (2000, 200), (80_000, 5000)])
-def test_how_many_rows_stop_training_early(n_rows: int, kept: int) -> None:
+def test_number_of_early_stopping_rows(n_rows: int, kept: int) -> None:
     target = np.random.default_rng(0).integers(0, 2, n_rows + 50)
     rows = np.arange(50, n_rows + 50)
     mask = early_stopping_rows(target, "binary", rows, seed=0)
@@ -123,7 +123,7 @@ def test_rare_classes_stay_in_training(seed: int) -> None:
     assert 0 < mask.sum() < 20
 
 
-def test_early_stopping_keeps_groups_whole_and_looks_at_the_latest() -> None:
+def test_early_stopping_rows_respect_groups_and_time() -> None:
     rows = np.arange(0, 1000, 2)
     groups = np.arange(1000) // 10
     mask = early_stopping_rows(CLASSES, "multiclass", rows, 0, groups=groups)
@@ -133,6 +133,6 @@ def test_early_stopping_keeps_groups_whole_and_looks_at_the_latest() -> None:
     assert rows[late].min() > rows[~late].max()
 
 
-def test_two_rows_are_enough_not_to_crash() -> None:
+def test_early_stopping_rows_of_two_rows() -> None:
     assert early_stopping_rows(np.array([0, 1]), "binary", np.array([0, 1]), 0).sum() == 1
     assert early_stopping_rows(np.array([0.5, 0.5]), "regression", np.array([0, 1]), 0).sum() == 1

@@ -1,4 +1,4 @@
-"""Typed files keep the types of their columns."""
+"""Column types of Parquet and Arrow files are kept."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def judged(values: pl.Series, folder: Path, suffix: str = ".arrow", **options: o
     [["1", "2", "3"], ["0", "1"], [f"{i}" for i in range(N)], [f"2024-01-{day:02d}" for day in range(1, 31)]],
     ids=["numbers", "zero and one", "all different", "dates"],
 )
-def test_a_categorical_column_is_categorical_whatever_its_levels_look_like(levels, suffix, tmp_path):
+def test_categorical_column_is_categorical_for_any_levels(levels, suffix, tmp_path):
     values = pl.Series([levels[i % len(levels)] for i in range(N)], dtype=pl.Categorical)
     column = judged(values, tmp_path, suffix)
     assert (column.kind, column.role) == ("categorical", "feature")
@@ -54,7 +54,7 @@ def test_a_categorical_column_is_categorical_whatever_its_levels_look_like(level
     assert not column.overridden
 
 
-def test_a_categorical_column_of_many_numbers_is_categorical(tmp_path):
+def test_categorical_column_of_many_numbers_is_categorical(tmp_path):
     n = 3_000
     frame = pl.DataFrame(
         {
@@ -67,7 +67,7 @@ def test_a_categorical_column_of_many_numbers_is_categorical(tmp_path):
     assert (column.kind, column.unique) == ("categorical", 1_500)
 
 
-def test_the_order_of_an_enum_is_the_order_of_its_levels(tmp_path):
+def test_enum_keeps_the_order_of_its_levels(tmp_path):
     frame = table(
         column=pl.Series(["tall", "grande", "venti"] * 20, dtype=pl.Enum(["tall", "grande", "venti", "trenta"]))
     )
@@ -76,7 +76,7 @@ def test_the_order_of_an_enum_is_the_order_of_its_levels(tmp_path):
     assert schema_of(read(unordered, tmp_path)).column("column").order == ()
 
 
-def test_a_category_that_is_spelled_like_a_missing_cell_is_a_value(tmp_path):
+def test_category_spelled_like_a_missing_cell_is_a_value(tmp_path):
     texts = ["NA", "ZA", None] * 20
     reading = read(table(column=pl.Series(texts, dtype=pl.Categorical)), tmp_path)
     schema = schema_of(reading)
@@ -85,7 +85,7 @@ def test_a_category_that_is_spelled_like_a_missing_cell_is_a_value(tmp_path):
     assert judged(pl.Series(texts), tmp_path).missing == 40
 
 
-def test_dates_and_moments_keep_their_values(tmp_path):
+def test_dates_and_datetimes_keep_their_values(tmp_path):
     days = [date(1999, 12, 1) + timedelta(days=i) for i in range(N)]
     moments = [datetime(2020, 1, 1, tzinfo=UTC) + timedelta(hours=7 * i, microseconds=i) for i in range(N)]
     reading = read(
@@ -98,29 +98,29 @@ def test_dates_and_moments_keep_their_values(tmp_path):
     assert typed["moment"].to_list() == [moment.replace(tzinfo=None) for moment in moments]
 
 
-def test_a_date_before_the_year_1000_is_judged_by_its_text(tmp_path):
+def test_date_before_the_year_1000_is_inferred_from_text(tmp_path):
     values = pl.Series([date(1 + i, 1, 1) for i in range(N)])
     assert judged(values, tmp_path).kind != "datetime"
 
 
-def test_a_typed_column_that_never_changes_is_constant(tmp_path):
+def test_typed_column_with_one_value_is_constant(tmp_path):
     assert judged(pl.Series(["a"] * N, dtype=pl.Categorical), tmp_path).kind == "constant"
 
 
-def test_the_user_overrules_the_type(tmp_path):
+def test_kind_option_overrides_the_type(tmp_path):
     values = pl.Series([str(i % 9) for i in range(N)], dtype=pl.Categorical)
     column = judged(values, tmp_path, kinds={"column": "numeric"})
     assert (column.kind, column.overridden) == ("numeric", True)
 
 
-def test_a_categorical_target_of_numbers_is_a_set_of_classes(tmp_path):
+def test_categorical_target_of_numbers_is_classification(tmp_path):
     frame = table(code=pl.Series([f"{i % 30}.5" for i in range(N)], dtype=pl.Categorical))
     reading = read(frame, tmp_path)
     assert infer_schema(reading.frame, target="code", stored=reading.stored).task == "multiclass"
     assert infer_schema(reading.frame, target="code").task == "regression"
 
 
-def test_numbers_booleans_and_text_are_judged_as_in_a_csv_file(tmp_path):
+def test_numbers_booleans_and_text_are_inferred_as_in_a_csv_file(tmp_path):
     frame = table(
         integers=pl.Series([i * 3 % 11 for i in range(N)]),
         holes=pl.Series([None if i % 5 == 0 else i * 7 % 13 for i in range(N)], dtype=pl.Int16),
@@ -138,12 +138,12 @@ def test_numbers_booleans_and_text_are_judged_as_in_a_csv_file(tmp_path):
     ("form", "expected"),
     [("%d/%m/%Y", "31/12/2023"), ("epoch s", "1703980800"), ("epoch ms", "1703980800000"), (None, "2023-12-31")],
 )
-def test_dates_are_written_in_the_format_that_is_asked_for(form, expected):
+def test_dates_are_converted_to_text_in_the_given_format(form, expected):
     frame = pl.DataFrame({"day": [date(2023, 12, 31), None]})
     assert as_text(frame, "table", {"day": form} if form else {})["day"].to_list() == [expected, None]
 
 
-def test_values_that_are_no_plain_column_are_refused_by_name():
+def test_nested_columns_are_rejected_by_name():
     with pytest.raises(DataError, match="'bag' holds List"):
         as_text(pl.DataFrame({"bag": [[1], [2]]}), "table")
     assert stored_types(pl.DataFrame({"bag": [[1], [2]]})) == {}

@@ -1,4 +1,4 @@
-"""Which column is predicted, as what, and what its classes are called."""
+"""Choice of the target and the task, and the names of the classes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def with_target(values: Sequence[object], name: str = "outcome", **options: obje
         (["a", "income", "price"], "price"),
     ],
 )
-def test_the_target_that_a_person_would_choose(columns: list[str], target: str) -> None:
+def test_default_target_is_plausible(columns: list[str], target: str) -> None:
     generator = np.random.default_rng(0)
     table = frame(**{name: generator.integers(0, 3, N).tolist() for name in columns})
     schema = infer_schema(table)
@@ -46,7 +46,7 @@ def test_the_target_that_a_person_would_choose(columns: list[str], target: str) 
     assert schema.column(target).role == "target"
 
 
-def test_what_cannot_be_a_target_is_passed_over() -> None:
+def test_unsuitable_columns_are_not_the_default_target() -> None:
     table = frame(
         x=NUMBERS, group=cycle("a", "b", "c"), when=cycle("2024-01-02", "2024-01-03"), id=range(N), one=cycle("x")
     )
@@ -74,7 +74,7 @@ def test_what_cannot_be_a_target_is_passed_over() -> None:
         ([f"${1000 + 7 * i:,}" for i in range(N)], "t", "regression"),
     ],
 )
-def test_tasks(values: Sequence[object], name: str, task: str) -> None:
+def test_inferred_task(values: Sequence[object], name: str, task: str) -> None:
     schema = with_target(values, name)
     assert schema.task == task
     assert schema.task_reason.endswith(".")
@@ -104,7 +104,7 @@ def test_tasks(values: Sequence[object], name: str, task: str) -> None:
         (cycle("10", "9", "2"), ("2", "9", "10")),
     ],
 )
-def test_classes_are_spelled_as_in_the_file_with_the_positive_one_last(
+def test_classes_keep_their_spelling_with_the_positive_class_last(
     values: Sequence[object], classes: tuple[str, ...]
 ) -> None:
     schema = with_target(values)
@@ -112,7 +112,7 @@ def test_classes_are_spelled_as_in_the_file_with_the_positive_one_last(
     assert schema.rows_without_target == 0
 
 
-def test_the_positive_class_that_the_user_names() -> None:
+def test_positive_option() -> None:
     assert with_target(cycle("no", "yes"), positive="no").classes == ("yes", "no")
     with pytest.raises(UsageError, match="two classes"):
         with_target(cycle("a", "b", "c"), positive="a")
@@ -131,7 +131,7 @@ def test_rows_without_a_target_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "options", "says"),
+    ("values", "options", "message"),
     [
         (cycle("a"), {}, "says 'a' in every row"),
         (cycle(""), {}, "is missing in every row"),
@@ -144,19 +144,19 @@ def test_rows_without_a_target_are_counted() -> None:
         (cycle("2024-01-02", "2024-01-03"), {}, "dates"),
     ],
 )
-def test_targets_that_cannot_be_predicted(values: Sequence[object], options: dict[str, object], says: str) -> None:
+def test_unsuitable_targets_are_rejected(values: Sequence[object], options: dict[str, object], message: str) -> None:
     with pytest.raises(DataError) as caught:
         with_target(values, **options)
-    assert says in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_target_that_is_not_there() -> None:
+def test_unknown_target_is_rejected() -> None:
     with pytest.raises(DataError, match="did you mean 'Outcome'"):
         infer_schema(frame(x=NUMBERS, Outcome=cycle("a", "b")), target="outcom")
 
 
-def test_a_task_that_is_asked_for() -> None:
+def test_task_option() -> None:
     assert with_target(cycle(1, 2, 3), task="regression").task == "regression"
     assert with_target(cycle(1, 2), task="regression").task == "regression"
     assert with_target(cycle(0, 1), task="regression").task == "regression"
@@ -174,7 +174,7 @@ def test_a_task_that_is_asked_for() -> None:
         (load_diabetes, "regression"),
     ],
 )
-def test_bundled_tables(load, task: str) -> None:
+def test_datasets_of_scikit_learn(load, task: str) -> None:
     table = load(as_frame=True).frame
     texts = pl.DataFrame({name: pl.Series([repr(float(v)) for v in table[name]]) for name in table.columns})
     schema = infer_schema(texts)

@@ -1,4 +1,4 @@
-"""Text to typed columns, the same for every file; and files that differ from the one trained on."""
+"""Conversion of text to typed columns, and files that differ from the training file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TABLE = frame(
 SCHEMA = infer_schema(TABLE, target="y")
 
 
-def test_types() -> None:
+def test_types_of_columns() -> None:
     typed = typed_frame(TABLE, SCHEMA)
     assert dict(typed.schema) == {
         "x": pl.Float64, "day": pl.Datetime("us"), "flag": pl.String, "city": pl.String, "y": pl.String,
@@ -35,11 +35,11 @@ def test_types() -> None:
     assert typed["day"].null_count() == 0
 
 
-def test_the_schema_survives_json() -> None:
+def test_schema_round_trip_through_json() -> None:
     assert msgspec.json.decode(msgspec.json.encode(SCHEMA), type=Schema) == SCHEMA
 
 
-def test_a_file_to_predict_is_typed_by_the_trained_schema() -> None:
+def test_file_to_predict_is_typed_by_the_training_schema() -> None:
     other = frame(
         extra=["?", "?"],
         city=["Atlantis", "NA"],
@@ -62,7 +62,7 @@ def test_absent_columns_are_missing() -> None:
     assert typed["city"].null_count() == 2
 
 
-def test_no_rows_at_all() -> None:
+def test_frame_without_rows() -> None:
     typed = typed_frame(TABLE.clear(), SCHEMA)
     assert typed.height == 0
     assert typed.width == 5
@@ -70,23 +70,23 @@ def test_no_rows_at_all() -> None:
     assert len(encode_target(typed, SCHEMA)) == 0
 
 
-def test_files_that_lack_columns_are_refused_naming_all() -> None:
+def test_missing_columns_are_rejected_by_name() -> None:
     with pytest.raises(DataError, match="'x', 'city'"):
         check_columns(TABLE.drop("x", "city"), SCHEMA, fill_missing=False)
     notes = check_columns(TABLE.drop("x", "city"), SCHEMA, fill_missing=True)
-    assert notes == ["2 columns are absent and were taken as missing: 'x', 'city'"]
+    assert notes == ["2 columns are absent and treated as missing: 'x', 'city'"]
 
 
-def test_columns_that_hold_something_else_are_refused_naming_all() -> None:
+def test_changed_columns_are_rejected_by_name() -> None:
     odd = TABLE.with_columns(x=pl.Series(cycle("a", "b", "c")), day=pl.Series(cycle("3/4/2024", "2024-01-02")))
     with pytest.raises(DataError) as caught:
         check_columns(odd, SCHEMA, fill_missing=False)
     assert "'x' (60 of 60 values" in str(caught.value)
     assert "'day' (30 of 60 values" in str(caught.value)
-    assert "something else" in check_columns(odd, SCHEMA, fill_missing=True)[0]
+    assert "differ from training" in check_columns(odd, SCHEMA, fill_missing=True)[0]
 
 
-def test_a_few_odd_cells_are_only_missing() -> None:
+def test_few_invalid_cells_are_missing() -> None:
     assert (
         check_columns(TABLE.with_columns(x=pl.Series(["oops", *map(str, NUMBERS[1:])])), SCHEMA, fill_missing=False)
         == []
@@ -94,15 +94,15 @@ def test_a_few_odd_cells_are_only_missing() -> None:
     assert check_columns(TABLE.with_columns(x=pl.Series(cycle("", "NA"))), SCHEMA, fill_missing=False) == []
 
 
-def test_order_does_not_matter_and_extra_columns_are_said_once() -> None:
+def test_column_order_does_not_matter_and_extra_columns_are_reported_once() -> None:
     other = TABLE.select(reversed(TABLE.columns)).with_columns(more=pl.lit("1"), less=pl.lit("2"))
     assert check_columns(other, SCHEMA, fill_missing=False) == [
-        "2 columns are not known from training and were ignored: 'more', 'less'"
+        "2 columns are unknown from training and are ignored: 'more', 'less'"
     ]
     assert typed_frame(other, SCHEMA).equals(typed_frame(TABLE, SCHEMA))
 
 
-def test_targets_become_codes() -> None:
+def test_class_labels_are_encoded() -> None:
     typed = typed_frame(TABLE, SCHEMA)
     assert rows_with_target(TABLE, SCHEMA).all()
     codes = encode_target(typed, SCHEMA)
@@ -122,7 +122,7 @@ def test_numeric_targets_stay_numbers() -> None:
         encode_target(typed, schema)
 
 
-def test_class_numbers_match_by_value() -> None:
+def test_numeric_labels_match_by_value() -> None:
     schema = infer_schema(frame(x=NUMBERS, y=cycle(0, 1, 2)), target="y")
     assert schema.classes == ("0", "1", "2")
     assert encode_target(typed_frame(frame(x=[1, 2, 3], y=["2.0", "0", "1e0"]), schema), schema).tolist() == [2, 0, 1]
@@ -137,7 +137,7 @@ def test_boolean_labels_match_in_any_spelling() -> None:
     ]
 
 
-def test_labels_that_training_did_not_know_are_named() -> None:
+def test_unknown_labels_are_rejected_by_name() -> None:
     other = TABLE.with_columns(y=pl.lit("medium"))
     with pytest.raises(DataError, match="'medium'"):
         encode_target(typed_frame(other, SCHEMA), SCHEMA)

@@ -1,4 +1,4 @@
-"""Typed frames to arrays: what each recipe promises, fitted on training rows only, saved without anything that executes."""
+"""Conversion of typed frames to arrays: properties of each recipe, fitting on training rows only, saving and loading."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def column(preparer: FeaturePreparer, table: Table, name: str) -> np.ndarray:
     return table.numeric[:, spec.numeric.index(name)]
 
 
-def test_the_made_table_has_every_kind() -> None:
+def test_example_table_has_all_kinds() -> None:
     kinds = {c.name: c.kind for c in SCHEMA.features}
     assert kinds == {
         "x": "numeric", "gaps": "numeric", "count": "numeric", "flag": "boolean", "city": "categorical", "shop": "categorical",
@@ -81,7 +81,7 @@ def test_the_made_table_has_every_kind() -> None:
 
 
 @RECIPES
-def test_tables_keep_what_the_contract_says(recipe: FeatureRecipe) -> None:
+def test_tables_have_the_documented_shapes_and_types(recipe: FeatureRecipe) -> None:
     preparer = fitted(recipe)
     table = preparer.transform(TYPED)
     spec = preparer.spec
@@ -102,7 +102,7 @@ def test_tables_keep_what_the_contract_says(recipe: FeatureRecipe) -> None:
         assert len(np.unique(table.numeric[:, i])) > 1, spec.numeric[i]
 
 
-def test_raw_numbers_keep_units_and_gaps() -> None:
+def test_raw_numbers_keep_units_and_missing_cells() -> None:
     preparer = fitted(RAW)
     table = preparer.transform(TYPED)
     np.testing.assert_array_equal(column(preparer, table, "gaps"), TYPED["gaps"].to_numpy().astype(np.float32))
@@ -110,7 +110,7 @@ def test_raw_numbers_keep_units_and_gaps() -> None:
     assert (column(preparer, table, "flag") == (TYPED["flag"] == "yes").to_numpy()).all()
 
 
-def test_codes() -> None:
+def test_category_codes() -> None:
     preparer = fitted(RAW)
     codes = column(preparer, preparer.transform(TYPED), "city")
     assert (codes[TYPED["city"].is_null().to_numpy()] == MISSING).all()
@@ -120,7 +120,7 @@ def test_codes() -> None:
     assert (column(preparer, other, "city") == UNSEEN).all()
 
 
-def test_many_levels_are_counted_and_single_ones_share_a_code() -> None:
+def test_high_cardinality_adds_counts_and_rare_levels_share_a_code() -> None:
     preparer = fitted(RAW)
     table = preparer.transform(TYPED)
     counts = TYPED["shop"].value_counts()
@@ -132,7 +132,7 @@ def test_many_levels_are_counted_and_single_ones_share_a_code() -> None:
     assert "shop count" not in fitted(QUANTILE).spec.numeric
 
 
-def test_deep_models_get_a_bounded_number_of_levels() -> None:
+def test_number_of_levels_is_limited_for_deep_models() -> None:
     values = texts([f"v{i // 2}" for i in range(3000)])
     source = pl.DataFrame({"v": values, "y": texts(["a", "b"] * 1500)})
     schema = infer_schema(source, target="y")
@@ -141,18 +141,18 @@ def test_deep_models_get_a_bounded_number_of_levels() -> None:
     assert fitted(RAW, typed, schema).spec.cardinalities == (1502,)
 
 
-def test_dates_become_their_parts() -> None:
+def test_dates_are_split_into_parts() -> None:
     preparer = fitted(RAW)
     table = preparer.transform(TYPED)
     assert (column(preparer, table, "when month") == TYPED["when"].dt.month().to_numpy()).all()
     assert (column(preparer, table, "when hour") == TYPED["when"].dt.hour().to_numpy()).all()
     assert column(preparer, table, "when elapsed days").min() == 0
-    assert "when year" not in preparer.spec.numeric  # all of one year
+    assert "when year" not in preparer.spec.numeric  # all dates are in one year
     later = preparer.transform(TYPED.with_columns(when=TYPED["when"].dt.offset_by("10y")))
     assert column(preparer, later, "when elapsed days").min() > 3600
 
 
-def test_dates_come_round_for_models_that_see_distance() -> None:
+def test_periodic_parts_of_dates_have_sine_and_cosine() -> None:
     step = DatetimeStep.fit("d", pl.Series("d", [datetime(2023, month, 15, 6) for month in range(1, 13)]), cyclic=True)
     assert set(step.cycles) == {"month", "weekday", "day of year"}
     values = pl.Series("d", [datetime(2023, 12, 28), datetime(2024, 1, 3), datetime(2024, 7, 1), None])
@@ -166,7 +166,7 @@ def test_dates_come_round_for_models_that_see_distance() -> None:
     assert not any("sine" in name for name in fitted(RAW).spec.numeric)
 
 
-def test_texts_show_their_style() -> None:
+def test_style_features_of_text() -> None:
     step = TextStep("t", 0)
     numbers = step.numbers(pl.Series("t", ["WIN 500 now!", "see you", None, ""]))
     assert step.names() == [
@@ -178,7 +178,7 @@ def test_texts_show_their_style() -> None:
     assert numbers[3].tolist() == [0.0] * 6
 
 
-def test_similar_texts_lie_near_each_other() -> None:
+def test_similar_texts_are_close() -> None:
     n = 200
     kinds = ["buy cheap watches now", "see you at dinner tonight"]
     source = pl.DataFrame({"t": texts([f"{kinds[i % 2]} {i}" for i in range(n)]), "y": texts(["a", "b"] * (n // 2))})
@@ -197,7 +197,7 @@ def test_similar_texts_lie_near_each_other() -> None:
 
 
 @pytest.mark.parametrize("n_rows", [5, 40, 2000, 40_000])
-def test_quantiles_are_scikit_learns(n_rows: int) -> None:
+def test_quantiles_equal_scikit_learn(n_rows: int) -> None:
     generator = np.random.default_rng(1)
     train = np.column_stack(
         [generator.normal(size=n_rows), generator.exponential(size=n_rows), generator.integers(0, 3, n_rows)]
@@ -215,7 +215,7 @@ def test_quantiles_are_scikit_learns(n_rows: int) -> None:
 
 
 @RECIPES
-def test_tables_are_bounded_for_any_value(recipe: FeatureRecipe) -> None:
+def test_values_are_bounded_for_any_input(recipe: FeatureRecipe) -> None:
     preparer = fitted(recipe)
     extreme = TYPED.with_columns(
         x=pl.Series([1e300, -1e300, None, 5e-324] * (N // 4)),
@@ -234,16 +234,16 @@ def test_tables_are_bounded_for_any_value(recipe: FeatureRecipe) -> None:
     assert np.nanmax(np.abs(table.numeric)) <= {"quantile": 5.2, "standard": 1000.0, "robust": 3.0}[recipe.numeric]
 
 
-def test_what_is_not_a_number_is_treated_alike_by_all_scalings() -> None:
-    wanted = fitted(QUANTILE)
+def test_spec_and_categories_are_equal_for_all_scalings() -> None:
+    expected = fitted(QUANTILE)
     for recipe in (STANDARD, ROBUST):
         spec = fitted(recipe).spec
-        assert spec == wanted.spec
-        assert fitted(recipe).transform(TYPED).categorical.tolist() == wanted.transform(TYPED).categorical.tolist()
+        assert spec == expected.spec
+        assert fitted(recipe).transform(TYPED).categorical.tolist() == expected.transform(TYPED).categorical.tolist()
 
 
 @SCALED
-def test_kept_gaps_are_where_they_were_and_have_no_indicator(recipe: FeatureRecipe) -> None:
+def test_kept_missing_cells_stay_nan_without_indicator(recipe: FeatureRecipe) -> None:
     preparer = fitted(recipe)
     table = preparer.transform(TYPED)
     missing = TYPED["gaps"].is_null().to_numpy()
@@ -254,16 +254,16 @@ def test_kept_gaps_are_where_they_were_and_have_no_indicator(recipe: FeatureReci
         assert "gaps missing" in preparer.spec.numeric
 
 
-def test_standard_and_robust_are_centred() -> None:
-    for recipe, centre in ((STANDARD, np.mean), (ROBUST, np.median)):
+def test_standard_and_robust_are_centered() -> None:
+    for recipe, center in ((STANDARD, np.mean), (ROBUST, np.median)):
         values = column(fitted(recipe), fitted(recipe).transform(TYPED), "x")
-        assert abs(centre(values)) < 1e-6
+        assert abs(center(values)) < 1e-6
     standard = column(fitted(STANDARD), fitted(STANDARD).transform(TYPED), "x")
     assert standard.std() == pytest.approx(1, rel=1e-5)
 
 
 @pytest.mark.parametrize("recipe", [QUANTILE, STANDARD, ROBUST], ids=lambda r: r.numeric)
-def test_missing_cells_take_the_centre_and_are_marked(recipe: FeatureRecipe) -> None:
+def test_missing_cells_are_filled_and_have_an_indicator(recipe: FeatureRecipe) -> None:
     preparer = fitted(recipe)
     table = preparer.transform(TYPED)
     missing = TYPED["gaps"].is_null().to_numpy()
@@ -273,7 +273,7 @@ def test_missing_cells_take_the_centre_and_are_marked(recipe: FeatureRecipe) -> 
 
 
 @RECIPES
-def test_rows_are_prepared_independently(recipe: FeatureRecipe) -> None:
+def test_rows_are_independent(recipe: FeatureRecipe) -> None:
     preparer = fitted(recipe)
     whole = preparer.transform(TYPED)
     parts = [preparer.transform(TYPED[i : i + 1]) for i in range(0, N, 40)]
@@ -283,7 +283,7 @@ def test_rows_are_prepared_independently(recipe: FeatureRecipe) -> None:
 
 
 @RECIPES
-def test_only_training_rows_are_looked_at_and_never_the_target(recipe: FeatureRecipe, tmp_path: Path) -> None:
+def test_state_depends_only_on_training_features(recipe: FeatureRecipe, tmp_path: Path) -> None:
     train = np.arange(N) % 4 != 0
     states: list[tuple[bytes, bytes]] = []
     shuffled = TYPED.with_columns(y=TYPED["y"].shuffle(seed=1))
@@ -304,7 +304,7 @@ def test_only_training_rows_are_looked_at_and_never_the_target(recipe: FeatureRe
 
 
 @RECIPES
-def test_saved_and_loaded_is_bit_equal(recipe: FeatureRecipe, tmp_path: Path) -> None:
+def test_loaded_state_is_bit_identical(recipe: FeatureRecipe, tmp_path: Path) -> None:
     preparer = fitted(recipe)
     preparer.save(tmp_path)
     loaded = FeaturePreparer.load(tmp_path)
@@ -315,19 +315,19 @@ def test_saved_and_loaded_is_bit_equal(recipe: FeatureRecipe, tmp_path: Path) ->
     json.loads((tmp_path / "features.json").read_text())
 
 
-@pytest.mark.parametrize("harm", ["absent", "cut", "unknown key", "later version", "arrays"])
-def test_a_state_that_is_harmed_is_refused(tmp_path: Path, harm: str) -> None:
+@pytest.mark.parametrize("damage", ["absent", "cut", "unknown key", "later version", "arrays"])
+def test_damaged_state_is_rejected(tmp_path: Path, damage: str) -> None:
     fitted(QUANTILE).save(tmp_path)
     state, arrays = tmp_path / "features.json", tmp_path / "features.safetensors"
     content = json.loads(state.read_text())
-    if harm == "absent":
+    if damage == "absent":
         state.unlink()
-    elif harm == "cut":
+    elif damage == "cut":
         state.write_bytes(state.read_bytes()[:-20])
-    elif harm == "arrays":
+    elif damage == "arrays":
         arrays.write_bytes(arrays.read_bytes()[:100])
     else:
-        content |= {"surprise": 1} if harm == "unknown key" else {"version": 99}
+        content |= {"surprise": 1} if damage == "unknown key" else {"version": 99}
         state.write_text(json.dumps(content))
     with pytest.raises(BundleError):
         FeaturePreparer.load(tmp_path)
@@ -357,7 +357,7 @@ def test_tables_without_numbers_or_without_categories(
     assert table.categorical.shape == (N, n_categorical)
 
 
-def test_the_seed_decides() -> None:
+def test_result_depends_only_on_the_seed() -> None:
     first, again = fitted(QUANTILE).transform(TYPED), fitted(QUANTILE).transform(TYPED)
     other = FeaturePreparer.fit(TYPED, SCHEMA, QUANTILE, seed=1).transform(TYPED)
     assert equal(first, again)

@@ -1,4 +1,4 @@
-"""Shift and scale: against scikit-learn and the papers' formulas, and finite whatever comes."""
+"""Shift and scale: compared with scikit-learn and the formulas of the papers, and finite for any input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def table() -> np.ndarray:
     return values
 
 
-def test_standard_is_scikit_learns() -> None:
+def test_standard_equals_scikit_learn() -> None:
     values, new = table(), table() * 2
     reference = StandardScaler().fit(values)
     np.testing.assert_allclose(
@@ -27,7 +27,7 @@ def test_standard_is_scikit_learns() -> None:
     )
 
 
-def test_robust_is_realmlps() -> None:
+def test_robust_equals_the_formula_of_realmlp() -> None:
     x = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [100.0], [np.nan]])
     q25, q75 = np.quantile(x[:6, 0], (0.25, 0.75))
     z = (x[:6, 0] - 2.5) / (q75 - q25)
@@ -36,7 +36,7 @@ def test_robust_is_realmlps() -> None:
     assert np.isnan(shown[6, 0])
 
 
-def test_robust_falls_back_to_the_range_and_then_to_nothing() -> None:
+def test_robust_falls_back_to_the_range_and_then_to_zero() -> None:
     values = np.column_stack([[0.0] * 9 + [8.0], [7.0] * 10])
     fitted = ScaleMap.fit_robust(values)
     assert fitted.factors.tolist() == [2 / 8, 0.0]
@@ -44,7 +44,7 @@ def test_robust_falls_back_to_the_range_and_then_to_nothing() -> None:
 
 
 @pytest.mark.parametrize("fit", [ScaleMap.fit_standard, ScaleMap.fit_robust])
-def test_extremes_stay_finite_and_in_order(fit: object) -> None:
+def test_extreme_values_stay_finite_and_ordered(fit: object) -> None:
     values = np.column_stack([GENERATOR.normal(size=50), np.linspace(0, 1e-300, 50), np.full(50, 3.0)])
     fitted = fit(values)  # type: ignore[operator]
     far = np.array([[-3e38] * 3, [-10.0] * 3, [0.0] * 3, [10.0] * 3, [3e38] * 3])

@@ -1,4 +1,4 @@
-"""Target encoding: no row's own target is in its feature, and nothing of the rows that are scored is in the state."""
+"""Target encoding: no leak of the target of a row into its feature, or of scored rows into the state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ N = 1200
 ENCODED = FeatureRecipe(target_encoding=True)
 
 
-def made(task: str, informative: bool, seed: int = 0) -> tuple[pl.DataFrame, Schema, np.ndarray]:
+def example(task: str, informative: bool, seed: int = 0) -> tuple[pl.DataFrame, Schema, np.ndarray]:
     generator = np.random.default_rng(seed)
     shop = generator.integers(0, 300, N)
     effect = generator.normal(size=300)[shop] * informative + generator.normal(size=N) * (0.3 if informative else 1)
@@ -44,8 +44,8 @@ def encodings(preparer: FeaturePreparer, table: Table) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("task", "n_outputs"), [("binary", 1), ("multiclass", 3), ("regression", 1)])
-def test_levels_are_given_as_their_share_of_the_target(task: str, n_outputs: int) -> None:
-    typed, schema, target = made(task, informative=True)
+def test_levels_are_encoded_as_the_mean_of_the_target(task: str, n_outputs: int) -> None:
+    typed, schema, target = example(task, informative=True)
     train, new = np.arange(N) < 900, np.arange(N) >= 900
     preparer, table = FeaturePreparer.fit_transform(typed.filter(train), schema, ENCODED, 0, target[train])
     for rows, part in ((train, table), (new, preparer.transform(typed.filter(new)))):
@@ -59,7 +59,7 @@ def test_levels_are_given_as_their_share_of_the_target(task: str, n_outputs: int
 
 
 def test_unseen_levels_and_missing_cells_are_finite() -> None:
-    typed, schema, target = made("regression", informative=True)
+    typed, schema, target = example("regression", informative=True)
     preparer, _ = FeaturePreparer.fit_transform(typed, schema, ENCODED, 0, target)
     odd = typed.head(3).with_columns(shop=pl.Series(["nowhere", None, "s1"]))
     shown = encodings(preparer, preparer.transform(odd))
@@ -67,24 +67,24 @@ def test_unseen_levels_and_missing_cells_are_finite() -> None:
     assert abs(shown[1, 0] - target.mean()) < 0.2
 
 
-def test_a_training_rows_own_target_is_not_in_its_feature() -> None:
-    typed, schema, target = made("binary", informative=False)
+def test_encoding_of_a_training_row_excludes_its_target() -> None:
+    typed, schema, target = example("binary", informative=False)
     preparer, table = FeaturePreparer.fit_transform(typed, schema, ENCODED, 0, target)
     row = 17
     changed = target.copy()
     changed[row] = 1 - changed[row]
     _, other = FeaturePreparer.fit_transform(typed, schema, ENCODED, 0, changed)
-    # The folds are stratified by the target, so that they may change with it; a row's encoding is drawn from other rows in both.
+    # The folds are stratified by the target, so they may change with it; the encoding uses only other rows in both cases.
     assert abs(encodings(preparer, table)[row, 0] - encodings(preparer, other)[row, 0]) < 0.2
-    # On rows of nothing but noise, out-of-fold encodings say nothing, where encodings by the rows themselves would say much.
+    # For pure noise, out-of-fold encodings are uninformative, while encodings that include the row would predict the target.
     assert abs(roc_auc_score(target, encodings(preparer, table)[:, 0]) - 0.5) < 0.06
     assert roc_auc_score(target, encodings(preparer, preparer.transform(typed))[:, 0]) > 0.65
 
 
-def test_a_category_of_pure_noise_is_no_better_than_chance() -> None:
+def test_category_of_pure_noise_is_not_better_than_chance() -> None:
     scores: list[float] = []
     for seed in range(6):
-        typed, schema, target = made("binary", informative=False, seed=seed)
+        typed, schema, target = example("binary", informative=False, seed=seed)
         train, held_out = np.arange(N) % 3 != 0, np.arange(N) % 3 == 0
         preparer, table = FeaturePreparer.fit_transform(typed.filter(train), schema, ENCODED, 0, target[train])
         model = LogisticRegression().fit(encodings(preparer, table), target[train])
@@ -93,16 +93,16 @@ def test_a_category_of_pure_noise_is_no_better_than_chance() -> None:
     assert abs(np.mean(scores) - 0.5) < 0.04
 
 
-def test_groups_are_never_on_both_sides() -> None:
-    typed, schema, target = made("regression", informative=True)
+def test_groups_are_not_split_between_folds() -> None:
+    typed, schema, target = example("regression", informative=True)
     group = typed["shop"].rank("dense").to_numpy().astype(np.int64)
     preparer, table = FeaturePreparer.fit_transform(typed, schema, ENCODED, 0, target, groups=group)
-    # A shop that is wholly in one fold is unknown to the others, so that all its rows say the mean of all shops.
+    # A shop that is completely in one fold is unknown to the others, so all of its rows get the overall mean.
     assert np.ptp(encodings(preparer, table)) < 0.3 < np.ptp(encodings(preparer, preparer.transform(typed)))
 
 
-def test_nothing_of_other_rows_is_in_the_state(tmp_path: Path) -> None:
-    typed, schema, target = made("multiclass", informative=True)
+def test_state_does_not_depend_on_other_rows(tmp_path: Path) -> None:
+    typed, schema, target = example("multiclass", informative=True)
     train = np.arange(N) % 4 != 0
     shuffled = target.copy()
     shuffled[~train] = np.random.default_rng(1).permutation(shuffled[~train])
@@ -119,8 +119,8 @@ def test_nothing_of_other_rows_is_in_the_state(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("numeric", ["raw", "quantile", "robust"])
-def test_saved_and_loaded_is_bit_equal(numeric: str, tmp_path: Path) -> None:
-    typed, schema, target = made("multiclass", informative=True)
+def test_loaded_state_is_bit_identical(numeric: str, tmp_path: Path) -> None:
+    typed, schema, target = example("multiclass", informative=True)
     recipe = FeatureRecipe(numeric=numeric, target_encoding=True)  # type: ignore[arg-type]
     preparer, table = FeaturePreparer.fit_transform(typed, schema, recipe, 0, target)
     preparer.save(tmp_path)
@@ -130,14 +130,14 @@ def test_saved_and_loaded_is_bit_equal(numeric: str, tmp_path: Path) -> None:
     assert loaded.transform(typed).numeric.tobytes() == preparer.transform(typed).numeric.tobytes()
 
 
-def test_fit_without_a_target_refuses_the_recipe() -> None:
-    typed, schema, _ = made("binary", informative=True)
+def test_fit_without_target_is_rejected() -> None:
+    typed, schema, _ = example("binary", informative=True)
     with pytest.raises(ValueError, match="fit_transform"):
         FeaturePreparer.fit(typed, schema, ENCODED, 0)
 
 
-def test_categories_of_few_levels_and_recipes_without_it_are_as_before() -> None:
-    typed, schema, target = made("binary", informative=True)
+def test_few_levels_and_other_recipes_are_unaffected() -> None:
+    typed, schema, target = example("binary", informative=True)
     plain, table = FeaturePreparer.fit_transform(typed, schema, FeatureRecipe(), 0, target)
     assert not any("share" in name for name in plain.spec.numeric)
     assert table.numeric.tobytes() == plain.transform(typed).numeric.tobytes()
@@ -146,8 +146,8 @@ def test_categories_of_few_levels_and_recipes_without_it_are_as_before() -> None
     assert not any("share" in name for name in preparer.spec.numeric)
 
 
-def test_tables_without_such_a_category_share_the_plain_recipe() -> None:
-    _, schema, _ = made("binary", informative=True)
+def test_tables_without_high_cardinality_use_the_plain_recipe() -> None:
+    _, schema, _ = example("binary", informative=True)
     assert recipe_for(ENCODED, schema) == ENCODED
     source = pl.DataFrame({"x": [f"{i * 0.37 % 1:.3f}" for i in range(90)], "y": ["a", "b", "b"] * 30})
     assert recipe_for(ENCODED, infer_schema(source, target="y")) == FeatureRecipe()

@@ -24,11 +24,11 @@ _LEAST_SHARE = 1e-4
 _FEWEST_DISTINCT_BESIDE_ZERO = 20
 _MOST_ZEROS = 0.5
 _STEPS = 5
-"""A zero stands apart if the gap to the next number is at least this many times the usual step between the following numbers."""
+"""A zero is separate if the gap to the next number is at least this many times the usual step between the following numbers."""
 _SPREADS = 1.2
-"""It stands far apart if that gap is also at least this many standard deviations of the other numbers."""
+"""It is far if that gap is also at least this many standard deviations of the other numbers."""
 _FAR_COLUMNS = 2
-"""With so many zeros far apart, the table writes 0 for a missing number, and zeros that merely stand apart count as well."""
+"""If this many columns have a far zero, the table uses 0 for missing numbers, so zeros that are only separate count as well."""
 _STEPS_LOOKED_AT = 11
 _MOST_REPEATS = 1_000
 
