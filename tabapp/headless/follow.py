@@ -30,23 +30,23 @@ ALIVE_SECONDS = 1.0
 
 
 class View(Protocol):
-    """Shows events as they come."""
+    """Shows the events of a run."""
 
     def show(self, event: ev.AnyEvent, state: RunState) -> None:
-        """One more event, and the state with it."""
+        """Show an event; `state` includes it."""
         ...
 
     def tick(self, state: RunState) -> None:
-        """A moment has passed."""
+        """Update what depends on the time; called after every poll."""
         ...
 
     def close(self, state: RunState) -> None:
-        """The run is over, or is left."""
+        """Show the result and release the terminal; the run has ended or the view leaves it."""
         ...
 
 
 class JsonView:
-    """Every event as a line on stdout."""
+    """Prints every event as a line of JSON on stdout."""
 
     def show(self, event: ev.AnyEvent, state: RunState) -> None:
         sys.stdout.buffer.write(ev.encode(event))
@@ -60,7 +60,7 @@ class JsonView:
 
 
 class PlainView:
-    """Narration on stderr, a line an event worth reporting; the result on stdout."""
+    """Prints one line for each notable event on stderr, and the result on stdout."""
 
     QUIET_KINDS = frozenset({"fit", "prune"})
 
@@ -96,7 +96,7 @@ class PlainView:
 
 
 class Interrupts:
-    """Ctrl+C once: finish with the best so far. Twice: stop at once."""
+    """Signal handler: the first Ctrl+C finishes with the best so far, the second stops at once."""
 
     def __init__(self, folder: RunFolder, engine: subprocess.Popen[bytes] | None) -> None:
         self._folder = folder
@@ -117,7 +117,7 @@ class Interrupts:
 
 @contextmanager
 def _handled(interrupts: Interrupts, signals: tuple[signal.Signals, ...]) -> Generator[None]:
-    """Let interrupts end the run instead of the program. Only the main thread of a program receives signals."""
+    """Install the handler and restore the previous ones at the end. Only the main thread can install signal handlers."""
     if threading.current_thread() is not threading.main_thread():
         signals = ()
     before = {number: signal.signal(number, interrupts) for number in signals}
@@ -140,12 +140,12 @@ def _view(*, plain: bool, as_json: bool, quiet: bool, verbose: bool) -> View:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run ended, as its follower saw it.
+    """How a followed run ended.
 
     Attributes:
-        state: the last state; its `finished` is None where no result was reported.
-        return_code: what the engine process returned; None where another program started it.
-        interrupts: how often the user pressed Ctrl+C.
+        state: the last state; its `finished` is None without a result.
+        return_code: exit status of the engine process; None when another process started it.
+        interrupts: number of received interrupts (Ctrl+C).
     """
 
     state: RunState
@@ -163,8 +163,8 @@ def watch(
     """Show the events of a run in a view until it ends.
 
     Args:
-        start: start the engine; otherwise the run is at work elsewhere or over.
-        signals: those that finish the run with the best so far, when they arrive in the main thread.
+        start: start the engine; otherwise the run is active in another process or finished.
+        signals: signals that finish the run with the best so far; ignored outside the main thread.
     """
     reader = EventReader(folder.events)
     state = RunState()
@@ -186,7 +186,7 @@ def watch(
                     engine.kill()
                     engine.wait()
     except BaseException:
-        # The program may live on: an engine that nobody follows must not.
+        # The calling program may continue, but an engine without a view must end.
         if engine is not None and engine.poll() is None:
             engine.terminate()
         raise
@@ -196,7 +196,7 @@ def watch(
 def _follow_events(
     folder: RunFolder, reader: EventReader, view: View, state: RunState, engine: subprocess.Popen[bytes] | None
 ) -> RunState:
-    """Show events until the last one, or until no engine is left that could write more."""
+    """Show events until the last one, or until no engine is running."""
     gone = False
     alive_at = time.monotonic()
     while True:
@@ -215,10 +215,10 @@ def _follow_events(
 
 
 def follow(folder: RunFolder, *, plain: bool, as_json: bool, quiet: bool, verbose: bool, start: bool) -> int:
-    """Follow a run to its end; returns the exit code that the run ends with.
+    """Follow a run to its end; returns its exit code.
 
     Args:
-        start: start the engine; otherwise the run is at work elsewhere or over.
+        start: start the engine; otherwise the run is active in another process or finished.
     """
     ended = watch(folder, _view(plain=plain, as_json=as_json, quiet=quiet, verbose=verbose), start=start)
     finished = ended.state.finished

@@ -1,4 +1,4 @@
-"""`--auto` on a terminal: a live leaderboard drawn with Rich, and the result when the run is over."""
+"""`--auto` on a terminal: a live leaderboard with Rich, and the result at the end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FEED_LINES = 4
 
 
 def progress_line(state: RunState, now: float) -> tuple[float, str]:
-    """The share for the progress bar, in [0, 1], and the stage with its times."""
+    """The share for the progress bar, in [0, 1], and the stage with elapsed and remaining seconds."""
     words = "paused" if state.paused else state.stage
     progress = progress_of(state, now)
     if progress is None:
@@ -64,7 +64,7 @@ def render(state: RunState, now: float, *, verbose: bool = False) -> Group:
 
 
 class LiveView:
-    """Redraws at most four times a second."""
+    """A live view that redraws at most `REFRESH_PER_SECOND` times a second."""
 
     def __init__(self, *, verbose: bool) -> None:
         self._verbose = verbose

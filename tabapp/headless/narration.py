@@ -1,4 +1,4 @@
-"""What is said to a person on stderr, apart from the data on stdout: whole sentences that begin with the program's name."""
+"""Messages on stderr: complete sentences after the program's name. Stdout is reserved for data."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import click
 
 
 def sentence(message: str) -> str:
-    """A message on one line, with a capital at its start and a mark at its end.
+    """Format a message as one line that starts with a capital letter and ends with a punctuation mark.
 
-    A first word that is no plain word, such as a file or an option, stays as it is spelled.
+    A first word that is a file or an option keeps its spelling.
     """
     text = " ".join(message.split())
     if re.match(r"[a-z]+(['’][a-z]+)?(\s|$)", text):

@@ -1,4 +1,4 @@
-"""What a run leaves on stdout: leaderboard, importances, and where the bundle is. From the state alone."""
+"""The result of a run on stdout: leaderboard, importances and path of the bundle. Depends only on the state."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tabapp.run.events import ImportanceRow, LeaderboardRow
 from tabapp.run.folder import RunFolder
 from tabapp.run.state import RunState, format_score, title_of
 
-MOST_IMPORTANCES = 20
+MAX_IMPORTANCES = 20
 BAR_WIDTH = 20
 
 LEADERBOARD_HEADER = ["#", "model", "score", "95 % interval", "folds", "trials", "fit", "ms/1k", "weight", "status"]
 LEADERBOARD_RIGHT = (0, 2, 4, 5, 6, 7, 8)
 LEADERBOARD_OPTIONAL = (7, 5, 8, 4, 6, 3)
 IMPORTANCES_OPTIONAL = (1, 3)
-"""The columns that a narrow terminal does without, the first to leave first."""
+"""Columns that are dropped on a narrow terminal, in this order."""
 
 
 def leaderboard_cells(row: LeaderboardRow, folds: int) -> list[str]:
@@ -83,20 +83,20 @@ def importance_cells(row: ImportanceRow, largest: float) -> list[str]:
 
 
 def print_importances(state: RunState) -> None:
-    """Print the importances on stdout, the most important first."""
+    """Print the importances on stdout, most important first."""
     found = state.importances
     if found is None or not found.rows or state.plan is None:
         return
     largest = max(row.permutation for row in found.rows)
-    rows = [importance_cells(row, largest) for row in found.rows[:MOST_IMPORTANCES]]
+    rows = [importance_cells(row, largest) for row in found.rows[:MAX_IMPORTANCES]]
     title = f"Importances · permutation of {title_of(state, found.model)} on {found.n_rows:,} held-out rows"
     if found.attention_model:
         title += f" · attention of {title_of(state, found.attention_model)}"
     click.echo()
     header = ["feature", "", f"worse {state.plan.metric_title}", "95 % interval", "attention"]
     print_table(header, rows, (2, 4), title, IMPORTANCES_OPTIONAL)
-    if len(found.rows) > MOST_IMPORTANCES:
-        click.echo(f"… and {len(found.rows) - MOST_IMPORTANCES} more in the bundle")
+    if len(found.rows) > MAX_IMPORTANCES:
+        click.echo(f"… and {len(found.rows) - MAX_IMPORTANCES} more in the bundle")
     if found.agreement is not None:
         click.echo(f"Attention and permutation agree with rank correlation {found.agreement:.2f}.")
 
@@ -113,7 +113,7 @@ def print_result(state: RunState, *, verbose: bool = False) -> None:
 
 
 def print_summary(folder: RunFolder) -> None:
-    """Three lines on stdout about a run that a screen has just left: best score, bundle, what to type next."""
+    """Print a summary after a screen closes: best score, bundle and the next command."""
     state = folder.state()
     best, finished = state.best, state.finished
     if best is not None and state.plan is not None:

@@ -1,4 +1,4 @@
-"""Tables for people and for pipes: Rich on a terminal, aligned plain columns elsewhere."""
+"""Tables on stdout: with Rich on a terminal, as aligned plain columns elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 
 def plain_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
-    """Columns padded with blanks, two between them; `right` are the columns aligned to the right."""
+    """Lines of columns padded with blanks and separated by two; columns in `right` are right-aligned."""
     cells = [list(header), *[list(row) for row in rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     lines: list[str] = []
@@ -20,18 +20,20 @@ def plain_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Seq
 
 
 GAP = 3
-LEAST_LAST_COLUMN = 24
+MIN_LAST_COLUMN = 24
 
 
-def fitting(header: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[int], available: int) -> list[int]:
-    """The columns that have room side by side: those of `optional` leave in their order; the last column may be folded."""
+def fitting_columns(
+    header: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[int], available: int
+) -> list[int]:
+    """Indices of the columns that fit into `available` cells. Drops `optional` columns in order; the last column may wrap."""
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    widths[-1] = min(widths[-1], LEAST_LAST_COLUMN)
+    widths[-1] = min(widths[-1], MIN_LAST_COLUMN)
     kept = list(range(len(header)))
-    for leaving in optional:
+    for dropped in optional:
         if sum(widths[i] + GAP for i in kept) - GAP <= available:
             break
-        kept.remove(leaving)
+        kept.remove(dropped)
     return kept
 
 
@@ -42,7 +44,7 @@ def print_table(
     title: str = "",
     optional: Sequence[int] = (),
 ) -> None:
-    """Print a table on stdout, in color where stdout is a terminal; there, `optional` columns leave where there is no room."""
+    """Print a table on stdout. On a terminal it has colors, and `optional` columns are dropped where they do not fit."""
     if not sys.stdout.isatty():
         if title:
             click.echo(title)
@@ -54,7 +56,7 @@ def print_table(
     from rich.table import Table
 
     console = Console()
-    kept = fitting(header, rows, optional, console.width)
+    kept = fitting_columns(header, rows, optional, console.width)
     table = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
     for i in kept:
         table.add_column(

@@ -1,4 +1,4 @@
-"""Start the engine of a run and see how it ended. The engine is its own process; views follow the folder's events."""
+"""Start the engine process of a run and describe how it ended. Views follow the events in the run folder."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tabapp.run.folder import RunFolder
 
 
 def engine_command(folder: RunFolder, *, watch_parent: bool) -> list[str]:
-    """The command line of the engine process. With `watch_parent` it ends when the process that started it does."""
+    """The command line of the engine process. With `watch_parent`, it ends when its parent process ends."""
     words = module_command("tabapp.worker", str(folder.path))
     return [*words, "--watch-parent"] if watch_parent else words
 
 
 def start_engine(folder: RunFolder) -> subprocess.Popen[bytes]:
-    """Start the engine for a view that waits for it, in the view's own process group: it ends when the view is killed."""
+    """Start the engine in the process group of a view that waits for it; the engine ends when the view is killed."""
     with folder.log.open("ab") as log:
         return subprocess.Popen(
             engine_command(folder, watch_parent=True),
@@ -30,12 +30,12 @@ def start_engine(folder: RunFolder) -> subprocess.Popen[bytes]:
 
 
 def start_detached_engine(folder: RunFolder) -> subprocess.Popen[bytes]:
-    """Start the engine in a session of its own: it continues without the view or its terminal.
+    """Start the engine in a new session; it continues without the view or its terminal.
 
-    Not through asyncio, whose transports kill a child that is still alive when the event loop closes.
+    This does not use asyncio, whose transports kill running children when the event loop closes.
 
     Raises:
-        OSError: the system has no room for another process.
+        OSError: the system cannot start another process.
     """
     with folder.log.open("ab") as log:
         return subprocess.Popen(
@@ -49,7 +49,7 @@ def start_detached_engine(folder: RunFolder) -> subprocess.Popen[bytes]:
 
 
 def _environment() -> dict[str, str]:
-    """The views' environment, with one OpenMP thread unless a fit asks for more: fits run side by side."""
+    """The environment of the view, with one OpenMP thread by default, because fits run in parallel."""
     return {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"), "PYTHONUNBUFFERED": "1"}
 
 
@@ -66,7 +66,7 @@ def describe_death(return_code: int, folder: RunFolder) -> str:
 
 
 def log_tail(path: Path, lines: int = 20) -> str:
-    """The last lines of a log file, empty when there is none."""
+    """The last lines of a log file; empty without a file."""
     try:
         return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
     except OSError:

@@ -25,7 +25,7 @@ class ChangePlan(Command, tag="plan", frozen=True, kw_only=True):
 
 
 class Pause(Command, tag="pause", frozen=True, kw_only=True):
-    """Stop the clock and start no further fits."""
+    """Pause the budget and start no further fits."""
 
 
 class Resume(Command, tag="resume", frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class Resume(Command, tag="resume", frozen=True, kw_only=True):
 
 
 class Extend(Command, tag="extend", frozen=True, kw_only=True):
-    """Add seconds to the budget; a negative number takes them away."""
+    """Add seconds to the budget; a negative number removes them."""
 
     seconds: float
 

@@ -17,13 +17,13 @@ DEFAULT_BUDGET = 600.0
 
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The options of a run, as in `interface.md`. None means that tabapp chooses.
+    """The options of a run. None means that tabapp chooses.
 
     Attributes:
         data: path of the table.
         budget: seconds that the whole run may take; None with `trials` set means no time limit.
         trials: maximum trials per model; without a budget the run is reproducible.
-        start: begin as soon as the plan is made; a screen leaves it False and sends the command `start`.
+        start: start as soon as the plan is ready; a screen sets it to False and sends the command `start`.
     """
 
     data: str
@@ -58,7 +58,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @property
     def budget_seconds(self) -> float | None:
-        """Seconds for the whole run; None when only the number of trials bounds it."""
+        """Seconds for the whole run; None when only the number of trials limits it."""
         if self.budget is None and self.trials is None:
             return DEFAULT_BUDGET
         return self.budget

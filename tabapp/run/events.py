@@ -1,7 +1,7 @@
-"""The vocabulary of a run: what the engine says, in the order it happened. Small, typed, versioned.
+"""The events of a run, in the order in which the engine writes them: typed and versioned.
 
 Every event has `v` (version of the vocabulary), `seq` (1, 2, 3 … within a run), `t` (seconds since the epoch) and `ev` (its name).
-A reader skips events it does not know and fields it does not know; a new field has a default.
+Readers skip unknown events and unknown fields; a new field has a default.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FinishStatus = Literal["ok", "interrupted", "failed"]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="ev"):
-    """What all events have. `seq` and `t` are given when the event is written."""
+    """The base of all events. `EventLog.append` sets `seq` and `t`."""
 
     v: int = VERSION
     seq: int = 0
@@ -44,7 +44,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="ev"):
 
 
 class RunStarted(Event, tag="run.started", frozen=True, kw_only=True):
-    """The engine has taken the run: at first, and again on each resume."""
+    """The engine started or resumed the run."""
 
     run: str
     name: str
@@ -57,7 +57,7 @@ class RunStarted(Event, tag="run.started", frozen=True, kw_only=True):
 
 
 class StageChanged(Event, tag="stage.changed", frozen=True, kw_only=True):
-    """The run entered a stage, was paused, or resumed. `deadline` is when the run must be over, in seconds since the epoch."""
+    """The run entered a stage, was paused, or resumed. `deadline` is the end of the budget, in seconds since the epoch."""
 
     stage: Stage
     paused: bool = False
@@ -79,7 +79,7 @@ class DataRead(Event, tag="data.read", frozen=True, kw_only=True):
 
 
 class SchemaInferred(Event, tag="schema.inferred", frozen=True, kw_only=True):
-    """What each column was taken for, and what looks wrong."""
+    """The inferred kind and role of each column, and warnings about the data."""
 
     columns: tuple[ColumnView, ...]
     warnings: tuple[WarningView, ...]
@@ -88,8 +88,8 @@ class SchemaInferred(Event, tag="schema.inferred", frozen=True, kw_only=True):
 
 
 class PlanMade(Event, tag="plan.made", frozen=True, kw_only=True):
-    """What the run does. Sent again when the plan changes: an option before the start, the budget or the bound on trials of a
-    resumed or extended run, and when the plugins of further models are loaded. Views show the last one."""
+    """The plan of the run. The engine sends it again after a change of an option, the budget or the maximum of trials, and when
+    it has loaded the plugins of further models. Views show the last plan."""
 
     target: str
     target_reason: str
@@ -102,7 +102,7 @@ class PlanMade(Event, tag="plan.made", frozen=True, kw_only=True):
     """Every metric that fits the task, the chosen one first."""
     greater_is_better: bool
     validation: str
-    """In words, such as "5-fold stratified"."""
+    """A description such as "5-fold stratified cross-validation"."""
     validation_reason: str
     folds: int
     budget: float | None
@@ -122,7 +122,7 @@ class PlanRefused(Event, tag="plan.refused", frozen=True, kw_only=True):
 
 
 class FitStarted(Event, tag="fit.started", frozen=True, kw_only=True):
-    """A fit process works on one fold of one trial. `folds` is how many the trial has in all."""
+    """A fit process works on one fold of one trial. `folds` is the total of the trial."""
 
     fit: str
     model: str
@@ -155,7 +155,7 @@ class FitFinished(Event, tag="fit.finished", frozen=True, kw_only=True):
 
 
 class FitFailed(Event, tag="fit.failed", frozen=True, kw_only=True):
-    """A fit ended without a model: `reason` is a sentence, `detail` the traceback or what the system said."""
+    """A fit ended without a model: `reason` is a sentence, `detail` the traceback or the message of the operating system."""
 
     fit: str
     model: str
@@ -192,7 +192,7 @@ class LeaderboardChanged(Event, tag="leaderboard.changed", frozen=True, kw_only=
 
 
 class EnsembleChanged(Event, tag="ensemble.changed", frozen=True, kw_only=True):
-    """The ensemble was selected anew. The score is cross-fitted: weights never saw the rows they are scored on."""
+    """A new ensemble was selected. The score is cross-fitted: weights are selected and scored on different rows."""
 
     members: tuple[EnsembleMember, ...]
     score: float
@@ -201,7 +201,7 @@ class EnsembleChanged(Event, tag="ensemble.changed", frozen=True, kw_only=True):
 
 
 class ImportancesReady(Event, tag="importances.ready", frozen=True, kw_only=True):
-    """What the columns matter: permutation importance of `model`, attention of `attention_model` where one was trained."""
+    """Feature importances: permutation importance of `model`, and attention of `attention_model` if one was trained."""
 
     rows: tuple[ImportanceRow, ...]
     model: str
@@ -212,18 +212,18 @@ class ImportancesReady(Event, tag="importances.ready", frozen=True, kw_only=True
 
 
 class EvaluationReady(Event, tag="evaluation.ready", frozen=True, kw_only=True):
-    """Pictures of the out-of-fold predictions of a model's best trial, or of the ensemble. What a task does not have is empty.
+    """Diagnostics of the out-of-fold predictions of a model's best trial or of the ensemble. Fields that do not apply are empty.
 
     Attributes:
         trial: None for the ensemble.
-        n_rows: how many rows the pictures rest on; `sampled` when they are fewer than were scored.
+        n_rows: number of rows used; `sampled` is True when this is a sample of the scored rows.
         size: bytes of its fold models on disk.
         labels, confusion: classes, and rows by true class and predicted class; the last class may be "other".
-        positive: the class of the two curves; empty where they are means over the classes.
+        positive: the class of both curves; empty when they are means over the classes.
         roc: (false positive rate, true positive rate), `precision_recall`: (recall, precision), each at most 100 points.
         base_rate: share of rows that are positive.
         density: counts by bin of the truth (lowest first), then by bin of the prediction; both axes span `density_range`.
-        residuals: counts of truth minus prediction in equal bins of `residual_range`; both ranges leave out far outliers, which
+        residuals: counts of truth minus prediction in equal bins of `residual_range`; far outliers are outside both ranges and
             count in the outermost bins.
         residual_quantiles: the 5, 25, 50, 75 and 95 % quantiles.
     """
@@ -260,7 +260,7 @@ class ParametersRanked(Event, tag="parameters.ranked", frozen=True, kw_only=True
 
 
 class SlicesReady(Event, tag="slices.ready", frozen=True, kw_only=True):
-    """Where the out-of-fold predictions of `model` are worst: the worst of `tested` slices, `overall` being the mean error."""
+    """The worst of `tested` slices of the out-of-fold predictions of `model`. `overall` is the mean error of all rows."""
 
     model: str
     measure: str
@@ -271,7 +271,7 @@ class SlicesReady(Event, tag="slices.ready", frozen=True, kw_only=True):
 
 
 class EffectsReady(Event, tag="effects.ready", frozen=True, kw_only=True):
-    """Partial dependence of the predictions of `model` on the features that matter most to it."""
+    """Partial dependence of the predictions of `model` on its most important features."""
 
     model: str
     n_rows: int
@@ -279,7 +279,7 @@ class EffectsReady(Event, tag="effects.ready", frozen=True, kw_only=True):
 
 
 class Resources(Event, tag="resources", frozen=True, kw_only=True):
-    """What the run uses now: CPU in percent of one core, memory in bytes; GPU figures where there is one."""
+    """Current resource use: CPU in percent of one core, memory in bytes; GPU values are None without a GPU."""
 
     cpu_percent: float
     memory: int
@@ -290,14 +290,14 @@ class Resources(Event, tag="resources", frozen=True, kw_only=True):
 
 
 class Log(Event, tag="log", frozen=True, kw_only=True):
-    """A sentence for the reader of the run."""
+    """A message for the user, one sentence."""
 
     level: Literal["info", "warning", "error"]
     message: str
 
 
 class RunFinished(Event, tag="run.finished", frozen=True, kw_only=True):
-    """The last event, as `interface.md` fixes it. `exit_code` and `message` say what a command should end with."""
+    """The last event of a session. A command exits with `exit_code` and prints `message`."""
 
     status: FinishStatus
     run: str
@@ -351,7 +351,7 @@ def encode(event: Event) -> bytes:
 
 
 def decode(line: bytes | str) -> AnyEvent | None:
-    """Read one line; None for an event of a kind that this version does not know, or a damaged line."""
+    """Read one line; None for an unknown event or a damaged line."""
     try:
         return _decoder.decode(line)
     except (msgspec.ValidationError, msgspec.DecodeError):

@@ -1,11 +1,11 @@
-"""A run as a folder: create it, find it, list runs, lock it, append events and commands to it, read them back.
+"""Run folders: create, find, list and lock them; append and read events and commands.
 
-run.json        the configuration            events.jsonl    what happened, a line each
-lock            held by the engine           commands.jsonl  what views ask of the engine, a line each
+run.json        the configuration            events.jsonl    events of the engine, one per line
+lock            locked by the engine         commands.jsonl  commands of the views, one per line
 data/           the table, typed (Arrow)     splits.npz      the fold of each row
 features/       prepared arrays              fits/<id>/      complete fits
-study.db        Optuna's trials (SQLite)     log.txt         what the engine and its libraries printed
-checkpoints/    fits under way               model.tabapp    the bundle
+study.db        Optuna's trials (SQLite)     log.txt         output of the engine and its libraries
+checkpoints/    running fits                 model.tabapp    the bundle
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOCK_PAUSE = 0.05
 
 
 def default_runs_dir() -> Path:
-    """Where runs are kept: `$TABAPP_RUNS_DIR`, or the platform's data directory."""
+    """The default folder for runs: `$TABAPP_RUNS_DIR`, or `tabapp/runs` in the platform's data directory."""
     chosen = os.environ.get("TABAPP_RUNS_DIR")
     if chosen:
         return Path(chosen)
@@ -46,7 +46,7 @@ def default_runs_dir() -> Path:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """One run on disk; `path` need not exist for the other paths to be asked."""
+    """The paths of one run on disk. `path` may not exist yet."""
 
     path: Path
 
@@ -56,7 +56,7 @@ class RunFolder:
 
     @property
     def argument(self) -> str:
-        """What a command takes to find this run again: its id, or its path where it is not in the usual place."""
+        """The argument that selects this run on the command line: its id, or its path outside the default folder."""
         return self.run if self.path.parent == default_runs_dir() else shlex.quote(str(self.path))
 
     @property
@@ -77,7 +77,7 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> Path:
-        """Where fits under way leave what they need to resume after a kill, each in a folder of its name."""
+        """Checkpoints from which killed fits resume, one folder for each fit."""
         return self.path / "checkpoints"
 
     @property
@@ -94,7 +94,7 @@ class RunFolder:
 
     @property
     def plan(self) -> Path:
-        """Written last when a run starts: with it, rows and folds are on disk too."""
+        """Written last when a run starts: if it exists, rows and folds are on disk too."""
         return self.path / "plan.json"
 
     @property
@@ -123,7 +123,7 @@ class RunFolder:
         return replay(EventReader(self.events).read_new())
 
     def is_running(self) -> bool:
-        """Whether an engine holds the run now."""
+        """Whether an engine currently holds the lock."""
         descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             return not _lock(descriptor, fcntl.LOCK_SH, tries=1)
@@ -132,10 +132,10 @@ class RunFolder:
 
     @contextmanager
     def lock(self) -> Generator[None]:
-        """Hold the run; released by the system when the process dies, however it dies.
+        """Lock the run. The system releases the lock when the process ends for any reason.
 
         Raises:
-            RunBusy: another process holds it.
+            RunBusy: another process holds the lock.
         """
         descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -156,7 +156,7 @@ class RunFolder:
 
 
 def _lock(descriptor: int, kind: int, tries: int) -> bool:
-    """Try to lock a file. Asking whether a run is locked locks it for a moment, so an engine tries more than once."""
+    """Try to lock a file. `is_running` also takes the lock for a moment, so an engine tries several times."""
     for attempt in range(tries):
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
@@ -168,14 +168,14 @@ def _lock(descriptor: int, kind: int, tries: int) -> bool:
 
 
 class RunBusy(UsageError):
-    """Another process holds the run."""
+    """Another process holds the lock of the run."""
 
 
 def create_run(config: RunConfig, runs_dir: Path) -> RunFolder:
-    """Make a new run folder that holds the configuration.
+    """Create a run folder with its configuration.
 
     Raises:
-        UsageError: the folder cannot be made there.
+        UsageError: the folder cannot be created.
     """
     stem = re.sub(r"[^a-zA-Z0-9]+", "-", Path(config.data).name.split(".")[0]).strip("-").lower()[:24] or "run"
     run = f"{time.strftime('%Y%m%d-%H%M%S')}-{stem}-{secrets.token_hex(2)}"
@@ -192,7 +192,7 @@ def create_run(config: RunConfig, runs_dir: Path) -> RunFolder:
 
 
 def list_runs(runs_dir: Path) -> list[RunFolder]:
-    """All runs below a folder, newest first."""
+    """All runs in a folder, newest first."""
     if not runs_dir.is_dir():
         return []
     found = [RunFolder(path) for path in runs_dir.iterdir() if (path / "run.json").is_file()]
@@ -200,10 +200,10 @@ def list_runs(runs_dir: Path) -> list[RunFolder]:
 
 
 def find_run(text: str, runs_dir: Path) -> RunFolder:
-    """A run by its path, its id, an unambiguous part of its id, its name, or `last`.
+    """Find a run by its path, its id, an unambiguous part of its id, its name, or `last`.
 
     Raises:
-        UsageError: there is none, or several fit.
+        UsageError: no run matches, or several do.
     """
     if (Path(text) / "run.json").is_file():
         return RunFolder(Path(text).resolve())
@@ -211,19 +211,19 @@ def find_run(text: str, runs_dir: Path) -> RunFolder:
     if text == "last" and runs:
         return runs[0]
     exact = [folder for folder in runs if folder.run == text]
-    fitting = exact or [folder for folder in runs if text in folder.run or folder.config().name == text]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
+    matching = exact or [folder for folder in runs if text in folder.run or folder.config().name == text]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
         raise UsageError(
-            f"{text!r} fits {len(fitting)} runs: {', '.join(folder.run for folder in fitting[:4])}; say more of it."
+            f"{text!r} fits {len(matching)} runs: {', '.join(folder.run for folder in matching[:4])}; say more of it."
         )
     hint = did_you_mean(text, [folder.run for folder in runs]) or "; `tabapp runs` lists them."
     raise UsageError(f"There is no run {text!r} in {runs_dir}{hint}")
 
 
 class EventLog:
-    """Appends events to a run. Each is on disk before `append` returns; a torn last line of a killed engine is cut off first."""
+    """Appends events to a run. Each event is on disk before `append` returns. Opening removes a partial last line."""
 
     def __init__(self, path: Path) -> None:
         content = path.read_bytes() if path.exists() else b""
@@ -234,10 +234,10 @@ class EventLog:
         self.seq = whole.count(b"\n")
 
     def append(self, event: ev.Event) -> ev.Event:
-        """Give the event its number and time, and write it.
+        """Write an event with its sequence number and time; returns the written event.
 
         Raises:
-            OSError: the disk is full; the line that was begun is taken back.
+            OSError: the write failed, for example on a full disk; the partial line is removed.
         """
         event = msgspec.structs.replace(event, seq=self.seq + 1, t=round(time.time(), 3))
         size = os.fstat(self._descriptor).st_size
@@ -252,19 +252,19 @@ class EventLog:
         return event
 
     def close(self) -> None:
-        """Release the file."""
+        """Close the file."""
         os.close(self._descriptor)
 
 
 class LineReader:
-    """Reads the complete lines that were added to a growing file since the last look; a torn last line waits."""
+    """Reads the complete lines added to a growing file since the last call; a partial last line is read when it is complete."""
 
     def __init__(self, path: Path, *, at_end: bool = False) -> None:
         self._path = path
         self._offset = path.stat().st_size if at_end and path.exists() else 0
 
     def read_new(self) -> list[bytes]:
-        """Lines without their newline; empty when there is nothing new or no file yet."""
+        """New lines without their newline; empty without new lines or without a file."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
@@ -277,13 +277,13 @@ class LineReader:
 
 
 class EventReader:
-    """Reads the events of a run as they come."""
+    """Reads the events of a run incrementally."""
 
     def __init__(self, path: Path) -> None:
         self._lines = LineReader(path)
 
     def read_new(self) -> list[ev.AnyEvent]:
-        """The events since the last look; those of a kind that this version does not know are left out."""
+        """The events since the last call, without unknown ones."""
         decoded = (ev.decode(line) for line in self._lines.read_new())
         return [event for event in decoded if event is not None]
 

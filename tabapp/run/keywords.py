@@ -1,4 +1,4 @@
-"""The options of a run as keywords of Python functions. They derive from `RunConfig`, so that every view has the same ones."""
+"""The options of a run as keywords of Python functions, derived from `RunConfig`."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def config_from_keywords(data: str, options: Mapping[str, Any]) -> RunConfig:
 
     Args:
         data: path of the table.
-        options: values by keyword; None stands for the default.
+        options: values by keyword; None means the default.
 
     Raises:
-        UsageError: a keyword does not exist, or its value cannot be used; names the keyword.
+        UsageError: a keyword is unknown or its value is invalid; names the keyword.
     """
     fields = keyword_fields()
     types = {field.name: field.type for field in msgspec.structs.fields(RunConfig)}
@@ -54,12 +54,12 @@ def config_from_keywords(data: str, options: Mapping[str, Any]) -> RunConfig:
 
 
 def column_name(name: object) -> str:
-    """The name that a column of a data frame has in a run: text, with single spaces inside and none around."""
+    """The name of a data frame column in a run: text with single spaces inside and none around it."""
     return " ".join(str(name).split())
 
 
 def normalized_columns(keyword: str, value: Any) -> Any:
-    """The value of an option with the names of columns as `column_name` writes them."""
+    """The value of an option, with its column names normalized by `column_name`."""
     if keyword in _COLUMN_OPTIONS and value is not None:
         return column_name(value)
     if keyword == "ignore" and not isinstance(value, str | None):
@@ -116,6 +116,6 @@ def _kinds(value: Any) -> Any:
 
 
 def in_python(message: str) -> str:
-    """A message in which command-line options are named as keywords: `--missing-columns fill` → `missing_columns='fill'`."""
+    """Rewrite command-line options in a message as keywords: `--missing-columns fill` → `missing_columns='fill'`."""
     message = re.sub(r"--missing-columns (error|fill)", r"missing_columns='\1'", message)
     return re.sub(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)", lambda found: found[1].replace("-", "_"), message)

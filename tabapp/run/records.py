@@ -1,4 +1,4 @@
-"""What the events of a run are made of: rows, columns, curves, as a screen shows them."""
+"""The records in the events of a run: rows, columns and curves as screens show them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ColumnView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WarningView(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that looks wrong with the data, and what is done about it by default."""
+    """A problem found in the data, and the default action."""
 
     check: str
     column: str | None
@@ -33,7 +33,7 @@ class WarningView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
-    """A model of the plan; `reason` says why it is skipped, None when it competes."""
+    """A model of the plan; `reason` explains why it is skipped, None when it competes."""
 
     name: str
     title: str
@@ -42,7 +42,7 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MetricView(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric that fits the task: the name to choose it by, its title and one line about it."""
+    """A metric that is defined for the task: its name as an option, its title and a one-line description."""
 
     name: str
     title: str
@@ -55,17 +55,17 @@ class LeaderboardRow(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         rank: 1 is best; 0 for rows without a score.
         score, low, high: out-of-fold score with its 95 % bootstrap interval, in the metric's units.
-        folds: how many folds the score covers.
-        trials: how many trials have ended; `trial` is the number of the best (0 is the defaults).
+        folds: number of folds that the score covers.
+        trials: number of finished trials; `trial` is the number of the best (0 has the default hyper-parameters).
         fit_seconds: training time of the best trial, all folds together.
         predict_ms_per_1k: milliseconds to predict 1,000 rows with all its fold models.
-        status, reason: where it stands, and why where that needs a reason.
-        activity: what runs right now, such as "trial 3 · fold 2/5"; empty when nothing does.
-        in_ensemble: weight in the ensemble, 0 when it is not a member.
+        status, reason: status of the model, and its cause where there is one.
+        activity: the running fit, such as "trial 3 · fold 2/5"; empty without one.
+        in_ensemble: weight in the ensemble, 0 for models outside it.
         params: the best trial's hyper-parameters.
-        held: what the user has done to the model: stopped for good, or paused; it gets no further fits.
+        held: whether the user stopped or paused the model; it gets no further fits.
         share: the user's factor on the model's share of the time; 1 is an equal share.
-        left_out: the user keeps it out of the ensemble.
+        left_out: the user excluded the model from the ensemble.
         not_started: the row is skipped because no fit of the model started within the budget.
     """
 
@@ -101,8 +101,8 @@ class EnsembleMember(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportanceRow(msgspec.Struct, frozen=True, kw_only=True):
-    """How much one data column matters: its share of attention (None without a model that has any), and how much the
-    metric worsens when its values are shuffled, with the spread over repeats."""
+    """The importance of one data column: its share of attention (None without a model with attention), and the permutation
+    importance: how much the metric worsens when its values are shuffled, with the spread over repeats."""
 
     feature: str
     attention: float | None
@@ -112,7 +112,7 @@ class ImportanceRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReliabilityBin(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows that were given about the same probability: its mean, how often it came true with a 95 % interval, how many rows."""
+    """Rows with a similar predicted probability: its mean, the observed frequency with a 95 % interval, and the row count."""
 
     predicted: float
     observed: float
@@ -122,7 +122,7 @@ class ReliabilityBin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResidualBand(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows with about the same prediction: its mean, and the 10 %, 50 % and 90 % quantiles of truth minus prediction."""
+    """Rows with a similar prediction: its mean, and the 10 %, 50 % and 90 % quantiles of truth minus prediction."""
 
     predicted: float
     low: float
@@ -132,20 +132,20 @@ class ResidualBand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParameterImportance(msgspec.Struct, frozen=True, kw_only=True):
-    """A hyper-parameter and its importance for being among the best trials; the shares of a model sum to 1."""
+    """A hyper-parameter and its importance for reaching the best trials; the importances of a model sum to 1."""
 
     name: str
     importance: float
 
 
 class ErrorSlice(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows that have a column's value in common, and how wrong the predictions are on them.
+    """Rows that share a value of a column, and the error of the predictions on them.
 
     Attributes:
-        level: what they have in common, such as "> 65", "= Private" or "missing".
-        error: mean error of the `n` rows; `share_wrong` of them are given the wrong class (None for regression).
-        difference: how much worse than the rest of the table, shrunk towards 0 as far as chance among so many slices asks.
-        low, high: its interval, adjusted for the number of slices that were looked at.
+        level: the shared value or range, such as "> 65", "= Private" or "missing".
+        error: mean error of the `n` rows; `share_wrong` is the share with a wrong class (None for regression).
+        difference: error minus the error of the other rows, shrunk towards 0 to correct for selection among many slices.
+        low, high: interval of the difference, adjusted for the number of tested slices.
         clear: whether the interval is above 0.
     """
 
@@ -161,9 +161,9 @@ class ErrorSlice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EffectCurve(msgspec.Struct, frozen=True, kw_only=True):
-    """The mean prediction at each place of a feature; `low` and `high` are the 10 % and 90 % quantiles over rows.
+    """The mean prediction at each value of a feature; `low` and `high` are the 10 % and 90 % quantiles over rows.
 
-    `label` is the class whose probability it is, empty for regression.
+    `label` is the class of the probability, empty for regression.
     """
 
     label: str
@@ -173,7 +173,7 @@ class EffectCurve(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
-    """How the prediction goes with one feature: numbers in `places` or levels in `labels`, `counts` rows of the table at each."""
+    """Partial dependence on one feature: `places` for numbers or `labels` for levels, and the row counts at each."""
 
     feature: str
     places: tuple[float, ...]
@@ -183,7 +183,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Best(msgspec.Struct, frozen=True, kw_only=True):
-    """The winner of a run and its score with interval."""
+    """The best model of a run, and its score with interval."""
 
     model: str
     score: float | None

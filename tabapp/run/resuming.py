@@ -11,15 +11,15 @@ from tabapp.run.state import replay, seconds_used
 
 
 def resumed_config(folder: RunFolder, budget: float | None, trials: int | None) -> RunConfig:
-    """The configuration of a run with more time or trials; `RunFolder.save_config` makes it that of the next session.
+    """The configuration of a run with more time or trials; save it with `RunFolder.save_config`.
 
     Args:
-        budget: seconds on top of those that the run has used.
+        budget: seconds in addition to those already used.
         trials: a new maximum of trials per model.
 
     Raises:
-        RunBusy: an engine works on the run.
-        UsageError: the run is complete and is given nothing more.
+        RunBusy: an engine is running.
+        UsageError: the run is complete, and neither budget nor trials is set.
     """
     if folder.is_running():
         raise RunBusy(f"The run {folder.run} is at work; `tabapp attach {folder.argument}` shows it.")

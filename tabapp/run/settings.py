@@ -1,4 +1,4 @@
-"""What a user has set once for all runs: one TOML file in the platform's configuration folder.
+"""The user's configuration: one TOML file in the platform's configuration folder.
 
 theme = "textual-light"      a theme by name; "ansi-dark" and "ansi-light" use the terminal's own colors
 bell = true                  ring when a run ends
@@ -19,13 +19,13 @@ from tabapp.errors import UsageError, did_you_mean
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The configuration file; every field may be left out.
+    """The configuration file; every field is optional.
 
     Attributes:
         theme: name of a theme, or None for tabapp's own.
         bell: whether the terminal's bell rings when a run ends.
         keys: keys by action id, comma-separated as Textual names them.
-        run: defaults for the options of a run, by their long names without dashes in front.
+        run: defaults for the options of a run, by their long names without leading dashes.
     """
 
     theme: str | None = None
@@ -35,7 +35,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 def settings_file() -> Path:
-    """Where the configuration is looked for: `$TABAPP_CONFIG`, or `config.toml` in the platform's folder."""
+    """The path of the configuration: `$TABAPP_CONFIG`, or `config.toml` in the platform's folder."""
     chosen = os.environ.get("TABAPP_CONFIG")
     if chosen:
         return Path(chosen)
@@ -45,10 +45,10 @@ def settings_file() -> Path:
 
 
 def load_settings() -> Settings:
-    """Read the configuration; a file that is not there sets nothing. `$TABAPP_THEME` goes before its theme.
+    """Read the configuration; without a file, all settings have defaults. `$TABAPP_THEME` overrides its theme.
 
     Raises:
-        UsageError: the file cannot be read or understood; names the line, or the key and the nearest right one.
+        UsageError: the file cannot be read or is not valid; names the line, or the key and the closest valid key.
     """
     file = settings_file()
     try:
@@ -68,7 +68,7 @@ def load_settings() -> Settings:
 
 
 def line_of(text: str, key: str) -> int | None:
-    """The line of a configuration that sets a key, counted from 1."""
+    """The number of the line that sets a key, counted from 1; None without one."""
     for number, line in enumerate(text.splitlines(), start=1):
         if line.split("=", 1)[0].strip().strip("\"'") == key or line.strip().strip("[]") == key:
             return number
@@ -76,7 +76,7 @@ def line_of(text: str, key: str) -> int | None:
 
 
 def _sentence(message: str, text: str) -> str:
-    """What msgspec found wrong, with the line and the nearest right name."""
+    """An error of msgspec as a sentence, with the line and the closest valid key."""
     quoted = message.split("`")
     if "unknown field" in message and len(quoted) > 1:
         key = quoted[1]

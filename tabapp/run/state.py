@@ -1,4 +1,4 @@
-"""The state of a run as a pure function of its events: every view draws from here, and nothing else decides what is true."""
+"""The state of a run as a pure function of its events. Every view shows this state and nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEPT_CURVE_LENGTH = 60
 
 
 class ActiveFit(msgspec.Struct, frozen=True, kw_only=True):
-    """A fit that runs now, with its learning curve so far as (step, value)."""
+    """A running fit, with its learning curve so far as (step, value)."""
 
     fit: str
     model: str
@@ -27,7 +27,7 @@ class ActiveFit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FinishedFit(msgspec.Struct, frozen=True, kw_only=True):
-    """A fit that is complete: its score on the fold's held-out rows, and its learning curve, thinned, as (step, value)."""
+    """A complete fit: its score on the fold's held-out rows, and its thinned learning curve as (step, value)."""
 
     model: str
     trial: int
@@ -38,7 +38,7 @@ class FinishedFit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrialView(msgspec.Struct, frozen=True, kw_only=True):
-    """A trial that has ended. `score` is None when it was pruned before it had one."""
+    """A finished trial. `score` is None when it was pruned before it had one."""
 
     model: str
     trial: int
@@ -50,7 +50,7 @@ class TrialView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FeedLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the event feed: when, what kind (fit, trial, prune, ensemble, warn, error, info), and a sentence."""
+    """One line of the event feed: time, kind (fit, trial, prune, ensemble, warn, error, info) and a sentence."""
 
     t: float
     kind: str
@@ -58,7 +58,7 @@ class FeedLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a view may show. `seq` is the last event that it holds."""
+    """Everything that a view may show. `seq` is the number of the last event."""
 
     seq: int = 0
     time: float = 0.0
@@ -67,7 +67,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     data: str = ""
     seed: int = 0
     started: float | None = None
-    """When the engine took the run (the last time, for a resumed one)."""
+    """When the engine started or last resumed the run."""
     fitting_since: float | None = None
     deadline: float | None = None
     stage: ev.Stage = "starting"
@@ -84,7 +84,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     ensemble: ev.EnsembleChanged | None = None
     importances: ev.ImportancesReady | None = None
     evaluations: dict[str, ev.EvaluationReady] = {}
-    """The latest pictures of each model, and of the ensemble."""
+    """The latest diagnostics by model, including the ensemble."""
     parameter_importances: dict[str, ev.ParametersRanked] = {}
     slices: ev.SlicesReady | None = None
     effects: ev.EffectsReady | None = None
@@ -112,7 +112,7 @@ def is_new_best(row: ev.LeaderboardRow, plan: ev.PlanMade | None, last: float | 
 
 
 def format_score(value: float | None) -> str:
-    """A score as people read it: four significant digits or more, thousands grouped; an em dash for none."""
+    """Format a score: at least four significant digits, thousands grouped; an em dash for None."""
     if value is None:
         return "—"
     size = abs(value)
@@ -126,7 +126,7 @@ def format_score(value: float | None) -> str:
 
 
 def title_of(state: RunState, model: str) -> str:
-    """A model's title as the plan gives it, or its name."""
+    """The title of a model in the plan, or its name without a plan."""
     if model == "ensemble":
         return "Ensemble"
     models = state.plan.models if state.plan else ()
@@ -174,7 +174,7 @@ def _describe(state: RunState, event: ev.AnyEvent) -> tuple[str, str] | None:
 
 
 def _plan_line(plan: ev.PlanMade) -> str:
-    """What the feed shows of a plan. A new budget or another model of the same plan is not news."""
+    """The feed line of a plan. A new budget or model leaves it unchanged and adds no line."""
     return f"{plan.target}: {plan.task}, {plan.metric_title}, {plan.validation}"
 
 
@@ -183,13 +183,13 @@ def _decimate(curve: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], 
 
 
 def _thin(curve: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:
-    """A curve of at most `KEPT_CURVE_LENGTH` points, its last among them."""
+    """Reduce a curve to at most `KEPT_CURVE_LENGTH` points; the last point is kept."""
     stride = -(-len(curve) // KEPT_CURVE_LENGTH) or 1
     return curve[::-1][::stride][::-1]
 
 
 def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
-    """The state after one more event. Pure: the old state is untouched. An event that was seen already changes nothing."""
+    """The state after one more event, without modifying the old state. An event that is already included changes nothing."""
     if event.seq and event.seq <= state.seq:
         return state
     changes: dict[str, object] = {"seq": event.seq, "time": event.t}
@@ -298,7 +298,7 @@ def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
 
 
 def replay(stream: Iterable[ev.AnyEvent]) -> RunState:
-    """The state after a whole stream of events."""
+    """The state after a stream of events."""
     state = RunState()
     for event in stream:
         state = reduce(state, event)
@@ -306,9 +306,9 @@ def replay(stream: Iterable[ev.AnyEvent]) -> RunState:
 
 
 def seconds_used(history: Iterable[ev.AnyEvent]) -> float:
-    """Seconds of the budget that earlier sessions of a run used up: from reading or starting to their last event.
+    """Seconds of the budget that earlier sessions used: from reading or starting to their last event.
 
-    Time between a plan and its start, and time while paused, is a person's and does not count.
+    Time between a plan and its start and time while paused do not count.
     """
     used = 0.0
     since: float | None = None

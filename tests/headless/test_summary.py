@@ -7,7 +7,7 @@ import pytest
 
 from tabapp.headless.live import progress_line
 from tabapp.headless.summary import print_result, print_summary
-from tabapp.headless.tables import fitting, plain_table
+from tabapp.headless.tables import fitting_columns, plain_table
 from tabapp.run import events as ev
 from tabapp.run.folder import EventLog, RunFolder
 from tabapp.run.progress import progress_of
@@ -115,10 +115,10 @@ def test_summary_before_the_start_is_empty(tmp_path, capsys):
 def test_optional_columns_are_dropped_on_narrow_terminals():
     header = ["#", "model", "interval", "status"]
     rows = [["1", "a model", "0.1 … 0.9", "✓"], ["–", "another model", "—", "✗ failed: " + "for a long reason " * 9]]
-    assert fitting(header, rows, (2, 1), 200) == [0, 1, 2, 3]
-    assert fitting(header, rows, (2, 1), 50) == [0, 1, 3]
-    assert fitting(header, rows, (2, 1), 30) == [0, 3]
-    assert fitting(header, rows, (), 10) == [0, 1, 2, 3], "required columns are kept"
+    assert fitting_columns(header, rows, (2, 1), 200) == [0, 1, 2, 3]
+    assert fitting_columns(header, rows, (2, 1), 50) == [0, 1, 3]
+    assert fitting_columns(header, rows, (2, 1), 30) == [0, 3]
+    assert fitting_columns(header, rows, (), 10) == [0, 1, 2, 3], "required columns are kept"
 
 
 def test_models_that_were_not_started_fold_into_one_line(capsys):
