@@ -87,7 +87,7 @@ def run(name: str, share: float, most_rows: int, budget: str, data: Path) -> dic
     if numeric:
         standard = (seen - np.nanmean(seen, axis=0)) / scale
         for title, imputer in (
-            ("10 neighbours", KNNImputer(n_neighbors=10)),
+            ("10 neighbors", KNNImputer(n_neighbors=10)),
             ("iterative ridge", IterativeImputer(max_iter=20, random_state=0)),
         ):
             filled[title] = imputer.fit_transform(standard) * scale + np.nanmean(seen, axis=0)

@@ -5,7 +5,8 @@ a permutation created there, and no operation within an epoch waits for the devi
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
 from typing import Protocol
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from tabapp import metrics
 from tabapp.features.arrays import UNSEEN, Table
-from tabapp.models.contract import FitContext, Float32
+from tabapp.models.contract import FitContext
 from tabapp.nn.checkpoint import Progress, load_checkpoint, save_checkpoint
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective, target_of
@@ -133,6 +134,95 @@ def seed_everything(context: FitContext) -> torch.device:
     return torch.device(context.device)
 
 
+class Steps:
+    """Optimizer steps on the training rows, which are on the device. If a step does not fit in memory, the gradients of
+    smaller chunks of the batch are summed.
+
+    Attributes:
+        optimizer: the method's optimizer.
+        average: moving average of the weights; None if the parameters disable it.
+        n_steps: number of completed steps.
+        chunk: maximum number of rows whose gradients are computed at once.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        train: Table,
+        params: TrainingParams,
+        objective: Objective,
+        device: torch.device,
+        method: TrainingMethod,
+    ) -> None:
+        self._params, self._method, self._device = params, method, device
+        self._numeric, self._categorical = inputs(train, device)
+        self._target = objective.target(train, device)
+        weight = train.weight
+        self._weight = None if weight is None else torch.tensor(weight / weight.mean(), device=device)
+        method.start(self._numeric, self._categorical, self._target, self._weight)
+        self.optimizer = method.optimizer()
+        self._parameters = list(network.parameters())
+        self.average = WeightAverage(network, params.average_decay) if params.average_decay else None
+        self._batch_size = params.batch_size or batch_size_for(len(train))
+        self._per_epoch = max(1, ceil((len(train) - 1) / self._batch_size))
+        self.n_steps, self.chunk = 0, self._batch_size + 1
+
+    def resume(self, progress: Progress) -> None:
+        """Continue after the steps of a checkpoint."""
+        self.n_steps, self.chunk = progress.n_steps, progress.chunk
+        if self.average:
+            self.average.n_steps = progress.n_steps
+
+    def run_epoch(self, planned_epochs: int, context: FitContext) -> bool:
+        """Train on every row once, in random order. Return False if the soft deadline passed, which ends the epoch early.
+
+        Raises:
+            torch.OutOfMemoryError: not even two rows fit.
+        """
+        for rows in batches(torch.randperm(len(self._target), device=self._device), self._batch_size):
+            self._step(rows, min(self.n_steps / (planned_epochs * self._per_epoch), 1.0))
+            if context.seconds_left() <= 0:
+                return False
+        return True
+
+    @contextmanager
+    def averaged(self) -> Generator[None]:
+        """Give the network the averaged weights for the duration of a block."""
+        if self.average:
+            self.average.swap()
+        yield
+        if self.average:
+            self.average.swap()
+
+    def _step(self, rows: Tensor, elapsed: float) -> None:
+        self._method.schedule(self.optimizer, elapsed)
+        while True:
+            try:
+                self._backward(rows)
+                break
+            except (torch.OutOfMemoryError, MemoryError):
+                if min(self.chunk, len(rows)) < 4:
+                    raise
+                self.chunk = min(self.chunk, len(rows)) // 2
+        if self._params.max_gradient_norm:
+            nn.utils.clip_grad_norm_(self._parameters, self._params.max_gradient_norm)
+        self.optimizer.step()
+        self.n_steps += 1
+        if self.average:
+            self.average.update()
+
+    def _backward(self, rows: Tensor) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        for part in batches(rows, self.chunk):
+            codes = self._categorical[part]
+            if self._params.unseen_rate and codes.shape[1]:
+                hidden = torch.rand(codes.shape, device=self._device) < self._params.unseen_rate
+                codes = codes.masked_fill(hidden, UNSEEN)
+            weight = None if self._weight is None else self._weight[part]
+            loss = self._method.loss(part, self._numeric[part], codes, self._target[part], weight)
+            (loss if len(part) == len(rows) else loss * (len(part) / len(rows))).backward()
+
+
 def train_network(
     network: nn.Module,
     train: Table,
@@ -143,9 +233,8 @@ def train_network(
     method: TrainingMethod,
 ) -> Training:
     """Train a network and leave the weights in it that were best on `valid` by `criterion`. After the soft deadline, the
-    current epoch ends early and its weights are evaluated as usual. If a step does not fit in memory, the gradients of
-    smaller chunks of the batch are summed. Checkpoints are written to the fit's folder; a repeated fit resumes from them
-    with the same result.
+    current epoch ends early and its weights are evaluated as usual. Checkpoints are written to the fit's folder; a repeated
+    fit resumes from them with the same result.
 
     Raises:
         FitStopped: the engine has pruned or canceled the fit.
@@ -155,84 +244,35 @@ def train_network(
     network.to(device).train()
     if objective.is_constant:
         return Training(0, 0, 0.0)
-    numeric, categorical = inputs(train, device)
-    target = objective.target(train, device)
-    weight = None if train.weight is None else torch.tensor(train.weight / train.weight.mean(), device=device)
+    steps = Steps(network, train, params, objective, device, method)
     valid_numeric, valid_categorical = inputs(valid, device)
-    method.start(numeric, categorical, target, weight)
-    optimizer = method.optimizer()
-    weights = list(network.parameters())
-    average = WeightAverage(network, params.average_decay) if params.average_decay else None
-    size = params.batch_size or batch_size_for(len(train))
-    steps_per_epoch = max(1, ceil((len(train) - 1) / size))
     best = {name: t.clone() for name, t in network.state_dict().items()}
-    best_loss, best_epoch, epoch, n_steps = float("inf"), 0, 0, 0
-    planned, chunk = params.max_epochs, size + 1
+    best_loss, best_epoch, epoch = float("inf"), 0, 0
+    planned = params.max_epochs
     patience = params.max_epochs if params.patience is None else params.patience
 
     state: dict[str, dict[str, Tensor]] = {"network": dict(network.state_dict()), "best": best}
-    if average:
-        state["average"] = average.state()
+    if steps.average:
+        state["average"] = steps.average.state()
     started = saved_at = time.monotonic()
     seconds_before = 0.0
-    if resumed := load_checkpoint(context.folder, state, optimizer):
+    if resumed := load_checkpoint(context.folder, state, steps.optimizer):
         epoch, best_epoch, best_loss = resumed.epoch, resumed.best_epoch, resumed.best_loss
-        n_steps, planned, chunk = resumed.n_steps, resumed.planned_epochs, resumed.chunk
-        seconds_before = resumed.seconds
-        if average:
-            average.n_steps = n_steps
-
-    def backward(rows: Tensor) -> None:
-        optimizer.zero_grad(set_to_none=True)
-        for part in batches(rows, chunk):
-            codes = categorical[part]
-            if params.unseen_rate and codes.shape[1]:
-                hidden = torch.rand(codes.shape, device=device) < params.unseen_rate
-                codes = codes.masked_fill(hidden, UNSEEN)
-            loss = method.loss(part, numeric[part], codes, target[part], None if weight is None else weight[part])
-            (loss if len(part) == len(rows) else loss * (len(part) / len(rows))).backward()
-
-    def step(rows: Tensor) -> None:
-        nonlocal chunk, n_steps
-        method.schedule(optimizer, min(n_steps / (planned * steps_per_epoch), 1.0))
-        while True:
-            try:
-                backward(rows)
-                break
-            except (torch.OutOfMemoryError, MemoryError):
-                if min(chunk, len(rows)) < 4:
-                    raise
-                chunk = min(chunk, len(rows)) // 2
-        if params.max_gradient_norm:
-            nn.utils.clip_grad_norm_(weights, params.max_gradient_norm)
-        optimizer.step()
-        n_steps += 1
-        if average:
-            average.update()
-
-    def evaluate() -> Float32:
-        with method.precision():
-            return objective.prediction(predict_output(network, valid_numeric, valid_categorical))
+        planned, seconds_before = resumed.planned_epochs, resumed.seconds
+        steps.resume(resumed)
 
     while epoch < planned and epoch - best_epoch <= patience:
-        out_of_time = False
-        for rows in batches(torch.randperm(len(train), device=device), size):
-            step(rows)
-            out_of_time = context.seconds_left() <= 0
-            if out_of_time:
-                break
-        if average:
-            average.swap()
-        prediction = evaluate()
-        loss = metrics.loss(criterion(context), target_of(valid), prediction, valid.weight)
-        if loss < best_loss or epoch == 0:
-            best_loss, best_epoch = loss, epoch + 1
-            for name, t in network.state_dict().items():
-                best[name].copy_(t)
-        if average:
-            average.swap()
+        is_complete = steps.run_epoch(planned, context)
+        with steps.averaged():
+            with method.precision():
+                prediction = objective.prediction(predict_output(network, valid_numeric, valid_categorical))
+            loss = metrics.loss(criterion(context), target_of(valid), prediction, valid.weight)
+            if loss < best_loss or epoch == 0:
+                best_loss, best_epoch = loss, epoch + 1
+                for name, t in network.state_dict().items():
+                    best[name].copy_(t)
         epoch += 1
-        if out_of_time:
+        if not is_complete:
             break
         now = time.monotonic()
         seconds = seconds_before + now - started
@@ -246,12 +286,12 @@ def train_network(
                 epoch=epoch,
                 best_epoch=best_epoch,
                 best_loss=best_loss,
-                n_steps=n_steps,
+                n_steps=steps.n_steps,
                 planned_epochs=planned,
-                chunk=chunk,
+                chunk=steps.chunk,
                 seconds=seconds,
             )
-            save_checkpoint(context.folder, state, optimizer, progress)
+            save_checkpoint(context.folder, state, steps.optimizer, progress)
         context.report(epoch, metrics.score(context.metric, target_of(valid), prediction, valid.weight))
 
     network.load_state_dict(best)
