@@ -140,7 +140,7 @@ class RunFolder:
         descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             if not _lock(descriptor, fcntl.LOCK_EX, LOCK_TRIES):
-                raise RunBusy(f"The run {self.run} is at work in another process; use `tabapp attach {self.argument}`.")
+                raise RunBusy(f"The run {self.run} is active in another process. Use `tabapp attach {self.argument}`.")
             yield
         finally:
             os.close(descriptor)
@@ -186,7 +186,7 @@ def create_run(config: RunConfig, runs_dir: Path) -> RunFolder:
         folder.save_config(config)
     except OSError as error:
         raise UsageError(
-            f"No run can be made in {runs_dir}: {error.strerror}; choose another place with --runs-dir."
+            f"No run can be created in {runs_dir}: {error.strerror}. Choose another folder with --runs-dir."
         ) from None
     return folder
 
@@ -216,7 +216,7 @@ def find_run(text: str, runs_dir: Path) -> RunFolder:
         return matching[0]
     if matching:
         raise UsageError(
-            f"{text!r} fits {len(matching)} runs: {', '.join(folder.run for folder in matching[:4])}; say more of it."
+            f"{text!r} matches {len(matching)} runs: {', '.join(folder.run for folder in matching[:4])}. Use a longer part."
         )
     hint = did_you_mean(text, [folder.run for folder in runs]) or "; `tabapp runs` lists them."
     raise UsageError(f"There is no run {text!r} in {runs_dir}{hint}")

@@ -22,7 +22,7 @@ def resumed_config(folder: RunFolder, budget: float | None, trials: int | None) 
         UsageError: the run is complete, and neither budget nor trials is set.
     """
     if folder.is_running():
-        raise RunBusy(f"The run {folder.run} is at work; `tabapp attach {folder.argument}` shows it.")
+        raise RunBusy(f"The run {folder.run} is active; `tabapp attach {folder.argument}` shows it.")
     history = EventReader(folder.events).read_new()
     finished = replay(history).finished
     if finished is not None and finished.status == "ok" and budget is None and trials is None:

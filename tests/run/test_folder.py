@@ -115,7 +115,7 @@ def test_find_run_by_path(three_runs, tmp_path_factory):
 
 
 def test_ambiguous_name_is_rejected_with_the_matching_runs(three_runs):
-    with pytest.raises(UsageError, match=r"fits 2 runs: .*bbbb.*aaaa"):
+    with pytest.raises(UsageError, match=r"matches 2 runs: .*bbbb.*aaaa"):
         find_run("shop", three_runs)
 
 
