@@ -15,12 +15,12 @@ from tabapp import files
 from tabapp.engine.board import STOPPED, Board
 from tabapp.engine.candidates import Candidate, Scorer, read_results
 from tabapp.engine.clock import Clock
+from tabapp.engine.display import Display
 from tabapp.engine.evaluations import Evaluations
 from tabapp.engine.executors import Executor
 from tabapp.engine.jobs import Done, Failed, FitJob, Message, Progress
 from tabapp.engine.loading import BackgroundLoader
 from tabapp.engine.plan import Plan, plan_event, with_pending_models
-from tabapp.engine.resources import ResourceMeter
 from tabapp.engine.run_data import RunData
 from tabapp.engine.scheduler import ModelRecord, Scheduler, Work
 from tabapp.engine.server import LIGHT_MODELS, libraries_of
@@ -33,8 +33,6 @@ from tabapp.run import events as ev
 from tabapp.run.folder import CommandReader, RunFolder
 
 TICK_SECONDS = 0.03
-BOARD_SECONDS = 0.5
-RESOURCES_SECONDS = 1.0
 GPU_FITS = 1
 
 Emit = Callable[[ev.Event], None]
@@ -100,9 +98,7 @@ class Conductor:
             emit=emit,
         )
         self._running: dict[str, Running] = {}
-        self._meter = ResourceMeter(gpu=plan.device.startswith("cuda"))
-        self._board_at = self._resources_at = 0.0
-        self._dirty = True
+        self._display = Display(self.board, self.evaluations, gpu=plan.device.startswith("cuda"), emit=emit)
         self.ended_by: str = ""
         """The command that ended fitting early: finish, abort or interrupt (also for a signal); empty otherwise."""
         competing = [model.name for model in plan.competing]
@@ -137,7 +133,7 @@ class Conductor:
             self._executor.prepare(libraries_of(plugin.family))
             self._recover(name)
         self._steering.recall(names)
-        self._dirty = True
+        self._display.is_stale = True
 
     def _add_later_models(self) -> None:
         """Let the models compete whose plugins were loaded in the background, once their fits can start."""
@@ -251,7 +247,7 @@ class Conductor:
         )
         pid = self._executor.submit(job)
         self._running[job.fit] = Running(work, time.monotonic(), device)
-        self._dirty = True
+        self._display.is_stale = True
         self._emit(
             ev.FitStarted(
                 fit=job.fit,
@@ -287,7 +283,7 @@ class Conductor:
             case Done():
                 del self._running[message.fit]
                 self._spend(candidate.model, running)
-                self._dirty = True
+                self._display.is_stale = True
                 if running.pruned:
                     return
                 result = message.result
@@ -298,7 +294,7 @@ class Conductor:
             case Failed():
                 del self._running[message.fit]
                 self._spend(candidate.model, running)
-                self._dirty = True
+                self._display.is_stale = True
                 if not message.stopped:
                     self._emit(ev.FitFailed(**common, reason=message.reason, detail=message.detail))
                     self._after_failure(candidate, message)
@@ -342,7 +338,7 @@ class Conductor:
     def _prune(self, candidate: Candidate, reason: str, score: float | None) -> None:
         candidate.status, candidate.cause = "pruned", reason
         self._tuners[candidate.model].record_pruned(candidate.trial, reason, score)
-        self._dirty = True
+        self._display.is_stale = True
         self._emit(
             ev.TrialPruned(
                 model=candidate.model, trial=candidate.trial, reason=reason, score=score, params=candidate.params
@@ -380,7 +376,7 @@ class Conductor:
                 case cmd.Abort():
                     self.ended_by = "abort"
                 case _:
-                    self._dirty = self._steering.apply(command) or self._dirty
+                    self._display.is_stale = self._steering.apply(command) or self._display.is_stale
 
     def _end_fits_of(self, name: str) -> None:
         for fit, running in self._running.items():
@@ -406,29 +402,8 @@ class Conductor:
         self._running.clear()
         self._executor.close()
 
-    def _activity(self) -> dict[str, str]:
-        parts: dict[str, list[str]] = {}
-        for running in self._running.values():
-            candidate, fold = running.work.candidate, running.work.fold
-            what = f"trial {candidate.trial}" if candidate.trial else "defaults"
-            parts.setdefault(candidate.model, []).append(f"{what} · fold {fold + 1}/{candidate.n_folds}")
-        return {model: ", ".join(sorted(what)) for model, what in parts.items()}
-
     def _show(self, *, force: bool = False) -> None:
-        now = time.monotonic()
-        selected = self.board.refresh()
-        if selected is not None:
-            self._emit(selected.event())
-            self._dirty = True
-        if self._dirty and (force or now - self._board_at >= BOARD_SECONDS):
-            self._dirty, self._board_at = False, now
-            self._emit(ev.LeaderboardChanged(rows=self.board.rows(self._activity())))
-        evaluation = self.evaluations.refresh()
-        if evaluation is not None:
-            self._emit(evaluation)
-        if now - self._resources_at >= RESOURCES_SECONDS:
-            self._resources_at = now
-            self._emit(self._meter.measure())
+        self._display.update([running.work for running in self._running.values()], force=force)
 
     def _new_trial(self, model: str) -> Candidate:
         number, params = self._tuners[model].ask()

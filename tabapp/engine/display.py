@@ -1,0 +1,56 @@
+"""Events that keep the views current during fitting: leaderboard, evaluations and resources."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from tabapp.engine.board import Board
+from tabapp.engine.evaluations import Evaluations
+from tabapp.engine.resources import ResourceMeter
+from tabapp.engine.scheduler import Work
+from tabapp.run import events as ev
+
+BOARD_SECONDS = 0.5
+RESOURCES_SECONDS = 1.0
+
+
+class Display:
+    """Emits what has changed, at most every `BOARD_SECONDS` and `RESOURCES_SECONDS`.
+
+    Attributes:
+        is_stale: whether the leaderboard has changed since it was emitted.
+    """
+
+    def __init__(self, board: Board, evaluations: Evaluations, *, gpu: bool, emit: Callable[[ev.Event], None]) -> None:
+        self._board, self._evaluations, self._emit = board, evaluations, emit
+        self._meter = ResourceMeter(gpu=gpu)
+        self._board_at = self._resources_at = 0.0
+        self.is_stale = True
+
+    def update(self, works: Iterable[Work], *, force: bool = False) -> None:
+        """Emit events for a run in which the fits of `works` are running; `force` emits a changed leaderboard at once."""
+        now = time.monotonic()
+        selected = self._board.refresh()
+        if selected is not None:
+            self._emit(selected.event())
+            self.is_stale = True
+        if self.is_stale and (force or now - self._board_at >= BOARD_SECONDS):
+            self.is_stale, self._board_at = False, now
+            self._emit(ev.LeaderboardChanged(rows=self._board.rows(activity(works))))
+        evaluation = self._evaluations.refresh()
+        if evaluation is not None:
+            self._emit(evaluation)
+        if now - self._resources_at >= RESOURCES_SECONDS:
+            self._resources_at = now
+            self._emit(self._meter.measure())
+
+
+def activity(works: Iterable[Work]) -> dict[str, str]:
+    """Describe the running fits of each model, such as 'trial 3 · fold 2/5'."""
+    parts: dict[str, list[str]] = {}
+    for work in works:
+        candidate = work.candidate
+        what = f"trial {candidate.trial}" if candidate.trial else "defaults"
+        parts.setdefault(candidate.model, []).append(f"{what} · fold {work.fold + 1}/{candidate.n_folds}")
+    return {model: ", ".join(sorted(what)) for model, what in parts.items()}
