@@ -31,10 +31,10 @@ from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.registry import VIEWS
 from tabapp.tui.session.bundle_export import ask_for_export
 from tabapp.tui.session.engine_handle import EngineHandle
-from tabapp.tui.session.notifications import News
-from tabapp.tui.session.plan_changes import Planning
-from tabapp.tui.session.quitting import Leaving
-from tabapp.tui.session.run_follower import Following
+from tabapp.tui.session.notifications import Notifications
+from tabapp.tui.session.plan_changes import PlanChanges
+from tabapp.tui.session.quitting import Quitting
+from tabapp.tui.session.run_follower import RunFollower
 from tabapp.tui.session.start_request import StartRequest
 from tabapp.tui.viewmodels.texts import Snapshot
 
@@ -45,7 +45,7 @@ LIVENESS_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Opened:
-    """A run to be shown next, and whether its engine is to be started."""
+    """The run to show next, and whether to start its engine."""
 
     folder: RunFolder
     start_engine: bool
@@ -58,7 +58,7 @@ def _action_provider() -> type[Provider]:
 
 
 class TabappApp(App[None], inherit_bindings=False):
-    """The app on a run whose engine it starts. Everything it shows comes from the run folder."""
+    """The app for a run whose engine it starts. All it shows comes from the run folder."""
 
     TITLE = "tabapp"
     COMMANDS: ClassVar = {_action_provider}
@@ -84,28 +84,28 @@ class TabappApp(App[None], inherit_bindings=False):
         self.folder = folder
         self.runs_dir = runs_dir
         self.chosen_model: str | None = None
-        """The model under the cursor of the last screen that has one; the other screens go along."""
+        """The model under the cursor, shared by the screens that have one."""
         self.opened: Opened | None = None
-        """Another run that the user wants to see; this app is left for it."""
+        """Another run to show after this app exits."""
         self.config = folder.config()
-        self.planning = Planning(folder)
-        self._following = Following(folder)
+        self.planning = PlanChanges(folder)
+        self._follower = RunFollower(folder)
         self._clock = clock
         self.engine = EngineHandle(folder)
-        self._leaving = Leaving(self, runs_dir if runs_dir != default_runs_dir() else None)
+        self._quitting = Quitting(self, runs_dir if runs_dir != default_runs_dir() else None)
         self._start = StartRequest(self)
-        self._news = News(self)
+        self._toasts = Notifications(self)
 
-    # -- what the screens ask -------------------------------------------------------------------------------------
+    # -- for the screens -------------------------------------------------------------------------------------
 
     @property
     def trouble(self) -> str | None:
-        """A sentence about an engine that is gone; None while all is well."""
-        return self._following.trouble
+        """A sentence about an engine that has stopped; None while it runs."""
+        return self._follower.trouble
 
     def snapshot(self) -> Snapshot:
-        """Everything there is to draw now."""
-        state, now = self._following.state, self._clock()
+        """The data to draw now."""
+        state, now = self._follower.state, self._clock()
         moves = (
             phase_of(state) == "during" and not state.paused and self.trouble is None and self.animation_level != "none"
         )
@@ -116,25 +116,25 @@ class TabappApp(App[None], inherit_bindings=False):
             frame=int(now / FLUSH_SECONDS) if moves else None,
             trouble=self.trouble,
             start=self._start.stage,
-            history=self._following.history_until_now(),
+            history=self._follower.history_until_now(),
         )
 
     @property
     def exit_code(self) -> int:
-        """What the command should end with."""
-        state = self._following.state
+        """Exit code for the command."""
+        state = self._follower.state
         if state.finished is not None:
             return state.finished.exit_code
-        if self._leaving.discarded:
+        if self._quitting.discarded:
             return ExitCode.INTERRUPTED
         return 1 if self.trouble is not None else 0
 
     def copy(self, text: str) -> None:
-        """Copy to where the user can paste from, and say where that is."""
+        """Copy a text to the clipboard and report where it went."""
         copy(self, text)
 
     def open_run(self, folder: RunFolder, *, start_engine: bool) -> None:
-        """Leave for another run, or for this one with a new engine. What this run's engine does, it goes on doing."""
+        """Show another run, or this one with a new engine. The engine of this run continues."""
         if not has_started(self.snapshot().state) and self.engine.is_ours:
             self.send(cmd.Abort())
         self.opened = Opened(folder, start_engine)
@@ -160,17 +160,17 @@ class TabappApp(App[None], inherit_bindings=False):
         self.draw_changes()
 
     def change_plan(self, options: dict[str, Any]) -> None:
-        """Ask the engine for another plan."""
-        self.planning.ask(options)
+        """Ask the engine for a different plan."""
+        self.planning.add(options)
         self.send(cmd.ChangePlan(options=options))
 
     def finish(self) -> None:
-        """Stop fitting and save the best so far."""
+        """Stop fitting and save the best models so far."""
         self.send(cmd.Finish())
-        self.notify("Finishing: the best so far becomes the bundle.")
+        self.notify("Finishing: the best models so far become the bundle.")
 
     def flash(self) -> None:
-        """Highlight a new best score on the present screen for a second."""
+        """Highlight a new best score on the current screen for a second."""
         if isinstance(self.screen, RunView):
             self.screen.flash()
 
@@ -180,15 +180,15 @@ class TabappApp(App[None], inherit_bindings=False):
 
         await self.action_view("run")
         leaderboard = self.screen.query_one(Leaderboard)
-        leaderboard.unfold_for(model, self._following.state)
+        leaderboard.unfold_for(model, self._follower.state)
         leaderboard.show_snapshot(self.snapshot())
         leaderboard.move_to_key(model)
 
-    # -- life -----------------------------------------------------------------------------------------------------
+    # -- life cycle -----------------------------------------------------------------------------------------------------
 
     def on_mount(self) -> None:
         self.set_class(self.console.color_system == "standard" and not self.is_headless, "-sixteen")
-        # The first frame comes before the engine, whose start would slow it down.
+        # The engine starts after the first frame, which it would slow down.
         self.call_after_refresh(lambda: self.run_worker(self._follow(), name="follow"))
         self.set_interval(FLUSH_SECONDS, self.draw_changes)
 
@@ -197,52 +197,52 @@ class TabappApp(App[None], inherit_bindings=False):
             self._start_engine()
         looked = 0.0
         while True:
-            for event in await self._following.read():
-                self._hear(event)
-            self._news.tell_best(self._following)
-            self._following.caught_up = True
+            for event in await self._follower.read():
+                self._on_run_event(event)
+            self._toasts.show_best(self._follower)
+            self._follower.caught_up = True
             if self._start.send_if_planned() and isinstance(self.screen, DataView):
                 await self.action_view("run")
             if time.monotonic() - looked >= LIVENESS_SECONDS:
                 looked = time.monotonic()
                 await self._check_engine()
-            self._leaving.leave_if_over()
+            self._quitting.exit_if_over()
             await asyncio.sleep(POLL_SECONDS)
 
     def _start_engine(self) -> None:
         try:
             self.engine.start()
         except OSError as error:
-            self._following.trouble = f"The engine could not be started: {error.strerror or error}."
-            self._news.tell_trouble(self._following.trouble)
+            self._follower.trouble = f"The engine could not be started: {error.strerror or error}."
+            self._toasts.show_trouble(self._follower.trouble)
 
     async def _check_engine(self) -> None:
-        following = self._following
+        following = self._follower
         if following.state.finished is not None:
             return
         if self.engine.is_alive():
             following.engine_lives()
             return
-        # It may have said its last words after we looked.
+        # The engine may have written events after the last read.
         for event in await following.read():
-            self._hear(event)
+            self._on_run_event(event)
         before = self.trouble
         following.engine_ended(self.engine.return_code)
         if self.trouble is not None and before is None:
-            self._news.tell_trouble(self.trouble)
+            self._toasts.show_trouble(self.trouble)
 
-    def _hear(self, event: ev.AnyEvent) -> None:
-        self.planning.hear(event)
-        if not self._following.caught_up:
+    def _on_run_event(self, event: ev.AnyEvent) -> None:
+        self.planning.on_event(event)
+        if not self._follower.caught_up:
             return
         if isinstance(event, ev.PlanRefused) and self._start.stage == "waiting":
             self._start.on_refusal(event)
         else:
-            self._news.tell(event)
+            self._toasts.show_event(event)
 
     def draw_changes(self) -> None:
-        """Draw what is new on the present screen."""
-        self._leaving.ask_anew()
+        """Redraw what has changed on the current screen."""
+        self._quitting.update_question()
         stack = self.screen_stack
         if stack and isinstance(stack[0], RunView):
             stack[0].redraw()
@@ -250,43 +250,43 @@ class TabappApp(App[None], inherit_bindings=False):
     # -- actions ----------------------------------------------------------------------------------------------------
 
     async def action_view(self, view: View) -> None:
-        """Go to a screen."""
+        """Switch to a screen."""
         if view in [name for _, name, _ in TABS]:
             await self.switch_mode(view)
 
     def action_help(self) -> None:
-        """Explain the present screen."""
+        """Show the help of the current screen."""
         from tabapp.tui.screens.help import help_content
 
         if isinstance(self.screen, RunView):
-            view, state = self.screen, self._following.state
+            view, state = self.screen, self._follower.state
             focused = view.focused.id if view.focused is not None else None
             self.push_screen(
                 Reading("Help", help_content(view.VIEW, focused, state, self.snapshot().phase), at_end="the keys")
             )
 
     def action_change_theme(self) -> None:
-        """Choose other colours."""
+        """Choose a color theme."""
         self.search_themes()
 
     def action_export(self) -> None:
         """Ask where to copy the bundle."""
         ask_for_export(self)
 
-    # Textual's own way to quit goes through our question.
+    # Textual's own quit action asks the same question.
     async def action_quit(self) -> None:
         self.action_request_quit()
 
     def action_request_quit(self) -> None:
-        """Leave; ask first what shall become of a run that is going on."""
-        self._leaving.request()
+        """Quit, or ask what to do with a run in progress."""
+        self._quitting.request()
 
     def _fatal_error(self) -> None:
         self.panic(report_crash(self.folder))
 
 
 class AttachedApp(TabappApp):
-    """The app on a run whose engine is elsewhere, or has ended."""
+    """The app for a run whose engine runs elsewhere or has ended."""
 
     DEFAULT_MODE: ClassVar[str] = "run"
     STARTS_ENGINE: ClassVar[bool] = False

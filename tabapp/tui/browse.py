@@ -1,4 +1,4 @@
-"""Shows runs one after another: one may be opened from the screen of another."""
+"""Shows runs one after another, since the Runs screen can open another run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tabapp.tui.app import AttachedApp, TabappApp
 
 @dataclass(frozen=True)
 class Shown:
-    """A run that was shown, whether its engine was started for it, and what the command should end with after it."""
+    """A run that was shown, whether its engine was started, and the exit code for the command."""
 
     folder: RunFolder
     start_engine: bool
@@ -22,12 +22,12 @@ class Shown:
 def show_runs(
     folder: RunFolder, *, runs_dir: Path, start_engine: bool, settings: Settings | None = None
 ) -> list[Shown]:
-    """Show a run, and those that the user opens from it, until the user leaves; returns them all, the last shown last.
+    """Show a run and the runs opened from it until the user quits; returns them in the order shown.
 
     Args:
-        runs_dir: where the run was created, for the commands that the screen suggests.
+        runs_dir: the folder of the run, for suggested commands.
         settings: the user's configuration.
-        start_engine: start the engine of a new run; False watches a run whose engine is elsewhere, or that has ended.
+        start_engine: start the engine of a new run; False watches a run whose engine runs elsewhere or has ended.
 
     Raises:
         TabappError: the run folder cannot be read.

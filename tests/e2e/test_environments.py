@@ -90,7 +90,7 @@ def test_ctrl_c_asks_before_discarding(open_terminal, active):
     terminal.start(attach(active))
     terminal.wait("Leaderboard", "Linear model")
     terminal.keys("C-c")
-    terminal.wait("Run in progress", "Keep running in the background", "Stay here")
+    terminal.wait("Run in progress", "Keep running in the background", "Cancel")
     terminal.keys("Escape")
     terminal.until(lambda: "Run in progress" not in terminal.screen(), "the dialog to close")
     terminal.keys("C-c")

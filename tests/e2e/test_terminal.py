@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,6 +76,22 @@ def count_fits(folder: RunFolder) -> int:
     return len(folder.state().fits)
 
 
+def test_ctrl_r_right_after_the_first_paint_starts_newest_run(wide: Terminal, tmp_path: Path) -> None:
+    data, runs = write_wine(tmp_path / "wine.csv"), tmp_path / "runs"
+    options = ["--trials", "1", "--budget", "120s", "--models", "lightgbm,linear"]
+    wide.run(str(data), *options, "--runs-dir", str(runs))
+    wide.wait("Start run", "ctrl+r")
+    time.sleep(0.1)
+    wide.keys("C-r")
+    wide.wait("Leaderboard", seconds=180)
+    wide.until(lambda: newest_run(runs).state().fitting_since is not None, "the start of the run", 180)
+    wide.keys("q")
+    wide.until(lambda: "Discard and quit" in wide.screen() or "EXIT=" in wide.screen(), "the question or the end", 180)
+    if "EXIT=" not in wide.screen():
+        wide.keys("d")
+    wide.wait("EXIT=", seconds=180)
+
+
 def test_run_continues_in_the_background_and_can_be_attached(wide: Terminal, tmp_path: Path) -> None:
     data, runs = write_wine(tmp_path / "wine.csv"), tmp_path / "runs"
     wide.run(str(data), "--budget", "120s", "--models", "lightgbm,linear", "--runs-dir", str(runs))
@@ -116,7 +133,7 @@ def test_killed_engine_is_reported_and_the_run_can_be_resumed(wide: Terminal, tm
     wide.until(lambda: count_fits(folder) >= 2, "two fits")
     started = [event for event in EventReader(folder.events).read_new() if isinstance(event, ev.RunStarted)]
     os.kill(started[-1].pid, signal.SIGKILL)
-    wide.wait("The engine has stopped", "SIGKILL", "Nothing that was complete is lost")
+    wide.wait("The engine has stopped", "SIGKILL", "Completed fits are kept")
     fits = count_fits(folder)
     wide.keys("Enter")
     wide.wait("✗ the engine has stopped")

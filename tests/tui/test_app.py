@@ -97,13 +97,13 @@ async def test_a_small_terminal_shows_one_line(tmp_path, monkeypatch, size):
         await driver.sees("Leaderboard", "CatBoost")
 
 
-async def test_the_end_is_told_with_what_to_do_next(tmp_path, monkeypatch):
+async def test_the_end_of_the_run_shows_the_next_steps(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.running()) as driver:
         await driver.write(msgspec.structs.replace(recordings.finished()[-1], message="", bundle="b.tabapp"))
         await driver.until(lambda: any("The run has ended" in toast for toast in driver.toasts()))
-        told = next(toast for toast in driver.toasts() if "The run has ended" in toast)
-        assert "★ Ensemble  0.8829" in told
-        assert "e exports the bundle" in told
+        toast = next(toast for toast in driver.toasts() if "The run has ended" in toast)
+        assert "★ Ensemble  0.8829" in toast
+        assert "e exports the bundle" in toast
 
 
 async def test_attaching_to_a_finished_run_shows_its_result(tmp_path, monkeypatch):
@@ -128,7 +128,7 @@ async def test_an_exit_code_of_the_engine_is_the_commands(tmp_path, monkeypatch)
     assert driver.app.exit_code == 3
 
 
-async def test_the_death_of_the_engine_is_told_with_the_way_back(tmp_path, monkeypatch):
+async def test_a_killed_engine_shows_how_to_resume(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.running()) as driver:
         driver.folder.log.write_text("line one\nMemoryError in the engine\n")
         driver.process.returncode = -9
@@ -140,15 +140,15 @@ async def test_the_death_of_the_engine_is_told_with_the_way_back(tmp_path, monke
     assert driver.app.exit_code == 1
 
 
-async def test_an_attached_run_without_an_engine_is_told(tmp_path, monkeypatch):
+async def test_an_attached_run_without_an_engine_shows_how_to_resume(tmp_path, monkeypatch):
     events = recordings.running()
     async with drive(tmp_path, monkeypatch, events, attach=True, engine_runs=False) as driver:
-        await driver.sees("No engine works on this run any more", "tabapp resume")
+        await driver.sees("No engine is running for this run", "tabapp resume")
         await driver.press("escape", "q")
     assert driver.app.exit_code == 1
 
 
-async def test_an_engine_that_cannot_start_is_told(tmp_path, monkeypatch):
+async def test_an_engine_that_cannot_start_shows_the_error(tmp_path, monkeypatch):
     error = OSError(12, "Cannot allocate memory")
     async with drive(tmp_path, monkeypatch, [], start_error=error, engine_runs=False) as driver:
         await driver.sees("The engine has stopped", "Cannot allocate memory")
@@ -159,7 +159,7 @@ async def test_an_engine_that_cannot_start_is_told(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("key", "commands", "exit_code"), [("k", [], 0), ("d", ["abort"], 130), ("f", ["finish"], 0), ("escape", [], None)]
 )
-async def test_quitting_a_run_asks_what_becomes_of_it(tmp_path, monkeypatch, key, commands, exit_code):
+async def test_quitting_a_run_in_progress_asks_what_to_do(tmp_path, monkeypatch, key, commands, exit_code):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await driver.press("q")
         await driver.until(lambda: isinstance(driver.app.screen, Decision))
@@ -177,7 +177,7 @@ async def test_quitting_a_run_asks_what_becomes_of_it(tmp_path, monkeypatch, key
             assert driver.app.exit_code == exit_code
 
 
-async def test_the_dialog_can_be_walked_with_arrows(tmp_path, monkeypatch):
+async def test_arrow_keys_choose_in_the_dialog(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True, size=NARROW) as driver:
         await driver.press("q", "down", "enter")
         assert [command["command"] for command in driver.commands()] == ["finish"]
@@ -192,8 +192,8 @@ async def test_the_question_is_up_to_date_while_it_is_open(tmp_path, monkeypatch
         await driver.write(ev.LeaderboardChanged(rows=rows))
         await driver.sees("best 0.9111", "Discard and quit")
         await driver.write(recordings.finished()[-1])
-        await driver.sees("The run has ended", "Leave", "Stay here")
-        assert "left" not in driver.text().partition("The run has ended")[2].partition("Stay here")[0]
+        await driver.sees("The run has ended", "Quit", "Cancel")
+        assert "left" not in driver.text().partition("The run has ended")[2].partition("Cancel")[0]
         assert "Discard and quit" not in driver.text()
         await driver.press("d")
         assert isinstance(driver.app.screen, Decision), "what is over cannot be discarded"
@@ -253,7 +253,7 @@ def test_showing_runs_returns_the_exit_code(tmp_path, monkeypatch):
     assert show_runs(folder, runs_dir=tmp_path, start_engine=False) == [Shown(folder, False, 0)]
 
 
-async def test_each_new_best_is_told_once(tmp_path, monkeypatch):
+async def test_each_new_best_is_shown_once(tmp_path, monkeypatch):
     events = recordings.running()
     async with drive(tmp_path, monkeypatch, events[:200], attach=True) as driver:
         assert not [toast for toast in driver.toasts() if "New best" in toast], "what was known before is no news"

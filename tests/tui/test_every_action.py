@@ -11,7 +11,7 @@ from tabapp.tui.chrome.actions import ACTIONS, TABS, Action, Scope
 from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice
 from tabapp.tui.screens.whole_table import WholeTable
-from tabapp.tui.session.prediction import Predicting
+from tabapp.tui.session.prediction import Prediction
 from tabapp.tui.widgets.explanation import Explanation
 from tabapp.tui.widgets.leaderboard import Leaderboard
 from tabapp.tui.widgets.lines import KeyBar
@@ -44,7 +44,7 @@ from tests.tui.replayed import (
 
 STEERING = {
     "stop_model": Case(dialog(Decision, "Stop LightGBM?")),
-    "more": Case(dialog(Decision, "More budget", "LightGBM: twice the share", "The whole run: 1m more")),
+    "more": Case(dialog(Decision, "More budget", "LightGBM: double its share", "The whole run: 1m more")),
     "pause_model": Case(sends("pause_model", "resume_model", model=MODEL)),
     "ensemble": Case(sends("ensemble", model=MODEL)),
 }
@@ -53,7 +53,7 @@ CASES: dict[str, Case] = {
     "data.start": Case(sends("start"), "ready"),
     "data.cancel_start": Case(says("Start canceled"), "reading", before=keys("ctrl+r")),
     "data.target": Case(dialog(Choice, "Target: the column to predict", "alcohol"), "ready"),
-    "data.metric": Case(dialog(Choice, "Metric: what models are compared by", "accuracy"), "ready"),
+    "data.metric": Case(dialog(Choice, "Metric: the score to compare models by", "accuracy"), "ready"),
     "data.budget": Case(dialog(Choice, "Budget: time for the whole run"), "ready"),
     "data.validation": Case(dialog(Choice, "Validation: how models are scored"), "ready"),
     "data.quality": Case(sends("plan"), "ready", after=undone_by("left")),
@@ -124,7 +124,7 @@ CASES: dict[str, Case] = {
     "run.export": Case(dialog(Ask, "Export the bundle", "./wine.tabapp"), "after"),
     **{f"view.{view}": Case(shows(view), "after", before=keys("8" if view != "log" else "1")) for _, view, _ in TABS},
     "app.theme": Case(lambda driver: lambda: isinstance(driver.app.screen, CommandPalette) and "nord" in driver.text(), "after"),
-    "app.help": Case(dialog(Reading, "Help", "Every model of the run"), "after"),
+    "app.help": Case(dialog(Reading, "Help", "All models of the run"), "after"),
     "app.palette": Case(lambda driver: lambda: isinstance(driver.app.screen, CommandPalette), "after"),
     "app.quit": Case(lambda driver: lambda: not driver.app.is_running, "after"),
 }  # fmt: skip
@@ -162,10 +162,10 @@ async def prove(driver: Replayed, action: Action, do: Callable[[], Awaitable[obj
 def predicting_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """Predictions and checks are told by their stage and go on until they are stopped."""
 
-    async def run(self: Predicting, stage: str, words: object) -> None:
+    async def run(self: Prediction, stage: str, words: object) -> None:
         self.stage = stage
 
-    monkeypatch.setattr(Predicting, "_run", run)
+    monkeypatch.setattr(Prediction, "_run", run)
 
 
 @pytest.mark.parametrize(("scope", "phase"), groups())
@@ -198,7 +198,7 @@ async def test_actions_that_end_something(tmp_path, monkeypatch, name, way):
 
 async def choose_first(driver: Replayed, title: str) -> None:
     """Click the first option of a dialog twice, once it is laid out."""
-    await driver.sees(title, "Leave it as it is")
+    await driver.sees(title, "Cancel")
     await driver.still()
     await driver.pilot.click("#options", offset=(6, 0), times=2)
 

@@ -43,16 +43,16 @@ async def test_the_effect_of_a_regression_has_no_class(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_weak_slices_are_told_apart_from_chance(tmp_path, monkeypatch, size):
+async def test_weak_slices_are_distinguished_from_chance(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, explained(), size=size, attach=True, engine_runs=False) as driver:
         await driver.press("5", *(["c", "c"] if size == NARROW else []))
-        await driver.sees("Where it is wrong · log loss 0.4292 in all", "1 clearly worse · 34 slices of 891 rows")
+        await driver.sees("Largest errors · log loss 0.4292 in all", "1 clearly worse · 34 slices of 891 rows")
         await driver.sees("●  Pclass = 3", "491", "0.7012", "31%", "+0.21", "·  Age missing")
         await driver.press("tab", "enter")
         await driver.until(lambda: isinstance(driver.app.screen, Reading))
         await driver.sees("491 of 891 rows have Pclass = 3", "31.0% of these rows", "The interval lies above 0")
         await driver.press("escape", "down", "enter")
-        await driver.sees("177 of 891 rows", "chance may explain it")
+        await driver.sees("177 of 891 rows", "chance may explain")
 
 
 async def test_a_slice_is_read_by_a_double_click(tmp_path, monkeypatch):
@@ -66,7 +66,7 @@ async def test_a_slice_is_read_by_a_double_click(tmp_path, monkeypatch):
 async def test_the_panels_of_a_narrow_terminal_take_turns(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, explained(), size=NARROW, attach=True, engine_runs=False) as driver:
         await driver.press("5")
-        for text in ("How to read this", "Effect of Sex", "Where it is wrong", "How to read this"):
+        for text in ("How to read this", "Effect of Sex", "Largest errors", "How to read this"):
             await driver.sees(text)
             await driver.press("c")
 

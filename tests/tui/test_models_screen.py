@@ -29,7 +29,7 @@ async def test_a_model_is_shown_in_full(tmp_path, monkeypatch, size):
         else:
             await driver.press("c")
             await driver.sees("Learning curve", "step 8", "picture 1 of 5")
-            assert "Hyper-parameters" not in driver.text()
+            assert "Hyperparameters" not in driver.text()
 
 
 async def test_failures_and_those_that_sit_out_say_why(tmp_path, monkeypatch):
@@ -138,7 +138,7 @@ async def test_a_row_can_be_clicked_and_opened_by_a_double_click(tmp_path, monke
         await driver.press("3")
         await driver.sees("Members")
         await driver.pilot.click("#models", offset=(6, 3))
-        await driver.sees("Hyper-parameters")
+        await driver.sees("Hyperparameters")
         await driver.pilot.click("#models", offset=(6, 3), times=2)
         await driver.until(lambda: isinstance(driver.app.screen, Reading))
 
@@ -150,7 +150,7 @@ async def test_y_copies_the_best_parameters(tmp_path, monkeypatch):
         await driver.press("y")
         assert set(json.loads(driver.app.clipboard)) == {"learning_rate", "max_depth"}
         await driver.press("g", "y")
-        await driver.sees("It has no hyper-parameters to copy yet")
+        await driver.sees("It has no hyperparameters to copy yet")
 
 
 async def test_before_the_first_model(tmp_path, monkeypatch):

@@ -29,8 +29,8 @@ from tabapp.tui.screens.run import RunningView
 from tabapp.tui.screens.runs import RunsView
 from tabapp.tui.screens.tuning import TuningView
 from tabapp.tui.screens.whole_table import WholeTable
-from tabapp.tui.session.plan_changes import Planning
-from tabapp.tui.session.run_follower import Following
+from tabapp.tui.session.plan_changes import PlanChanges
+from tabapp.tui.session.run_follower import RunFollower
 from tabapp.tui.viewmodels import texts
 from tabapp.tui.widgets.explanation import agreement_mark, places, reading
 from tabapp.tui.widgets.feed import newest
@@ -68,7 +68,7 @@ def test_ids_are_unique_and_a_key_means_one_thing_on_a_screen():
 
 
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.id)
-def test_every_action_exists_and_is_told(action):
+def test_every_action_exists_and_has_help(action):
     name = action.action.partition("(")[0]
     holder = TabappApp if name.startswith("app.") else VIEWS[action.scope]
     assert hasattr(holder, f"action_{name.removeprefix('app.')}")
@@ -176,7 +176,7 @@ def test_progress_by_the_clock_by_trials_and_at_the_end():
     assert progress_of(replay(numbered(recordings.finished())), 1e12).elapsed == 116
 
 
-def test_a_score_of_some_folds_is_said_to_be_one():
+def test_a_score_of_some_folds_is_marked_as_partial():
     state = replay(numbered(recordings.running()))
     rows = tuple(msgspec.structs.replace(r, folds=2) if r.model == "mlp" else r for r in state.leaderboard)
     rows = tuple(msgspec.structs.replace(r, activity="") for r in rows)
@@ -212,9 +212,9 @@ def test_the_gain_of_the_last_minute():
 def test_two_views_change_one_plan(tmp_path):
     """As from two tabs of a browser; the engine takes each change into its configuration, saves that, and tells the plan."""
     folder = create_run(RunConfig(data="x.csv", ignore=("a",)), tmp_path)
-    views = Planning(folder), Planning(folder)
+    views = PlanChanges(folder), PlanChanges(folder)
 
-    def change(view: Planning, **options) -> None:
+    def change(view: PlanChanges, **options) -> None:
         view.ask(options)
         assert view.waits
         folder.save_config(msgspec.convert({**msgspec.to_builtins(folder.config()), **options}, RunConfig))
@@ -234,13 +234,13 @@ def test_two_views_change_one_plan(tmp_path):
 
 
 def test_changes_in_quick_succession_build_on_each_other_and_a_refused_one_is_forgotten(tmp_path):
-    planning = Planning(create_run(RunConfig(data="x.csv"), tmp_path))
-    planning.ask({"ignore": ["a"]})
-    planning.ask({"ignore": [*planning.ignored, "b"], "quality": "best"})
+    planning = PlanChanges(create_run(RunConfig(data="x.csv"), tmp_path))
+    planning.add({"ignore": ["a"]})
+    planning.add({"ignore": [*planning.ignored, "b"], "quality": "best"})
     assert planning.ignored == ["a", "b"]
-    planning.hear(recordings.plan())
+    planning.on_event(recordings.plan())
     assert planning.asked == {"ignore": ["a", "b"], "quality": "best"}
-    planning.hear(ev.PlanRefused(message="no"))
+    planning.on_event(ev.PlanRefused(message="no"))
     assert (planning.asked, planning.ignored, planning.waits) == ({}, [], False)
 
 
@@ -292,13 +292,13 @@ def test_a_rank_correlation_in_words(agreement, words):
     assert words in reading(agreement)
 
 
-# Following
+# RunFollower
 
 
 def test_following_folds_what_is_new_and_remembers_each_best(tmp_path):
     folder = recordings.make_run(tmp_path)
     recorder = recordings.Recorder(folder)
-    following = Following(folder)
+    following = RunFollower(folder)
     recorder.write(*recordings.opening())
     assert len(asyncio.run(following.read())) == 6
     recorder.write(*recordings.running()[6:])
@@ -317,7 +317,7 @@ def test_a_score_of_some_folds_is_no_best(tmp_path):
     folder = recordings.make_run(tmp_path)
     recorder = recordings.Recorder(folder)
     recorder.write(*recordings.running())
-    following = Following(folder)
+    following = RunFollower(folder)
     asyncio.run(following.read())
     known = list(following.history)
     rows = following.state.leaderboard

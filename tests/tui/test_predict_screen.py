@@ -13,7 +13,7 @@ from tabapp.run.prediction import Predicted, Progressed, StageStarted
 from tabapp.tui.dialogs.basic import Decision, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice, entries
 from tabapp.tui.screens.predict import PredictView
-from tabapp.tui.session.prediction import Predicting, default_output
+from tabapp.tui.session.prediction import Prediction, default_output
 from tests.bundle.making import make_contents, register_linear, text_table
 from tests.tui import recordings
 from tests.tui.driver import NARROW, WIDE, drive
@@ -78,7 +78,7 @@ async def test_a_file_is_held_against_training(tmp_path, monkeypatch, bundle, fi
     async with drive(tmp_path, monkeypatch, finished(bundle), size=size) as driver:
         screen = await choose(driver, file)
         await driver.sees("✗ missing", "is not in the file", "– extra", "is not known from training", "30 rows")
-        await driver.sees("m predicts without them", "new_rows-predictions.csv")
+        await driver.sees("m treats them as missing values", "new_rows-predictions.csv")
         await driver.press("ctrl+r")
         assert not screen._job.at_work, "what is refused is not begun"
         await driver.press("m")
@@ -90,7 +90,7 @@ async def test_a_file_is_held_against_training(tmp_path, monkeypatch, bundle, fi
 async def test_a_file_without_differences_can_be_predicted(tmp_path, monkeypatch, bundle, file):
     async with drive(tmp_path, monkeypatch, finished(bundle)) as driver:
         screen = await choose(driver, file)
-        await driver.sees("The file can be predicted; ctrl+r does it")
+        await driver.sees("The file can be predicted; ctrl+r starts")
         await driver.press("i", "y")
         await driver.sees("the columns of the file, then the predictions")
         words = driver.app.clipboard.split()
@@ -101,13 +101,13 @@ async def test_a_file_without_differences_can_be_predicted(tmp_path, monkeypatch
 
 async def test_a_start_while_the_file_is_looked_at_comes_after_it(tmp_path, monkeypatch, bundle, file):
     answers = asyncio.Event()
-    hear = Predicting._hear
+    hear = Prediction._hear
 
     async def hear_when_allowed(job, lines, turn):
         await answers.wait()
         await hear(job, lines, turn)
 
-    monkeypatch.setattr(Predicting, "_hear", hear_when_allowed)
+    monkeypatch.setattr(Prediction, "_hear", hear_when_allowed)
     async with drive(tmp_path, monkeypatch, finished(bundle)) as driver:
         await driver.press("6", "o")
         await driver.press(*str(file), "enter")
@@ -115,7 +115,7 @@ async def test_a_start_while_the_file_is_looked_at_comes_after_it(tmp_path, monk
         job, began = screen._job, []
         monkeypatch.setattr(job, "predict", lambda path: asyncio.sleep(0, began.append(path)))
         await driver.press("ctrl+r", "ctrl+r")
-        await driver.sees("looking at the file, then it is predicted")
+        await driver.sees("looking at the file, then predicting")
         assert job.checked is None
         assert began == []
         answers.set()
@@ -235,15 +235,15 @@ def test_the_default_output_lies_beside_the_file(tmp_path):
     assert default_output(tmp_path / "new.parquet") == tmp_path / "new-predictions.parquet"
 
 
-async def test_a_real_prediction_tells_its_progress(tmp_path, bundle, file):
+async def test_a_real_prediction_reports_its_progress(tmp_path, bundle, file):
     """The lines of the command, without the screen: a bundle that cannot be loaded ends in its sentence."""
     told = []
-    job = Predicting(lambda: told.append(job.stage))
+    job = Prediction(lambda: told.append(job.stage))
     job.choose(file)
     await job.check(bundle)
     assert job.checked is not None
     assert (job.checked.rows, job.checked.refused, job.at_work) == (30, False, False)
-    assert told[0] == "looking at the file"
+    assert told[0] == "checking the file"
     await job.predict(tmp_path / "none.tabapp")
     assert job.predicted is None
     assert "none.tabapp" in job.trouble

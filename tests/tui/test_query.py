@@ -58,7 +58,7 @@ def test_what_a_filter_finds(text, names):
         ("s>1", "There is no field 's'"),
     ],
 )
-def test_what_cannot_be_understood_is_said_and_left_out(text, words):
+def test_an_invalid_term_is_reported_and_ignored(text, words):
     query = parse(f"{text} boost", FIELDS)
     assert words in query.problem
     assert [term.value for term in query.terms] == ["boost"]

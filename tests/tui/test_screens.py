@@ -62,14 +62,14 @@ async def test_a_key_changes_the_plan(tmp_path, monkeypatch, keys, options):
         assert "updating the plan" not in driver.text()
 
 
-async def test_only_what_is_changed_is_sent_and_a_refusal_is_told(tmp_path, monkeypatch):
+async def test_only_changed_options_are_sent_and_a_refusal_is_shown(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
         await driver.press("right")
         await driver.write(recordings.plan(quality="best"))
         await driver.press("t", "n", "a", "m", "e", "enter")
         assert driver.commands()[-1]["options"] == {"target": "Name"}
         await driver.write(ev.PlanRefused(message="Name is different in every row, so nothing can be learned."))
-        await driver.sees("The plan stays as it was", "Name is different in every row")
+        await driver.sees("The plan is unchanged", "Name is different in every row")
         await driver.press("b", "down", "enter")
         assert driver.commands()[-1]["options"] == {"budget": 300.0}
 
@@ -201,7 +201,7 @@ async def test_f_finishes_when_confirmed(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_enter_tells_all_about_a_model(tmp_path, monkeypatch, size):
+async def test_enter_shows_the_details_of_a_model(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
         await driver.press("down", "enter")
         await wait_for(driver, Reading)
@@ -313,7 +313,7 @@ async def test_explain_without_attention_shows_permutation_alone(tmp_path, monke
     ],
 )
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_help_tells_of_the_screen_and_its_keys(tmp_path, monkeypatch, screen, texts, size):
+async def test_help_explains_the_screen_and_its_keys(tmp_path, monkeypatch, screen, texts, size):
     async with drive(tmp_path, monkeypatch, recordings.finished(), size=size, attach=True, engine_runs=False) as driver:
         await driver.press(screen, "question_mark")
         await wait_for(driver, Reading)

@@ -83,13 +83,13 @@ async def test_what_is_copied_goes_to_the_system_or_to_a_file(tmp_path: Path, mo
     app, file, pasted = Notified(), tmp_path / "cache" / "copied.txt", tmp_path / "pasted"
     monkeypatch.setattr(clipboard, "copies_file", lambda: file)
     monkeypatch.setattr(clipboard, "clipboard_command", lambda: None)
-    await clipboard.copy_on_and_tell(app, "tabapp data.csv — é")
+    await clipboard.copy_to_system(app, "tabapp data.csv — é")
     assert file.read_text() == "tabapp data.csv — é"
     monkeypatch.setattr(clipboard, "clipboard_command", lambda: ["sh", "-c", f"cat > {pasted}"])
-    await clipboard.copy_on_and_tell(app, "two")
+    await clipboard.copy_to_system(app, "two")
     assert pasted.read_text() == "two"
     monkeypatch.setattr(clipboard, "clipboard_command", lambda: ["sh", "-c", "exit 1"])
-    await clipboard.copy_on_and_tell(app, "three")
+    await clipboard.copy_to_system(app, "three")
     assert file.read_text() == "three"
     assert app.titles == [
         f"Copied to the terminal's clipboard and {file}", "Copied to the clipboard",

@@ -1,4 +1,4 @@
-"""Steering a run from its screens: each action by key, what it sends, what the row says then, and how it is taken back."""
+"""SteerableView a run from its screens: each action by key, what it sends, what the row says then, and how it is taken back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def tell(driver, model="catboost", **changes):
 
 
 @pytest.mark.parametrize("view", ["run", "tuning"])
-async def test_a_model_is_stopped_and_let_go_on(tmp_path, monkeypatch, view):
+async def test_a_model_is_stopped_and_resumed(tmp_path, monkeypatch, view):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await go(driver, view)
         await driver.press("k")
@@ -57,7 +57,7 @@ async def test_the_list_of_models_says_who_was_stopped(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("view", "key"), [("run", "P"), ("tuning", "p"), ("models", "p")])
-async def test_a_model_is_paused_and_let_go_on(tmp_path, monkeypatch, view, key):
+async def test_a_model_is_paused_and_resumed(tmp_path, monkeypatch, view, key):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await go(driver, view)
         await driver.press(key)
@@ -75,7 +75,7 @@ async def test_a_model_gets_a_larger_share_and_gives_it_back(tmp_path, monkeypat
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await go(driver, view)
         await driver.press("plus")
-        await driver.sees("CatBoost: twice the share of the time", "now ×1", "The whole run: 5m more")
+        await driver.sees("CatBoost: double its share of the time", "now ×1", "The whole run: 5m more")
         await driver.press("plus")
         assert driver.commands() == [{"command": "share_model", "model": "catboost", "share": 2.0}]
         await tell(driver, share=2.0)
@@ -111,7 +111,7 @@ async def test_a_run_without_a_clock_has_no_time_to_give(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, events, attach=True) as driver:
         await go(driver, "run")
         await driver.press("plus")
-        await driver.sees("The run has no clock", "twice the share")
+        await driver.sees("The run has no time limit", "double its share")
         assert "The whole run" not in driver.text()
 
 
@@ -123,7 +123,7 @@ async def test_a_model_is_kept_out_of_the_ensemble_and_taken_back(tmp_path, monk
         assert driver.commands() == [{"command": "ensemble", "model": "catboost", "include": False}]
         await tell(driver, left_out=True, in_ensemble=0.0)
         await driver.press("1")
-        await driver.sees("◇ left out")
+        await driver.sees("◇ excluded")
         await go(driver, view)
         await driver.press("i")
         assert driver.commands()[-1] == {"command": "ensemble", "model": "catboost", "include": True}
@@ -161,4 +161,4 @@ async def test_the_footer_can_be_clicked(tmp_path, monkeypatch):
         footer = driver.text().splitlines()[-1]
         await driver.pilot.click("KeyBar", offset=(footer.index("+ More") + 2, 0))
         await driver.until(lambda: isinstance(driver.app.screen, Decision))
-        await driver.sees("CatBoost: twice the share")
+        await driver.sees("CatBoost: double its share")

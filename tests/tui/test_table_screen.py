@@ -93,7 +93,7 @@ async def test_searching_goes_from_place_to_place(tmp_path, monkeypatch, file):
         await driver.press("slash", *"KIND 2", "enter")
 
 
-async def test_a_text_that_is_nowhere_is_told(tmp_path, monkeypatch, file):
+async def test_a_search_without_a_match_warns(tmp_path, monkeypatch, file):
     async with drive(tmp_path, monkeypatch, recordings.opening()[:2], data=str(file)) as driver:
         await open_table(driver)
         await driver.press("slash", *"zebra", "enter")

@@ -65,14 +65,14 @@ async def test_what_decides_is_shown_and_orders_the_slices(tmp_path, monkeypatch
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
         await driver.press("down", "4", *(["c"] if size == NARROW else []))
         await driver.until(lambda: trials_of(driver).key == "catboost#1")
-        await driver.sees("What decides", "from 10", "Slice · learning_rate")
+        await driver.sees("Importance", "after 10", "Slice · learning_rate")
         await driver.press("right", "right")
         await driver.write(ranked)
         await driver.sees("max_depth", "82%", "18%", "12 trials", "Slice · learning_rate", "parameter 2 of 2")
         await driver.press("right")
         await driver.sees("Slice · max_depth", "parameter 1 of 2")
         trials_of(driver).move_to_key("xgboost#0")
-        await driver.sees("Best so far · XGBoost" if size == WIDE else "from 10", "Slice · learning_rate")
+        await driver.sees("Best so far · XGBoost" if size == WIDE else "after 10", "Slice · learning_rate")
 
 
 async def test_m_chooses_one_model(tmp_path, monkeypatch):
@@ -110,10 +110,10 @@ async def test_a_query_narrows_the_trials(tmp_path, monkeypatch, size):
         await driver.press("slash", "escape", "slash", *"zebra:1")
         await driver.sees("There is no field 'zebra'")
         await driver.press("escape", "slash", *"nothing", "enter")
-        await driver.sees("No trial fits “nothing”")
+        await driver.sees("No trial matches “nothing”")
 
 
-async def test_enter_tells_all_about_a_trial(tmp_path, monkeypatch):
+async def test_enter_shows_the_details_of_a_trial(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await driver.press("down", "4")
         await driver.until(lambda: trials_of(driver).key == "catboost#1")

@@ -1,4 +1,4 @@
-"""Copying out of a terminal: the system's clipboard, the terminal's by OSC 52, and a file that is always there."""
+"""Copies text to the system's clipboard, to the terminal's clipboard by OSC 52, and to a file as a fallback."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOOL_SECONDS = 2.0
 
 
 def clipboard_command() -> list[str] | None:
-    """The program that fills the system's clipboard; None where there is none, or where it would be another machine's."""
+    """The command that sets the system's clipboard; None if there is none or the session is remote."""
     if os.environ.get("SSH_CONNECTION"):
         return None
     if sys.platform == "darwin":
@@ -32,7 +32,7 @@ def clipboard_command() -> list[str] | None:
 
 
 def copies_file() -> Path:
-    """Where the text that was copied last is kept."""
+    """The file that keeps the last copied text."""
     from platformdirs import user_cache_path
 
     return user_cache_path("tabapp") / "copied.txt"
@@ -53,15 +53,15 @@ async def _to_system(command: list[str], text: str) -> bool:
 
 
 def copy(app: App[Any], text: str) -> None:
-    """Send a text to the terminal's clipboard at once, and on to where it can surely be found."""
+    """Send a text to the terminal's clipboard, and then to the system's clipboard or a file."""
     app.copy_to_clipboard(text)
-    app.run_worker(copy_on_and_tell(app, text), name="copy")
+    app.run_worker(copy_to_system(app, text), name="copy")
 
 
-async def copy_on_and_tell(app: App[Any], text: str) -> None:
-    """Take a text that was sent to the terminal's clipboard on to the system's, else to a file, and say which have it.
+async def copy_to_system(app: App[Any], text: str) -> None:
+    """Copy a text to the system's clipboard, or else to a file, and report where it is.
 
-    A terminal never says whether it took what OSC 52 sent, hence the file.
+    Terminals do not confirm OSC 52, hence the file.
     """
     command = clipboard_command()
     places = ["the terminal's clipboard"]

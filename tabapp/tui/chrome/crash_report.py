@@ -1,4 +1,4 @@
-"""A fault of the screen itself: a report in the run folder, and a sentence for the user."""
+"""Report of a crash of the terminal UI: a file in the run folder and a sentence for the user."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from tabapp.run.folder import RunFolder
 
 
 def report_crash(folder: RunFolder) -> str:
-    """Write the traceback of the exception at hand, and return what to tell the user.
+    """Write the traceback of the current exception and return a message for the user.
 
-    Textual would print it with the values of all local variables, which may hold the user's data.
+    Textual would print the values of all local variables, which may contain the user's data.
     """
     report = folder.path / "crash.txt"
     try:
         files.write_text(report, traceback.format_exc())
-        where = f"; {report} says where"
+        where = f"; see {report}"
     except OSError:
         where = ""
     return (
-        f"The screen has failed, which is a fault of tabapp{where}. "
-        f"The run is not touched by it; `tabapp attach {folder.argument}` shows it again."
+        f"The terminal UI has crashed because of a bug in tabapp{where}. "
+        f"The run is not affected; `tabapp attach {folder.argument}` opens it again."
     )

@@ -1,4 +1,4 @@
-"""Keys of a user's own: the configuration's `[keys]`, held against the actions that there are."""
+"""Custom keys: the section `[keys]` of the configuration, checked against the known actions."""
 
 from __future__ import annotations
 
@@ -13,19 +13,16 @@ if TYPE_CHECKING:
 
 
 def check_keys(settings: Settings) -> dict[str, str]:
-    """Keys by action id, as Textual's keymap takes them.
+    """Keys by action id, in the format of Textual's keymap.
 
     Raises:
-        UsageError: names the first id that is no action's and the nearest right one, or two actions of one screen that
-            would have the same key.
+        UsageError: an id is unknown (the nearest one is suggested), or two actions of one screen would share a key.
     """
     known = {action.id for action in ACTIONS}
     for name in settings.keys:
         if name not in known:
             hint = did_you_mean(name, known) or "; docs/terminal.md lists the actions."
-            raise UsageError(
-                f"The configuration {settings_file()} cannot be followed: there is no action {name!r}{hint}"
-            )
+            raise UsageError(f"The configuration {settings_file()} is not valid: there is no action {name!r}{hint}")
     taken: dict[tuple[str, str, str], str] = {}
     for action in ACTIONS:
         keys = settings.keys.get(action.id, action.keys)
@@ -34,14 +31,14 @@ def check_keys(settings: Settings) -> dict[str, str]:
                 other = taken.setdefault((action.scope, phase, key), action.id)
                 if other != action.id and (action.id in settings.keys or other in settings.keys):
                     raise UsageError(
-                        f"The configuration {settings_file()} cannot be followed: {key!r} would be the key of both "
+                        f"The configuration {settings_file()} is not valid: {key!r} would be the key of both "
                         f"{other!r} and {action.id!r}."
                     )
     return dict(settings.keys)
 
 
 def use_keys(app: App[Any], settings: Settings) -> None:
-    """Put the configuration's keys in place of the usual ones, in the bindings and wherever keys are shown.
+    """Apply the configuration's keys to the bindings and wherever keys are shown.
 
     Raises:
         UsageError: as `check_keys`.

@@ -1,4 +1,4 @@
-"""The colours that tabapp has of its own; every theme of Textual works too."""
+"""tabapp's own color theme; all themes of Textual work too."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ THEME = Theme(
 
 
 def check_theme(settings: Settings) -> str:
-    """The theme that the configuration names, else tabapp's own.
+    """The configured theme, or tabapp's own.
 
     Raises:
-        UsageError: there is no such theme.
+        UsageError: the theme is unknown.
     """
     name = settings.theme or THEME.name
     known = {*BUILTIN_THEMES, THEME.name}
@@ -54,10 +54,10 @@ def check_theme(settings: Settings) -> str:
 
 
 def use_theme(app: App[Any], settings: Settings) -> None:
-    """Show the configuration's theme; without one `$TEXTUAL_THEME`, which Textual reads itself, goes before ours.
+    """Use the configured theme. Without one, `$TEXTUAL_THEME` (read by Textual) takes precedence over tabapp's theme.
 
     Raises:
-        UsageError: there is no such theme.
+        UsageError: the theme is unknown.
     """
     app.register_theme(THEME)
     name = check_theme(settings)

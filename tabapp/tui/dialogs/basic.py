@@ -1,4 +1,4 @@
-"""Dialogs: choose from a list, type a text, decide by a key, read a text."""
+"""Dialogs: choose from a list, enter a text, decide by a key, read a text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tabapp.tui.widgets.table import Column, Row, Table
 
 @dataclass(frozen=True)
 class Option:
-    """Something to choose: what is returned, what is shown, and a word on it. `key` chooses it at once in a `Decision`."""
+    """An option: returned value, label and note. `key` selects it directly in a `Decision`."""
 
     value: str
     label: str
@@ -31,7 +31,7 @@ class Option:
 
 
 class Dialog(ModalScreen[str | None]):
-    """A box in the middle that Escape closes without an answer."""
+    """A centered box; Escape closes it without an answer."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+q", "dismiss", show=False)]
 
@@ -48,9 +48,9 @@ class Dialog(ModalScreen[str | None]):
 
 
 class Choice(Dialog):
-    """Choose an option with arrows and Enter; typing narrows the list.
+    """Choose an option with the arrow keys and Enter; typing filters the list.
 
-    With `parse`, what was typed is an answer too where no option fits; it returns the answer or raises a TabappError.
+    If no option matches, `parse` turns the typed text into an answer or raises a TabappError.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -66,7 +66,7 @@ class Choice(Dialog):
         options: Sequence[Option],
         *,
         current: str | None = None,
-        hint: str = "type to narrow",
+        hint: str = "type to filter",
         parse: Callable[[str], str] | None = None,
     ) -> None:
         super().__init__(title)
@@ -79,7 +79,7 @@ class Choice(Dialog):
         with Vertical(id="dialog", classes="choice"):
             yield Input(placeholder=self._hint, id="typed", compact=True)
             columns = [Column("", width=1), Column("name"), Column("note", flexible=True)]
-            empty = "Nothing fits; enter tries what you typed." if self._parse else "Nothing fits."
+            empty = "No match; enter uses the typed text." if self._parse else "No match."
             yield Table(columns, header=False, id="options", empty=empty)
             yield Static("", id="problem")
 
@@ -133,7 +133,7 @@ class Choice(Dialog):
 
 
 class Ask(Dialog):
-    """Type a text. `check` returns the answer or raises a TabappError, whose sentence is shown."""
+    """Enter a text. `check` returns the answer or raises a TabappError, whose message is shown."""
 
     def __init__(self, title: str, message: str, value: str, check: Callable[[str], str]) -> None:
         super().__init__(title)
@@ -146,7 +146,7 @@ class Ask(Dialog):
             yield Static(Content(self._message), id="message")
             yield Input(self._value, id="typed", compact=True, select_on_focus=False)
             yield Static("", id="problem")
-            yield Static(Content.styled("enter  do it    esc  leave it", MUTED))
+            yield Static(Content.styled("enter  confirm    esc  cancel", MUTED))
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -157,9 +157,9 @@ class Ask(Dialog):
 
 
 class Decision(Dialog):
-    """Decide by a key, or with arrows and Enter. Escape changes nothing, which is said as `stay`."""
+    """Choose by a key, or with the arrow keys and Enter. `stay` labels the option of Escape, which changes nothing."""
 
-    def __init__(self, title: str, message: str, options: Sequence[Option], *, stay: str = "Leave it as it is") -> None:
+    def __init__(self, title: str, message: str, options: Sequence[Option], *, stay: str = "Cancel") -> None:
         super().__init__(title)
         self._message = message
         self._stay = Option("", stay, key="esc")
@@ -175,7 +175,7 @@ class Decision(Dialog):
         self._fill()
 
     def ask(self, title: str, message: str, options: Sequence[Option]) -> None:
-        """Ask something else, as what the question is about has changed."""
+        """Replace the question after the state of the run has changed."""
         asked = (title, message, [*options, self._stay])
         if asked != (self._title, self._message, self._options):
             self._title, self._message, self._options = asked
@@ -212,7 +212,7 @@ class Decision(Dialog):
 
 
 class Reading(Dialog):
-    """A text to scroll through, which says while there is more of it. Any of Escape, Enter, q and ? closes it."""
+    """A scrollable text that shows how many lines follow. Escape, Enter, q and ? close it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,enter,question_mark,f1", "dismiss", show=False),
@@ -234,13 +234,13 @@ class Reading(Dialog):
     def on_mount(self) -> None:
         box = self.query_one(VerticalScroll)
         box.focus()
-        self.watch(box, "scroll_y", self._tell_more)
-        self.watch(box, "virtual_size", self._tell_more)
+        self.watch(box, "scroll_y", self._show_remaining)
+        self.watch(box, "virtual_size", self._show_remaining)
 
     def on_resize(self) -> None:
-        self.call_after_refresh(self._tell_more)
+        self.call_after_refresh(self._show_remaining)
 
-    def _tell_more(self) -> None:
+    def _show_remaining(self) -> None:
         box = self.query_one(VerticalScroll)
         below = round(box.max_scroll_y - box.scroll_y)
         end = f" · G {self._at_end}" if self._at_end else ""

@@ -1,4 +1,4 @@
-"""Choose a file: recent ones, or a path that is completed while it is typed."""
+"""Choose a file from recent ones, or type a path with completion."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MOST_ENTRIES = 300
 
 
 def entries(typed: str) -> list[tuple[str, bool, int]]:
-    """What a path that is being typed may become: the text, whether it is a folder, and its size in bytes. Folders come last."""
+    """Completions of a typed path: text, whether it is a folder, and size in bytes. Folders come last."""
     folder, _, begun = typed.rpartition("/")
     place = Path(f"{folder}/" if "/" in typed else ".").expanduser()
     prefix = f"{folder}/" if "/" in typed else ""
@@ -60,10 +60,10 @@ def entries(typed: str) -> list[tuple[str, bool, int]]:
 
 
 class FileChoice(Dialog):
-    """Answers with the path of a file that is there.
+    """Returns the path of an existing file.
 
     Args:
-        recent: paths to offer at first, with a word on each.
+        recent: paths offered first, each with a note.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -102,7 +102,7 @@ class FileChoice(Dialog):
         options = dict([*found, *recent]) if typed else dict([*recent, *found])
         table = self.query_one(Table)
         room = max(20, table.size.width - 26)
-        # What is typed of the folder stands in the line above.
+        # The input line above shows the folder already.
         shown = {text: text.removeprefix(f"{typed.rpartition('/')[0]}/") for text, _ in found}
         table.show(
             [
@@ -135,7 +135,7 @@ class FileChoice(Dialog):
         elif key is not None:
             self._take(key)
         else:
-            sentence = f"There is no file {event.value.strip()}; tab completes what is there."
+            sentence = f"There is no file {event.value.strip()}; tab completes existing names."
             self.query_one("#problem", Static).update(Content.styled(one_line(sentence), "$error"))
 
     @on(Table.Selected)

@@ -1,4 +1,4 @@
-"""The reader process of the table, as the screen knows it: started when it is first asked, ended with the screen."""
+"""Client of the process that reads table rows: started on the first request, stopped with the screen."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Pager:
             self._waiting.clear()
 
     async def close(self) -> None:
-        """End the process, and wait for its end: what is left of it must not outlive the event loop."""
+        """Kill the process and wait for its exit, which must come before the event loop closes."""
         process, self._process = self._process, None
         if process is not None:
             with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""The rows of the table as a screen sees them: the few that are looked at, fetched from the reader process as one scrolls."""
+"""Cache of table rows: visible rows are fetched from the pager process while scrolling."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Layout:
 
     Attributes:
         widths: in cells of the terminal, enough for the title too.
-        numeric: whether a column's cells stand at the right.
+        numeric: whether a column is right-aligned.
     """
 
     names: tuple[str, ...] = ()
@@ -38,16 +38,16 @@ class _Block:
 
 
 class TableRows:
-    """A view on the table: filtered, sorted, and cached where it was looked at. Widgets listen to its changes.
+    """A filtered and sorted view of the table, which caches the blocks that were shown and notifies a listener of changes.
 
     Attributes:
-        height: rows of the view; `whole_height` those of the table, None while it is not known.
-        about: a guess at the height, by the size of the file, while it is still being read.
-        filter: what the user typed, with the sentence on it where it was not understood.
-        sorted_by: column and direction (True for descending); None for the order of the file.
+        height: rows of the view; `whole_height` rows of the table, None while unknown.
+        about: estimated height from the file size while the file is read.
+        filter: the typed query; `problem` explains a query that is not valid.
+        sorted_by: column and direction (True is descending); None is the order of the file.
         note: a sentence about where the rows come from.
-        trouble: a sentence on why there are none.
-        busy: what is being done, in a word or two; empty when nothing is.
+        trouble: a sentence that explains why there are no rows.
+        busy: the current work in a word or two; empty when idle.
     """
 
     def __init__(self, pager: Pager) -> None:
@@ -64,7 +64,7 @@ class TableRows:
         self.trouble = ""
         self.busy = ""
         self.row, self.column = 0, 0
-        """Where the cursor is, kept while no screen shows it."""
+        """Position of the cursor, kept while no screen shows the table."""
         self.listener: Callable[[], None] | None = None
         self._blocks: OrderedDict[tuple[int, int], _Block] = OrderedDict()
         self._first: list[list[str | None]] = []
@@ -77,7 +77,7 @@ class TableRows:
 
     @property
     def first_rows(self) -> Sequence[Sequence[str | None]]:
-        """The first rows of the file, however the view is."""
+        """The first rows of the file, independent of filter and order."""
         return self._first
 
     def show_first(
@@ -89,7 +89,7 @@ class TableRows:
         about: int | None = None,
         numeric: Sequence[bool] | None = None,
     ) -> None:
-        """Take the first rows, from the head of the file or from the engine, which knows the height."""
+        """Set the first rows, read from the head of the file or by the engine, which knows the height."""
         if self._opened:
             return
         self._first = [list(row) for row in rows]
@@ -99,21 +99,21 @@ class TableRows:
             max([1, *(min(40, len(row[index] or "")) for row in rows[:_MOST_SAMPLED])]) for index in range(len(names))
         ]
         self._lay_out(names, widths, numeric or [_all_numbers(rows, index) for index in range(len(names))])
-        self._tell()
+        self._notify()
 
     def _lay_out(self, names: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> None:
         fitting = tuple(max(width, min(40, len(name))) for name, width in zip(names, widths, strict=True))
         self.layout = Layout(tuple(names), fitting, tuple(numeric))
 
     def number_of(self, row: int) -> int | None:
-        """The number of a row of the view in the file, counted from 0; None while it is not here."""
+        """Index in the file of a row of the view, from 0; None while it is not fetched."""
         block = self._block(row, self.column)
         if block is not None and row % BLOCK_ROWS < len(block.numbers):
             return block.numbers[row % BLOCK_ROWS]
         return row if self._unchanged else None
 
     def cell(self, row: int, column: int) -> tuple[bool, str | None]:
-        """Whether a cell is here, and its text: None for an empty one. Long texts are cut."""
+        """Whether a cell is fetched, and its text (None if empty). Long texts are cut."""
         block = self._block(row, column)
         if block is not None and row % BLOCK_ROWS < len(block.cells):
             return True, block.cells[row % BLOCK_ROWS][column % BLOCK_COLUMNS]
@@ -123,7 +123,7 @@ class TableRows:
 
     @property
     def _unchanged(self) -> bool:
-        """Whether the view is the table as it stands in the file."""
+        """Whether the view has no filter and the order of the file."""
         return self._view == 0
 
     def _block(self, row: int, column: int) -> _Block | None:
@@ -132,13 +132,13 @@ class TableRows:
     # -- fetching ---------------------------------------------------------------------------------------------------
 
     def look_at(self, first_row: int, last_row: int, first_column: int, last_column: int) -> None:
-        """What is on the screen now; what is not here of it is fetched. Only the last look counts."""
+        """Set the visible area and fetch its missing blocks; a later call replaces an earlier one."""
         self._wanted = (first_row, last_row, first_column, last_column)
         if self._fetching is None and self._missing() is not None and not self.trouble:
             self._fetching = asyncio.create_task(self._fetch())
 
     def _missing(self) -> tuple[int, int] | None:
-        """The first block that is looked at and not here."""
+        """The first visible block that is not fetched."""
         if self._wanted is None or self.whole_height is None:
             return None
         first_row, last_row, first_column, last_column = self._wanted
@@ -169,16 +169,16 @@ class TableRows:
                     self._blocks[place] = _Block(reply.numbers, reply.cells)
                     while len(self._blocks) > MOST_BLOCKS:
                         self._blocks.popitem(last=False)
-                    self._tell()
+                    self._notify()
         finally:
             self._fetching = None
 
     async def open(self) -> bool:
-        """Have the table read, if it is not yet; whether it is."""
+        """Open the table in the pager if needed; returns whether it is open."""
         if self._opened:
             return True
         self.busy = "reading the table…"
-        self._tell()
+        self._notify()
         reply = await self._pager.ask(paging.OpenTable())
         self.busy = ""
         if self._failed(reply) or not isinstance(reply, paging.Opened):
@@ -191,30 +191,30 @@ class TableRows:
                 self._first = []
             self._lay_out(reply.names, reply.widths, numeric)
             self.height, self.whole_height, self.note = reply.height, reply.rows, reply.note
-            self._tell()
+            self._notify()
         return True
 
     def _failed(self, reply: paging.AnyReply) -> bool:
         if not isinstance(reply, paging.Failed):
             return False
         self.trouble, self.busy = reply.message, ""
-        self._tell()
+        self._notify()
         return True
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         if self.listener is not None:
             self.listener()
 
     # -- asking -----------------------------------------------------------------------------------------------------
 
     async def head(self) -> None:
-        """Fetch the first rows from the file itself, before the engine has read it."""
+        """Fetch the first rows of the file before the engine has read it."""
         reply = await self._pager.ask(paging.ReadHead(count=FIRST_ROWS))
         if isinstance(reply, paging.Head) and reply.names and self.whole_height is None:
             self.show_first(reply.names, reply.cells, height=None, about=reply.about)
 
     async def set_filter(self, text: str) -> None:
-        """Show only the rows that fit a query; a later one overtakes it."""
+        """Show only the rows that match a query; a later query replaces it."""
         if text == self.filter:
             return
         self.filter = text
@@ -224,14 +224,14 @@ class TableRows:
             await self._change("filtering…", paging.FilterRows(conditions=[_condition(term) for term in query.terms]))
 
     async def sort(self, column: int | None, *, descending: bool = False) -> None:
-        """Order the rows by a column, or as they stand in the file."""
+        """Sort the rows by a column, or restore the order of the file."""
         self.sorted_by = None if column is None else (column, descending)
         if await self.open():
             await self._change("sorting…", paging.SortRows(column=column, descending=descending))
 
     async def _change(self, words: str, request: paging.AnyRequest) -> None:
         self.busy = words
-        self._tell()
+        self._notify()
         reply = await self._pager.ask(request)
         if self._failed(reply) or not isinstance(reply, paging.Height):
             return
@@ -240,15 +240,15 @@ class TableRows:
         self._blocks.clear()
         self._view = self._view + 1 if self.filter or self.sorted_by is not None else 0
         self.row = max(0, min(self.row, self.height - 1))
-        self._tell()
+        self._notify()
 
     async def find(self, text: str, direction: int) -> bool | None:
-        """Move the cursor to the next row that has a text; False where no row has it, None where another search overtook it."""
+        """Move the cursor to the next row that contains a text; False if no row does, None if a later search replaced this one."""
         self.search = text
         if not await self.open():
             return None
-        self.busy = f"looking for “{text}”…"
-        self._tell()
+        self.busy = f"searching for “{text}”…"
+        self._notify()
         start = self.row + direction
         if not 0 <= start < self.height:
             start = 0 if direction > 0 else max(0, self.height - 1)
@@ -258,11 +258,11 @@ class TableRows:
         self.busy = ""
         if reply.row is not None:
             self.row, self.column = reply.row, reply.column
-        self._tell()
+        self._notify()
         return reply.row is not None
 
     async def text(self, row: int, column: int) -> str:
-        """A whole cell."""
+        """The full text of a cell."""
         here, text = self.cell(row, column)
         if here and not self._opened:
             return text or ""

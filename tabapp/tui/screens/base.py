@@ -1,4 +1,4 @@
-"""What the screens have in common: header, tabs, footer, filter, and the small terminal's single line."""
+"""Base of all screens: header, tabs, footer, filter line, and the status line of small terminals."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ NO_TRIAL = "There is no trial under the cursor; rows appear when the first fit h
 
 
 class RunView(Screen[None]):
-    """A screen on a run. A subclass composes its body and draws snapshots into it."""
+    """A screen of a run. Subclasses compose the body and draw snapshots into it."""
 
     VIEW: View
     MAIN = ""
-    """Selector of the widget that has the focus at first."""
-    FILTER_HINT = "filter · enter keeps it · esc clears it"
+    """Selector of the widget that is focused first."""
+    FILTER_HINT = "filter · enter keeps it · esc clears"
 
     @property
     def tabapp(self) -> Host:
-        """The app, by its type."""
+        """The app, typed."""
         return cast(Host, self.app)  # pyright: ignore[reportUnknownMemberType]
 
     @property
     def snapshot(self) -> Snapshot:
-        """What there is to draw now."""
+        """The data to draw now."""
         return self.tabapp.snapshot()
 
     def compose(self) -> ComposeResult:
@@ -53,7 +53,7 @@ class RunView(Screen[None]):
         raise NotImplementedError
 
     def draw(self, snapshot: Snapshot) -> None:
-        """Hand the parts of a snapshot to the panels."""
+        """Pass the parts of a snapshot to the panels."""
         raise NotImplementedError
 
     def on_mount(self) -> None:
@@ -67,7 +67,7 @@ class RunView(Screen[None]):
         self.call_after_refresh(self.redraw)
 
     def redraw(self) -> None:
-        """Draw the present snapshot."""
+        """Draw the current snapshot."""
         if not self.is_mounted or not self.query(KeyBar):
             return
         snapshot = self.snapshot
@@ -79,7 +79,7 @@ class RunView(Screen[None]):
         self.draw(snapshot)
 
     def warn(self, message: str) -> None:
-        """Say why a key did nothing."""
+        """Show why an action is not available."""
         self.notify(message, severity="warning", markup=False)
 
     def toggle_charts(self) -> None:
@@ -91,7 +91,7 @@ class RunView(Screen[None]):
             self.call_after_refresh(self.redraw)
 
     def flash(self) -> None:
-        """Mark for a second that there is a new best."""
+        """Highlight a new best score for a second."""
 
     def set_filter(self, text: str) -> None:
         """Show only rows that contain a text."""

@@ -1,4 +1,4 @@
-"""Data: what each column is, what the run will do, and the key that starts it."""
+"""Data screen: the columns, the plan of the run and its start."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from tabapp.tui.widgets.table import Table
 BUDGETS = (60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0)
 VALIDATIONS = (
     Option("auto", "automatic", "chosen by the number of rows"),
-    Option("holdout", "holdout", "one part of the rows is kept for scoring: quick"),
+    Option("holdout", "holdout", "scores on one held-out part of the rows; fast"),
     Option("cv 3", "3-fold cross-validation", "each row is scored once"),
     Option("cv 5", "5-fold cross-validation", "each row is scored once"),
-    Option("cv 10", "10-fold cross-validation", "twice the work of 5, a little more to learn from"),
+    Option("cv 10", "10-fold cross-validation", "twice the time of 5 folds, slightly more training rows"),
 )
 KINDS = (
-    Option("numeric", "numeric", "numbers that can be ordered"),
-    Option("categorical", "categorical", "names, with no order"),
+    Option("numeric", "numeric", "ordered numbers"),
+    Option("categorical", "categorical", "categories without an order"),
     Option("text", "text", "words"),
     Option("datetime", "datetime", "dates or times"),
 )
 
 
 class DataView(RunView):
-    """The columns and the plan; opens first."""
+    """The columns and the plan. This screen opens first."""
 
     VIEW: View = "data"
     MAIN = "#columns"
@@ -81,7 +81,7 @@ class DataView(RunView):
         self.rows.listener = self._show_rows
 
     def _read_head(self) -> None:
-        # The engine needs a while for a large file; its first rows are there at once.
+        # The engine takes a while for a large file; the first rows can be read at once.
         if self.snapshot.state.read is None:
             self.run_worker(self.rows.head(), exit_on_error=False)
 
@@ -162,10 +162,10 @@ class DataView(RunView):
         plan = self.snapshot.state.plan
         if self._changeable() and plan is not None:
             dialog = Choice(
-                "Metric: what models are compared by",
+                "Metric: the score to compare models by",
                 [Option(metric.name, metric.name, metric.description) for metric in plan.metrics],
                 current=plan.metric,
-                hint="or type prices of errors: cost:fn=5,fp=1" if plan.task == "binary" else "type to narrow",
+                hint="or type prices of errors: cost:fn=5,fp=1" if plan.task == "binary" else "type to filter",
                 parse=str.strip if plan.task == "binary" else None,
             )
             self.tabapp.push_screen(dialog, lambda name: self._change(metric=name) if name else None)
@@ -212,7 +212,7 @@ class DataView(RunView):
             return
         ignored = self.tabapp.planning.ignored
         if column.role == "target":
-            self.notify(f"{column.name} is the target; t chooses another.", severity="warning")
+            self.notify(f"{column.name} is the target; t chooses another column.", severity="warning")
         elif column.name in ignored:
             self._change(ignore=[name for name in ignored if name != column.name])
         elif column.role == "ignore":
@@ -222,7 +222,7 @@ class DataView(RunView):
 
     def _include(self, column: ev.ColumnView) -> None:
         if column.kind == "constant":
-            self.notify(f"{column.name} has one value only, so there is nothing to learn from it.", severity="warning")
+            self.notify(f"{column.name} has a single value, so it cannot be a feature.", severity="warning")
             return
         dialog = Choice(f"Use {column.name} as", KINDS)
         kinds = self.tabapp.planning.kinds

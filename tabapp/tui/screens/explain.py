@@ -1,4 +1,4 @@
-"""Explain: what the columns matter, told in two ways, how predictions go with them, and where they are wrong."""
+"""Explain screen: feature importance by two measures, effects of features, and the slices with the largest errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tabapp.tui.widgets.importance import importance_facts
 from tabapp.tui.widgets.table import Table
 
 PANELS = ("", "-effect", "-slices")
-"""What a narrow terminal shows below the importances: how to read them, the effect, the weak slices."""
+"""The panel below the importances on a narrow terminal: notes, effect or largest errors."""
 
 
 class ExplainView(RunView):

@@ -1,4 +1,4 @@
-"""The help of a screen: what its panels are and mean, and its keys."""
+"""The help of a screen: its panels and its keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tabapp.tui.widgets.plan import warning_line
 
 
 def help_content(view: View, focused: str | None, state: RunState, phase: Phase) -> Content:
-    """Help on a screen, the focused panel first."""
+    """The help of a screen, with the focused panel first."""
     panels = sorted(SCREENS[view], key=lambda name: name != focused)
     parts: list[Content] = []
     for name in panels:

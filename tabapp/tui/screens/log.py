@@ -1,4 +1,4 @@
-"""Log: what the run told and what its engine printed, to follow and to search."""
+"""Log screen: events of the run and output of its engine, with search."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tabapp.tui.widgets.table import Table
 
 
 class LogView(RunView):
-    """One table on the whole screen."""
+    """The log as one table."""
 
     VIEW: View = "log"
     MAIN = "#log"
@@ -46,7 +46,9 @@ class LogView(RunView):
     def action_find(self, direction: int) -> None:
         table = self.query_one(LogTable)
         if not table.find(direction):
-            text = f"“{table.search}” is nowhere in these lines." if table.search else "/ says what to look for."
+            text = (
+                f"“{table.search}” does not occur in these lines." if table.search else "/ enters a text to search for."
+            )
             self.notify(text, severity="warning")
 
     def action_level(self) -> None:

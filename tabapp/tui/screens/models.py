@@ -1,4 +1,4 @@
-"""Models: one model in full, or two side by side."""
+"""Models screen: the details of one model, or two compared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from textual.containers import Horizontal, Vertical
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.screens.base import NO_MODEL
-from tabapp.tui.screens.steerable import Steering
+from tabapp.tui.screens.steerable import SteerableView
 from tabapp.tui.viewmodels.model_card import model_card
 from tabapp.tui.viewmodels.model_details import model_details
 from tabapp.tui.viewmodels.texts import Snapshot
@@ -21,8 +21,8 @@ from tabapp.tui.widgets.pictures import Pictures, picture_facts
 from tabapp.tui.widgets.table import Table
 
 
-class ModelsView(Steering):
-    """The list of models, and the card of the one under the cursor or of those that are marked."""
+class ModelsView(SteerableView):
+    """The list of models, and details of the model under the cursor or of the marked models."""
 
     VIEW: View = "models"
     MAIN = "#models"

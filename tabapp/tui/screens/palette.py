@@ -1,4 +1,4 @@
-"""The command palette: every action of the present screen, every screen, and every model on the leaderboard."""
+"""The command palette: all actions of the current screen and all models on the leaderboard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tabapp.tui.screens.base import RunView
 
 
 class ActionProvider(Provider):
-    """Finds actions by their name, "noun: verb"."""
+    """Finds actions by name ("noun: verb")."""
 
     def _commands(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
         view = cast(RunView, self.screen)

@@ -1,4 +1,4 @@
-"""Predict: the rows of another file, by the bundle of this run."""
+"""Predict screen: predicts the rows of another file with the bundle of this run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Ask, Decision, Option, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice
 from tabapp.tui.screens.base import RunView
-from tabapp.tui.session.prediction import OUTPUT_SUFFIXES, Predicting
+from tabapp.tui.session.prediction import OUTPUT_SUFFIXES, Prediction
 from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count, short_path
 from tabapp.tui.widgets.grid import EMPTY, one_line
 from tabapp.tui.widgets.job import Facts, Job, lacking_bundle
@@ -38,7 +38,7 @@ MARKS = {
 
 
 class PredictView(RunView):
-    """The file above, how it compares with the training data in the middle, the first predictions below."""
+    """The file, its differences from the training schema, and the first predictions."""
 
     VIEW: View = "predict"
     MAIN = "#findings"
@@ -46,23 +46,27 @@ class PredictView(RunView):
 
     def __init__(self) -> None:
         super().__init__()
-        self._job = Predicting(self.redraw)
+        self._job = Prediction(self.redraw)
         self._shown: tuple[Checked | None, Predicted | None] | None = None
         self._replaced: Path | None = None
         self._wanted = False
-        """Whether the predictions begin as soon as the file has been looked at."""
+        """Whether prediction starts as soon as the file is checked."""
 
     def compose_body(self) -> ComposeResult:
         yield Job("Predict", id="predict-file")
         yield Button("Predict  ctrl+r", id="predict-start", compact=True, disabled=True)
-        columns = [Column("", width=12), Column("column", least=10), Column("against the training data", flexible=True)]
+        columns = [
+            Column("", width=12),
+            Column("column", least=10),
+            Column("compared with the training data", flexible=True),
+        ]
         yield Table(
-            columns, id="findings", empty="o chooses a file; how it differs from the training data is said here."
+            columns, id="findings", empty="o chooses a file. Its differences from the training schema appear here."
         )
-        yield Table([], wide=True, id="predictions", empty="The first predictions will be here.")
+        yield Table([], wide=True, id="predictions", empty="The first predictions appear here.")
 
     def on_mount(self) -> None:
-        set_titles(self.query_one("#findings"), "Held against the training data")
+        set_titles(self.query_one("#findings"), "Checked against the training schema")
         set_titles(self.query_one("#predictions"), "Predictions")
 
     async def on_unmount(self) -> None:
@@ -76,7 +80,7 @@ class PredictView(RunView):
 
     @property
     def is_at_work(self) -> bool:
-        """Whether a file is looked at or predicted."""
+        """Whether a file is being checked or predicted."""
         return self._job.at_work
 
     def draw(self, snapshot: Snapshot) -> None:
@@ -89,7 +93,7 @@ class PredictView(RunView):
             keep=job.keep,
             fill=job.fill,
             rows=job.checked.rows if job.checked is not None else None,
-            stage=f"{job.stage}, then it is predicted" if self._wanted and job.at_work else job.stage,
+            stage=f"{job.stage}, then predicting" if self._wanted and job.at_work else job.stage,
             share=job.share,
             verdict=self._verdict(),
             frame=int(snapshot.now * 4) if job.at_work and self.app.animation_level != "none" else None,
@@ -103,7 +107,7 @@ class PredictView(RunView):
             self._show_predictions(job.predicted)
 
     def _verdict(self) -> tuple[str, str]:
-        """One sentence on where things stand, and its colour."""
+        """The current result as a sentence, and its color."""
         job = self._job
         if job.trouble:
             return f"✗ {one_line(job.trouble)}", "$error"
@@ -115,16 +119,16 @@ class PredictView(RunView):
         if job.checked is None:
             return "", ""
         if job.checked.refused and not job.fill:
-            return "✗ Columns that models need are missing or changed; m predicts without them.", "$error"
-        return "✓ The file can be predicted; ctrl+r does it.", "$success"
+            return "✗ Feature columns are missing or changed; m treats them as missing values.", "$error"
+        return "✓ The file can be predicted; ctrl+r starts.", "$success"
 
     def _show_findings(self, checked: Checked | None) -> None:
         table = self.query_one("#findings", Table)
         if checked is None:
-            table.set_empty("o chooses a file; how it differs from the training data is said here.")
+            table.set_empty("o chooses a file. Its differences from the training schema appear here.")
             table.show([])
             return
-        table.set_empty("✓ It has the columns of the training data, and no value in them is new.")
+        table.set_empty("✓ The file matches the training schema.")
         rows = [
             Row(
                 f"{found.finding} {found.column}",
@@ -171,7 +175,7 @@ class PredictView(RunView):
             self.tabapp.push_screen(FileChoice("The file to predict", self._recent()), self._chosen)
 
     def _recent(self) -> list[tuple[Path, str]]:
-        """Files of this screen first, then the tables of the latest runs."""
+        """Files predicted here first, then the tables of the latest runs."""
         here = dict.fromkeys(self._job.recent, "predicted")
         own = Path(self.tabapp.config.data)
         for folder in list_runs(self.tabapp.runs_dir)[:RECENT_RUNS]:
@@ -201,18 +205,18 @@ class PredictView(RunView):
         if not self._is_ready():
             return
         if job.at_work and not job.is_checking:
-            self.notify("It is at work; x stops it.", severity="warning")
+            self.notify("A prediction is running; x stops it.", severity="warning")
         elif job.is_checking or job.checked is None:
             self._wanted = True
             if not job.at_work:
                 self.run_worker(self._check(), exit_on_error=False)
             self.redraw()
         elif job.checked.refused and not job.fill:
-            self.notify("Columns are missing or changed; m predicts without them.", severity="warning")
+            self.notify("Feature columns are missing or changed; m treats them as missing values.", severity="warning")
         elif job.output is not None and job.output.exists() and job.output != self._replaced:
             dialog = Decision(
                 f"Replace {job.output.name}?",
-                f"{short_path(job.output)} is there already.",
+                f"{short_path(job.output)} already exists.",
                 [Option("replace", "Replace it", key="y")],
             )
             self.tabapp.push_screen(dialog, lambda answer: self._begin() if answer else None)
@@ -220,7 +224,7 @@ class PredictView(RunView):
             self._begin()
 
     def _begin(self) -> None:
-        # What this screen has written it may write again without a question.
+        # A file written by this screen may be replaced without a question.
         self._replaced = self._job.output
         self.run_worker(self._predict(), exit_on_error=False)
 
@@ -239,9 +243,9 @@ class PredictView(RunView):
     def _check_output(self, text: str) -> str:
         path = Path(text.strip()).expanduser()
         if path.suffix.lower() not in OUTPUT_SUFFIXES or path.is_dir() or not path.parent.is_dir():
-            raise UsageError(f"{text.strip() or 'Nothing'} is no .csv or .parquet file in a folder that exists.")
+            raise UsageError(f"{text.strip() or 'Nothing'} is not a .csv or .parquet file in an existing folder.")
         if self._job.file is not None and path.exists() and path.samefile(self._job.file):
-            raise UsageError(f"{path} is the file that is predicted; write the predictions to another.")
+            raise UsageError(f"{path} is the input file; choose another output file.")
         return str(path)
 
     def _output_chosen(self, path: str | None) -> None:
@@ -273,15 +277,15 @@ class PredictView(RunView):
 
     @on(Table.Selected, "#findings")
     def _finding_chosen(self, event: Table.Selected) -> None:
-        """A finding in full, where the line has no room for it."""
+        """Show a finding in full."""
         checked = self._job.checked
         found = next((f for f in checked.findings if f"{f.finding} {f.column}" == event.key), None) if checked else None
         text = f"{found.column} {found.message}" if found is not None else event.key
-        self.tabapp.push_screen(Reading("Held against the training data", Content(one_line(text))))
+        self.tabapp.push_screen(Reading("Checked against the training schema", Content(one_line(text))))
 
 
 def _cell(text: str | None) -> Content:
-    """A cell with numbers to a few digits."""
+    """A cell, with numbers rounded to a few digits."""
     if text is None:
         return Content.styled(EMPTY, MUTED)
     try:

@@ -1,4 +1,4 @@
-"""The screens by name, each imported when it is first shown: the first paint waits for one screen only."""
+"""The screens by name. Each is imported when first shown, so the first paint waits for only one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run: the live leaderboard and what stands behind it."""
+"""Run screen: the live leaderboard with charts and events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tabapp.run import commands as cmd
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Decision, Option, Reading
 from tabapp.tui.screens.base import NO_MODEL
-from tabapp.tui.screens.steerable import Steering
+from tabapp.tui.screens.steerable import SteerableView
 from tabapp.tui.viewmodels.model_details import model_details
 from tabapp.tui.viewmodels.query import HINT
 from tabapp.tui.viewmodels.texts import Snapshot
@@ -24,7 +24,7 @@ from tabapp.tui.widgets.table import Table
 from tabapp.tui.widgets.tuning_panel import Tuning, tuning_facts
 
 
-class RunningView(Steering):
+class RunningView(SteerableView):
     """Leaderboard, tuning, importance, resources and events."""
 
     VIEW: View = "run"
@@ -58,7 +58,7 @@ class RunningView(Steering):
         self.query_one(Feed).show(state.feed)
 
     def flash(self) -> None:
-        """Mark the leaderboard for a second: there is a new best."""
+        """Highlight the leaderboard for a second after a new best score."""
         leaderboard = self.query_one(Leaderboard)
         leaderboard.add_class("-flash")
         self.set_timer(1.0, lambda: leaderboard.remove_class("-flash"))
@@ -99,7 +99,7 @@ class RunningView(Steering):
         if self.is_under_way():
             dialog = Decision(
                 "Finish now?",
-                "Fitting stops; the best so far becomes the bundle.",
+                "Fitting stops, and the best models so far become the bundle.",
                 [Option("finish", "Finish now", key="y")],
             )
             self.tabapp.push_screen(dialog, lambda answer: self.tabapp.finish() if answer else None)

@@ -1,4 +1,4 @@
-"""Runs: all that were ever started here, to open, resume or delete."""
+"""Runs screen: all runs of the runs folder, to open, resume or delete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DRAW_EVERY = 8
 
 
 class RunsView(RunView):
-    """The table of runs; they are read one after another beside the screen, the newest first."""
+    """The table of runs, which are read in the background, newest first."""
 
     VIEW: View = "runs"
     MAIN = "#runs"
@@ -114,7 +114,7 @@ class RunsView(RunView):
         if run is None:
             return
         if run.folder.is_running():
-            self.notify(f"{run.run} is at work; enter shows it.", severity="warning")
+            self.notify(f"{run.run} is running; enter opens it.", severity="warning")
         elif run.status == "ok":
             self.notify(
                 f"{run.run} is complete. `tabapp resume {run.folder.argument} --budget 5m` gives it more time.",
@@ -140,9 +140,9 @@ class RunsView(RunView):
         if run is None:
             return
         if run.run == self.tabapp.folder.run:
-            self.notify("This is the run on the screen; open another to delete it.", severity="warning")
+            self.notify("This run is open; open another run to delete it.", severity="warning")
         elif run.folder.is_running():
-            self.notify(f"{run.run} is at work; finish it before you delete it.", severity="warning")
+            self.notify(f"{run.run} is running; finish it before you delete it.", severity="warning")
         else:
             best = f", best {run.metric} {format_score(run.best)}" if run.best is not None else ""
             bundle = " Its bundle goes too." if run.folder.bundle.is_file() else ""
@@ -155,13 +155,13 @@ class RunsView(RunView):
 
     def _delete(self, run: RunDescription) -> None:
         async def delete() -> None:
-            # Asked again: the question may have stood on the screen for long.
+            # Checked again: the run may have been resumed while the dialog was open.
             if run.folder.is_running():
-                self.notify(f"{run.run} has been taken up again, so it stays.", severity="warning")
+                self.notify(f"{run.run} has been resumed, so it is not deleted.", severity="warning")
                 return
             try:
                 await asyncio.to_thread(shutil.rmtree, run.folder.path)
-                self.notify(f"{run.run} is deleted.")
+                self.notify(f"{run.run} was deleted.")
             except OSError as error:
                 self.notify(f"{run.run} could not be deleted: {error.strerror}.", severity="error")
             self._runs.pop(run.run, None)

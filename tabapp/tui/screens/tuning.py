@@ -1,4 +1,4 @@
-"""Tuning: every trial, and what the tuner has learned from them."""
+"""Tuning screen: all trials and charts of their hyperparameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tabapp.run.state import RunState, title_of
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Choice, Option, Reading
 from tabapp.tui.screens.base import NO_TRIAL
-from tabapp.tui.screens.steerable import Steering
+from tabapp.tui.screens.steerable import SteerableView
 from tabapp.tui.viewmodels.model_details import trial_details
 from tabapp.tui.viewmodels.query import HINT
 from tabapp.tui.viewmodels.texts import Snapshot, count
@@ -22,8 +22,8 @@ from tabapp.tui.widgets.trial_panels import (
     TITLES,
     BestFacts,
     BestSoFar,
-    Deciding,
-    DecidingFacts,
+    HyperparameterImportance,
+    ParameterImportanceFacts,
     SlicePlot,
     Trials,
     ordered_parameters,
@@ -31,8 +31,8 @@ from tabapp.tui.widgets.trial_panels import (
 )
 
 
-class TuningView(Steering):
-    """The table of trials; the best so far, the slice over one hyper-parameter and what decides for the model under the cursor."""
+class TuningView(SteerableView):
+    """The table of trials, and charts of the model under the cursor: best so far, slice and hyperparameter importance."""
 
     VIEW: View = "tuning"
     MAIN = "#trials"
@@ -48,7 +48,7 @@ class TuningView(Steering):
             with Container(id="tuning-charts"):
                 yield BestSoFar("Best so far", id="best")
                 yield SlicePlot("Slice", id="slice")
-                yield Deciding("What decides", id="deciding")
+                yield HyperparameterImportance("Importance", id="deciding")
 
     def draw(self, snapshot: Snapshot) -> None:
         trials = self.query_one(Trials)
@@ -75,7 +75,9 @@ class TuningView(Steering):
         facts = slice_facts(rows, parameters, self._parameter, under.key if under is not None else None)
         self.query_one(SlicePlot).show(facts)
         chosen = facts.slice.parameter if facts.slice is not None else ""
-        self.query_one(Deciding).show(DecidingFacts(facts.title, ranked, chosen, len(scores)))
+        self.query_one(HyperparameterImportance).show(
+            ParameterImportanceFacts(facts.title, ranked, chosen, len(scores))
+        )
 
     @on(Table.Moved, "#trials")
     def _cursor_moved(self) -> None:

@@ -1,4 +1,4 @@
-"""The whole table on the screen: a million rows scroll as ten do, with search, filter and sorting."""
+"""The whole table with search, filter and sorting; only visible rows are fetched."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tabapp.tui.widgets.lines import Header, KeyBar, StatusLine, Tabs
 from tabapp.tui.widgets.panel import set_titles
 
 REDRAW_SECONDS = 0.25
-SEARCH_HINT = "search · enter goes to the next place, then n and N · esc clears it"
-FILTER_HINT = "filter: words · column:text · column>3 · -not · enter keeps it · esc clears it"
+SEARCH_HINT = "search · enter finds the next match, then n and N · esc clears"
+FILTER_HINT = "filter: words · column:text · column>3 · -not · enter keeps it · esc clears"
 
 
 class WholeTable(RunView):
-    """Stands on the Data screen until Escape."""
+    """Covers the Data screen until Escape."""
 
     VIEW: View = "table"
     MAIN = "#table"
@@ -91,7 +91,7 @@ class WholeTable(RunView):
         self.dismiss()
 
     def action_filter(self) -> None:
-        """Asked by f; the name is that of the input line which all screens have."""
+        """Open the filter line; the action has the name that all screens use."""
         self._ask("filter", FILTER_HINT, self._rows.filter)
 
     def action_search(self) -> None:
@@ -121,15 +121,15 @@ class WholeTable(RunView):
         if self._rows.search:
             self.run_worker(self._find(direction), exit_on_error=False)
         else:
-            self.notify("/ says what to look for.", severity="warning")
+            self.notify("/ enters a text to search for.", severity="warning")
 
     async def _find(self, direction: int) -> None:
         text = self._rows.search
         if await self._rows.find(text, direction) is False:
-            self.notify(f"“{text}” is nowhere in these rows.", severity="warning", markup=False)
+            self.notify(f"“{text}” does not occur in these rows.", severity="warning", markup=False)
 
     def action_sort(self) -> None:
-        """Ascending, descending, and as in the file, in turn."""
+        """Sort ascending, descending, or in the order of the file, in turn."""
         self._sort(self._rows.column)
 
     @on(Grid.HeaderClicked)

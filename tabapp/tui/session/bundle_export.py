@@ -1,4 +1,4 @@
-"""Copying the bundle of a run to where the user wants it."""
+"""Export of the bundle of a run to a path of the user."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tabapp.tui.session.host import Host
 
 
 def ask_for_export(app: Host) -> None:
-    """Ask for a path and copy the bundle there; say so where there is none."""
+    """Ask for a path and copy the bundle there; warn if there is no bundle."""
     finished = app.snapshot().state.finished
     if finished is None:
         app.notify("The bundle is written when the run ends; f on screen 1 finishes it now.", severity="warning")
@@ -22,7 +22,7 @@ def ask_for_export(app: Host) -> None:
         app.notify(f"This run has no bundle. {finished.message}", severity="warning")
         return
     default = f"./{Path(app.config.data).name.split('.')[0]}.tabapp"
-    message = "The bundle has everything that `tabapp predict` needs. Copy it to:"
+    message = "The bundle contains everything that `tabapp predict` needs. Copy it to:"
     asked: set[Path] = set()
 
     def check(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What screens and the parts of a session may ask of the app that shows them."""
+"""The interface of the app for screens and for the parts of a session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder
 from tabapp.run.settings import Settings
 from tabapp.tui.session.engine_handle import EngineHandle
-from tabapp.tui.session.plan_changes import Planning
+from tabapp.tui.session.plan_changes import PlanChanges
 from tabapp.tui.viewmodels.texts import Snapshot
 
 
@@ -25,7 +25,7 @@ class Host(Protocol):
     runs_dir: Path
     config: RunConfig
     settings: Settings
-    planning: Planning
+    planning: PlanChanges
     engine: EngineHandle
     chosen_model: str | None
 

@@ -1,4 +1,4 @@
-"""What the app tells of its own accord: a new best, a refused plan, the end of the run, an engine that is gone."""
+"""Toasts and dialogs for a new best score, a refused plan, the end of the run and a stopped engine."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tabapp.run.client import log_tail
 from tabapp.run.state import format_score
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.session.host import Host
-from tabapp.tui.session.run_follower import Following
+from tabapp.tui.session.run_follower import RunFollower
 from tabapp.tui.viewmodels.texts import MUTED, model_name
 
 TOAST_EVERY_SECONDS = 8.0
 
 
 def _ending(event: ev.RunFinished) -> str:
-    """What came of a run, and what to do with it."""
+    """The result of a run and the next steps."""
     if event.message:
         return event.message
     best = next((row for row in event.leaderboard if row.rank == 1), None)
@@ -26,19 +26,19 @@ def _ending(event: ev.RunFinished) -> str:
     return found + ("e exports the bundle, 6 predicts a file with it." if event.bundle else "There is no bundle.")
 
 
-class News:
-    """Toasts and dialogs for what has just happened; a new best at most every few seconds."""
+class Notifications:
+    """Shows toasts and dialogs for events; a new best score at most every few seconds."""
 
     def __init__(self, app: Host) -> None:
         self._app = app
         self._last_toast = -TOAST_EVERY_SECONDS
         self._bests_known = 0
 
-    def tell(self, event: ev.AnyEvent) -> None:
-        """Say what an event means for the user, beyond what is drawn of it."""
+    def show_event(self, event: ev.AnyEvent) -> None:
+        """Show a toast or a dialog for an event that needs attention."""
         match event:
             case ev.PlanRefused():
-                self._app.notify(event.message, title="The plan stays as it was", severity="warning", timeout=8)
+                self._app.notify(event.message, title="The plan is unchanged", severity="warning", timeout=8)
             case ev.RunFinished(status="failed"):
                 text = Content.assemble(("✗ ", "bold $error"), event.message)
                 self._app.push_screen(Reading("The run has failed", text))
@@ -54,24 +54,24 @@ class News:
             case _:
                 pass
 
-    def tell_best(self, following: Following) -> None:
-        """Say that there is a new best, once; what was known before this view looked is no news."""
+    def show_best(self, following: RunFollower) -> None:
+        """Show a new best score once, unless it was reached before this view caught up."""
         known, self._bests_known = self._bests_known, len(following.history)
         best = following.state.best
-        news = following.caught_up and self._bests_known > max(known, 1) and best is not None
-        if not news or best is None or time.monotonic() - self._last_toast < TOAST_EVERY_SECONDS:
+        is_new = following.caught_up and self._bests_known > max(known, 1) and best is not None
+        if not is_new or best is None or time.monotonic() - self._last_toast < TOAST_EVERY_SECONDS:
             return
         self._last_toast = time.monotonic()
         self._app.notify(f"★ {model_name(best)}  {format_score(best.score)}", title="New best", timeout=3)
         self._app.flash()
 
-    def tell_trouble(self, trouble: str) -> None:
-        """Say that the engine is gone, with the end of its log."""
+    def show_trouble(self, trouble: str) -> None:
+        """Show that the engine has stopped, with the last lines of its log."""
         tail = log_tail(self._app.folder.log)
         text = Content.assemble(
             ("✗ ", "bold $error"),
             trouble,
-            ("\n\nNothing that was complete is lost.", MUTED),
-            (f"\n\nThe end of its log:\n{tail}" if tail else "", MUTED),
+            ("\n\nCompleted fits are kept.", MUTED),
+            (f"\n\nThe last lines of its log:\n{tail}" if tail else "", MUTED),
         )
         self._app.push_screen(Reading("The engine has stopped", text))

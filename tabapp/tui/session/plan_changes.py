@@ -1,4 +1,4 @@
-"""The changes of plan that a view has asked for, of which the engine may refuse some."""
+"""Changes of the plan that this view requested and the engine has not answered yet."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder
 
 
-class Planning:
-    """Knows the configuration that the last plan was made of, and what was asked since.
+class PlanChanges:
+    """Keeps the configuration of the last plan and the changes requested since.
 
-    Any number of views may change one plan, so a view sends what it changes and nothing else, and a list that it adds to is the
-    one that the engine used last, whoever asked for it.
+    Several views may change one plan. A view therefore sends only the fields that it changes, and extends the lists that
+    the engine used last.
     """
 
     def __init__(self, folder: RunFolder) -> None:
@@ -24,33 +24,33 @@ class Planning:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """Fields of the configuration that the engine has yet to answer for."""
+        """Requested fields of the configuration that the engine has not answered."""
         return {name: value for options in self._unanswered for name, value in options.items()}
 
     @property
     def waits(self) -> bool:
-        """Whether the engine has yet to answer."""
+        """Whether a request is unanswered."""
         return bool(self._unanswered)
 
     @property
     def ignored(self) -> list[str]:
-        """The columns that the user leaves out; those that tabapp leaves out are not among them."""
+        """The columns that the user ignores, without those that tabapp ignores by default."""
         return list(self.asked.get("ignore", self._config.ignore))
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The kinds that the user has set, by column."""
+        """The kinds set by the user, by column."""
         return dict(self.asked.get("kinds", self._config.kinds))
 
-    def ask(self, options: dict[str, Any]) -> None:
-        """Take note of changes that are sent to the engine."""
+    def add(self, options: dict[str, Any]) -> None:
+        """Record changes that are sent to the engine."""
         self._unanswered.append(options)
 
-    def hear(self, event: ev.AnyEvent) -> None:
-        """Take note of an answer; the engine answers in the order in which it was asked."""
+    def on_event(self, event: ev.AnyEvent) -> None:
+        """Record an answer; the engine answers requests in order."""
         if not isinstance(event, ev.PlanMade | ev.PlanRefused):
             return
         del self._unanswered[:1]
-        # Saved before the plan is told. A run whose folder goes away keeps what is known.
+        # The engine saves the configuration before it emits the plan. If the folder is deleted, the last one is kept.
         with suppress(UsageError):
             self._config = self._folder.config()

@@ -1,4 +1,4 @@
-"""Predicting a file with the bundle of the run: the command `tabapp predict` in a process of its own, and what it tells."""
+"""Prediction of a file with the bundle of the run, in a `tabapp predict` process whose messages are read."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ LONGEST_LINE = 1 << 25
 OUTPUT_SUFFIXES = (".csv", ".parquet")
 
 
-class Predicting:
-    """A file, how it is to be predicted, and how far that is. At most one process is at work.
+class Prediction:
+    """A file to predict, its options and the progress. At most one process runs at a time.
 
     Attributes:
         output: where predictions go.
-        keep: the file's columns stand in front of them.
-        fill: missing and changed columns are taken as missing.
-        stage: what is going on, in words; empty when nothing is. `share` is how much of the rows is predicted.
-        trouble: one sentence on what went wrong last.
+        keep: include the columns of the file before the predictions.
+        fill: treat missing and changed columns as missing values.
+        stage: the current step in words, empty when idle. `share` is the share of rows already predicted.
+        trouble: the last error as a sentence.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
@@ -47,16 +47,16 @@ class Predicting:
 
     @property
     def at_work(self) -> bool:
-        """Whether a process is at work."""
+        """Whether a process is running."""
         return bool(self.stage)
 
     @property
     def is_checking(self) -> bool:
-        """Whether the process at work looks at the file, rather than predicts it."""
+        """Whether the running process checks the file rather than predicting it."""
         return self.at_work and self._checks
 
     def choose(self, file: Path) -> None:
-        """Take another file."""
+        """Choose another file and stop work on the current one."""
         self.stop()
         self.file = file
         self.output = default_output(file)
@@ -64,23 +64,23 @@ class Predicting:
         self.checked, self.predicted, self.trouble, self.fill = None, None, "", False
 
     def words(self, bundle: Path) -> list[str]:
-        """The command that predicts the file."""
+        """The words of the command that predicts the file."""
         words = ["tabapp", "predict", str(bundle), str(self.file), "-o", str(self.output)]
         words += ["--keep"] if self.keep else []
         return [*words, *(["--missing-columns", "fill"] if self.fill else [])]
 
     def command(self, bundle: Path) -> str:
-        """The same as people type it."""
+        """The command as typed in a shell."""
         return shlex.join(self.words(bundle))
 
     async def check(self, bundle: Path) -> None:
-        """Hold the file against the training data."""
+        """Check the file against the training schema."""
         assert self.file is not None
         self.checked = None
-        await self._run("looking at the file", ["tabapp", "predict", str(bundle), str(self.file), "--check", "--json"])
+        await self._run("checking the file", ["tabapp", "predict", str(bundle), str(self.file), "--check", "--json"])
 
     async def predict(self, bundle: Path) -> None:
-        """Predict and write."""
+        """Predict the file and write the predictions."""
         self.predicted = None
         await self._run("starting", [*self.words(bundle), "--json"])
 
@@ -138,7 +138,7 @@ class Predicting:
                 self.predicted = message
 
     def stop(self) -> None:
-        """End the process that is at work, if one is. What it would have written is not there: it writes in one go at the end."""
+        """Stop the running process, if any. It writes its output only at the end, so nothing is left behind."""
         self._turn += 1
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
@@ -146,7 +146,7 @@ class Predicting:
         self._process, self.stage, self.share = None, "", None
 
     async def close(self) -> None:
-        """End the process that is at work and wait for its end."""
+        """Stop the running process and wait for its exit."""
         process = self._process
         self.stop()
         if process is not None:
@@ -154,7 +154,7 @@ class Predicting:
 
 
 def default_output(file: Path) -> Path:
-    """Beside the file: new.csv.gz → new-predictions.csv, new.parquet → new-predictions.parquet."""
+    """Default output path next to the file: new.csv.gz → new-predictions.csv, new.parquet → new-predictions.parquet."""
     suffix = ".parquet" if file.suffix.lower() in (".parquet", ".pq") else ".csv"
     return file.with_name(f"{file.name.split('.')[0] or file.name}-predictions{suffix}")
 

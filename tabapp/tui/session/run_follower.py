@@ -1,4 +1,4 @@
-"""What the app knows of its run: the events folded into a state, the bests so far, and whether the engine lives."""
+"""Follows a run: its events folded into a state, the history of best scores, and whether the engine is running."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ EVENTS_A_TURN = 400
 
 
 @dataclass
-class Following:
-    """Folds the events of a run as they come.
+class RunFollower:
+    """Folds the events of a run into a state as they arrive.
 
     Attributes:
-        trouble: a sentence once the engine is gone without a result.
-        caught_up: everything that was written before this view looked has been read.
-        history: (time, score) of each new best whose score covers all folds.
+        trouble: a sentence once the engine has stopped without a result.
+        caught_up: all events written before this view opened have been read.
+        history: (time, score) of each new best score over all folds.
     """
 
     folder: RunFolder
@@ -33,7 +33,7 @@ class Following:
         self._reader = EventReader(self.folder.events)
 
     async def read(self) -> list[ev.AnyEvent]:
-        """Fold the new events, letting the screen breathe between large batches, and return them."""
+        """Fold the new events and return them; large batches yield to the screen in between."""
         events = self._reader.read_new()
         for index, event in enumerate(events):
             self.state = reduce(self.state, event)
@@ -49,21 +49,21 @@ class Following:
             self.history.append((self.state.time, best.score))
 
     def history_until_now(self) -> tuple[tuple[float, float], ...]:
-        """The history with the last best carried on to the last event."""
+        """The history, extended with the last best score to the time of the last event."""
         if not self.history or self.history[-1][0] == self.state.time:
             return tuple(self.history)
         return (*self.history, (self.state.time, self.history[-1][1]))
 
     def engine_ended(self, return_code: int | None) -> None:
-        """The engine is gone; that is trouble unless it has told its result. Without a code, nothing is known of how it ended."""
+        """Record that the engine has ended, which is an error unless the run has a result. None means an unknown exit status."""
         if self.state.finished is not None or self.trouble is not None:
             return
         if return_code is None:
-            resume = f"`tabapp resume {self.folder.run}` goes on from the last complete fit"
-            self.trouble = f"No engine works on this run any more; {resume}."
+            resume = f"`tabapp resume {self.folder.run}` continues from the last complete fit"
+            self.trouble = f"No engine is running for this run; {resume}."
         else:
             self.trouble = describe_death(return_code, self.folder)
 
     def engine_lives(self) -> None:
-        """An engine has taken the run, as after a resume elsewhere."""
+        """Record that an engine is running, as after a resume elsewhere."""
         self.trouble = None

@@ -49,7 +49,7 @@ class StartRequest:
         if self.stage == "waiting":
             self.stage = ""
             self._app.notify(
-                f"{event.message} The plan stays as it was; ctrl+r starts it.",
+                f"{event.message} The plan is unchanged; ctrl+r starts it.",
                 title="Not started",
                 severity="warning",
                 timeout=8,

@@ -1,4 +1,4 @@
-"""The lines of the log: what the run told, and what its engine and the libraries in it printed."""
+"""Lines of the log: events of the run, and output of the engine and its libraries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEVELS = ("everything", "no single fits", "warnings and errors", "engine output"
 
 @dataclass(frozen=True)
 class LogLine:
-    """A line with its number in the order in which it came; `t` is None for what was printed, which carries no time."""
+    """A line with its number in order of arrival; `t` is None for printed output, which has no time."""
 
     number: int
     t: float | None
@@ -23,7 +23,7 @@ class LogLine:
     text: str
 
     def is_of(self, level: str) -> bool:
-        """Whether a level shows it."""
+        """Whether a level includes the line."""
         match level:
             case "no single fits":
                 return self.kind != "fit"
@@ -36,7 +36,7 @@ class LogLine:
 
 
 class LogLines:
-    """Collects lines as they come, printed ones at the place where they were first seen."""
+    """Collects lines in order of arrival; printed lines are placed where they were first read."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -46,7 +46,7 @@ class LogLines:
         self.lines: list[LogLine] = []
 
     def take(self, feed: tuple[FeedLine, ...]) -> bool:
-        """Add what is new; returns whether anything was."""
+        """Add new lines; returns whether there were any."""
         known = self._number
         for text in self._printed():
             self._add(None, "engine", text)
@@ -71,7 +71,7 @@ class LogLines:
         return feed[start:]
 
     def _printed(self) -> list[str]:
-        """Whole lines added to the log file since the last look; of a large file the end only."""
+        """Complete lines added to the log file since the last read; only the end of a large file."""
         try:
             with self._log.open("rb") as file:
                 size = file.seek(0, 2)

@@ -1,4 +1,4 @@
-"""All that is known of one model's best trial, and how two models differ."""
+"""The facts of a model's best trial, and the differences of two models."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Curve = tuple[tuple[int, float], ...]
 
 @dataclass(frozen=True)
 class ModelCard:
-    """A model at its best trial; at its latest where none has a score yet.
+    """A model at its best trial, or at its latest trial if none has a score.
 
     Attributes:
         name: its title with the number of the trial.
-        defaults: the hyper-parameters of trial 0; None while that has not ended, and for the ensemble.
+        defaults: the hyperparameters of trial 0; None while that has not ended, and for the ensemble.
         folds: the score of each fold, None where it is not known.
         curves: learning curves of the trial's fits, as (step, value).
         members: those of the ensemble, by name.
@@ -38,7 +38,7 @@ class ModelCard:
 
 @dataclass(frozen=True)
 class Difference:
-    """A hyper-parameter with a value for each model (None where a model has none), and the default."""
+    """A hyperparameter with a value for each model (None where a model has none), and the default."""
 
     name: str
     values: tuple[object, ...]
@@ -48,7 +48,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One model, or two beside each other, scored by the same metric."""
+    """One model, or two models scored by the same metric."""
 
     cards: tuple[ModelCard, ...] = ()
     metric: str = "Score"
@@ -61,7 +61,7 @@ class Comparison:
 
 
 def model_card(state: RunState, model: str) -> ModelCard | None:
-    """The card of a model; None where the leaderboard has no such row."""
+    """The card of a model; None if the leaderboard has no such row."""
     row = next((row for row in state.leaderboard if row.model == model), None)
     if row is None:
         return None
@@ -90,7 +90,7 @@ def model_card(state: RunState, model: str) -> ModelCard | None:
 
 
 def differences(cards: Sequence[ModelCard]) -> list[Difference]:
-    """The hyper-parameters of one model against its defaults, or of two against each other; those that differ come first."""
+    """The hyperparameters of one model and its defaults, or of two models; differing ones come first."""
     names = dict.fromkeys(name for card in cards for name in card.params)
     rows: list[Difference] = []
     for name in names:

@@ -1,4 +1,4 @@
-"""All that is known of one model, as a text to read."""
+"""The details of a model or a trial as text."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _trial_lines(trials: list[TrialView], *, greater_is_better: bool) -> list[Co
 
 
 def trial_details(state: RunState, trial: TrialFacts, siblings: Sequence[TrialFacts]) -> Content:
-    """Score, folds, reason, and hyper-parameters of a trial against the defaults, which are trial 0 of its model."""
+    """Score, folds, reason, and hyperparameters of a trial against the defaults, which are trial 0 of its model."""
     lines: list[Content] = [_fact("Status", trial.status)]
     if trial.score is not None:
         words = "" if trial.is_complete else f"   {trial.folds} of {trial.n_folds} folds"
@@ -86,7 +86,7 @@ def trial_details(state: RunState, trial: TrialFacts, siblings: Sequence[TrialFa
             lines.append(Content(f"  {fit.fold + 1:>2}  {format_score(fit.score):>9}  {short_seconds(fit.seconds):>5}"))
     defaults = next((row.params for row in siblings if row.trial == 0), {})
     if trial.params:
-        lines.append(_heading("Hyper-parameters" + (" · ≠ differs from the defaults" if trial.trial else "")))
+        lines.append(_heading("Hyperparameters" + (" · ≠ differs from the defaults" if trial.trial else "")))
         width = max(map(len, trial.params))
         for name, value in trial.params.items():
             differs = name in defaults and defaults[name] != value

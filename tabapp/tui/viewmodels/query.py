@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from tabapp.errors import did_you_mean
 
 Value = str | float | None
-"""What a field of a row holds; None where it is not known."""
+"""The value of a field; None if unknown."""
 
-HINT = "words · field:text · score>.9 · -pruned · enter keeps it · esc clears it"
+HINT = "words · field:text · score>.9 · -pruned · enter keeps it · esc clears"
 
 _TERM = re.compile(r'(-?)(?:([A-Za-z_][\w.]*)(>=|<=|[:=<>]))?(?:"([^"]*)"?|(\S*))')
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?([smh]?)", re.IGNORECASE)
@@ -31,7 +31,7 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Term:
-    """One condition; without a field it is a word to be found anywhere."""
+    """One condition; without a field, a word that may occur anywhere."""
 
     field: str
     operator: str
@@ -39,7 +39,7 @@ class Term:
     negated: bool
 
     def fits(self, facts: Mapping[str, Value], text: str) -> bool:
-        """Whether a row fulfils it. A comparison with what is not known fails, and so holds when it is turned round."""
+        """Whether a row matches. A comparison with an unknown value is false, so its negation is true."""
         return self._holds(facts, text) != self.negated
 
     def _holds(self, facts: Mapping[str, Value], text: str) -> bool:
@@ -58,18 +58,18 @@ class Term:
 
 @dataclass(frozen=True)
 class Query:
-    """All conditions of a filter; `problem` is a sentence on what of it could not be understood and was left out."""
+    """All conditions of a filter; `problem` is a sentence about terms that are not valid and were ignored."""
 
     terms: tuple[Term, ...] = ()
     problem: str = ""
 
     def fits(self, facts: Mapping[str, Value], text: str = "") -> bool:
-        """Whether a row is to be shown, by its fields and all that it says."""
+        """Whether a row matches, given its fields and its text."""
         return all(term.fits(facts, text) for term in self.terms)
 
 
 def number(text: str) -> float | None:
-    """A number, perhaps a time in seconds, minutes or hours; None if it is neither."""
+    """A number or a time in seconds, minutes or hours; None otherwise."""
     match = _NUMBER.fullmatch(text)
     if match is None:
         return None
@@ -78,7 +78,7 @@ def number(text: str) -> float | None:
 
 
 def parse(text: str, fields: Collection[str]) -> Query:
-    """Read a filter over rows that have some fields. What is unfinished, as while it is typed, is no condition yet."""
+    """Parse a filter for rows with some fields. Unfinished terms, as while typing, are ignored."""
     terms: list[Term] = []
     problem = ""
     for match in _TERM.finditer(text):

@@ -1,4 +1,4 @@
-"""Small pieces of text that several panels write the same way."""
+"""Text formats shared by several panels."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ StartStage = Literal["", "waiting", "sent"]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a screen draws from: the state of the run, the time now, and what the view itself has noticed.
+    """The data that a screen draws: the state of the run, the time, and facts known only to this view.
 
     Attributes:
         now: seconds since the epoch.
-        frame: of the spinner; None when nothing should move.
-        trouble: a sentence about an engine that is gone; None while all is well.
+        frame: of the spinner; None without animation.
+        trouble: a sentence about an engine that has stopped; None while it runs.
         start: whether the user has requested the start, and the request waits for a plan or is sent to the engine.
         history: (time, score) of each new best, oldest first.
     """
@@ -103,7 +103,7 @@ def score_margin(row: ev.LeaderboardRow) -> str:
 
 
 def decimals(score: float) -> int:
-    """How many digits a score is written with after its point."""
+    """The number of decimals with which a score is written."""
     return len(format_score(score).partition(".")[2])
 
 
@@ -137,7 +137,7 @@ def _with_unit(value: float) -> str:
 
 
 def spinner(frame: int | None) -> str:
-    """A frame of the spinner, or a steady mark when nothing should move."""
+    """A frame of the spinner, or a steady mark without animation."""
     return "●" if frame is None else SPINNER[frame % len(SPINNER)]
 
 
@@ -147,16 +147,16 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def model_name(row: ev.LeaderboardRow) -> str:
-    """A row's title with the number of its best trial; what the engine adds in brackets to "Ensemble" stands in its status."""
+    """The title of a row with the number of its best trial; the ensemble without its text in brackets, which the status shows."""
     if row.model == "ensemble":
         return row.title.partition(" (")[0]
     return row.title if row.trial is None else f"{row.title} #{row.trial}"
 
 
 def status_content(row: ev.LeaderboardRow, frame: int | None, *, members: int, folds: int) -> Content:
-    """Where a model stands: a glyph, a word and a colour that say the same. A diamond marks the ensemble and its members.
+    """The status of a model as a glyph, a word and a color. A diamond marks the ensemble and its members.
 
-    `members` is how many the ensemble has, `folds` how many a whole score covers.
+    `members` is the size of the ensemble, `folds` the number of folds of a complete score.
     """
     if row.held and not row.activity:
         glyph, words = ("■", "stopped by you") if row.held == "stopped" else ("‖", "paused by you")
@@ -187,20 +187,20 @@ def status_content(row: ev.LeaderboardRow, frame: int | None, *, members: int, f
 
 
 def _membership(row: ev.LeaderboardRow) -> tuple[str, str]:
-    """Whether a model is in the ensemble, or was kept out of it by the user."""
+    """Marks a member of the ensemble, or a model that the user excluded."""
     if row.in_ensemble > 0:
         return ("  ◆", "$accent")
-    return ("  ◇ left out", MUTED) if row.left_out else ("", "")
+    return ("  ◇ excluded", MUTED) if row.left_out else ("", "")
 
 
 def share_text(share: float) -> str:
-    """A share of the time as rows tell it: ×2, ×½."""
+    """A share of the time as text: ×2, ×½."""
     fractions = {0.5: "½", 0.25: "¼", 0.125: "⅛"}
     return f"×{fractions.get(share) or format(share, 'g')}"
 
 
 def short_path(path: Path) -> str:
-    """A path as people write it: below the working folder or the home folder where it is there."""
+    """A path relative to the working folder or the home folder, if it is in one of them."""
     for base, mark in ((Path.cwd(), ""), (Path.home(), "~/")):
         if path.is_absolute() and path.is_relative_to(base) and path != base:
             return mark + str(path.relative_to(base))
@@ -208,12 +208,12 @@ def short_path(path: Path) -> str:
 
 
 def keep_end(text: str, width: int) -> str:
-    """A path cut at its front, where it says least."""
+    """A path cut at the front, its least informative part."""
     return text if len(text) <= width else "…" + text[len(text) - max(1, width) + 1 :]
 
 
 def short_command(command: str) -> str:
-    """A command with its paths as people write them, for reading: it means the same in the present working folder."""
+    """A command with short paths, equivalent in the current working folder."""
     return " ".join(_short_word(word) for word in shlex.split(command))
 
 
@@ -224,7 +224,7 @@ def _short_word(word: str) -> str:
 
 
 def one_line_status(snapshot: Snapshot) -> str:
-    """The whole run in one line, for terminals too small for the screens."""
+    """The run in one line, for terminals too small for the screens."""
     state = snapshot.state
     if snapshot.trouble:
         return f"✗ {snapshot.trouble}"

@@ -1,4 +1,4 @@
-"""All trials of a run as rows: those that ended, those that were given up or failed, and those that run."""
+"""All trials of a run as rows: complete, pruned, failed and running ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TrialFacts:
     """A trial as the tables show it.
 
     Attributes:
-        score: of all folds; of those that are done where some are not, which `folds` of `n_folds` says.
+        score: over `folds` of `n_folds` folds, those that are complete.
         seconds: of fitting, all folds that are done.
         best: it is the best complete trial of its model.
     """
@@ -42,7 +42,7 @@ class TrialFacts:
 
     @property
     def key(self) -> str:
-        """What tells it from all other trials of the run."""
+        """A key unique among the trials of the run."""
         return f"{self.model}#{self.trial}"
 
     @property
@@ -135,14 +135,14 @@ def sort_trials(rows: Sequence[TrialFacts], by: str, *, greater_is_better: bool)
 
 
 def varied_parameters(rows: Sequence[TrialFacts]) -> list[str]:
-    """The hyper-parameters that differ between trials, in their own order."""
+    """The hyperparameters that differ between trials, in their own order."""
     names = dict.fromkeys(name for row in rows for name in row.params)
     return [name for name in names if len({repr(row.params.get(name)) for row in rows if row.params}) > 1]
 
 
 @dataclass(frozen=True)
 class Slice:
-    """A hyper-parameter against the score, ready to be drawn.
+    """A hyperparameter against the score, ready to be drawn.
 
     Attributes:
         points: (place of the value, score) of each complete trial.
@@ -159,7 +159,7 @@ class Slice:
 
 
 def slice_of(rows: Sequence[TrialFacts], parameter: str) -> Slice:
-    """The scores of complete trials over one hyper-parameter; over its logarithm where it spans more than a factor of 50."""
+    """The scores of complete trials over one hyperparameter; over its logarithm where it spans more than a factor of 50."""
     shown = [row for row in rows if row.is_complete and parameter in row.params]
     scores = [row.score for row in shown if row.score is not None]
     values = [row.params[parameter] for row in shown]
@@ -175,7 +175,7 @@ def slice_of(rows: Sequence[TrialFacts], parameter: str) -> Slice:
 
 
 def changes(trial: TrialView, trials: Sequence[TrialView]) -> str:
-    """The hyper-parameters of a trial, those only that differ between the trials if any do."""
+    """The hyperparameters of a trial, those only that differ between the trials if any do."""
     varied = [name for name in trial.params if len({repr(each.params.get(name)) for each in trials}) > 1]
     return "  ".join(f"{name}={brief(trial.params[name])}" for name in varied or trial.params)
 

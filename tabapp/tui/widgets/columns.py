@@ -1,4 +1,4 @@
-"""The columns of the table: what each was taken for, how it looks, and whether models see it."""
+"""The columns of the data: kind, shape, values and role."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ MARKS = {
 
 
 def column_row(column: ev.ColumnView, rows: int, kinds: dict[str, str]) -> Row:
-    """One column as a row of the table; `rows` is how many the table has, `kinds` how kinds are written."""
+    """A column as a row; `rows` is the number of rows in the data, `kinds` the labels of kinds."""
     role = column.role
     style = {"ignore": MUTED, "target": "bold $accent"}.get(role, "")
     missing = column.missing / rows if rows else 0.0
     if role == "target":
         values = Content.assemble(("target", "$accent"), (f" · {column.summary}", MUTED))
     elif role == "ignore":
-        values = Content.styled("left out", MUTED)
+        values = Content.styled("ignored", MUTED)
     else:
         values = Content.styled(column.summary if role == "feature" else f"{role}: {column.summary}", MUTED)
     kind = kinds.get(column.kind, column.kind) + ("*" if column.overridden else "")
@@ -78,7 +78,7 @@ class Columns(Table):
         self.filter = ""
 
     def show_state(self, state: RunState) -> None:
-        """Draw the columns, those only whose name or kind contains the filter."""
+        """Draw the columns whose name or kind contains the filter."""
         if state.schema is None:
             if state.finished is not None:
                 self.set_empty(state.finished.message or "The file was not read.")

@@ -1,4 +1,4 @@
-"""How the prediction goes with one feature, and the slices of the table on which it is worst."""
+"""Effects of features on the prediction, and the slices with the largest errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GLYPHS = ("●", "◆", "▲")
 
 @dataclass(frozen=True)
 class EffectFacts:
-    """The effect of the feature under the cursor, or why there is none."""
+    """The effect of the feature under the cursor, or the reason why there is none."""
 
     feature: str
     effect: ev.Effect | None
@@ -44,7 +44,7 @@ def effect_facts(state: RunState, feature: str | None) -> EffectFacts:
 
 
 class Effects(Panel[EffectFacts]):
-    """The mean prediction at each value of a feature, with its spread over rows and how many rows have such a value."""
+    """The mean prediction at each value of a feature, its spread over rows, and row counts."""
 
     def on_facts(self, facts: EffectFacts) -> None:
         set_titles(self, f"Effect of {facts.feature}" if facts.feature else "Effect")
@@ -120,11 +120,11 @@ def _levels(effect: ev.Effect, width: int, height: int) -> list[Content]:
 
 
 class WeakSlices(Table):
-    """The slices on which out-of-fold predictions are worst; ● stands before those that chance does not explain."""
+    """The slices with the largest out-of-fold errors; ● marks those that chance does not explain."""
 
     def __init__(self) -> None:
         super().__init__([], id="slices", empty="Computed once the fits are done.")
-        set_titles(self, "Where it is wrong")
+        set_titles(self, "Largest errors")
 
     def show_state(self, state: RunState) -> None:
         """Draw the slices of a state."""
@@ -140,7 +140,7 @@ class WeakSlices(Table):
         found = f"{clear} clearly worse" if clear else "none clearly worse than the rest"
         set_titles(
             self,
-            f"Where it is wrong · {ready.measure} {format_score(ready.overall)} in all",
+            f"Largest errors · {ready.measure} {format_score(ready.overall)} in all",
             f"{found} · {ready.tested} slices of {count(ready.n_rows, 'row')}",
         )
         self.set_empty("No slice is worse than the rest beyond what chance explains.")
@@ -172,7 +172,7 @@ def _slice_row(row: ev.ErrorSlice, wrong: bool) -> Row:
 
 
 def slice_details(ready: ev.SlicesReady, row: ev.ErrorSlice, state: RunState) -> Content:
-    """What a slice says, in sentences."""
+    """The facts of a slice in sentences."""
     model = title_of(state, ready.model)
     paragraphs = [
         f"{row.n:,} of {ready.n_rows:,} rows have {row.column} {row.level}. On them the {ready.measure} of {model} is "
@@ -186,8 +186,8 @@ def slice_details(ready: ev.SlicesReady, row: ev.ErrorSlice, state: RunState) ->
         "look bad by chance alone."
     )
     paragraphs.append(
-        "The interval lies above 0: more rows of this kind, or a column that tells them apart, may help most here."
+        "The interval is above 0. More rows of this kind, or a feature that distinguishes them, may help most."
         if row.clear
-        else "The interval reaches 0: chance may explain it."
+        else "The interval includes 0, so chance may explain the difference."
     )
     return Content("\n\n").join([Content(paragraph) for paragraph in paragraphs])

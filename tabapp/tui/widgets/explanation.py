@@ -1,4 +1,4 @@
-"""Attention and permutation importance side by side, whether they agree, and what that means."""
+"""Attention and permutation importance, their agreement, and notes on both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEAST_MIDDLE_HEIGHT, LEAST_FULL_HEIGHT = 9, 16
 
 
 def places(rows: tuple[ev.ImportanceRow, ...]) -> dict[str, tuple[int, int]]:
-    """For each feature that has both, its place by attention and by permutation, from 0."""
+    """Ranks by attention and by permutation, from 0, of each feature that has both."""
     both = [row for row in rows if row.attention is not None]
     by_attention = sorted(both, key=lambda row: -(row.attention or 0.0))
     by_permutation = sorted(both, key=lambda row: -row.permutation)
@@ -26,7 +26,7 @@ def places(rows: tuple[ev.ImportanceRow, ...]) -> dict[str, tuple[int, int]]:
 
 
 def agreement_mark(place: tuple[int, int] | None, number: int) -> Content:
-    """How near the two places of a feature are: within a tenth of the ranking, within a third, or apart."""
+    """Agreement of the two ranks of a feature: within a tenth of the ranking, within a third, or apart."""
     if place is None:
         return Content.styled("—", MUTED)
     distance = abs(place[0] - place[1])
@@ -38,13 +38,13 @@ def agreement_mark(place: tuple[int, int] | None, number: int) -> Content:
 
 
 def reading(agreement: float | None) -> str:
-    """A rank correlation in plain words."""
+    """A rank correlation in words."""
     if agreement is None:
-        return "There is no attention to compare with: no model that has any was fitted."
+        return "No fitted model has attention, so there is nothing to compare with."
     if agreement >= 0.9:
-        words = "both tell the same story"
+        words = "both rankings agree"
     elif agreement >= 0.7:
-        words = "both broadly agree"
+        words = "both rankings broadly agree"
     elif agreement >= 0.4:
         words = "they agree in part, so trust permutation where they differ"
     elif agreement >= 0.0:
@@ -55,7 +55,7 @@ def reading(agreement: float | None) -> str:
 
 
 class Explanation(Table):
-    """A row for each feature. With room for one bar, it is that of the method that sorts."""
+    """A row for each feature. A narrow table has one bar, of the measure that sorts."""
 
     def __init__(self) -> None:
         super().__init__([], letter_k=True, id="explanation")
@@ -127,7 +127,7 @@ def _row(
 
 
 class ReadingNotes(Panel[tuple[ImportanceFacts, str, str | None]]):
-    """What the numbers mean, on which rows and of which models."""
+    """Notes on the measures, rows and models."""
 
     def draw(self, facts: tuple[ImportanceFacts, str, str | None], width: int, height: int) -> list[Content]:
         importance, metric, attention_title = facts
@@ -139,18 +139,22 @@ class ReadingNotes(Panel[tuple[ImportanceFacts, str, str | None]]):
         paragraphs = [Content.assemble((f"{mark} ", style), (reading(ready.agreement), "bold"))]
         if height < LEAST_FULL_HEIGHT:
             paragraphs.append(
-                _said("Permutation", "$primary", f": loss of {metric} when a column is shuffled ({importance.title}).")
+                _paragraph(
+                    "Permutation", "$primary", f": loss of {metric} when a column is shuffled ({importance.title})."
+                )
             )
             if attention_title is not None:
                 paragraphs.append(
-                    _said("Attention", "$secondary", f": where {attention_title} looks, not what moves the prediction.")
+                    _paragraph(
+                        "Attention", "$secondary", f": where {attention_title} attends, not what drives the prediction."
+                    )
                 )
             if height >= LEAST_MIDDLE_HEIGHT:
-                paragraphs.append(_said("Columns that say the same", "$foreground", " share their importance."))
+                paragraphs.append(_paragraph("Correlated columns", "$foreground", " share their importance."))
             paragraphs.append(Content.styled("? explains both, and what to do where they differ.", MUTED))
             return [line for paragraph in paragraphs for line in paragraph.wrap(width)]
         paragraphs.append(
-            _said(
+            _paragraph(
                 "Permutation",
                 "$primary",
                 f" is how much {metric} of {importance.title} worsens when a column is shuffled among {ready.n_rows:,} rows that "
@@ -160,18 +164,18 @@ class ReadingNotes(Panel[tuple[ImportanceFacts, str, str | None]]):
         )
         if attention_title is not None:
             paragraphs.append(
-                _said(
+                _paragraph(
                     "Attention",
                     "$secondary",
                     f" is the share of its attention that {attention_title} gives a column, averaged over heads, layers and rows. "
-                    "It shows where the model looks, not what moves the prediction: do not rely on it alone.",
+                    "It shows where the model attends, not what drives the prediction: do not rely on it alone.",
                 )
             )
         paragraphs.append(
-            _said(
-                "Columns that say the same",
+            _paragraph(
+                "Correlated columns",
                 "$foreground",
-                " share their importance: each looks smaller than it is, as the others stand in for it.",
+                " share their importance: each seems less important, because the others replace it.",
             )
         )
         lines: list[Content] = []
@@ -181,5 +185,5 @@ class ReadingNotes(Panel[tuple[ImportanceFacts, str, str | None]]):
         return lines
 
 
-def _said(name: str, style: str, text: str) -> Content:
+def _paragraph(name: str, style: str, text: str) -> Content:
     return Content.assemble((name, f"bold {style}"), text)

@@ -1,4 +1,4 @@
-"""What happened, newest first."""
+"""Recent events, newest first."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ STYLES = {
 
 
 def newest(feed: tuple[FeedLine, ...], number: int) -> list[FeedLine]:
-    """The last lines, newest first, without fits of single folds and without an ensemble that was selected anew unchanged."""
-    told: list[FeedLine] = []
+    """The last lines, newest first, without single fits and without unchanged ensembles."""
+    lines: list[FeedLine] = []
     ensemble = ""
     for line in feed:
         if line.kind != "fit" and not (line.kind == "ensemble" and line.text == ensemble):
-            told.append(line)
+            lines.append(line)
         if line.kind == "ensemble":
             ensemble = line.text
-    return told[::-1][:number]
+    return lines[::-1][:number]
 
 
 class Feed(Panel[tuple[FeedLine, ...]]):
-    """The last events that a person may want to know of. Fits of single folds are left out: their trial says it all."""
+    """The last events. Fits of single folds are omitted, since their trial has an event."""
 
     def draw(self, facts: tuple[FeedLine, ...], width: int, height: int) -> list[Content]:
-        told = newest(facts, height)
+        lines = newest(facts, height)
         return [
             Content.assemble(
                 (time.strftime("%H:%M:%S", time.localtime(line.t)), MUTED),
@@ -46,5 +46,5 @@ class Feed(Panel[tuple[FeedLine, ...]]):
                 "  ",
                 line.text,
             )
-            for line in told
+            for line in lines
         ]

@@ -1,4 +1,4 @@
-"""The table's rows and columns, of which only those that are seen are drawn and fetched."""
+"""A grid of table cells that draws and fetches only visible cells."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _ONE_LINE = {
 
 
 def one_line(text: str) -> str:
-    """A cell's text without what would move the cursor or turn the direction of writing on a terminal."""
+    """The text of a cell without control characters and changes of text direction."""
     return text.translate(_ONE_LINE)
 
 
 class Grid(ScrollView, can_focus=True):
-    """A table of any length and width with a cursor on a cell; header and row numbers stay where they are."""
+    """A table of any size with a cell cursor and a fixed header and row numbers."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "grid--header",
@@ -62,10 +62,10 @@ class Grid(ScrollView, can_focus=True):
     ]
 
     class Moved(Message):
-        """The cursor came to another cell."""
+        """The cursor moved to another cell."""
 
     class Selected(Message):
-        """A cell was chosen with Enter or a double click."""
+        """A cell was selected with Enter or a double click."""
 
     class HeaderClicked(Message):
         """The title of a column was clicked."""
@@ -83,7 +83,7 @@ class Grid(ScrollView, can_focus=True):
         self._shape: object = None
 
     def show(self) -> None:
-        """Draw what the rows are now."""
+        """Draw the current rows."""
         rows, layout = self.rows, self.rows.layout
         shape = (layout, rows.height)
         if shape != self._shape:
@@ -96,7 +96,7 @@ class Grid(ScrollView, can_focus=True):
         self.refresh()
 
     def look(self) -> None:
-        """Say which rows and columns are on the screen, so that they are fetched."""
+        """Report the visible rows and columns, so that they are fetched."""
         first, last = self._columns_seen()
         top = self.scroll_offset.y
         self.rows.look_at(top, max(top, top + self._window.height - 2), first, last)
@@ -121,16 +121,16 @@ class Grid(ScrollView, can_focus=True):
 
     @property
     def _window(self) -> Size:
-        """The cells beside the scrollbars."""
+        """The size without scrollbars."""
         return self.scrollable_content_region.size
 
     @property
     def _room(self) -> int:
-        """Cells beside the row numbers."""
+        """The width without row numbers."""
         return max(1, self._window.width - self._gutter - GAP)
 
     def _columns_seen(self) -> tuple[int, int]:
-        """The first and the last column that are at least in part on the screen."""
+        """The first and last column that are at least partly visible."""
         n_columns = len(self.rows.layout.names)
         if not n_columns:
             return 0, 0
@@ -197,7 +197,7 @@ class Grid(ScrollView, can_focus=True):
     # -- moving -----------------------------------------------------------------------------------------------------
 
     def move_to(self, row: int, column: int) -> None:
-        """Put the cursor on a cell, or on the nearest that there is."""
+        """Move the cursor to a cell, or to the nearest one."""
         rows = self.rows
         row = max(0, min(row, rows.height - 1))
         column = max(0, min(column, len(rows.layout.names) - 1))
@@ -263,7 +263,7 @@ class Grid(ScrollView, can_focus=True):
 
 
 def _fit(text: str, width: int, right: bool) -> str:
-    """A text of exactly so many cells."""
+    """A text padded or cut to a width."""
     length = cell_len(text)
     if length > width:
         return set_cell_size(text, width - 1) + "…"

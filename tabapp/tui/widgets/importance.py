@@ -1,4 +1,4 @@
-"""What the columns matter, as bars."""
+"""Feature importance as bars."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tabapp.tui.widgets.panel import Panel, set_titles
 
 @dataclass(frozen=True)
 class ImportanceFacts:
-    """Importances of a run, or when to expect them."""
+    """Importances of a run, or when they will be available."""
 
     importances: ev.ImportancesReady | None
     title: str
@@ -35,7 +35,7 @@ def importance_facts(state: RunState) -> ImportanceFacts:
 
 
 class Importances(Panel[ImportanceFacts]):
-    """The columns that matter most to the best model, by permutation, with their share of attention beside."""
+    """The most important features of the best model by permutation, with their share of attention."""
 
     def on_facts(self, facts: ImportanceFacts) -> None:
         title = f"Importance · {facts.title}" if facts.title else "Importance"

@@ -1,4 +1,4 @@
-"""What is predicted, where predictions go, and how far they are: the upper panel of the Predict screen."""
+"""The upper panel of the Predict screen: input file, output file and progress."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BAR_CELLS = 20
 
 @dataclass(frozen=True)
 class Facts:
-    """What the upper panel shows; `lacking` is a sentence on why there is no bundle."""
+    """The facts of the panel; `lacking` explains why there is no bundle."""
 
     lacking: str
     file: str
@@ -36,7 +36,7 @@ class Facts:
 
 
 class Job(Panel[Facts]):
-    """The file, where predictions go, and how far they are. A click on a line does what its key does."""
+    """Input file, output file and progress. A click on a line runs the action of its key."""
 
     LINES = ("choose", "output", "keep", "fill")
 
@@ -77,7 +77,7 @@ def _line(key: str, name: str, value: str, note: str = "") -> Content:
 
 
 def lacking_bundle(state: RunState, trouble: str | None, bundle: Path) -> str:
-    """Why there is nothing to predict with, and what to do; empty where there is."""
+    """Why there is no bundle and what to do; empty if there is one."""
     if bundle.is_file():
         return ""
     if trouble is not None:

@@ -1,4 +1,4 @@
-"""The leaderboard: a row for each model, best first, whatever became of it."""
+"""The leaderboard: a row for each model, best first, including failed and skipped models."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ SORTS: tuple[tuple[str, Callable[[ev.LeaderboardRow], tuple[float, str]]], ...] 
     ("trials", lambda row: (-row.trials, "")),
 )
 TITLES = {"#": "rank", "Model": "name", "Fit": "fit time", "Status": "trials"}
-WAITING = "The first models are on their way…"
+WAITING = "Waiting for the first models…"
 FIELDS = ("model", "family", "score", "fit", "trials", "status", "weight")
 IMPROVEMENT_SECONDS = 60.0
 
 
 def columns_for(state: RunState) -> tuple[Column, ...]:
-    """The columns, with the metric's own name over the scores."""
+    """The columns, with the title of the metric above the scores."""
     return (
         Column("#", "right", width=2),
         Column("Model"),
@@ -48,13 +48,13 @@ def columns_for(state: RunState) -> tuple[Column, ...]:
 
 
 class RowCache:
-    """Rows as they were drawn last: of hundreds, few change from one leaderboard to the next."""
+    """Caches drawn rows, since few of many rows change between two leaderboards."""
 
     def __init__(self) -> None:
         self._drawn: dict[str, tuple[ev.LeaderboardRow, tuple[int | None, int, int], Row]] = {}
 
     def draw(self, row: ev.LeaderboardRow, state: RunState, frame: int | None) -> Row:
-        """The row as it is drawn now."""
+        """Draw a row, or reuse it if unchanged."""
         folds = state.plan.folds if state.plan else 0
         members = len(state.ensemble.members) if state.ensemble else 0
         moment = (frame if row.activity or row.status == "running" else None, members, folds)
@@ -73,13 +73,13 @@ def rows_matching(rows: Sequence[tuple[ev.LeaderboardRow, Row]], text: str, stat
 
 
 def fields_of(state: RunState) -> set[str]:
-    """The fields that a filter can ask for: those of every row, the metric's own name, and the hyper-parameters."""
+    """The fields available to filters: those of each row, the name of the metric, and the hyperparameters."""
     metric = {state.plan.metric} if state.plan else set[str]()
     return {*FIELDS, *metric, *(name for row in state.leaderboard for name in row.params)}
 
 
 def facts_of(row: ev.LeaderboardRow, state: RunState) -> dict[str, Value]:
-    """A row's fields, for filters; what its status says in a glyph is a word here."""
+    """The fields of a row for filters; the status is a word."""
     facts: dict[str, Value] = {
         name: value if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
         for name, value in row.params.items()
@@ -113,7 +113,7 @@ def _cells(row: ev.LeaderboardRow, frame: int | None, members: int, folds: int) 
 
 
 class Leaderboard(ModelTable):
-    """Shows the leaderboard of a snapshot; the letter k is left to the screen, which stops a model with it."""
+    """Shows the leaderboard of a snapshot. The key k belongs to the screen, which stops a model with it."""
 
     def __init__(self) -> None:
         super().__init__(columns_for(RunState()), letter_k=False, id="leaderboard", empty=WAITING)
@@ -123,13 +123,13 @@ class Leaderboard(ModelTable):
         self._cache = RowCache()
 
     def next_sort(self) -> str:
-        """Sort by the next column, and say which."""
+        """Sort by the next column and return its name."""
         names = [name for name, _ in SORTS]
         self.sort = names[(names.index(self.sort) + 1) % len(names)]
         return self.sort
 
     def rows_of(self, snapshot: Snapshot) -> list[Row]:
-        """The rows in the chosen order; a filter looks at all of them, and without one those not started are folded."""
+        """The rows in the chosen order. A filter searches all models; without one, models not started are folded."""
         state = snapshot.state
         ordered = sorted(state.leaderboard, key=dict(SORTS)[self.sort])
         if self.filter:
@@ -161,12 +161,12 @@ class Leaderboard(ModelTable):
         if gain is not None:
             facts.append(f"{gain:+.4f} last {IMPROVEMENT_SECONDS:.0f}s")
         problem = parse(self.filter, fields_of(state)).problem if self.filter else ""
-        self.set_empty(f"No model fits “{self.filter}”." if self.filter else WAITING)
+        self.set_empty(f"No model matches “{self.filter}”." if self.filter else WAITING)
         set_titles(self, " · ".join(["Leaderboard", *details]), problem or " · ".join(facts))
 
 
 def recent_gain(snapshot: Snapshot) -> float | None:
-    """How much the best score has changed in the last minute; None when it has not, or nothing is going on."""
+    """Change of the best score in the last minute; None if it is unchanged or the run has ended."""
     if snapshot.state.finished is not None or not snapshot.history:
         return None
     since = snapshot.now - IMPROVEMENT_SECONDS

@@ -13,7 +13,7 @@ from tabapp.tui.viewmodels.texts import FIT_STAGES, MUTED, Snapshot, clock_time,
 
 
 class ClickableLine(Widget):
-    """A line of parts, some of which do something when clicked."""
+    """A line of parts, some of which are clickable."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
@@ -21,7 +21,7 @@ class ClickableLine(Widget):
         self._spots: list[tuple[int, int, str]] = []
 
     def set_parts(self, parts: list[tuple[Content, str | None]]) -> None:
-        """Show parts one after another, each with the Textual action that a click on it does."""
+        """Show parts in order, each with the Textual action of a click on it."""
         self._spots.clear()
         start = 0
         for content, action in parts:
@@ -45,10 +45,10 @@ class ClickableLine(Widget):
 
 
 class Header(ClickableLine):
-    """What is predicted, how, and how far the run is."""
+    """The target, the metric and the progress of the run."""
 
     def show(self, snapshot: Snapshot) -> None:
-        """Draw for a snapshot at the present width."""
+        """Draw a snapshot at the current width."""
         width = self.size.width
         right = self._progress(snapshot, width)
         left = self._title(snapshot, width >= 100)
@@ -119,14 +119,14 @@ def _ending(state: RunState, wide: bool) -> Content:
 
 
 class Tabs(ClickableLine):
-    """The screens that exist, by their digits."""
+    """The screens with their digits."""
 
     def __init__(self, current: View) -> None:
         super().__init__()
         self._current: View = current
 
     def on_resize(self) -> None:
-        """Draw for the present width: with room between the tabs, without, or with digits alone for those that are not open."""
+        """Draw for the current width: with gaps, without gaps, or with only the digits of other screens."""
         width, titles = self.size.width, [title for _, _, title in TABS]
         whole = sum(len(title) + 4 for title in titles)
         gap = " " if whole + len(titles) + 2 <= width else ""
@@ -142,20 +142,20 @@ class Tabs(ClickableLine):
 
 
 class KeyBar(ClickableLine):
-    """The keys that matter most now; all of them are in the help and the palette."""
+    """The most useful keys of the phase; help and palette list all keys."""
 
     def __init__(self, scope: Scope) -> None:
         super().__init__()
         self._scope: Scope = scope
 
     def show(self, phase: Phase) -> None:
-        """Draw the keys that make sense in this phase of the run, as many as fit."""
+        """Draw the keys available in a phase, as many as fit."""
         shown = [action for action in actions_for(self._scope, phase) if action.label]
         palette = Content.assemble(("^p", "bold $primary"), (" palette ", MUTED))
         last = [action for action in shown if action.id in ("app.help", "app.quit")]
         parts = [(_key(action.shown_key, action.label), action.action) for action in shown if action not in last]
         ending = [(_key(action.shown_key, action.label), action.action) for action in last]
-        # The palette is always there: it is the way by mouse to what has no room here.
+        # The palette is always shown: with a mouse it gives access to actions that have no room here.
         room = self.size.width - 1 - palette.cell_length - sum(content.cell_length for content, _ in ending)
         kept: list[tuple[Content, str | None]] = [(Content(" "), None)]
         for content, action in parts:
@@ -172,8 +172,8 @@ def _key(key: str, label: str) -> Content:
 
 
 class StatusLine(ClickableLine):
-    """Everything in one line; shown alone when the terminal is smaller than 60 × 16."""
+    """The run in one line, shown alone if the terminal is smaller than 60 × 16."""
 
     def show(self, snapshot: Snapshot) -> None:
-        """Draw for a snapshot."""
+        """Draw a snapshot."""
         self.set_parts([(Content(one_line_status(snapshot)), None)])

@@ -18,10 +18,10 @@ COLUMNS = (Column("time", width=8), Column("kind", width=8), Column("text", widt
 
 
 class LogTable(Table):
-    """Lines of a level, oldest first. While the cursor is on the last line, it stays on the last line."""
+    """Lines of a level, oldest first. A cursor on the last line follows new lines."""
 
     def __init__(self, log: Path) -> None:
-        super().__init__(COLUMNS, header=False, id="log", empty="Nothing has been said yet.")
+        super().__init__(COLUMNS, header=False, id="log", empty="The log is empty.")
         self._lines = LogLines(log)
         self._drawn: tuple[str, str] | None = None
         self.level = LEVELS[0]
@@ -43,13 +43,13 @@ class LogTable(Table):
         self.level = LEVELS[(LEVELS.index(self.level) + 1) % len(LEVELS)]
 
     def show_state(self, state: RunState) -> None:
-        """Take in and draw what is new."""
+        """Add and draw new lines."""
         fresh, drawn = self._lines.take(state.feed), (self.level, self.search)
         follows = self.is_at_end
         if fresh or drawn != self._drawn:
             self._drawn = drawn
             shown = [line for line in self._lines.lines if line.is_of(self.level)]
-            self.set_empty("Nothing has been said yet." if self.level == LEVELS[0] else f"Nothing of it: {self.level}.")
+            self.set_empty("The log is empty." if self.level == LEVELS[0] else f"No lines: {self.level}.")
             self.show([self._row(line) for line in shown])
             if follows and self.rows:
                 self.action_move_to(-1)
@@ -62,7 +62,7 @@ class LogTable(Table):
         set_titles(self, " · ".join(["Log", *details]), "following" if self.is_at_end else "f follows")
 
     def find(self, direction: int) -> bool:
-        """Put the cursor on the next line that has the search text, or the one before; go on at the other end."""
+        """Move the cursor to the next or previous line that contains the search text, wrapping around."""
         keys = [row.key for row in self.rows]
         if not self.search or self.key is None:
             return False

@@ -1,4 +1,4 @@
-"""The panels of the Models screen: the list of models, and facts, folds and hyper-parameters of one or two."""
+"""Panels of the Models screen: the list of models, and facts, folds and hyperparameters of one or two models."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from tabapp.tui.widgets.table import Column, Row, Table
 
 LABEL_WIDTH = 10
 WHOLE_SCORE_WIDTH = 36
-"""Cells in which a score stands on one line with its interval."""
+"""Least width in cells for a score with its interval on one line."""
 
 
 class Models(ModelTable):
-    """The models of the run; a mark stands before those that are compared."""
+    """The models of the run, with marks on those that are compared."""
 
     def __init__(self) -> None:
         super().__init__([], id="models", empty="No model yet.")
@@ -43,7 +43,7 @@ class Models(ModelTable):
         self.marked: tuple[str, ...] = ()
 
     def toggle_mark(self) -> None:
-        """Mark the model under the cursor, or take its mark away; of three marks the oldest goes."""
+        """Mark or unmark the model under the cursor; a third mark replaces the oldest."""
         key = self.model
         if key is not None:
             rest = tuple(model for model in self.marked if model != key)
@@ -51,7 +51,7 @@ class Models(ModelTable):
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """The models to be shown: those that are marked, a single one beside that under the cursor."""
+        """The models to show: the marked ones, or a single marked one and the one under the cursor."""
         key = self.model
         if len(self.marked) < 2 and key is not None and key not in self.marked:
             return (*self.marked, key)
@@ -68,7 +68,7 @@ class Models(ModelTable):
         shown, folded = split_not_started(state.leaderboard)
         rows = [self._row(row, folds) for row in shown]
         if folded:
-            rows.append(Row(FOLD_KEY, (Content(" "), self.fold_line(len(folded)), Content.styled("enter", MUTED))))
+            rows.append(Row(FOLD_KEY, (Content(" "), self.fold_line(len(folded), short=True), Content(""))))
         if self.unfolded:
             rows += [self._row(row, folds) for row in folded]
         self.show(rows, columns)
@@ -172,7 +172,7 @@ def _weight(card: ModelCard) -> Content:
 
 
 class Folds(Panel[Comparison]):
-    """The score of each fold as a place between the lowest and the highest, and their mean and spread."""
+    """The score of each fold between the lowest and the highest, with mean and spread."""
 
     def on_facts(self, facts: Comparison) -> None:
         set_titles(self, comparison_title(facts, "Folds"), facts.validation.removesuffix(" cross-validation"))
@@ -183,7 +183,7 @@ class Folds(Panel[Comparison]):
         if not known:
             ensemble = any(card.row.model == "ensemble" for card in facts.cards)
             text = (
-                "The ensemble is scored on all rows at once, by weights that did not see them."
+                "The ensemble is scored on all rows together, with weights chosen without them."
                 if ensemble
                 else "No fold is complete yet."
             )
@@ -224,10 +224,10 @@ def _fold_line(name: str, scores: list[float | None], low: float, high: float, r
 
 
 class Parameters(Table):
-    """The hyper-parameters of one model against its defaults, or of two against each other. The ensemble has members."""
+    """The hyperparameters of one model and its defaults, or of two models; members for the ensemble."""
 
     def __init__(self) -> None:
-        super().__init__([], id="parameters", empty="No hyper-parameters are known yet.")
+        super().__init__([], id="parameters", empty="No hyperparameters are known yet.")
 
     def show_comparison(self, facts: Comparison) -> None:
         """Draw one model or two."""
@@ -250,7 +250,7 @@ class Parameters(Table):
                 subtitle = "the defaults are not known yet"
             elif len(cards) == 1 and cards[0].trial == 0:
                 subtitle = "these are the defaults"
-        set_titles(self, "Hyper-parameters", subtitle)
+        set_titles(self, "Hyperparameters", subtitle)
         names = list(GLYPHS[: len(cards)]) if len(cards) > 1 else ["value"]
         columns = (
             Column("", width=1),
@@ -271,7 +271,7 @@ class Parameters(Table):
 
 
 def comparison(snapshot: Snapshot, cards: tuple[ModelCard, ...]) -> Comparison:
-    """The facts of some models of a snapshot."""
+    """The facts of models in a snapshot."""
     state = snapshot.state
     plan = state.plan
     return Comparison(

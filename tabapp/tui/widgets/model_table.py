@@ -12,7 +12,7 @@ from tabapp.tui.viewmodels.texts import MUTED, count
 from tabapp.tui.widgets.table import Table
 
 FOLD_KEY = "not started"
-"""Key of the line that stands for the models not started; no model has a blank in its name."""
+"""Key of the line of folded models; names of models have no spaces."""
 LEAST_FOLDED = 2
 
 
@@ -40,7 +40,7 @@ class ModelTable(Table):
 
     @property
     def model(self) -> str | None:
-        """The model under the cursor; None on the line that stands for several."""
+        """The model under the cursor; None on the line of folded models."""
         return None if self.key == FOLD_KEY else self.key
 
     def toggle_fold(self) -> bool:
@@ -55,6 +55,7 @@ class ModelTable(Table):
         if any(row.model == model for row in folded):
             self.unfolded = True
 
-    def fold_line(self, number: int) -> Content:
-        """The name of the line: how many models it stands for."""
-        return Content.styled(f"{'▾' if self.unfolded else '▸'} {count(number, 'model')} not started", MUTED)
+    def fold_line(self, number: int, *, short: bool = False) -> Content:
+        """The name of the line with the number of folded models."""
+        models = str(number) if short else count(number, "model")
+        return Content.styled(f"{'▾' if self.unfolded else '▸'} {models} not started", MUTED)

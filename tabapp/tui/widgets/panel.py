@@ -12,7 +12,7 @@ Facts = TypeVar("Facts")
 
 
 def set_titles(widget: Widget, title: str | None = None, subtitle: str | None = None) -> None:
-    """Write titles on a widget's border, as plain text. Those that stand there already cost nothing, unlike with Textual's own."""
+    """Set the border titles of a widget as plain text. Unlike with Textual's setters, an unchanged title costs nothing."""
     for name, text in (("border_title", title), ("border_subtitle", subtitle)):
         shown = getattr(widget, f"_{name}")
         if text is not None and (shown is None or shown.plain != text):
@@ -20,7 +20,7 @@ def set_titles(widget: Widget, title: str | None = None, subtitle: str | None = 
 
 
 class Panel(Widget, Generic[Facts]):
-    """The base of panels: a subclass says in `draw` how its facts look at a size in cells."""
+    """Base of panels: subclasses draw their facts at a size in cells."""
 
     def __init__(self, title: str, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
@@ -28,17 +28,17 @@ class Panel(Widget, Generic[Facts]):
         self._facts: Facts | None = None
 
     def show(self, facts: Facts) -> None:
-        """Take new facts; the screen is touched only if they differ from the last."""
+        """Set facts and redraw if they have changed."""
         if facts != self._facts:
             self._facts = facts
             self.on_facts(facts)
             self.refresh()
 
     def on_facts(self, facts: Facts) -> None:
-        """Called before new facts are drawn, for titles."""
+        """Called before new facts are drawn, to set titles."""
 
     def draw(self, facts: Facts, width: int, height: int) -> Sequence[Content]:
-        """Lines for a size in cells; what does not fit is cut off."""
+        """Lines for a size in cells; anything beyond is cut off."""
         raise NotImplementedError
 
     def render(self) -> Content:

@@ -1,4 +1,4 @@
-"""Pictures of a model, or of two over each other: learning curves, and what the out-of-fold predictions look like."""
+"""Charts of one or two models: learning curves and charts of out-of-fold predictions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GLYPHS = ("●", "◆")
 FAINT = "$foreground 40%"
 
 Draw = Callable[[ev.EvaluationReady, int, int, str], list[Content]]
-"""One evaluation at a width and a height, in a style."""
+"""Draws one evaluation at a width and height in a style."""
 
 CURVES = ("learning", "Learning curve")
 CLASSES = (
@@ -34,7 +34,7 @@ NUMBERS = (CURVES, ("density", "Predicted and true"), ("residuals", "Residuals")
 
 @dataclass(frozen=True)
 class PictureFacts:
-    """One picture of those there are; `place` counts from 0."""
+    """One of the available charts; `place` counts from 0."""
 
     comparison: Comparison
     kind: str
@@ -44,12 +44,12 @@ class PictureFacts:
 
     @property
     def evaluations(self) -> list[ev.EvaluationReady | None]:
-        """The pictures' numbers of each model."""
+        """The evaluation of each model."""
         return [card.evaluation for card in self.comparison.cards]
 
 
 def picture_facts(comparison: Comparison, index: int) -> PictureFacts:
-    """The facts of a picture; `index` counts on in a circle through those of the task."""
+    """The facts of a chart; `index` wraps around the charts of the task."""
     kinds = NUMBERS if comparison.is_regression else CLASSES
     place = index % len(kinds)
     kind, title = kinds[place]
@@ -64,7 +64,7 @@ def comparison_title(facts: Comparison, title: str) -> str:
 
 
 class Pictures(Panel[PictureFacts]):
-    """One picture at a time, of one model or of two."""
+    """One chart at a time, of one model or two."""
 
     def on_facts(self, facts: PictureFacts) -> None:
         title = comparison_title(facts.comparison, facts.title)
@@ -99,7 +99,7 @@ def _each(
     height: int,
     draw: Draw,
 ) -> list[Content]:
-    """The picture of one model, or those of two under each other with their names."""
+    """The chart of one model, or the charts of two below each other with their names."""
     if len(facts.evaluations) < 2:
         return draw(known[0], width, height, STYLES[0])
     lines: list[Content] = []
@@ -117,7 +117,7 @@ def _each(
 
 
 def layered(layers: Sequence[Sequence[str]], styles: Sequence[str]) -> list[Content]:
-    """Braille drawings over each other; a cell that several have takes the style of the last of them."""
+    """Overlay braille drawings; a cell in several of them takes the style of the last."""
     lines: list[Content] = []
     for rows in zip(*layers, strict=True):
         parts: list[tuple[str, str]] = []
@@ -135,14 +135,14 @@ def layered(layers: Sequence[Sequence[str]], styles: Sequence[str]) -> list[Cont
 
 
 def framed(labels: Sequence[str], drawn: Sequence[Content], below: str, room: int) -> list[Content]:
-    """Lines with the labels of their axis on the left, and a text under them."""
+    """Lines with axis labels at the left and a text below."""
     under = " " * (len(labels[0]) + 1 if labels else 0)
     lines = [Content.assemble((label, MUTED), " ", line) for label, line in zip(labels, drawn, strict=True)]
     return [*lines, Content.styled(under + below[:room], MUTED)]
 
 
 def ends(low: str, middle: str, high: str, room: int) -> str:
-    """Three labels of an axis: at its left, in its middle where there is room for it, at its right."""
+    """Axis labels at the left, in the middle if there is room, and at the right."""
     between = room - len(low) - len(high)
     return f"{low}{middle.center(between) if between > len(middle) else ' ' * max(1, between)}{high}"
 
@@ -153,12 +153,12 @@ def share_label(value: float) -> str:
 
 
 def learning_curves(cards: Sequence[ModelCard], width: int, height: int) -> list[Content]:
-    """The learning curves of each fold over each other; those of two models in their own colours."""
+    """The learning curves of all folds, in one color per model."""
     points = [[[(float(step), value) for step, value in curve] for curve in card.curves] for card in cards]
     flat = [point for curves in points for curve in curves for point in curve]
     if not flat:
         alone = all(card.row.model == "ensemble" for card in cards)
-        text = "The ensemble has no curve of its own." if alone else "Its fits tell no steps. → shows the next picture."
+        text = "The ensemble has no learning curve." if alone else "Its fits report no steps. → shows the next chart."
         return [Content.styled(text, MUTED)]
     rows = max(1, height - 1)
     x_range, y_range = charts.extent([x for x, _ in flat]), charts.extent([y for _, y in flat])
@@ -175,7 +175,7 @@ def learning_curves(cards: Sequence[ModelCard], width: int, height: int) -> list
 
 
 def curve(facts: PictureFacts, width: int, height: int) -> list[Content]:
-    """ROC, or precision over recall, with what a model without knowledge would reach as dots."""
+    """ROC or precision-recall curve, with random guessing as a dotted line."""
     is_roc = facts.kind == "roc"
     words: list[Content] = []
     layers: list[list[str]] = []
@@ -211,7 +211,7 @@ def _area(each: ev.EvaluationReady, is_roc: bool) -> str:
 
 
 def calibration(facts: PictureFacts, width: int, height: int) -> list[Content]:
-    """How often what was predicted with a probability came true, against the dotted line of honesty; below, how many rows."""
+    """Observed against predicted probability, with perfect calibration as a dotted line and row counts below."""
     shown = [
         (glyph, style, each) for glyph, style, each in zip(GLYPHS, STYLES, facts.evaluations, strict=False) if each
     ]
@@ -245,7 +245,7 @@ def calibration(facts: PictureFacts, width: int, height: int) -> list[Content]:
 
 
 def confusion(shown: ev.EvaluationReady, width: int, height: int, style: str) -> list[Content]:
-    """Rows by true class (down) and predicted class (across): numbers with shades where they fit, shades alone where not."""
+    """Rows by true class (down) and predicted class (across): shaded numbers, or only shades if there is no room."""
     totals = [sum(row) for row in shown.confusion]
     recall = [
         row[n] / total if total else None for n, (row, total) in enumerate(zip(shown.confusion, totals, strict=True))
@@ -278,7 +278,7 @@ def confusion(shown: ev.EvaluationReady, width: int, height: int, style: str) ->
 
 
 def _cut(labels: Sequence[str], width: int) -> list[str]:
-    """Labels in so many cells, cut at their front where their beginnings are the same."""
+    """Labels cut to a width, at the front if they share a prefix."""
     cut = [Content(label).truncate(width, ellipsis=True).plain for label in labels]
     return cut if len(set(cut)) == len(set(labels)) else [keep_end(label, width) for label in labels]
 
@@ -312,7 +312,7 @@ def _shades(
 
 
 def density(shown: ev.EvaluationReady, width: int, height: int, style: str) -> list[Content]:
-    """Where the rows lie by truth (up) and prediction (across): good models are dense along the diagonal."""
+    """Density of rows by true value (up) and prediction (across); good predictions are near the diagonal."""
     rows = max(1, height - 1)
     low, high = shown.density_range
     labels = charts.axis_labels(low, high, rows, brief)
@@ -338,7 +338,7 @@ def residuals(shown: ev.EvaluationReady, width: int, height: int, style: str) ->
 
 
 def bands(shown: ev.EvaluationReady, width: int, height: int, style: str) -> list[Content]:
-    """The median residual over the prediction between its 10 % and 90 % quantiles: a funnel says that errors grow."""
+    """The median residual over the prediction between its 10 % and 90 % quantiles: a funnel means that errors grow."""
     if len(shown.bands) < 2:
         return [Content.styled("Too few rows.", MUTED)]
     rows = max(1, height - 1)

@@ -1,4 +1,4 @@
-"""The plan of a run as a card: what will happen, why, and which key changes it."""
+"""The plan of a run as a card, with the key that changes each field."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class PlanFacts:
 
 
 def budget_text(plan: ev.PlanMade) -> str:
-    """What bounds the run, in words."""
+    """The budget and the trials of a plan, in words."""
     parts = [] if plan.budget is None else [long_duration(plan.budget)]
     if plan.trials is not None:
-        parts.append(f"{count(plan.trials, 'trial')} a model")
-    return " · ".join(parts) or "no bound"
+        parts.append(f"{count(plan.trials, 'trial')} per model")
+    return " · ".join(parts) or "no limit"
 
 
 def long_duration(seconds: float) -> str:
@@ -41,7 +41,7 @@ def long_duration(seconds: float) -> str:
 
 
 def wrap_command(command: str, width: int) -> list[str]:
-    """A command in lines of a width, which end at a blank or after a comma wherever they can."""
+    """Wrap a command, preferably at spaces and after commas."""
     wrapper = textwrap.TextWrapper(width, subsequent_indent="  ", break_on_hyphens=False)
     wrapper.wordsep_simple_re = re.compile(r"(\s+)|(?<=,)")
     return wrapper.wrap(command)
@@ -100,14 +100,14 @@ def _quality(quality: str, width: int) -> Content:
 
 
 def warning_line(warning: ev.WarningView) -> Content:
-    """A warning with the column it is about, and what is done about it."""
+    """A warning with its column and the action taken."""
     named = f"{warning.column}: " if warning.column and warning.column not in warning.message else ""
     action = f" → {warning.action}" if warning.action else ""
     return Content.assemble(("⚠ ", "$warning"), (named, "bold"), warning.message.rstrip("."), (action, MUTED))
 
 
 class Checks(Panel[ev.SchemaInferred]):
-    """What looked wrong with the data, and what is done about it."""
+    """Possible problems of the data and the actions taken."""
 
     def on_facts(self, facts: ev.SchemaInferred) -> None:
         number = len(facts.warnings)
@@ -119,8 +119,8 @@ class Checks(Panel[ev.SchemaInferred]):
             text = f"{count(facts.rows_without_target, 'row')} without a target set aside"
             lines.append(Content.assemble(("ⓘ ", "$primary"), text))
         if not lines:
-            return [Content.assemble(("✓ ", "$success"), "Nothing looks wrong.")]
+            return [Content.assemble(("✓ ", "$success"), "No problems found.")]
         if len(lines) > height:
             rest = len(lines) - height + 1
-            lines = [*lines[: height - 1], Content.styled(f"… and {rest} more: ? lists them all", MUTED)]
+            lines = [*lines[: height - 1], Content.styled(f"… and {rest} more; ? lists all", MUTED)]
         return lines

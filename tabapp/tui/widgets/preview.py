@@ -19,7 +19,7 @@ class Preview(Table):
         set_titles(self, "Preview")
 
     def show_rows(self, rows: TableRows) -> None:
-        """Draw the first rows as far as they are known."""
+        """Draw the known first rows."""
         layout = rows.layout
         columns = [
             Column(one_line(name), "right" if numeric else "left", width=width)

@@ -1,4 +1,4 @@
-"""What the run uses of the machine."""
+"""CPU, memory and GPU use of the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHOWN = 30
 
 
 class ResourceUse(Panel[tuple[ev.Resources, ...]]):
-    """Processor and memory over the last minutes, each against the most that was used, and those of the GPU where there is one."""
+    """CPU and memory over the last minutes, scaled to their maximum, and the same for a GPU."""
 
     def draw(self, facts: tuple[ev.Resources, ...], width: int, height: int) -> list[Content]:
         if not facts:
@@ -36,6 +36,6 @@ class ResourceUse(Panel[tuple[ev.Resources, ...]]):
 
 def _meter(name: str, shares: list[float], text: str, width: int) -> Content:
     room = max(1, width - len(name) - len(text) - 2)
-    # The newest measurements stand at the right and keep their scale while older ones leave on the left.
+    # The newest measurements are at the right; the scale stays while older ones leave at the left.
     spark = charts.sparkline(shares[-room:], room, 0.0, 1.0).rjust(room)
     return Content.assemble((name, MUTED), " ", (spark, "$primary"), " ", text)

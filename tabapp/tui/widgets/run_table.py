@@ -51,7 +51,7 @@ TITLES = {"Run": "newest", "Started": "newest", "Best": "best", "Status": "statu
 
 
 class Runs(Table):
-    """Runs that have been read, the one that this app shows marked."""
+    """The runs read so far; the open run is marked."""
 
     def __init__(self, current: str) -> None:
         super().__init__(COLUMNS, id="runs", empty="Reading the runs…")
@@ -60,12 +60,12 @@ class Runs(Table):
         self.filter = ""
 
     def next_sort(self) -> None:
-        """Sort by the next thing."""
+        """Sort by the next column."""
         names = [name for name, _ in SORTS]
         self.sort = names[(names.index(self.sort) + 1) % len(names)]
 
     def show_runs(self, runs: list[RunDescription], unread: int) -> None:
-        """Draw runs; `unread` are still to come."""
+        """Draw runs; `unread` more are being read."""
         query = parse(self.filter, FIELDS)
         ordered = sorted(runs, key=dict(SORTS)[self.sort])  # pyright: ignore[reportArgumentType]
         fitting = [

@@ -1,4 +1,4 @@
-"""A table that keeps its cursor on the same row whatever happens around it. Draws only the lines that are seen."""
+"""A table that keeps its cursor on the same row when rows change, and draws only visible lines."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Column:
 
     Attributes:
         width: cells; None for as wide as its widest cell.
-        flexible: takes the room that the others leave, and is the first to be cut, down to `least` cells.
-        priority: 0 is always shown; where there is no room, the column with the highest number goes first.
+        flexible: takes the remaining width, and is cut first, down to `least` cells.
+        priority: 0 is always shown; without room, columns with the highest number are hidden first.
     """
 
     title: str
@@ -38,7 +38,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its key is the row's identity, by which the cursor holds on to it."""
+    """A row; the cursor follows its key."""
 
     key: str
     cells: tuple[Content, ...]
@@ -48,9 +48,10 @@ GAP = 2
 
 
 def fit_widths(columns: Sequence[Column], natural: Sequence[int], available: int) -> list[int]:
-    """The width of each column so that all fit; 0 for a column that is left out.
+    """Column widths that fit; 0 hides a column.
 
-    Columns leave by falling priority until the rest fits with the flexible one cut to a few cells, which then takes what is left.
+    Columns are hidden by descending priority until the rest fits with the flexible column at its least width, which then takes
+    the remaining width.
     """
     widths = [
         min(wide, column.least) if column.flexible else wide for column, wide in zip(columns, natural, strict=True)
@@ -102,7 +103,7 @@ class Table(ScrollView, can_focus=True):
     ]
 
     class Moved(Message):
-        """The cursor came to another row."""
+        """The cursor moved to another row."""
 
         def __init__(self, table: Table, key: str) -> None:
             super().__init__()
@@ -114,7 +115,7 @@ class Table(ScrollView, can_focus=True):
             return self.table
 
     class Selected(Moved):
-        """A row was chosen with Enter or a double click."""
+        """A row was selected with Enter or a double click."""
 
     class HeaderClicked(Message):
         """The title of a column was clicked."""
@@ -152,11 +153,11 @@ class Table(ScrollView, can_focus=True):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """What is shown, in order."""
+        """The rows shown, in order."""
         return self._rows
 
     def show(self, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
-        """Replace the content. The cursor stays on the row with the same key, or where it is if that row is gone."""
+        """Replace the content. The cursor stays on the row with the same key, or at its position if that row was removed."""
         rows = tuple(rows)
         if columns is not None and tuple(columns) != self._columns:
             self._columns = tuple(columns)
@@ -183,13 +184,13 @@ class Table(ScrollView, can_focus=True):
             self._bring_into_view()
 
     def set_empty(self, text: str) -> None:
-        """What is said where there are no rows."""
+        """Set the text shown without rows."""
         if text != self._empty:
             self._empty = text
             self.refresh()
 
     def move_to_key(self, key: str) -> None:
-        """Put the cursor on a row, if it is there."""
+        """Move the cursor to a row, if it exists."""
         for index, row in enumerate(self._rows):
             if row.key == key:
                 self._move(index)
@@ -249,7 +250,7 @@ class Table(ScrollView, can_focus=True):
         self.post_message(self.Moved(self, self._rows[index].key))
 
     def watch_show_vertical_scrollbar(self, shown: bool) -> None:
-        """A bar that appears after the table was scrolled does not know of it."""
+        """Set the position of a scrollbar that appears after scrolling."""
         if shown:
             self.vertical_scrollbar.position = self.scroll_y
 
@@ -265,7 +266,7 @@ class Table(ScrollView, can_focus=True):
         if action == "up_by_letter":
             return self._letter_k
         if action == "select":
-            # Where there is nothing to choose, Enter is the screen's.
+            # Without rows, Enter belongs to the screen.
             return bool(self._rows)
         if action == "scroll_sideways":
             return self._wide

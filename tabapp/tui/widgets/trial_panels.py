@@ -1,4 +1,4 @@
-"""The trials of the tuner: their table, the best so far, the score over one hyper-parameter, and which of them decide."""
+"""Panels of the Tuning screen: trials, best score so far, slice and hyperparameter importance."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from tabapp.tui.widgets.tuning_panel import TALLEST
 SORTS = ("newest", "score", "time", "model")
 TITLES = {"#": "newest", "Model": "model", "Time": "time", "Status": "newest"}
 LEAST_RANKED = 10
-"""Complete trials that the engine waits for before it ranks hyper-parameters."""
+"""Complete trials that the engine needs to rank hyperparameters."""
 FIELDS = ("model", "trial", "status", "score", "seconds", "reason")
 MARKS = {"pruned": ("⊘", "$warning"), "failed": ("✗", "$error"), "running": ("●", "$primary"), "ok": ("✓", "$success")}
 
 
 def status_text(row: TrialFacts) -> Content:
-    """Where a trial stands: a glyph and a word that say the same."""
+    """The status of a trial as a glyph and a word."""
     if row.status == "running":
         return Content.assemble(MARKS["running"], f" {row.folds}/{row.n_folds} folds")
     if row.best:
@@ -43,7 +43,7 @@ def status_text(row: TrialFacts) -> Content:
 
 
 def note_of(row: TrialFacts, varied: Sequence[str]) -> str:
-    """Why a trial was given up, or the hyper-parameters by which it differs from the others of its model."""
+    """Why a trial was pruned, or the hyperparameters that differ from other trials of its model."""
     if row.reason:
         return row.reason
     return "  ".join(f"{name}={brief(row.params[name])}" for name in varied if name in row.params)
@@ -64,10 +64,10 @@ def trial_row(row: TrialFacts, varied: Sequence[str]) -> Row:
 
 
 class Trials(Table):
-    """All trials, or those of one model; the letter k is left to the screen, which stops a model with it."""
+    """All trials, or those of one model; the key k belongs to the screen, which stops a model with it."""
 
     def __init__(self) -> None:
-        super().__init__([], id="trials", letter_k=False, empty="The first trial is on its way…")
+        super().__init__([], id="trials", letter_k=False, empty="Waiting for the first trial…")
         set_titles(self, "Trials")
         self.sort = "newest"
         self.filter = ""
@@ -83,7 +83,7 @@ class Trials(Table):
         return next((row for row in self.trials if row.key == key), None)
 
     def next_sort(self) -> None:
-        """Sort by the next thing."""
+        """Sort by the next column."""
         self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
 
     def of_model(self, model: str | None) -> list[TrialFacts]:
@@ -108,7 +108,7 @@ class Trials(Table):
             for row in rows
             if query.fits(row.facts(), f"{row.title} {row.status} {note_of(row, varied[row.model])} #{row.trial}")
         ]
-        self.set_empty(f"No trial fits “{self.filter}”." if self.filter and rows else "The first trial is on its way…")
+        self.set_empty(f"No trial matches “{self.filter}”." if self.filter and rows else "Waiting for the first trial…")
         columns = (
             Column("#", "right", width=3),
             Column("Model", width=max([5, *(len(row.title) for row in rows)])),
@@ -137,7 +137,7 @@ def _same_trials(one: RunState, other: RunState) -> bool:
 
 
 def summary(rows: Sequence[TrialFacts]) -> str:
-    """How many trials there are, and what became of them."""
+    """The numbers of trials by status."""
     words = [count(len(rows), "trial")]
     for status in ("running", "pruned", "failed"):
         number = sum(row.status == status for row in rows)
@@ -156,7 +156,7 @@ class BestFacts:
 
 
 class BestSoFar(Panel[BestFacts]):
-    """A step for each trial that was better than all before."""
+    """A step for each trial better than all before it."""
 
     def on_facts(self, facts: BestFacts) -> None:
         set_titles(self, f"Best so far · {facts.title}" if facts.title else "Best so far")
@@ -174,7 +174,7 @@ class BestSoFar(Panel[BestFacts]):
 
 @dataclass(frozen=True)
 class SliceFacts:
-    """One hyper-parameter of a model; `place` of `number` among those that vary, and the trials to be marked."""
+    """One hyperparameter of a model; `place` of `number` among those that vary, and the trials to be marked."""
 
     title: str
     slice: Slice | None
@@ -185,7 +185,7 @@ class SliceFacts:
 
 
 def ordered_parameters(rows: Sequence[TrialFacts], ranked: ev.ParametersRanked | None) -> list[str]:
-    """The hyper-parameters that vary between complete trials: those that decide most first, where that is known."""
+    """The hyperparameters that vary between complete trials: the most important first, if known."""
     varied = varied_parameters([row for row in rows if row.is_complete])
     places = {row.name: place for place, row in enumerate(ranked.rows)} if ranked is not None else {}
     return sorted(varied, key=lambda name: places.get(name, len(places)))
@@ -194,7 +194,7 @@ def ordered_parameters(rows: Sequence[TrialFacts], ranked: ev.ParametersRanked |
 def slice_facts(
     rows: Sequence[TrialFacts], parameters: Sequence[str], chosen: str | None, cursor: str | None
 ) -> SliceFacts:
-    """The facts of one model's trials over the chosen hyper-parameter, or over the first."""
+    """The facts of one model's trials over the chosen hyperparameter, or over the first."""
     title = rows[0].title if rows else ""
     best = next((row.key for row in rows if row.best), None)
     if not parameters:
@@ -204,8 +204,8 @@ def slice_facts(
 
 
 @dataclass(frozen=True)
-class DecidingFacts:
-    """What decides of one model's trials, the hyper-parameter on the slice, and how many trials are complete."""
+class ParameterImportanceFacts:
+    """Hyperparameter importance of one model's trials, the hyperparameter on the slice, and how many trials are complete."""
 
     title: str
     ranked: ev.ParametersRanked | None
@@ -213,17 +213,17 @@ class DecidingFacts:
     n_complete: int
 
 
-class Deciding(Panel[DecidingFacts]):
-    """Which hyper-parameters decide whether a trial is among the best."""
+class HyperparameterImportance(Panel[ParameterImportanceFacts]):
+    """How strongly each hyperparameter separates the best trials from the rest."""
 
-    def on_facts(self, facts: DecidingFacts) -> None:
+    def on_facts(self, facts: ParameterImportanceFacts) -> None:
         ranked = facts.ranked
-        set_titles(self, "What decides", f"{ranked.n_trials} trials" if ranked is not None else "")
+        set_titles(self, "Importance", f"{ranked.n_trials} trials" if ranked is not None else "")
 
-    def draw(self, facts: DecidingFacts, width: int, height: int) -> list[Content]:
+    def draw(self, facts: ParameterImportanceFacts, width: int, height: int) -> list[Content]:
         if facts.ranked is None:
             so_far = f"so far {facts.n_complete}" if facts.n_complete else "so far none"
-            text = f"Known from {LEAST_RANKED} complete trials on; {so_far}."
+            text = f"Available after {LEAST_RANKED} complete trials; {so_far}."
             return Content.styled(text, MUTED).wrap(width)
         rows = facts.ranked.rows[:height]
         longest = min(max(len(row.name) for row in rows), width // 2)
@@ -239,7 +239,7 @@ class Deciding(Panel[DecidingFacts]):
 
 
 class SlicePlot(Panel[SliceFacts]):
-    """A point for each complete trial: how the score goes with one hyper-parameter."""
+    """A point for each complete trial: the score against one hyperparameter."""
 
     def on_facts(self, facts: SliceFacts) -> None:
         if facts.slice is None:
@@ -249,7 +249,7 @@ class SlicePlot(Panel[SliceFacts]):
 
     def draw(self, facts: SliceFacts, width: int, height: int) -> list[Content]:
         if facts.slice is None:
-            text = "Needs two complete trials with different hyper-parameters."
+            text = "Needs two complete trials with different hyperparameters."
             return Content.styled(text, MUTED).wrap(width)
         cut, rows = facts.slice, max(1, height - 1)
         x_range = (-0.5, len(cut.categories) - 0.5) if cut.categories else charts.extent([x for x, _ in cut.points])

@@ -1,4 +1,4 @@
-"""How the model under the cursor got where it is: best score by trial, the fit that runs, or the ensemble's members."""
+"""Tuning of the model under the cursor: best score by trial and the running fit, or the members of the ensemble."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TALLEST = 9
 
 @dataclass(frozen=True)
 class TuningFacts:
-    """What is known of one model's trials."""
+    """The trials and running fits of one model."""
 
     title: str
     trials: tuple[TrialView, ...]
@@ -44,7 +44,7 @@ def tuning_facts(state: RunState, model: str | None, history: tuple[tuple[float,
 
 
 class Tuning(Panel[TuningFacts]):
-    """Best-so-far over trials above, the live learning curve below."""
+    """The best score over trials, and the learning curve of the running fit."""
 
     def on_facts(self, facts: TuningFacts) -> None:
         set_titles(self, f"{'Members' if facts.members else 'Tuning'} · {facts.title}")
@@ -74,7 +74,7 @@ class Tuning(Panel[TuningFacts]):
             lines.append(_summary(facts, scores))
         elif not facts.active:
             pruned = sum(trial.pruned for trial in facts.trials)
-            text = f"No score yet; {count(pruned, 'trial')} given up." if pruned else "No trial has run yet."
+            text = f"No score yet; {count(pruned, 'trial')} pruned." if pruned else "No trial has run yet."
             lines.append(Content.styled(text, MUTED))
         if live is not None and height - len(lines) >= 3:
             points = [(float(step), value) for step, value in live.curve]
@@ -87,7 +87,7 @@ class Tuning(Panel[TuningFacts]):
 
 
 def _recent(trials: tuple[TrialView, ...], number: int) -> list[Content]:
-    """The last trials, newest first: score, time, and parameters or why it was given up."""
+    """The last trials, newest first: score, time, and parameters or the reason for pruning."""
     lines: list[Content] = []
     for trial in reversed(trials[-number:]):
         mark = ("⊘", "$warning") if trial.pruned else ("✓", "$success")
@@ -99,7 +99,7 @@ def _recent(trials: tuple[TrialView, ...], number: int) -> list[Content]:
 
 
 def _corners_in_time(history: tuple[tuple[float, float], ...]) -> list[charts.Point]:
-    """The corners of a step curve through (time, score), each score holding until the next."""
+    """The corners of a step curve through (time, score), where each score lasts until the next."""
     corners: list[charts.Point] = []
     for time, score in history:
         corners += [(time, corners[-1][1] if corners else score), (time, score)]
