@@ -1,4 +1,4 @@
-"""Pictures of out-of-fold predictions as an engine would tell them, made up. Numbers are illustrative."""
+"""Synthetic evaluations of out-of-fold predictions, as an engine would emit them."""
 
 from __future__ import annotations
 

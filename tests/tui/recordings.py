@@ -1,4 +1,4 @@
-"""A run as its events tell it, made up from start to end: what the engine writes, without an engine. Numbers are illustrative."""
+"""The events of a synthetic run from start to end, as an engine would write them."""
 
 from __future__ import annotations
 

@@ -55,13 +55,13 @@ class Replayed(Driver):
         await self.pilot.pause()
 
     async def obey(self) -> None:
-        """Answer commands as long as the test goes on."""
+        """Answer commands while the test runs."""
         while True:
             self.worker.obey()
             await asyncio.sleep(0.03)
 
     async def back(self) -> None:
-        """Close what stands on the screen."""
+        """Close dialogs, the palette and the filter line."""
         for _ in range(6):
             if isinstance(self.app.screen, Dialog | CommandPalette) or self.app.screen.has_class("-filtering"):
                 await self.press("escape")
@@ -127,7 +127,7 @@ class Replayed(Driver):
 
 @asynccontextmanager
 async def replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str, size=SIZE) -> AsyncIterator[Replayed]:
-    """The app on a replayed run that waits for its start, goes on, or has ended."""
+    """The app on a replayed run in a phase: reading, ready, during or after."""
     monkeypatch.setattr(app_module, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(app_module, "FLUSH_SECONDS", 0.25)
     monkeypatch.setattr(engine_handle, "start_detached_engine", lambda folder: FakeProcess())

@@ -108,7 +108,7 @@ CASES: dict[str, Case] = {
     "runs.filter": Case(asks_for_text, "after"),
     "runs.copy": Case(copies("tabapp attach"), "after"),
     "runs.refresh": Case(changes(lambda screen: len(screen.query_one(Runs).rows)), "after", before=another_run_is_made),
-    "runs.delete": Case(says("on the screen"), "after"),
+    "runs.delete": Case(says("This run is open"), "after"),
     "runs.resume": Case(says("is complete"), "after"),
     "runs.open": Case(shows("run"), "after"),
     "log.search": Case(asks_for_text, "after"),
@@ -159,8 +159,8 @@ async def prove(driver: Replayed, action: Action, do: Callable[[], Awaitable[obj
 
 
 @pytest.fixture
-def predicting_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Predictions and checks are told by their stage and go on until they are stopped."""
+def prediction_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Predictions and checks show their stage and run until they are stopped."""
 
     async def run(self: Prediction, stage: str, words: object) -> None:
         self.stage = stage
@@ -169,7 +169,7 @@ def predicting_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("scope", "phase"), groups())
-async def test_actions_by_each_key_and_by_mouse(tmp_path, monkeypatch, predicting_stands_still, scope, phase):
+async def test_actions_by_each_key_and_by_mouse(tmp_path, monkeypatch, prediction_never_ends, scope, phase):
     ours = [
         action
         for action in ACTIONS

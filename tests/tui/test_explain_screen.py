@@ -50,7 +50,7 @@ async def test_weak_slices_are_distinguished_from_chance(tmp_path, monkeypatch, 
         await driver.sees("●  Pclass = 3", "491", "0.7012", "31%", "+0.21", "·  Age missing")
         await driver.press("tab", "enter")
         await driver.until(lambda: isinstance(driver.app.screen, Reading))
-        await driver.sees("491 of 891 rows have Pclass = 3", "31.0% of these rows", "The interval lies above 0")
+        await driver.sees("491 of 891 rows have Pclass = 3", "31.0% of these rows", "The interval is above 0")
         await driver.press("escape", "down", "enter")
         await driver.sees("177 of 891 rows", "chance may explain")
 

@@ -88,9 +88,9 @@ async def test_searching_goes_round(tmp_path, monkeypatch, size):
         await driver.press("N", "N")
         assert table.key == hits[-1]
         await driver.press("slash", "escape", "n")
-        await driver.sees("/ says what to look for")
+        await driver.sees("/ enters a text to search for")
         await driver.press("slash", *"zebra", "enter")
-        await driver.sees("“zebra” is nowhere")
+        await driver.sees("“zebra” does not occur")
 
 
 async def test_enter_reads_a_long_line(tmp_path, monkeypatch):

@@ -32,7 +32,7 @@ async def test_a_model_is_shown_in_full(tmp_path, monkeypatch, size):
             assert "Hyperparameters" not in driver.text()
 
 
-async def test_failures_and_those_that_sit_out_say_why(tmp_path, monkeypatch):
+async def test_failed_and_skipped_models_show_the_reason(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await driver.press("3", "G")
         await driver.sees("its library is not installed", "No fold is complete yet")
@@ -60,7 +60,7 @@ async def test_two_marked_models_stand_side_by_side(tmp_path, monkeypatch, size)
         await driver.press("space", "G")
         assert models.compared == (first, second), "both are marked, so the cursor does not matter"
         await driver.press("space")
-        assert models.marked == (second, models.key), "of three marks the oldest goes"
+        assert models.marked == (second, models.key), "a third mark replaces the oldest"
         await driver.press("u")
         assert models.compared == (models.key,)
 

@@ -116,7 +116,7 @@ def test_columns_fit_and_leave_by_priority(available):
     assert sum(shown) + GAP * (len(shown) - 1) == available
     assert widths[0] == 4
     assert widths[3] >= 6
-    assert not (widths[2] and not widths[1]), "the highest number goes first"
+    assert not (widths[2] and not widths[1]), "the highest number is hidden first"
 
 
 # Texts
@@ -210,7 +210,7 @@ def test_the_gain_of_the_last_minute():
 
 
 def test_two_views_change_one_plan(tmp_path):
-    """As from two tabs of a browser; the engine takes each change into its configuration, saves that, and tells the plan."""
+    """As in two browser tabs: the engine applies each change, saves the configuration and emits the plan."""
     folder = create_run(RunConfig(data="x.csv", ignore=("a",)), tmp_path)
     views = PlanChanges(folder), PlanChanges(folder)
 
@@ -280,12 +280,12 @@ def test_places_and_their_marks():
 @pytest.mark.parametrize(
     ("agreement", "words"),
     [
-        (0.95, "same story"),
+        (0.95, "both rankings agree"),
         (0.75, "broadly agree"),
         (0.5, "in part"),
         (0.1, "hardly"),
         (-0.4, "contradict"),
-        (None, "no attention"),
+        (None, "No fitted model has attention"),
     ],
 )
 def test_a_rank_correlation_in_words(agreement, words):

@@ -72,7 +72,7 @@ async def test_without_a_bundle_it_says_what_to_do(tmp_path, monkeypatch, events
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_a_file_is_held_against_training(tmp_path, monkeypatch, bundle, file, size):
+async def test_a_file_is_checked_against_the_training_schema(tmp_path, monkeypatch, bundle, file, size):
     table = pl.read_csv(file, infer_schema=False).drop("size").with_columns(more=pl.lit("1"))
     table.write_csv(file)
     async with drive(tmp_path, monkeypatch, finished(bundle), size=size) as driver:
@@ -82,7 +82,7 @@ async def test_a_file_is_held_against_training(tmp_path, monkeypatch, bundle, fi
         await driver.press("ctrl+r")
         assert not screen._job.at_work, "what is refused is not begun"
         await driver.press("m")
-        await driver.sees("taken as missing", "ctrl+r does it")
+        await driver.sees("taken as missing", "ctrl+r starts")
         await driver.press("enter")
         await driver.until(lambda: isinstance(driver.app.screen, FileChoice | Reading))
 
@@ -190,10 +190,10 @@ async def test_the_output_must_be_somewhere_else(tmp_path, monkeypatch, bundle, 
         line = driver.app.screen.query_one("#typed")
         line.value = str(file)
         await driver.press("enter")
-        await driver.sees("is the file that is predicted")
+        await driver.sees("is the input file")
         line.value = str(tmp_path / "out.xlsx")
         await driver.press("enter")
-        await driver.sees("no .csv or .parquet file")
+        await driver.sees("not a .csv or .parquet file")
         line.value = str(tmp_path / "out.parquet")
         await driver.press("enter")
         await driver.until(lambda: screen._job.output == tmp_path / "out.parquet")
@@ -230,20 +230,20 @@ async def test_paths_complete(tmp_path, monkeypatch, bundle, file):
         await driver.sees("There is no file")
 
 
-def test_the_default_output_lies_beside_the_file(tmp_path):
+def test_the_default_output_is_next_to_the_file(tmp_path):
     assert default_output(tmp_path / "new.csv.gz") == tmp_path / "new-predictions.csv"
     assert default_output(tmp_path / "new.parquet") == tmp_path / "new-predictions.parquet"
 
 
 async def test_a_real_prediction_reports_its_progress(tmp_path, bundle, file):
     """The lines of the command, without the screen: a bundle that cannot be loaded ends in its sentence."""
-    told = []
-    job = Prediction(lambda: told.append(job.stage))
+    stages = []
+    job = Prediction(lambda: stages.append(job.stage))
     job.choose(file)
     await job.check(bundle)
     assert job.checked is not None
     assert (job.checked.rows, job.checked.refused, job.at_work) == (30, False, False)
-    assert told[0] == "checking the file"
+    assert stages[0] == "checking the file"
     await job.predict(tmp_path / "none.tabapp")
     assert job.predicted is None
     assert "none.tabapp" in job.trouble

@@ -87,7 +87,7 @@ async def test_enter_opens_another_run(tmp_path, monkeypatch):
         await driver.press("enter")
         await driver.until(lambda: not driver.app.is_running)
         assert driver.app.opened == Opened(done, start_engine=False)
-        assert driver.commands() == [], "what its engine does, it goes on doing"
+        assert driver.commands() == [], "its engine continues"
 
 
 async def test_a_double_click_opens_too(tmp_path, monkeypatch):
@@ -155,7 +155,7 @@ async def test_a_run_at_work_is_neither_resumed_nor_deleted(tmp_path, monkeypatc
         await at_runs(driver)
         await put_cursor_on(driver, done)
         await driver.press("r")
-        await driver.until(lambda: any("is at work; enter shows it" in toast for toast in driver.toasts()))
+        await driver.until(lambda: any("is running; enter opens it" in toast for toast in driver.toasts()))
         await driver.press("d")
         await driver.until(lambda: any("finish it before you delete it" in toast for toast in driver.toasts()))
         assert done.path.exists()
@@ -171,7 +171,7 @@ async def test_deleting_asks_first_and_never_takes_the_present_run(tmp_path, mon
         await at_runs(driver)
         await put_cursor_on(driver, driver.folder)
         await driver.press("d")
-        await driver.sees("This is the run on the screen")
+        await driver.sees("This run is open")
         await put_cursor_on(driver, done)
         await driver.press("d")
         await driver.until(lambda: isinstance(driver.app.screen, Decision))

@@ -81,7 +81,7 @@ async def test_space_on_a_column_left_out_by_the_user_takes_it_back(tmp_path, mo
             msgspec.structs.replace(column, role="ignore") if column.name == "Pclass" else column
             for column in recordings.schema().columns
         )
-        # As the engine does, which saves what it has taken before it tells the plan.
+        # The engine saves the configuration before it emits the plan.
         driver.folder.save_config(msgspec.structs.replace(driver.folder.config(), ignore=("Pclass",)))
         await driver.write(msgspec.structs.replace(recordings.schema(), columns=columns), recordings.plan())
         await driver.press("space")
@@ -181,7 +181,7 @@ async def test_pause_and_resume(tmp_path, monkeypatch, key):
 async def test_k_stops_the_model_under_the_cursor_when_confirmed(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await driver.press("k")
-        await driver.sees("The ensemble is made of the other models")
+        await driver.sees("The ensemble consists of the other models")
         await driver.press("down", "k")
         await wait_for(driver, Decision)
         await driver.press("k", "escape")
@@ -189,7 +189,7 @@ async def test_k_stops_the_model_under_the_cursor_when_confirmed(tmp_path, monke
         await driver.press("k", "y")
         assert driver.commands() == [{"command": "stop_model", "model": "catboost"}]
         await driver.press("G", "k")
-        await driver.sees("TabPFN is not being fitted")
+        await driver.sees("TabPFN cannot be steered")
 
 
 async def test_f_finishes_when_confirmed(tmp_path, monkeypatch):
@@ -282,7 +282,7 @@ async def test_a_run_without_a_bundle_says_why(tmp_path, monkeypatch):
 async def test_explain_compares_attention_with_permutation(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.finished(), size=size, attach=True, engine_runs=False) as driver:
         await driver.press("5")
-        await driver.sees("Sex", "0.1432", "31%", "● same", "◐ near", "Rank correlation +0.94: both tell")
+        await driver.sees("Sex", "0.1432", "31%", "● same", "◐ near", "Rank correlation +0.94: both")
         await driver.sees("891 held-out rows", "FT-Transformer", "sorted by permutation")
         table = driver.app.screen.query_one("#explanation")
         assert [row.key for row in table.rows][5:7] == ["SibSp", "Ticket"]
@@ -297,7 +297,7 @@ async def test_explain_without_attention_shows_permutation_alone(tmp_path, monke
     alone = msgspec.structs.replace(ready, rows=rows, attention_model=None, agreement=None)
     async with drive(tmp_path, monkeypatch, [*recordings.running(), alone], attach=True) as driver:
         await driver.press("5")
-        await driver.sees("0.1432", "There is no attention to compare with")
+        await driver.sees("0.1432", "No fitted model has attention")
         assert "agree" not in driver.text().splitlines()[3]
 
 
@@ -319,7 +319,7 @@ async def test_help_explains_the_screen_and_its_keys(tmp_path, monkeypatch, scre
         await wait_for(driver, Reading)
         await driver.sees("Help", *texts, "lines more · G the keys · esc closes")
         await driver.press("G")
-        await driver.sees("ctrl+p", "Find any action by name")
+        await driver.sees("ctrl+p", "Search all actions by name")
         assert "more · G" not in driver.text()
         await driver.press("question_mark")
         await driver.sees("q Quit")

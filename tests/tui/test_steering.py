@@ -38,7 +38,7 @@ async def test_a_model_is_stopped_and_resumed(tmp_path, monkeypatch, view):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await go(driver, view)
         await driver.press("k")
-        await driver.sees("Stop CatBoost?", "Its fit is ended")
+        await driver.sees("Stop CatBoost?", "Its running fits end")
         await driver.press("y")
         assert driver.commands() == [{"command": "stop_model", "model": "catboost"}]
         await tell(driver, held="stopped", activity="", status="ok")
@@ -103,7 +103,7 @@ async def test_the_run_gets_more_time_and_less_again(tmp_path, monkeypatch, size
         await driver.sees("~5:45 left")
 
 
-async def test_a_run_without_a_clock_has_no_time_to_give(tmp_path, monkeypatch):
+async def test_a_run_without_a_time_limit_cannot_get_more_time(tmp_path, monkeypatch):
     events = [
         msgspec.structs.replace(event, deadline=None) if isinstance(event, ev.StageChanged) else event
         for event in recordings.running()
@@ -133,9 +133,9 @@ async def test_a_model_is_kept_out_of_the_ensemble_and_taken_back(tmp_path, monk
 async def test_what_cannot_be_steered_says_why(tmp_path, monkeypatch, key):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await driver.press(key)
-        await driver.sees("The ensemble is made of the other models")
+        await driver.sees("The ensemble consists of the other models")
         await driver.press("G", key)
-        await driver.sees("TabPFN is not being fitted")
+        await driver.sees("TabPFN cannot be steered")
         assert driver.commands() == []
         await driver.press("plus")
         await driver.until(lambda: isinstance(driver.app.screen, Decision))
@@ -150,7 +150,7 @@ async def test_nothing_is_steered_before_after_and_while_the_bundle_is_saved(tmp
         await go(driver, "run")
         await driver.write(ev.StageChanged(t=recordings.START + 76, stage="exporting", deadline=recordings.DEADLINE))
         await driver.press("k")
-        await driver.sees("is past fitting")
+        await driver.sees("has finished fitting")
         await driver.press("plus", "P", "i")
         assert driver.commands() == []
 

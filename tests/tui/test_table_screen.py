@@ -84,7 +84,7 @@ async def test_searching_goes_from_place_to_place(tmp_path, monkeypatch, file):
     async with drive(tmp_path, monkeypatch, recordings.opening()[:2], data=str(file)) as driver:
         grid = await open_table(driver)
         await driver.press("n")
-        await driver.sees("/ says what to look for")
+        await driver.sees("/ enters a text to search for")
         await driver.press("slash", *"4321.7", "enter")
         await driver.until(lambda: (grid.rows.row, grid.rows.column) == (4321, 7))
         await driver.sees("row 4,322 of 5,000", "4321.7")
@@ -97,7 +97,7 @@ async def test_a_search_without_a_match_warns(tmp_path, monkeypatch, file):
     async with drive(tmp_path, monkeypatch, recordings.opening()[:2], data=str(file)) as driver:
         await open_table(driver)
         await driver.press("slash", *"zebra", "enter")
-        await driver.sees("“zebra” is nowhere in these rows")
+        await driver.sees("“zebra” does not occur in these rows")
 
 
 async def test_a_filter_narrows_and_escape_takes_it_back(tmp_path, monkeypatch, file):

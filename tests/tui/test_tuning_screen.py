@@ -53,7 +53,7 @@ async def test_arrows_pick_the_parameter(tmp_path, monkeypatch, size):
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_what_decides_is_shown_and_orders_the_slices(tmp_path, monkeypatch, size):
+async def test_hyperparameter_importance_is_shown_and_orders_the_slices(tmp_path, monkeypatch, size):
     ranked = ev.ParametersRanked(
         model="catboost",
         n_trials=12,
@@ -148,4 +148,4 @@ async def test_the_cursor_stays_on_its_trial_while_others_come(tmp_path, monkeyp
 async def test_before_the_first_trial_there_is_nothing_to_fear(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.opening()) as driver:
         await driver.press("4", "enter", "y", "s", "right", "G")
-        await driver.sees("The first trial is on its way", "No complete trial yet")
+        await driver.sees("Waiting for the first trial", "No complete trial yet")

@@ -10,7 +10,7 @@ from tabapp.run.client import describe_death
 from tabapp.run.folder import EventReader, RunFolder
 from tabapp.run.state import RunState, is_new_best, reduce
 
-EVENTS_A_TURN = 400
+EVENTS_PER_BATCH = 400
 
 
 @dataclass
@@ -38,7 +38,7 @@ class RunFollower:
         for index, event in enumerate(events):
             self.state = reduce(self.state, event)
             self._note_best()
-            if index % EVENTS_A_TURN == EVENTS_A_TURN - 1:
+            if index % EVENTS_PER_BATCH == EVENTS_PER_BATCH - 1:
                 await asyncio.sleep(0)
         return events
 

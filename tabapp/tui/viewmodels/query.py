@@ -1,8 +1,8 @@
 """The language of the filters: `model:xgb score>.93 -pruned`.
 
-Words stand for themselves and are looked for anywhere in a row; `field:text` looks into one field, and `field>number` (also
-`<`, `>=`, `<=`, `=`) compares. A minus in front turns a term round, quotes keep blanks together, and a row must fit every term.
-A field may be shortened to any part of its name that no other field has. Numbers may be times: 90s, 5m, 1.5h.
+A word matches anywhere in a row, `field:text` matches in one field, and `field>number` (also `<`, `>=`, `<=`, `=`) compares.
+A minus negates a term, quotes keep spaces together, and a row must match every term. A field may be shortened to any
+unambiguous part of its name. Numbers may be times: 90s, 5m, 1.5h.
 """
 
 from __future__ import annotations
