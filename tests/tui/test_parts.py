@@ -215,11 +215,11 @@ def test_two_views_change_one_plan(tmp_path):
     views = PlanChanges(folder), PlanChanges(folder)
 
     def change(view: PlanChanges, **options) -> None:
-        view.ask(options)
+        view.add(options)
         assert view.waits
         folder.save_config(msgspec.convert({**msgspec.to_builtins(folder.config()), **options}, RunConfig))
         for other in views:
-            other.hear(recordings.plan())
+            other.on_event(recordings.plan())
             assert not other.waits
 
     one, other = views

@@ -115,7 +115,7 @@ async def test_a_start_while_the_file_is_looked_at_comes_after_it(tmp_path, monk
         job, began = screen._job, []
         monkeypatch.setattr(job, "predict", lambda path: asyncio.sleep(0, began.append(path)))
         await driver.press("ctrl+r", "ctrl+r")
-        await driver.sees("looking at the file, then predicting")
+        await driver.sees("checking the file, then predicting")
         assert job.checked is None
         assert began == []
         answers.set()

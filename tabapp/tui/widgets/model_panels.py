@@ -68,7 +68,12 @@ class Models(ModelTable):
         shown, folded = split_not_started(state.leaderboard)
         rows = [self._row(row, folds) for row in shown]
         if folded:
-            rows.append(Row(FOLD_KEY, (Content(" "), self.fold_line(len(folded), short=True), Content(""))))
+            rows.append(
+                Row(
+                    FOLD_KEY,
+                    (Content(" "), self.fold_line(len(folded), short=True), Content.styled("unstarted", MUTED)),
+                )
+            )
         if self.unfolded:
             rows += [self._row(row, folds) for row in folded]
         self.show(rows, columns)
@@ -78,7 +83,7 @@ class Models(ModelTable):
         mark = Content(" ") if place is None else Content.styled(GLYPHS[place], f"bold {STYLES[place]}")
         words = {
             "failed": "✗ failed",
-            "skipped": "– not started" if row.not_started else "– skipped",
+            "skipped": "unstarted" if row.not_started else "– skipped",
             "queued": "· queued",
             "running": "…",
             "pruned": "⊘ pruned",
