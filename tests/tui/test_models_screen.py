@@ -28,7 +28,7 @@ async def test_a_model_is_shown_in_full(tmp_path, monkeypatch, size):
             await driver.sees("Learning curve", "step 8")
         else:
             await driver.press("c")
-            await driver.sees("Learning curve", "step 8", "picture 1 of 5")
+            await driver.sees("Learning curve", "step 8", "chart 1 of 5")
             assert "Hyperparameters" not in driver.text()
 
 
@@ -79,9 +79,9 @@ async def test_arrows_go_through_the_pictures_of_a_classification(tmp_path, monk
         await driver.press("right")
         await driver.sees("Precision and recall", "average precision 0.8412", "recall →")
         await driver.press("right")
-        await driver.sees("Calibration", "calibration error 0.0312", "came true", "picture 5 of 5")
+        await driver.sees("Calibration", "calibration error 0.0312", "came true", "chart 5 of 5")
         await driver.press("right")
-        await driver.sees("Learning curve", "picture 1 of 5")
+        await driver.sees("Learning curve", "chart 1 of 5")
         await driver.press("left")
         await driver.sees("Calibration")
 
@@ -100,7 +100,7 @@ async def test_arrows_go_through_the_pictures_of_a_regression(tmp_path, monkeypa
         await driver.press("right")
         await driver.sees("Residuals", "true minus predicted", "median 0.02", "half -1.5 … 1.4", "┃")
         await driver.press("right")
-        await driver.sees("Residuals by prediction", "picture 4 of 4", "-5.5", "5.5")
+        await driver.sees("Residuals by prediction", "chart 4 of 4", "-5.5", "5.5")
 
 
 async def test_two_models_share_a_picture(tmp_path, monkeypatch):
@@ -150,7 +150,7 @@ async def test_y_copies_the_best_parameters(tmp_path, monkeypatch):
         await driver.press("y")
         assert set(json.loads(driver.app.clipboard)) == {"learning_rate", "max_depth"}
         await driver.press("g", "y")
-        await driver.sees("It has no hyperparameters to copy yet")
+        await driver.sees("This model has no hyperparameters to copy yet")
 
 
 async def test_before_the_first_model(tmp_path, monkeypatch):

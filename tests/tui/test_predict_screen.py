@@ -82,7 +82,7 @@ async def test_a_file_is_checked_against_the_training_schema(tmp_path, monkeypat
         await driver.press("ctrl+r")
         assert not screen._job.at_work, "what is refused is not begun"
         await driver.press("m")
-        await driver.sees("taken as missing", "ctrl+r starts")
+        await driver.sees("treated as missing", "ctrl+r starts")
         await driver.press("enter")
         await driver.until(lambda: isinstance(driver.app.screen, FileChoice | Reading))
 

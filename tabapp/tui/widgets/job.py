@@ -44,12 +44,12 @@ class Job(Panel[Facts]):
         if facts.lacking:
             return [Content(""), *(Content.styled(line, "$warning") for line in wrap(facts.lacking, width))]
         rows = f" · {count(facts.rows, 'row')}" if facts.rows is not None else ""
-        columns = "the columns of the file, then the predictions" if facts.keep else "the predictions alone"
-        missing = "taken as missing" if facts.fill else "refused"
+        columns = "the columns of the file, then the predictions" if facts.keep else "only the predictions"
+        missing = "treated as missing values" if facts.fill else "rejected"
         return [
             _line("o", "File", keep_end(facts.file, width - 19 - len(rows)) or "choose the file to predict", rows),
-            _line("w", "Write to", keep_end(facts.output, width - 19) or "—"),
-            _line("i", "Written", columns),
+            _line("w", "Output", keep_end(facts.output, width - 19) or "—"),
+            _line("i", "Columns", columns),
             _line("m", "Missing columns", missing),
             *self._progress(facts, width),
         ]

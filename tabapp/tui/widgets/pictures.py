@@ -68,7 +68,7 @@ class Pictures(Panel[PictureFacts]):
 
     def on_facts(self, facts: PictureFacts) -> None:
         title = comparison_title(facts.comparison, facts.title)
-        set_titles(self, title, f"←/→ picture {facts.place + 1} of {facts.number}")
+        set_titles(self, title, f"←/→ chart {facts.place + 1} of {facts.number}")
 
     def draw(self, facts: PictureFacts, width: int, height: int) -> list[Content]:
         if facts.kind == "learning":
@@ -159,7 +159,7 @@ def learning_curves(cards: Sequence[ModelCard], width: int, height: int) -> list
     if not flat:
         alone = all(card.row.model == "ensemble" for card in cards)
         text = "The ensemble has no learning curve." if alone else "Its fits report no steps. → shows the next chart."
-        return [Content.styled(text, MUTED)]
+        return Content.styled(text, MUTED).wrap(width)
     rows = max(1, height - 1)
     x_range, y_range = charts.extent([x for x, _ in flat]), charts.extent([y for _, y in flat])
     labels = charts.axis_labels(*y_range, rows, format_score)
