@@ -12,7 +12,7 @@ DEMO_BUDGET ?= 45s
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo test lint words format typecheck test-arithmetic test-slow test-minimum coverage docs dist recording bench bench-docs clean
+.PHONY: help install demo test lint format typecheck test-arithmetic test-slow test-minimum coverage docs dist recording bench bench-docs clean
 
 help: ## Show all targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' Makefile
@@ -77,14 +77,12 @@ dist: $(VENV)/.installed-test ## Build a wheel and an sdist, install them by pip
 recording: $(VENV)/.installed-test ## Record a real run in a terminal: the cast of the site and the GIF of the README.
 	$(BIN)/python tools/record_terminal.py
 
-lint: $(VENV)/.installed-test ## Style, format and import direction.
+lint: $(VENV)/.installed-test ## Style, format, import contracts, spelling and banned phrases.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo
-
-words: $(VENV)/.installed-test ## Spelling and banned phrases, as a report.
-	$(BIN)/codespell || true
-	$(BIN)/python tools/check_words.py --report
+	$(BIN)/codespell
+	$(BIN)/python tools/check_words.py
 
 format: $(VENV)/.installed-test ## Format the code.
 	$(BIN)/ruff check --fix .

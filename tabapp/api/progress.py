@@ -41,7 +41,7 @@ def view_for(progress: Progress) -> View:
     if (display := _notebook_display()) is not None:
         return NotebookView(display)
     if sys.stderr.isatty():
-        return TerminalView()
+        return TerminalView(verbose=False)
     return PlainLines(quiet=False, verbose=False) if progress is True else Silent()
 
 

@@ -19,7 +19,7 @@ def table(tmp_path: Path) -> Path:
         f"{i};{i % 9},5;{['red', 'blue', 'none yet'][i % 3]};{(i * 7) % 4};{['no', 'yes'][(i * i) % 3 % 2]}"
         for i in range(90)
     ]
-    path.write_text("\n".join(["id;size;colour;grade;bought", *rows]) + "\n")
+    path.write_text("\n".join(["id;size;color;grade;bought", *rows]) + "\n")
     return path
 
 
@@ -35,7 +35,7 @@ def test_json_has_the_documented_keys(table: Path, capsys: pytest.CaptureFixture
     assert facts["reading"]["delimiter"] == ";"  # type: ignore[index]
     columns = {column["name"]: column for column in facts["columns"]}  # type: ignore[attr-defined]
     assert {name: column["kind"] for name, column in columns.items()} == {
-        "id": "identifier", "size": "numeric", "colour": "categorical", "grade": "numeric", "bought": "boolean",
+        "id": "identifier", "size": "numeric", "color": "categorical", "grade": "numeric", "bought": "boolean",
     }  # fmt: skip
     assert (columns["size"]["low"], columns["size"]["high"]) == (0.5, 8.5)
     assert (facts["target"], facts["task"], facts["metric"]) == ("bought", "binary", "roc_auc")
@@ -50,15 +50,15 @@ def test_options_take_effect(table: Path, capsys: pytest.CaptureFixture[str]) ->
     columns = {column["name"]: column for column in facts["columns"]}  # type: ignore[attr-defined]
     assert (columns["id"]["kind"], columns["id"]["overridden"]) == ("numeric", True)
     assert columns["size"]["role"] == "ignore"
-    assert columns["colour"]["missing"] == 30
+    assert columns["color"]["missing"] == 30
     assert (facts["target"], facts["task"]) == ("grade", "regression")
 
 
 def test_a_test_file_is_compared(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "other.csv"
-    other.write_text(table.read_text().replace("red", "violet").replace("blue", "pink").replace("none yet", "grey"))
+    other.write_text(table.read_text().replace("red", "violet").replace("blue", "pink").replace("none yet", "gray"))
     facts = profiled(capsys, str(table), "--test", str(other))
-    assert [w["column"] for w in facts["warnings"] if w["check"] == "drift"] == ["colour"]  # type: ignore[attr-defined]
+    assert [w["column"] for w in facts["warnings"] if w["check"] == "drift"] == ["color"]  # type: ignore[attr-defined]
 
 
 def test_printed_profile(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,15 +95,15 @@ def test_empty_stdin_is_reported(capsys: pytest.CaptureFixture[str], monkeypatch
 @pytest.mark.parametrize("quoted", [False, True])
 def test_large_file_is_sampled_first(tmp_path: Path, capsys: pytest.CaptureFixture[str], quoted: bool) -> None:
     path = tmp_path / "large.csv"
-    colour = '"red\nand blue"' if quoted else "red"
-    block = "".join(f"{i * 7 % 1009},{i * 0.37:.3f},{colour if i % 3 else 'green'},{i % 2}\n" for i in range(5000))
-    path.write_text("a,b,colour,y\n" + block * 110)
+    color = '"red\nand blue"' if quoted else "red"
+    block = "".join(f"{i * 7 % 1009},{i * 0.37:.3f},{color if i % 3 else 'green'},{i % 2}\n" for i in range(5000))
+    path.write_text("a,b,color,y\n" + block * 110)
     assert run_command_line(["profile", str(path), "--json"]) == 0
     shown = capsys.readouterr()
     facts = json.loads(shown.out)
     first = shown.err.splitlines()
     assert "a first look at" in first[0]
-    assert "columns a numeric, b numeric, colour categorical, y boolean" in first
+    assert "columns a numeric, b numeric, color categorical, y boolean" in first
     about = int(first[0].split("of about ")[1].split(" rows")[0].replace(",", ""))
     assert abs(about - facts["rows"]) < 0.1 * facts["rows"]
     assert int(first[0].split("look at ")[1].split(" of")[0].replace(",", "")) < 0.2 * facts["rows"]

@@ -188,8 +188,8 @@ def test_similar_texts_are_close() -> None:
     new = preparer.transform(pl.DataFrame({"t": ["buy cheap shoes now", "dinner tonight with you", None]})).numeric
     topics = [i for i, name in enumerate(preparer.spec.numeric) if "topic" in name]
     table = preparer.transform(typed).numeric[:, topics]
-    centres = np.stack([table[0::2].mean(axis=0), table[1::2].mean(axis=0)])
-    nearest = ((new[:2, topics][:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
+    centers = np.stack([table[0::2].mean(axis=0), table[1::2].mean(axis=0)])
+    nearest = ((new[:2, topics][:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
     assert nearest.tolist() == [0, 1]
     assert np.isnan(new[2]).all()
     none = FeaturePreparer.fit(typed, schema, FeatureRecipe(numeric="raw", text_components=0), 0)

@@ -40,7 +40,7 @@ def test_damaged_line_is_skipped(line):
 
 
 def test_field_of_a_later_version_is_ignored():
-    line = b'{"ev":"log","v":2,"seq":1,"t":1.0,"level":"info","message":"hello","colour":"red"}'
+    line = b'{"ev":"log","v":2,"seq":1,"t":1.0,"level":"info","message":"hello","color":"red"}'
     assert ev.decode(line) == ev.Log(v=2, seq=1, t=1.0, level="info", message="hello")
 
 

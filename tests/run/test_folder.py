@@ -68,7 +68,7 @@ def test_partially_written_run_is_reported_and_not_listed(tmp_path, monkeypatch)
     assert list_runs(tmp_path) == [], "a folder without a configuration is not listed"
 
 
-@pytest.mark.parametrize("content", [None, b"", b"{", b'{"data": 3}', b'{"data": "a.csv", "colour": "red"}'])
+@pytest.mark.parametrize("content", [None, b"", b"{", b'{"data": 3}', b'{"data": "a.csv", "color": "red"}'])
 def test_invalid_run_folder_is_reported_in_one_sentence(tmp_path, content):
     if content is not None:
         (tmp_path / "run.json").write_bytes(content)

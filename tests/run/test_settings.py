@@ -39,7 +39,7 @@ def test_load_all_fields(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("text", "sentence"),
     [
         ("# mine\nthme = 'x'\n", "line 2 sets 'thme', which is not a key; did you mean 'theme'?"),
-        ("[colours]\nred = 1\n", "line 1 sets 'colours', which is not a key; the keys are theme, bell, keys, run."),
+        ("[colors]\nred = 1\n", "line 1 sets 'colors', which is not a key; the keys are theme, bell, keys, run."),
         ("bell = 'loud'\n", "Expected bool, got str - at $.bell."),
         ("bell = \n", "is not TOML: Invalid value (at line 1, column 8)."),
     ],

@@ -109,8 +109,8 @@ async def test_a_filter_narrows_and_escape_takes_it_back(tmp_path, monkeypatch, 
         assert driver.app.screen.focused is grid
         await driver.press("f", "escape")
         await driver.until(lambda: grid.rows.height == N_ROWS)
-        await driver.press("f", *"colour:red", "enter")
-        await driver.sees("There is no field 'colour'")
+        await driver.press("f", *"color:red", "enter")
+        await driver.sees("There is no field 'color'")
         await driver.press("f", "escape", "f", *"nothinglikeit", "enter")
         await driver.sees("No row fits the filter")
 
@@ -130,7 +130,7 @@ async def test_sorting_by_key_and_by_a_click_on_the_header(tmp_path, monkeypatch
 
 async def test_a_cell_is_read_in_full_and_copied(tmp_path, monkeypatch):
     path = tmp_path / "long.csv"
-    path.write_text('name,story\na,"' + "word " * 300 + 'end"\nb,"two\nlines and \x1b[31mcolour"\n')
+    path.write_text('name,story\na,"' + "word " * 300 + 'end"\nb,"two\nlines and \x1b[31mcolor"\n')
     async with drive(tmp_path, monkeypatch, recordings.opening()[:2], data=str(path)) as driver:
         grid = await open_table(driver)
         await driver.press("l", "y")
@@ -139,9 +139,9 @@ async def test_a_cell_is_read_in_full_and_copied(tmp_path, monkeypatch):
         await driver.until(lambda: isinstance(driver.app.screen, Reading))
         await driver.sees("story", "row 1 · 1,503 characters", "word end")
         await driver.press("escape", "j")
-        assert "two⏎lines and �[31mcolour" in driver.text(), "nothing in a cell can steer the terminal"
+        assert "two⏎lines and �[31mcolor" in driver.text(), "nothing in a cell can steer the terminal"
         await driver.press("enter")
-        await driver.sees("row 2", "lines and �[31mcolour")
+        await driver.sees("row 2", "lines and �[31mcolor")
         assert grid.rows.row == 1
 
 

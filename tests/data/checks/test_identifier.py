@@ -15,7 +15,7 @@ def test_mostly_distinct_categories_nearly_identify_rows() -> None:
     names = [f"model {i % 400}" for i in range(N)]
     assert set(found("identifier", name=names, x=NOISE, y=CLASSES)) == {"name"}
     assert infer_schema(frame(name=names, x=NOISE, y=CLASSES), target="y").column("name").role == "feature"
-    assert found("identifier", colour=[f"c{i % 40}" for i in range(N)], x=NOISE, y=CLASSES) == {}
+    assert found("identifier", color=[f"c{i % 40}" for i in range(N)], x=NOISE, y=CLASSES) == {}
 
 
 CODES = {
