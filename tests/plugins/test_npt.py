@@ -268,5 +268,5 @@ def test_sizes_of_the_paper() -> None:
 
 
 def test_unknown_target_feature_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="'z', which is no feature"):
+    with pytest.raises(ValueError, match="'z', which is not a feature"):
         fit(made(60), made(20, 1), tmp_path, also_predict=("z",))
