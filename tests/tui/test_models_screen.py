@@ -150,7 +150,7 @@ async def test_y_copies_the_best_parameters(tmp_path, monkeypatch):
         await driver.press("y")
         assert set(json.loads(driver.app.clipboard)) == {"learning_rate", "max_depth"}
         await driver.press("g", "y")
-        await driver.sees("This model has no hyperparameters to copy yet")
+        await driver.until(lambda: any("no hyperparameters to copy yet" in toast for toast in driver.toasts()))
 
 
 async def test_before_the_first_model(tmp_path, monkeypatch):

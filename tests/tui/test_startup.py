@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 import msgspec
 import pytest
+from textual.command import CommandPalette
 from textual.widget import Widget
 from textual.widgets import Button
 
@@ -150,7 +149,7 @@ SILENT = {"table.close", "app.quit"}
 async def enter(driver: Driver, scope: Scope) -> None:
     """Go to the screen of a scope and focus its main part."""
     for _ in range(6):
-        if isinstance(driver.app.screen, Dialog) or driver.app.screen.has_class("-filtering"):
+        if isinstance(driver.app.screen, Dialog | CommandPalette) or driver.app.screen.has_class("-filtering"):
             await driver.press("escape")
             await driver.pilot.pause()
     if scope == "table" and not isinstance(driver.app.screen, WholeTable):
@@ -176,10 +175,6 @@ def reaction(driver: Driver) -> tuple[object, ...]:
     return (driver.text(), len(driver.commands()), driver.app.clipboard, driver.app.screen)
 
 
-def by_key(driver: Driver, action: Action) -> Callable[[], Awaitable[object]]:
-    return lambda: driver.press(action.keys.split(",")[0])
-
-
 async def do(driver: Driver, action: Action) -> None:
     await enter(driver, action.scope)
     if action.id == "view.models":
@@ -188,7 +183,7 @@ async def do(driver: Driver, action: Action) -> None:
     driver.app.clear_notifications()
     await driver.pilot.pause()
     before = reaction(driver)
-    await by_key(driver, action)()
+    await driver.press(action.keys.split(",")[0])
     try:
         await driver.until(lambda: driver.toasts() or reaction(driver) != before)
     except AssertionError as error:
