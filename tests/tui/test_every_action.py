@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from textual.command import CommandPalette
 
-from tabapp.tui.chrome.actions import ACTIONS, TABS, Action, Scope
+from tabapp.tui.chrome.actions import ACTIONS, STARTING, TABS, Action, Scope
 from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice
 from tabapp.tui.screens.whole_table import WholeTable
@@ -134,7 +134,8 @@ ENDING = ("data.start", "app.quit")
 
 def test_every_action_has_a_case_and_every_case_an_action():
     assert set(CASES) == {action.id for action in ACTIONS}
-    assert all(case.phase in action.phases for action in ACTIONS for case in [CASES[action.id]])
+    # A start can be canceled only after it was requested, which its case does while the file is read.
+    assert all(CASES[action.id].phase in action.phases for action in ACTIONS if action.phases != STARTING)
 
 
 def groups() -> list[tuple[Scope, str]]:

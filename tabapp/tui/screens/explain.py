@@ -63,6 +63,9 @@ class ExplainView(RunView):
             self.tabapp.push_screen(Reading(f"{row.column} {row.level}", slice_details(state.slices, row, state)))
 
     def action_sort(self) -> None:
+        if self.snapshot.state.importances is None:
+            self.warn("There are no importances to sort; they are computed after the fits.")
+            return
         table = self.query_one(Explanation)
         table.sort = "attention" if table.sort == "permutation" else "permutation"
         self.redraw()

@@ -255,12 +255,14 @@ class PredictView(RunView):
             self.redraw()
 
     def action_keep(self) -> None:
-        self._job.keep = not self._job.keep
-        self.redraw()
+        if self._is_ready(with_file=False):
+            self._job.keep = not self._job.keep
+            self.redraw()
 
     def action_fill(self) -> None:
-        self._job.fill = not self._job.fill
-        self.redraw()
+        if self._is_ready(with_file=False):
+            self._job.fill = not self._job.fill
+            self.redraw()
 
     def action_stop(self) -> None:
         if self._job.at_work:
