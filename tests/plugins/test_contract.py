@@ -126,9 +126,13 @@ class CatchesFitStopped(Means):
 
 class Random(Means):
     def changed(self, prediction):
-        if prediction.ndim == 1:
-            return prediction + np.float32(np.random.default_rng().normal())
-        return prediction[np.random.default_rng().permutation(len(prediction))]
+        change = np.float32(np.random.default_rng().uniform(0.1, 0.9))
+        return prediction + change if prediction.ndim == 1 else change * prediction + (1 - change) / prediction.shape[1]
+
+
+class CentersOnTable(Means):
+    def changed(self, prediction):
+        return prediction / 2 + prediction.mean(axis=0) / 2
 
 
 class AcceptsNoFeatures(Means):
@@ -279,7 +283,7 @@ def test_correct_plugin_passes_all_checks() -> None:
         (Pickled(), "learns, saves and loads: regression", "save writes model.pkl; only data may be saved"),
         (CatchesFitStopped(), "can be stopped", "fit catches FitStopped"),
         (Random(), "same seed, same model", "two fits with the same seed predict differently"),
-        (Random(), "independent rows", "the prediction of a row depends on the other rows"),
+        (CentersOnTable(), "independent rows", "the prediction of a row depends on the other rows"),
         (AcceptsNoFeatures(), "describes itself", "supports accepts a table without features"),
         (IgnoresWeights(), "row weights", "row weights have no effect"),
         (CostsNothing(), "hyperparameters and cost: binary, 300 rows", "cost returns a value that is not positive"),
