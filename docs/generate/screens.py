@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tabapp.tui.chrome.actions import ACTIONS, ALWAYS, PHASE_TEXTS, Phase
+from tabapp.tui.chrome.actions import ACTIONS, ALWAYS, PHASE_TEXTS, Phase, Scope, View
 from tabapp.tui.chrome.help_texts import PANELS, SCREENS
 
 from .markdown import code, table
@@ -11,24 +11,34 @@ KEY_NAMES = {"question_mark": "?", "slash": "/", "plus": "+", "minus": "-", "lef
 
 
 def pages() -> dict[str, str]:
-    return {f"parts/{screen}.md": _panels(screen) + "\n" + _keys(screen) for screen in SCREENS}
+    listed = "\n".join(SCREENS)
+    return {
+        "parts/screen-pages.md": f"```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n",
+        "parts/everywhere.md": _keys("everywhere"),
+        **{f"parts/{screen}.md": f"{_panels(screen)}\n## Keys\n\n{_keys(screen)}" for screen in SCREENS},
+    }
 
 
-def _panels(screen: str) -> str:
+def _panels(screen: View) -> str:
     parts = ["## Panels"]
-    for name in SCREENS[screen]:  # pyright: ignore[reportArgumentType]
+    for name in SCREENS[screen]:
         title, text = PANELS[name]
         parts.append(f"{title}\n: {text}")
     return "\n\n".join(parts) + "\n"
 
 
-def _keys(screen: str) -> str:
+def _keys(scope: Scope) -> str:
     rows = [
-        [" ".join(code(KEY_NAMES.get(key, key)) for key in action.keys.split(",")), action.help, _phases(action.phases)]
+        [
+            " ".join(code(KEY_NAMES.get(key, key)) for key in action.keys.split(",")),
+            action.help,
+            _phases(action.phases),
+            code(action.id),
+        ]
         for action in ACTIONS
-        if action.scope == screen
+        if action.scope == scope
     ]
-    return "## Keys\n\n" + table(["Keys", "Action", "When"], rows)
+    return table(["Keys", "Action", "When", "Id"], rows)
 
 
 def _phases(phases: tuple[Phase, ...]) -> str:

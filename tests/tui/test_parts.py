@@ -17,17 +17,10 @@ from tabapp.run.folder import create_run
 from tabapp.run.progress import progress_of
 from tabapp.run.state import FeedLine, RunState, replay
 from tabapp.tui.app import TabappApp
-from tabapp.tui.chrome.actions import ACTIONS, actions_for, bindings_for, phase_of
+from tabapp.tui.chrome.actions import ACTIONS, TABS, Scope, actions_for, bindings_for, phase_of
 from tabapp.tui.chrome.help_texts import PANELS, SCREENS
-from tabapp.tui.screens.data import DataView
-from tabapp.tui.screens.explain import ExplainView
 from tabapp.tui.screens.help import help_content
-from tabapp.tui.screens.log import LogView
-from tabapp.tui.screens.models import ModelsView
-from tabapp.tui.screens.predict import PredictView
-from tabapp.tui.screens.run import RunningView
-from tabapp.tui.screens.runs import RunsView
-from tabapp.tui.screens.tuning import TuningView
+from tabapp.tui.screens.registry import screen_class
 from tabapp.tui.screens.whole_table import WholeTable
 from tabapp.tui.session.plan_changes import PlanChanges
 from tabapp.tui.session.run_follower import RunFollower
@@ -39,16 +32,9 @@ from tabapp.tui.widgets.plan import wrap_command
 from tabapp.tui.widgets.table import GAP, Column, fit_widths
 from tests.tui import recordings
 
-VIEWS = {
-    "run": RunningView,
-    "data": DataView,
+VIEWS: dict[Scope, type] = {
+    **{view: screen_class(view) for _, view, _ in TABS},
     "table": WholeTable,
-    "models": ModelsView,
-    "tuning": TuningView,
-    "explain": ExplainView,
-    "predict": PredictView,
-    "runs": RunsView,
-    "log": LogView,
     "everywhere": TabappApp,
 }
 

@@ -10,7 +10,7 @@ from textual.binding import Binding
 from tabapp.run.state import RunState
 
 View = Literal["run", "data", "table", "models", "tuning", "explain", "predict", "runs", "log"]
-Scope = Literal["everywhere", "run", "data", "table", "models", "tuning", "explain", "predict", "runs", "log"]
+Scope = Literal["everywhere", View]
 Phase = Literal["reading", "ready", "starting", "during", "after"]
 
 ALWAYS: tuple[Phase, ...] = ("reading", "ready", "starting", "during", "after")
@@ -230,22 +230,8 @@ ACTIONS: tuple[Action, ...] = (
            "Show the notes, the effect of a feature or the largest errors, in turn, on a narrow terminal."),
     Action("run.export", "e", "app.export", "everywhere", STARTED, "bundle: export", "Export",
            "Copy the bundle to a file."),
-    Action("view.run", "1", "app.view('run')", "everywhere", ALWAYS, "screen: Run", "",
-           "Go to the Run screen."),
-    Action("view.data", "2", "app.view('data')", "everywhere", ALWAYS, "screen: Data", "",
-           "Go to the Data screen."),
-    Action("view.models", "3", "app.view('models')", "everywhere", ALWAYS, "screen: Models", "",
-           "Go to the Models screen."),
-    Action("view.tuning", "4", "app.view('tuning')", "everywhere", ALWAYS, "screen: Tuning", "",
-           "Go to the Tuning screen."),
-    Action("view.explain", "5", "app.view('explain')", "everywhere", ALWAYS, "screen: Explain", "",
-           "Go to the Explain screen."),
-    Action("view.predict", "6", "app.view('predict')", "everywhere", ALWAYS, "screen: Predict", "",
-           "Go to the Predict screen."),
-    Action("view.runs", "7", "app.view('runs')", "everywhere", ALWAYS, "screen: Runs", "",
-           "Go to the Runs screen."),
-    Action("view.log", "8", "app.view('log')", "everywhere", ALWAYS, "screen: Log", "",
-           "Go to the Log screen."),
+    *(Action(f"view.{view}", digit, f"app.view('{view}')", "everywhere", ALWAYS, f"screen: {title}", "",
+             f"Go to the {title} screen.") for digit, view, title in TABS),
     Action("app.theme", "ctrl+t", "app.change_theme", "everywhere", ALWAYS, "theme: change", "",
            "Choose a color theme."),
     Action("app.help", "question_mark,f1", "app.help", "everywhere", ALWAYS, "help: this screen", "Help",

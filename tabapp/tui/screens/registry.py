@@ -1,65 +1,34 @@
-"""The screens by name. Each is imported when first shown, so the first paint waits for only one."""
+"""The screens that have a tab. Each is imported when first shown, so the first paint waits for only one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from typing import Any
 
 from textual.screen import Screen
 
+from tabapp.tui.chrome.actions import TABS, View
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.screens.data import DataView
 
 
-def _run() -> RunView:
-    from tabapp.tui.screens.run import RunningView
-
-    return RunningView()
-
-
-def _models() -> RunView:
-    from tabapp.tui.screens.models import ModelsView
-
-    return ModelsView()
+def screen_class(view: View) -> type[RunView]:
+    """Import the screen of a tab: the `RunView` that `tabapp.tui.screens.VIEW` defines with this `VIEW`."""
+    members = vars(import_module(f"tabapp.tui.screens.{view}")).values()
+    return next(
+        member
+        for member in members
+        if isinstance(member, type) and issubclass(member, RunView) and getattr(member, "VIEW", None) == view
+    )
 
 
-def _tuning() -> RunView:
-    from tabapp.tui.screens.tuning import TuningView
-
-    return TuningView()
-
-
-def _explain() -> RunView:
-    from tabapp.tui.screens.explain import ExplainView
-
-    return ExplainView()
-
-
-def _predict() -> RunView:
-    from tabapp.tui.screens.predict import PredictView
-
-    return PredictView()
-
-
-def _runs() -> RunView:
-    from tabapp.tui.screens.runs import RunsView
-
-    return RunsView()
-
-
-def _log() -> RunView:
-    from tabapp.tui.screens.log import LogView
-
-    return LogView()
+def _screen(view: View) -> RunView:
+    return screen_class(view)()
 
 
 VIEWS: dict[str, str | Callable[[], Screen[Any]]] = {
-    "run": _run,
+    **{view: partial(_screen, view) for _, view, _ in TABS},
     "data": DataView,
-    "models": _models,
-    "tuning": _tuning,
-    "explain": _explain,
-    "predict": _predict,
-    "runs": _runs,
-    "log": _log,
 }
