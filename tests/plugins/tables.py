@@ -22,13 +22,22 @@ SMALL: dict[str, dict[str, object]] = {
     "autoint": {"d_token": 32, "learning_rate": 3e-3, "average_decay": 0.0},
     "amformer": {"d_token": 32, "learning_rate": 3e-3, "warmup_steps": 10, "average_decay": 0.0},
     "node": {"n_trees": 32, "depth": 3, "learning_rate": 3e-2, "average_decay": 0.0},
-    "tabnet": {"average_decay": 0.0, "max_epochs": 20},
+    "tabnet": {
+        "n_steps": 2,
+        "n_shared": 1,
+        "n_independent": 1,
+        "virtual_batch_size": 64,
+        "batch_size": 64,
+        "max_epochs": 15,
+        "learning_rate": 5e-2,
+        "average_decay": 0.0,
+    },
     "grownet": {"n_learners": 3, "width": 16},
     "dcap": {"d_embedding": 8, "widths": (64,), "learning_rate": 3e-3, "average_decay": 0.0},
     "realmlp": {"widths": (64, 64), "batch_size": 64},
     "modern_nca": {"width": 32, "n_frequencies": 8, "d_embedding": 8, "learning_rate": 1e-2},
     "tabr": {"width": 32, "n_neighbors": 16, "learning_rate": 5e-3, "dropout": 0.0, "context_dropout": 0.0},
-    "npt": {"d_embedding": 8, "n_layers": 2, "n_steps": 90, "learning_rate": 1e-2, "n_evaluations": 3},
+    "npt": {"d_embedding": 8, "n_layers": 2, "n_steps": 90, "learning_rate": 1e-2, "n_evaluations": 2},
 }
 """Changes to the defaults with which a model learns in a few epochs on a few rows."""
 

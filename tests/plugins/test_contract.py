@@ -34,8 +34,22 @@ def subject_of(name: str) -> Subject:
     return Subject(plugin, fit_seconds=20.0, smaller=smaller(plugin))
 
 
-@pytest.mark.parametrize(("check", "function"), CHECKS, ids=[check for check, _ in CHECKS])
-@pytest.mark.parametrize("name", NAMES)
+def combinations() -> list[object]:
+    """Every model with every check; the memory checks, which start a process each, are slow but for two models."""
+    return [
+        pytest.param(
+            name,
+            check,
+            function,
+            id=f"{name}-{check}",
+            marks=[pytest.mark.slow] if check.startswith("memory") and name not in ("lightgbm", "mlp") else [],
+        )
+        for name in NAMES
+        for check, function in CHECKS
+    ]
+
+
+@pytest.mark.parametrize(("name", "check", "function"), combinations())
 def test_built_in_model_passes_check(name: str, check: str, function: Callable[[Subject], None]) -> None:
     try:
         function(subject_of(name))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from textual import events
 from textual.command import CommandInput, CommandList, CommandPalette
 from textual.pilot import Pilot
 
@@ -86,6 +87,11 @@ class Driver:
     async def press(self, *keys: str) -> None:
         """Press keys one after another."""
         await self.pilot.press(*keys)
+
+    async def paste(self, text: str) -> None:
+        """Paste a text into the focused field."""
+        self.app.post_message(events.Paste(text))
+        await self.pilot.pause()
 
     async def still(self) -> None:
         """Wait until the screen is drawn the same twice: what is clicked next stands where it was seen."""

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import textual.app
-import textual.pilot
 from textual import events
 from textual.command import CommandList, CommandPalette
 from textual.widget import Widget
@@ -133,9 +131,6 @@ async def replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str, 
     monkeypatch.setattr(engine_handle, "start_detached_engine", lambda folder: FakeProcess())
     monkeypatch.setattr(RunFolder, "is_running", lambda self: self.state().finished is None)
     monkeypatch.setattr(runs, "READ_AGAIN_SECONDS", 3600.0)
-    # What an action does is waited for here; Textual would wait, too, for a processor that is idle, beside a worker that never is.
-    for module in (textual.pilot, textual.app):
-        monkeypatch.setattr(module, "wait_for_idle", lambda *_: asyncio.sleep(0.005))
     data = write_wine(tmp_path / "wine.csv")
     folder = make_run(tmp_path / "runs", RECORDING, str(data))
     worker = ReplayWorker(folder, events_of(RECORDING))

@@ -49,7 +49,8 @@ async def choose(driver, file) -> PredictView:
     screen = driver.app.screen
     await driver.press("o")
     await driver.until(lambda: isinstance(driver.app.screen, FileChoice))
-    await driver.press(*str(file), "enter")
+    await driver.paste(str(file))
+    await driver.press("enter")
     await driver.until(lambda: driver.app.screen is screen and not screen._job.at_work, SECONDS)
     return screen
 
@@ -110,7 +111,8 @@ async def test_a_start_while_the_file_is_looked_at_comes_after_it(tmp_path, monk
     monkeypatch.setattr(Prediction, "_hear", hear_when_allowed)
     async with drive(tmp_path, monkeypatch, finished(bundle)) as driver:
         await driver.press("6", "o")
-        await driver.press(*str(file), "enter")
+        await driver.paste(str(file))
+        await driver.press("enter")
         screen = driver.app.screen
         job, began = screen._job, []
         monkeypatch.setattr(job, "predict", lambda path: asyncio.sleep(0, began.append(path)))

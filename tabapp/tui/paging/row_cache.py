@@ -220,13 +220,14 @@ class TableRows:
         self.filter = text
         query = parse(text, self.layout.names)
         self.problem = query.problem
-        if await self.open():
+        # A later query may have been sent while this one waited for the table.
+        if await self.open() and text == self.filter:
             await self._change("filtering…", paging.FilterRows(conditions=[_condition(term) for term in query.terms]))
 
     async def sort(self, column: int | None, *, descending: bool = False) -> None:
         """Sort the rows by a column, or restore the order of the file."""
-        self.sorted_by = None if column is None else (column, descending)
-        if await self.open():
+        order = self.sorted_by = None if column is None else (column, descending)
+        if await self.open() and order == self.sorted_by:
             await self._change("sorting…", paging.SortRows(column=column, descending=descending))
 
     async def _change(self, words: str, request: paging.AnyRequest) -> None:
@@ -245,7 +246,7 @@ class TableRows:
     async def find(self, text: str, direction: int) -> bool | None:
         """Move the cursor to the next row that contains a text; False if no row does, None if a later search replaced this one."""
         self.search = text
-        if not await self.open():
+        if not await self.open() or text != self.search:
             return None
         self.busy = f"searching for “{text}”…"
         self._notify()

@@ -1,0 +1,37 @@
+"""Replaces a wait of Textual's pilot that depends on the processor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+import textual.app
+import textual.pilot
+from textual._context import active_app
+from textual.message_pump import MessagePump
+
+
+def pumps() -> Iterator[MessagePump]:
+    app = active_app.get()
+    yield app
+    yield from app.screen.walk_children(with_self=True)
+
+
+async def messages_are_processed(min_sleep: float = 0, max_sleep: float = 1) -> None:
+    """Wait until no widget of the screen has a message, twice in a row.
+
+    Textual waits for an idle processor instead: up to a second for each key if the app polls a run or a neighbor is busy.
+    """
+    empty = 0
+    for _ in range(200):
+        await asyncio.sleep(0.003)
+        empty = empty + 1 if all(pump._message_queue.empty() for pump in pumps()) else 0
+        if empty == 2:
+            return
+
+
+@pytest.fixture(autouse=True)
+def pilot_waits_for_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (textual.pilot, textual.app):
+        monkeypatch.setattr(module, "wait_for_idle", messages_are_processed)
