@@ -53,8 +53,9 @@ def run(tmp_path):
 def ask(run):
     client = PagerClient(run)
     yield client
-    client.process.stdin.close()
-    assert client.process.wait(HANG_SECONDS) == 0
+    with client.process as process:
+        process.stdin.close()
+        assert process.wait(HANG_SECONDS) == 0
 
 
 def page(start, count=2):
@@ -109,8 +110,9 @@ def test_missing_file_is_reported_or_replaced_by_saved_rows(run):
     opened = client("open")
     assert (opened["names"], opened["rows"]) == (["n"], 2)
     assert "models were trained on" in opened["note"]
-    client.process.stdin.close()
-    assert client.process.wait(HANG_SECONDS) == 0
+    with client.process as process:
+        process.stdin.close()
+        assert process.wait(HANG_SECONDS) == 0
 
 
 def test_changed_file_is_reported(run):
@@ -118,15 +120,17 @@ def test_changed_file_is_reported(run):
     (run / "data" / "fingerprint.json").write_text(json.dumps({"bytes": 7}))
     client = PagerClient(run)
     assert "has changed" in client("open")["note"]
-    client.process.stdin.close()
-    assert client.process.wait(HANG_SECONDS) == 0
+    with client.process as process:
+        process.stdin.close()
+        assert process.wait(HANG_SECONDS) == 0
 
 
 def test_pager_exits_with_its_input_even_during_a_read(run):
     client = PagerClient(run)
     client.send({"ask": "open"})
-    client.process.stdin.close()
-    assert client.process.wait(HANG_SECONDS) == 0
+    with client.process as process:
+        process.stdin.close()
+        assert process.wait(HANG_SECONDS) == 0
 
 
 def test_folder_that_is_not_a_run_is_rejected(tmp_path):

@@ -25,7 +25,7 @@ from tabapp.engine.run_data import RunData
 from tabapp.engine.scheduler import ModelRecord, Scheduler, Work
 from tabapp.engine.server import LIGHT_MODELS, libraries_of
 from tabapp.engine.steering import Steering
-from tabapp.engine.tuning import Tuner, seed_of
+from tabapp.engine.tuning import LEAST_RANKED_TRIALS, Tuner, seed_of
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
 from tabapp.run import commands as cmd
@@ -106,7 +106,9 @@ class Conductor:
         fitted = {fit.name.rsplit("-", 2)[0] for fit in folder.fits.glob("*-f*")}
         at_once = [name for name in competing if name in LIGHT_MODELS | fitted] or competing
         self._later = tuple(name for name in competing if name not in at_once)
-        self._loader = BackgroundLoader(self._later, executor)
+        self._loader = BackgroundLoader(
+            self._later, executor, ranks_parameters=plan.trials is None or plan.trials >= LEAST_RANKED_TRIALS
+        )
         self._add_models(at_once)
         self.scheduler.n_expected = len(competing)
 

@@ -10,9 +10,10 @@ from contextlib import suppress
 from tabapp.engine.executors import Executor
 from tabapp.models import registry
 
-LATER_IMPORTS = ("tabapp.engine.finish", "optuna.importance")
-"""Modules of the engine that import scikit-learn and scipy, which takes more than a second. They come first: the end of a short
-run must not wait for them."""
+END_OF_RUN = "tabapp.engine.finish"
+"""It comes first: the end of a short run must not wait for it."""
+PARAMETER_RANKING = "optuna.importance"
+"""It imports scikit-learn, which takes two seconds of processor time."""
 
 
 class BackgroundLoader:
@@ -21,10 +22,12 @@ class BackgroundLoader:
     Args:
         models: names of the plugins to import.
         executor: runs the fits of these models.
+        ranks_parameters: whether the run may have enough trials to rank hyperparameters.
     """
 
-    def __init__(self, models: Sequence[str], executor: Executor) -> None:
+    def __init__(self, models: Sequence[str], executor: Executor, *, ranks_parameters: bool) -> None:
         self._models, self._executor = tuple(models), executor
+        self._modules = (END_OF_RUN, PARAMETER_RANKING) if ranks_parameters else (END_OF_RUN,)
         self._thread: threading.Thread | None = None
         self._imported = threading.Event()
         self._cancelled = False
@@ -49,7 +52,7 @@ class BackgroundLoader:
         self._cancelled = True
 
     def _load(self) -> None:
-        for module in LATER_IMPORTS:
+        for module in self._modules:
             # An import that fails is reported by the code that needs it.
             with suppress(Exception):
                 importlib.import_module(module)

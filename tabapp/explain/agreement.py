@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
-from scipy.stats import spearmanr
+import polars as pl
 
 from tabapp.explain.permutation import PermutationImportance
 
@@ -49,5 +48,5 @@ def agreement(rows: list[Importance]) -> float | None:
     pairs = np.array([(row.attention, row.permutation) for row in rows if row.attention is not None], dtype=np.float64)
     if len(pairs) < MIN_COLUMNS or np.ptp(pairs[:, 0]) == 0 or np.ptp(pairs[:, 1]) == 0:
         return None
-    statistic, _ = cast("tuple[float, float]", spearmanr(pairs[:, 0], pairs[:, 1]))
-    return float(statistic)
+    frame = pl.DataFrame(pairs, schema=["attention", "permutation"])
+    return float(frame.select(pl.corr("attention", "permutation", method="spearman")).item())

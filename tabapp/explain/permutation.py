@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from joblib import Parallel, delayed
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 from tabapp import metrics
 from tabapp.explain.fold_model import FoldModel, at_most
@@ -67,7 +67,7 @@ def _interval(values: npt.NDArray[np.float64]) -> tuple[float, float]:
     mean = float(values.mean())
     if len(values) < 2:
         return mean, mean
-    margin = float(student_t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+    margin = float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values)))
     return mean - margin, mean + margin
 
 

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import norm
-from sklearn.preprocessing import QuantileTransformer
+from scipy.special import ndtri
 
 Float64 = npt.NDArray[np.float64]
 
 _NOISE = 1e-5
 _BOUND = 1e-7
 _LIMIT = 5.199337582605575
-"""norm.ppf(1 - 1e-7): scikit-learn clips the distribution function to [1e-7, 1 - 1e-7]."""
+"""The normal quantile of 1 - 1e-7: scikit-learn clips the distribution function to [1e-7, 1 - 1e-7]."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,9 @@ class QuantileMap:
             values: (rows, columns) float64, NaN where missing, never infinite; each column has a non-missing cell.
             keep_missing: missing cells stay NaN, also in `transform`, instead of being replaced by the mean.
         """
+        # Imported here because only training needs it, and a prediction must start quickly.
+        from sklearn.preprocessing import QuantileTransformer
+
         means = np.full(values.shape[1], np.nan) if keep_missing else np.nanmean(values, axis=0)
         filled = np.where(np.isnan(values), means, values)
         generator = np.random.default_rng(seed)
@@ -66,5 +68,5 @@ class QuantileMap:
             share = 0.5 * (rising - falling)
             share[column - _BOUND < quantiles[0]] = 0.0
             share[column + _BOUND > quantiles[-1]] = 1.0
-            result[:, i] = np.clip(norm.ppf(share), -_LIMIT, _LIMIT)
+            result[:, i] = np.clip(ndtri(share), -_LIMIT, _LIMIT)
         return result

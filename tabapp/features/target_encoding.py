@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.preprocessing import TargetEncoder
 
 from tabapp.data.schema import Task
 from tabapp.data.split import make_folds
@@ -41,6 +40,9 @@ class TargetEncoding:
             target: (rows,) class codes or numbers.
             classes: classes to encode, see `classes_to_encode`.
         """
+        # Imported here because only training needs it, and a prediction must start quickly.
+        from sklearn.preprocessing import TargetEncoder
+
         outputs = target[:, None] if task == "regression" else (target[:, None] == np.array(classes))
         outputs = outputs.astype(np.float64)
         means = np.empty((cardinality, outputs.shape[1]))

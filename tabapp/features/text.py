@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy.sparse import csr_matrix, diags
-from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.preprocessing import normalize
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 Float32 = npt.NDArray[np.float32]
 
@@ -39,6 +39,9 @@ class TextMap:
         Uses smoothed idf and unit rows as the `TfidfTransformer` of scikit-learn does, then latent semantic analysis
         (Deerwester et al. 1990).
         """
+        # scikit-learn is imported where it is used: a prediction without texts must start quickly.
+        from sklearn.decomposition import TruncatedSVD
+
         distinct = texts.drop_nulls().unique().sort()
         if len(distinct) > _MAX_FIT_TEXTS:
             distinct = distinct.sample(_MAX_FIT_TEXTS, seed=seed)
@@ -66,6 +69,9 @@ class TextMap:
 
 
 def _hash(texts: pl.Series) -> csr_matrix:
+    from scipy.sparse import csr_matrix
+    from sklearn.feature_extraction.text import HashingVectorizer
+
     vectorizer = HashingVectorizer(
         analyzer="char_wb",
         ngram_range=(2, 4),
@@ -78,6 +84,9 @@ def _hash(texts: pl.Series) -> csr_matrix:
 
 
 def _weigh(counts: csr_matrix, idf: Float32) -> csr_matrix:
+    from scipy.sparse import csr_matrix, diags
+    from sklearn.preprocessing import normalize
+
     scaled = counts.copy()
     scaled.data = 1 + np.log(scaled.data)
     return csr_matrix(normalize(scaled @ diags(idf)))

@@ -169,12 +169,11 @@ def test_fits_die_with_the_engine(folder: RunFolder) -> None:
         "    time.sleep(3600)\n"
     )
     words = [sys.executable, "-c", program, msgspec.json.encode(long_job(folder, "orphan")).decode()]
-    engine = subprocess.Popen(words, stdout=subprocess.PIPE)
-    assert engine.stdout is not None
-    pid = int(engine.stdout.readline())
-    assert psutil.pid_exists(pid)
-    engine.kill()
-    engine.wait()
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as engine:
+        assert engine.stdout is not None
+        pid = int(engine.stdout.readline())
+        assert psutil.pid_exists(pid)
+        engine.kill()
     wait_until(lambda: not psutil.pid_exists(pid), "the end of the fit")
 
 
