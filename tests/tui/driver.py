@@ -71,7 +71,7 @@ class Driver:
         while not condition():
             if time.monotonic() > end:
                 raise AssertionError(f"it never came true; the screen is\n{self.text()}")
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.02)
 
     async def sees(self, *texts: str) -> None:
         """Wait until texts are on the screen."""
