@@ -84,13 +84,13 @@ class Predictor:
 
         Args:
             data: path of a file, or a table.
-            missing_columns: "fill" predicts without feature columns that are absent or hold something else than in training.
+            missing_columns: "fill" predicts without feature columns that are missing or of another kind than in training.
 
         Returns:
             A series named like the target.
 
         Raises:
-            DataError: feature columns are absent or hold something else than in training; names every one.
+            DataError: feature columns are missing or of another kind than in training; names every one.
         """
         found = self._predict(data, missing_columns)
         return series_like(data, self._loaded.predictor.to_frame(found)["prediction"].alias(self.target))
