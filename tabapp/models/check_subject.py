@@ -21,7 +21,7 @@ SIZES = (400, 1_500, 6_000)
 """Numbers of rows that `Subject.accepted` tries."""
 DATA_ONLY = (".json", ".safetensors", ".ubj", ".txt", ".cbm", ".npy", ".npz", ".csv", ".onnx")
 """Suffixes of file formats that hold data only."""
-FEW_STEPS = {"max_epochs": 3, "n_trees": 30, "n_estimators": 30, "n_steps": 40}
+FEW_STEPS = {"max_epochs": 3, "n_trees": 30, "n_estimators": 30, "n_steps": 150}
 """Limits of hyperparameters with these usual names, for checks that do not measure quality."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -34,19 +34,34 @@ def subject_of(name: str) -> Subject:
     return Subject(plugin, fit_seconds=20.0, smaller=smaller(plugin))
 
 
-def combinations() -> list[object]:
-    """Every model with every check; the memory checks, which start a process each, are slow but for two models."""
-    return [
-        pytest.param(
-            name,
-            check,
-            function,
-            id=f"{name}-{check}",
-            marks=[pytest.mark.slow] if check.startswith("memory") and name not in ("lightgbm", "mlp") else [],
-        )
-        for name in NAMES
-        for check, function in CHECKS
-    ]
+FAMILIES = [
+    [check for check, _ in CHECKS if check.startswith(beginning)]
+    for beginning in (
+        "learns",
+        "constant columns",
+        "no training rows",
+        "few rows",
+        "metric ",
+        "deadline",
+        "hyperparameters",
+    )
+]
+"""Checks that differ in a task, a class or a metric only."""
+
+
+def combinations() -> Iterator[object]:
+    """Every model with every check.
+
+    In `make test`, the models take turns with the variants of a check, and the memory check, which starts a process, runs for two
+    models. All other combinations are marked slow.
+    """
+    for place, name in enumerate(NAMES):
+        skipped = {check for family in FAMILIES for i, check in enumerate(family) if i != place % len(family)}
+        if name not in ("lightgbm", "mlp"):
+            skipped.add("memory within the estimate")
+        for check, function in CHECKS:
+            marks = [pytest.mark.slow] if check in skipped else []
+            yield pytest.param(name, check, function, id=f"{name}-{check}", marks=marks)
 
 
 @pytest.mark.parametrize(("name", "check", "function"), combinations())
