@@ -158,7 +158,11 @@ class Pager:
 
         config, path = self._config, Path(self._config.data)
         options = ReadOptions(
-            delimiter=config.delimiter, encoding=config.encoding, decimal=config.decimal, null=config.null
+            delimiter=config.delimiter,
+            encoding=config.encoding,
+            decimal=config.decimal,
+            null=config.null,
+            max_memory=config.max_memory,
         )
         try:
             frame = open_table(path, options)

@@ -68,7 +68,7 @@ def fit(
         progress: "auto" shows progress in a terminal and in a notebook; True also in a pipe; False shows nothing.
         runs_dir: folder that keeps runs; None takes the same as the command line.
         options: further options: validation, folds, group, time, weight, test, ignore, kind, positive, device, workers,
-            memory_limit, out, name, and those for reading a file (delimiter, encoding, decimal, null).
+            memory_limit, out, name, and those for reading a file (delimiter, encoding, decimal, null, max_memory).
 
     Raises:
         UsageError: an option does not exist or cannot be used.

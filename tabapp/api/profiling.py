@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _OPTIONS = (
     "target", "task", "positive", "group", "time", "weight", "ignore", "kind", "null", "decimal", "delimiter", "encoding",
-    "test",
+    "max_memory", "test",
 )  # fmt: skip
 
 
@@ -28,7 +28,7 @@ def profile(data: Any, **options: Any) -> Profile:
     Args:
         data: path of a file, or a polars, pandas or pyarrow table.
         options: target, task, positive, group, time, weight, ignore, kind, test, and those for reading a file (delimiter, encoding,
-            decimal, null), as for `tabapp.fit`.
+            decimal, null, max_memory), as for `tabapp.fit`.
 
     Raises:
         UsageError: an option does not exist or cannot be used.
@@ -71,7 +71,11 @@ def _read(data: Any, what: str, config: RunConfig) -> Reading:
 
     if is_path(data):
         options = ReadOptions(
-            delimiter=config.delimiter, encoding=config.encoding, decimal=config.decimal, null=config.null
+            delimiter=config.delimiter,
+            encoding=config.encoding,
+            decimal=config.decimal,
+            null=config.null,
+            max_memory=config.max_memory,
         )
         return read_table(Path(data), options)
     frame = to_polars(data, what)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tabapp.cli.completion import tables
-from tabapp.cli.options import Whole, check_file, read_budget, split_kinds
+from tabapp.cli.options import MAX_MEMORY_HELP, Whole, check_file, read_budget, read_bytes, split_kinds
 from tabapp.errors import DataError, UsageError
 from tabapp.run.bounds import SEED
 
@@ -50,6 +50,7 @@ OUTPUT_FORMATS = (".csv", ".parquet")
 @click.option("--delimiter", metavar="TEXT", help="Column separator.")
 @click.option("--encoding", metavar="NAME", help="Text encoding.")
 @click.option("--decimal", metavar="CHAR", help="Decimal separator.")
+@click.option("--max-memory", callback=read_bytes, metavar="SIZE", help=MAX_MEMORY_HELP)
 def impute(
     data: str,
     output: str,
@@ -61,6 +62,7 @@ def impute(
     delimiter: str | None,
     encoding: str | None,
     decimal: str | None,
+    max_memory: int | None,
 ) -> int:
     """Fill the missing cells of DATA: numbers, categories and booleans.
 
@@ -76,7 +78,8 @@ def impute(
     from tabapp.bundle.impute import imputers_of_bundle, schema_without_target, train_imputer
     from tabapp.data.read import ReadOptions, read_table
 
-    reading = read_table(Path(data), ReadOptions(delimiter=delimiter, encoding=encoding, decimal=decimal))
+    options = ReadOptions(delimiter=delimiter, encoding=encoding, decimal=decimal, max_memory=max_memory)
+    reading = read_table(Path(data), options)
     try:
         if bundle is not None:
             schema, imputers = imputers_of_bundle(bundle)

@@ -33,6 +33,9 @@ def read_budget(ctx: click.Context, parameter: click.Parameter, value: str | Non
     return None if value is None else parse_budget(value)
 
 
+MAX_MEMORY_HELP = "Memory that reading a table may use, such as 8GiB [default: 80 % of what is free]."
+
+
 def read_bytes(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
     return None if value is None else parse_bytes(value)
 
@@ -246,6 +249,7 @@ RUN_OPTIONS = (
     _option(READING, "--encoding", metavar="NAME", help="Text encoding [default: detected]."),
     _option(READING, "--decimal", metavar="TEXT", help="Decimal separator [default: detected]."),
     _option(READING, "--null", callback=split_names, metavar="TEXT,…", help="Additional spellings of a missing value."),
+    _option(READING, "--max-memory", callback=read_bytes, metavar="SIZE", help=MAX_MEMORY_HELP),
     _option(
         MACHINE,
         "--device",
@@ -301,9 +305,18 @@ def check_file(path: str) -> None:
         DataError: names the file and the problem.
     """
     file = Path(path)
+    try:
+        status = file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        status = None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise DataError(
+            f"{path[:100]}{'…' if len(path) > 100 else ''} cannot be opened ({reason}). Check the path."
+        ) from None
     if file.is_dir():
         raise DataError(f"{path} is a directory, not a table; name a file inside it.")
-    if not file.exists():
+    if status is None:
         beside = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
         raise DataError(f"There is no file {path}{did_you_mean(file.name, beside) or '; check the path.'}")
     if file.is_file() and file.stat().st_size == 0:

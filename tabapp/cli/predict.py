@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabapp.cli.completion import bundles, tables
+from tabapp.cli.options import MAX_MEMORY_HELP, read_bytes
 from tabapp.errors import DataError, UsageError
 from tabapp.run import prediction as messages
 
@@ -36,6 +37,7 @@ def _data_options(function: Any) -> Any:
         click.option("--delimiter", metavar="TEXT", help="Column separator."),
         click.option("--encoding", metavar="NAME", help="Text encoding."),
         click.option("--decimal", metavar="CHAR", help="Decimal separator."),
+        click.option("--max-memory", callback=read_bytes, metavar="SIZE", help=MAX_MEMORY_HELP),
     )
     for option in reversed(options):
         function = option(function)
@@ -74,10 +76,12 @@ def predict(
     delimiter: str | None,
     encoding: str | None,
     decimal: str | None,
+    max_memory: int | None,
 ) -> int:
     """Predict every row of DATA with BUNDLE, in the original order."""
     if check:
-        return _check(bundle, _read(data, delimiter, encoding, decimal), as_json, missing_columns == "fill")
+        reading = _read(data, delimiter, encoding, decimal, max_memory)
+        return _check(bundle, reading, as_json, missing_columns == "fill")
     target = None if output in (None, "-") else Path(output)
     _check_output(target)
     if as_json and target is None:
@@ -88,7 +92,7 @@ def predict(
     emit(messages.StageStarted(stage="loading the models"))
     loaded = load_bundle(bundle)
     emit(messages.StageStarted(stage="reading the file"))
-    reading = _read(data, delimiter, encoding, decimal)
+    reading = _read(data, delimiter, encoding, decimal, max_memory)
     emit(messages.StageStarted(stage="predicting"))
     try:
         prediction = loaded.predictor.predict_frame(
@@ -178,7 +182,9 @@ def _check_output(target: Path | None) -> None:
         raise UsageError(f"There is no folder {target.parent} to write {target.name} into; make it first.")
 
 
-def _read(data: str, delimiter: str | None, encoding: str | None, decimal: str | None) -> Reading:
+def _read(
+    data: str, delimiter: str | None, encoding: str | None, decimal: str | None, max_memory: int | None
+) -> Reading:
     import shutil
     import sys
     import tempfile
@@ -186,7 +192,7 @@ def _read(data: str, delimiter: str | None, encoding: str | None, decimal: str |
     from tabapp.cli.options import check_file
     from tabapp.data.read import ReadOptions, read_table
 
-    options = ReadOptions(delimiter=delimiter, encoding=encoding, decimal=decimal)
+    options = ReadOptions(delimiter=delimiter, encoding=encoding, decimal=decimal, max_memory=max_memory)
     if data != "-":
         check_file(data)
         return read_table(Path(data), options, allow_no_rows=True)
@@ -248,6 +254,7 @@ def evaluate(
     delimiter: str | None,
     encoding: str | None,
     decimal: str | None,
+    max_memory: int | None,
 ) -> int:
     """Score BUNDLE on the rows of DATA that have a target: every metric of its task, with 95 % intervals."""
     from tabapp.bundle.evaluate import evaluate as evaluate_predictor
@@ -255,7 +262,7 @@ def evaluate(
 
     loaded = load_bundle(bundle)
     manifest = loaded.contents.manifest
-    reading = _read(data, delimiter, encoding, decimal)
+    reading = _read(data, delimiter, encoding, decimal, max_memory)
     try:
         found = evaluate_predictor(
             loaded.predictor,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabapp.cli.completion import columns, several, tables
-from tabapp.cli.options import check_file, split_kinds, split_names
+from tabapp.cli.options import MAX_MEMORY_HELP, check_file, read_bytes, split_kinds, split_names
 from tabapp.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ MOST_COLUMNS = 40
 @click.option("--decimal", metavar="CHAR", help="Decimal separator, . or ,.")
 @click.option("--delimiter", metavar="TEXT", help="Column separator.")
 @click.option("--encoding", metavar="NAME", help="Text encoding.")
+@click.option("--max-memory", callback=read_bytes, metavar="SIZE", help=MAX_MEMORY_HELP)
 @click.option("--test", metavar="FILE", shell_complete=tables, help="Test file to compare with DATA.")
 @click.option("--all", "every", is_flag=True, help="List every column of a wide table.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
@@ -58,6 +59,7 @@ def profile(
     decimal: str | None,
     delimiter: str | None,
     encoding: str | None,
+    max_memory: int | None,
     test: str | None,
     every: bool,
     as_json: bool,
@@ -73,7 +75,9 @@ def profile(
     from tabapp.data.read import ReadOptions, read_table
     from tabapp.metrics import default_metric
 
-    read_options = ReadOptions(delimiter=delimiter, encoding=encoding, decimal=decimal, null=null)
+    read_options = ReadOptions(
+        delimiter=delimiter, encoding=encoding, decimal=decimal, null=null, max_memory=max_memory
+    )
     with _on_disk(data) as path:
         _first_look(path, data, read_options, {"null": null, **options})
         reading = read_table(path, read_options)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import codecs
 import gzip
 import stat
+import sys
 import zipfile
 import zlib
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
-import polars as pl
-from polars.exceptions import PolarsError
-
+from tabapp.data.limits import MemoryLimit
 from tabapp.data.schema import DataWarning
 from tabapp.errors import DataError, UsageError
 
@@ -48,6 +46,8 @@ _BYTE_ORDER_MARKS: tuple[tuple[bytes, str], ...] = (
 )
 
 _SAMPLE_BYTES = 65_536
+_DECODED = 6
+"""Bytes of memory per byte that is decoded: up to four as text, and the bytes in UTF-8."""
 _MIN_LIMIT = 1 << 30
 _MAX_RATIO = 250
 """An archive may unpack to 1 GiB or 250 times its size, whichever is more. Anything larger is treated as an archive bomb."""
@@ -63,8 +63,9 @@ def file_type(path: Path) -> str:
         status = path.stat()
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be opened ({error.strerror or error})") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise DataError(f"{path}: cannot be opened ({reason})") from None
     if stat.S_ISDIR(status.st_mode):
         raise DataError(f"{path}: is a directory. Give the path of a file in it.")
     if not stat.S_ISREG(status.st_mode):
@@ -85,62 +86,54 @@ def file_type(path: Path) -> str:
     return "text"
 
 
-def unpack(path: Path, kind: str) -> bytes:
+def unpack(path: Path, kind: str, memory: MemoryLimit) -> bytes:
     """Read the bytes of a text file, decompressed if it is an archive.
 
     Raises:
-        DataError: the archive is damaged, does not contain exactly one file, or unpacks to far more than its size.
+        DataError: the archive is damaged, does not contain exactly one file, or unpacks to far more than its size; or the text
+            does not fit in memory.
     """
     try:
         if kind == "gzip":
             with gzip.open(path, "rb") as file:
-                return _read_bounded(file, path)
+                return _read_bounded(file, memory)
         if kind == "zip":
-            return _unpack_zip(path)
+            return _unpack_zip(path, memory)
         if kind == "zstd":
-            library = _zstd_library()
-            if library is not None:
-                with library.open(path, "rb") as file:
-                    return _read_bounded(file, path)
-            # NOTE: without a zstd module polars unpacks the file, which has no size limit and supports only UTF-8.
-            lines = pl.read_lines(path, glob=False).to_series()
-            return "\n".join(line or "" for line in lines).encode()
+            with _zstd_library().open(path, "rb") as file:
+                return _read_bounded(file, memory)
+        memory.require(path.stat().st_size)
         return path.read_bytes()
-    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+    except (EOFError, NotImplementedError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
         raise DataError(f"{path}: the {kind} archive is damaged or cut off ({error})") from None
-    except PolarsError as error:
-        reason = "does not contain UTF-8 text; unpack it first" if "utf8" in str(error) else "is damaged or cut off"
-        raise DataError(f"{path}: the {kind} archive {reason}") from None
     except OSError as error:
-        # Errors that polars raises about an archive are OSErrors without an error number.
-        what = "cannot be read" if error.errno is not None else f"the {kind} archive is damaged or cut off"
-        raise DataError(f"{path}: {what} ({error.strerror or error})") from None
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
 def _zstd_library() -> Any:
-    """The zstd module of Python 3.14 and later, its backport if installed, or None."""
-    for name in ("compression.zstd", "backports.zstd"):
-        with suppress(ImportError):
-            return import_module(name)
-    return None
+    """The zstd module of Python 3.14 and later, or its backport."""
+    return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
 
-def _read_bounded(file: IO[bytes] | gzip.GzipFile, path: Path) -> bytes:
-    limit = max(_MIN_LIMIT, _MAX_RATIO * path.stat().st_size)
+def _read_bounded(file: IO[bytes] | gzip.GzipFile, memory: MemoryLimit) -> bytes:
+    limit = max(_MIN_LIMIT, _MAX_RATIO * memory.path.stat().st_size)
+    allowed = min(limit, memory.n_bytes)
     try:
-        data = file.read(limit + 1)
+        data = file.read(allowed + 1)
     except Exception as error:
-        if type(error).__name__ == "ZstdError":  # its module may not be importable
+        # The module of ZstdError is loaded only for its archives.
+        if type(error).__name__ == "ZstdError":
             raise EOFError(error) from None
         raise
     if len(data) > limit:
         raise DataError(
-            f"{path}: unpacks to more than {limit >> 20:,} MiB, {_MAX_RATIO} times its size. Unpack it first."
+            f"{memory.path}: unpacks to more than {limit >> 20:,} MiB, {_MAX_RATIO} times its size. Unpack it first."
         )
+    memory.require(len(data))
     return data
 
 
-def _unpack_zip(path: Path) -> bytes:
+def _unpack_zip(path: Path, memory: MemoryLimit) -> bytes:
     with zipfile.ZipFile(path) as archive:
         names = [info.filename for info in archive.infolist()]
         if any(name.startswith(("xl/", "word/", "ppt/")) for name in names):
@@ -151,40 +144,41 @@ def _unpack_zip(path: Path) -> bytes:
         if members[0].flag_bits & 1:
             raise DataError(f"{path}: is protected by a password. Unpack it first.")
         with archive.open(members[0]) as file:
-            return _read_bounded(file, path)
+            return _read_bounded(file, memory)
 
 
 def _is_metadata(name: str) -> bool:
     return name.startswith("__MACOSX/") or name.rsplit("/", 1)[-1] in (".DS_Store", "Thumbs.db")
 
 
-def decode(data: bytes, path: Path, encoding: str | None) -> tuple[bytes, str, list[DataWarning]]:
+def decode(data: bytes, encoding: str | None, memory: MemoryLimit) -> tuple[bytes, str, list[DataWarning]]:
     """Convert bytes in any common encoding to UTF-8 without a byte order mark.
 
     Returns:
         The UTF-8 bytes, the detected encoding (the name of a Python codec), and warnings.
 
     Raises:
-        DataError: the bytes are not text, or not valid in the given encoding.
+        DataError: the bytes are not text, not valid in the given encoding, or too many for the memory limit.
         UsageError: there is no encoding of the given name.
     """
+    path = memory.path
     if encoding is not None:
-        return _decode_as(data, path, encoding)
+        return _decode_as(data, encoding, memory)
     for mark, name in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             if name == "utf-8-sig":
-                return _check_utf8(data[len(mark) :], path, name)
-            return _decode_as(data, path, name)
+                return _check_utf8(data[len(mark) :], name, memory)
+            return _decode_as(data, name, memory)
     sample = data[:_SAMPLE_BYTES]
     guessed = _utf16_without_mark(sample)
     if guessed is not None:
-        return _decode_as(data, path, guessed)
+        return _decode_as(data, guessed, memory)
     controls = sum(sample.count(bytes([code])) for code in (*range(1, 9), *range(14, 27), *range(28, 32)))
     # Some programs pad tables with NULs. They are removed with a warning unless they are a large part of the file.
     controls += max(0, sample.count(0) - len(sample) // 20)
     if controls > max(8, len(sample) // 100):
         raise DataError(f"{path}: is binary data, not a table ({controls:,} control characters at its start)")
-    return _check_utf8(data, path, "utf-8")
+    return _check_utf8(data, "utf-8", memory)
 
 
 def _utf16_without_mark(sample: bytes) -> str | None:
@@ -198,32 +192,35 @@ def _utf16_without_mark(sample: bytes) -> str | None:
     return None
 
 
-def _decode_as(data: bytes, path: Path, encoding: str) -> tuple[bytes, str, list[DataWarning]]:
+def _decode_as(data: bytes, encoding: str, memory: MemoryLimit) -> tuple[bytes, str, list[DataWarning]]:
+    path = memory.path
+    memory.require(_DECODED * len(data))
     try:
         name = codecs.lookup(encoding).name
         text = data.decode(encoding)
-    except LookupError:
-        raise UsageError(
-            f"there is no encoding named {encoding!r}. Common encodings are utf-8, utf-16, cp1252 and latin-1."
-        ) from None
     except UnicodeError as error:
         start = error.start if isinstance(error, UnicodeDecodeError) else len(data)
         line = data.count(b"\n", 0, start) + 1
         raise DataError(
             f"{path}: line {line} (byte {start:,}) is not {encoding} text. Give another --encoding."
         ) from None
+    except (LookupError, ValueError):
+        raise UsageError(
+            f"there is no encoding named {encoding!r}. Common encodings are utf-8, utf-16, cp1252 and latin-1."
+        ) from None
     return text.removeprefix("\ufeff").encode("utf-8", "replace"), name, []
 
 
-def _check_utf8(data: bytes, path: Path, name: str) -> tuple[bytes, str, list[DataWarning]]:
+def _check_utf8(data: bytes, name: str, memory: MemoryLimit) -> tuple[bytes, str, list[DataWarning]]:
     if data.isascii():
         return data, name, []
+    memory.require(_DECODED * len(data))
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
         if error.reason == "unexpected end of data":
             raise DataError(
-                f"{path}: ends in the middle of a character (byte {error.start:,}). The file is probably incomplete."
+                f"{memory.path}: ends in the middle of a character (byte {error.start:,}). The file is probably incomplete."
             ) from None
         return _decode_western(data, error.start)
     return data, name, []

@@ -14,6 +14,11 @@ DELIMITERS = (",", ";", "\t", "|")
 
 _SAMPLE_CHARACTERS = 262_144
 _SAMPLE_RECORDS = 500
+MAX_LINE = 8 << 20
+"""Longest header line in bytes."""
+MAX_COLUMNS = 100_000
+"""A wider header is cut after one more name, so that its width costs nothing before the table is rejected."""
+
 _ROWS_BELOW_UNITS = 3
 _UNIT = re.compile(r"[\[(]?[A-Za-zµ°%€$£²³/·*^_ .-][\w%°µ²³/·*^ .-]*[\])]?")
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
@@ -78,6 +83,9 @@ def sniff(data: bytes, delimiter: str | None) -> Dialect | None:
     more fields.
     """
     sample = data[:_SAMPLE_CHARACTERS]
+    if len(data) > len(sample) and b"\n" not in sample:
+        # A wide header: the sample is its line.
+        sample = data[: data.find(b"\n", len(sample), MAX_LINE) + 1 or MAX_LINE]
     text = sample.decode("utf-8", "ignore")
     if len(data) > len(sample) and "\n" in text:
         text = text[: text.rindex("\n") + 1]
@@ -116,7 +124,7 @@ def _with_header(delimiter: str, records: list[_Record], width: int, offset: int
     header = records[position]
     before = records[position - 1].end_line if position else 0
     if _is_data(header.fields, [record.fields for record in records[position + 1 :]]):
-        names = tuple(f"column_{i}" for i in range(1, len(header.fields) + 1))
+        names = tuple(f"column_{i}" for i in range(1, min(len(header.fields), MAX_COLUMNS + 1) + 1))
         return Dialect(delimiter, names, before + offset, preamble=position, header=False)
     fields, last, lines = header.fields, header, 1
     below = records[position + 1 :]
@@ -125,7 +133,7 @@ def _with_header(delimiter: str, records: list[_Record], width: int, offset: int
             " ".join(filter(None, map(str.strip, pair))) for pair in zip(fields, below[0].fields, strict=False)
         )
         last, lines = below[0], 2
-    names, renamed = unique_names(fields)
+    names, renamed = unique_names(fields[: MAX_COLUMNS + 1])
     return Dialect(delimiter, names, last.end_line + offset, preamble=position, renamed=renamed, header_lines=lines)
 
 
@@ -168,14 +176,16 @@ def unique_names(header: Sequence[str]) -> tuple[tuple[str, ...], tuple[tuple[in
     wanted = [" ".join(name.split()) for name in header]
     taken = set(wanted)
     seen: set[str] = set()
+    next_count: dict[str, int] = {}
     names: list[str] = []
     renamed: list[tuple[int, str]] = []
     for number, name in enumerate(wanted, start=1):
         final = name
         if not name or name in seen:
-            stem, count = (name, 2) if name else ("column", number)
+            stem, count = (name, next_count.get(name, 2)) if name else ("column", number)
             while (final := f"{stem}_{count}") in taken:
                 count += 1
+            next_count[name] = count + 1
             taken.add(final)
             renamed.append((number, final))
         seen.add(final)

@@ -39,6 +39,9 @@ def first_rows(path: Path, count: int, *, delimiter: str | None = None, encoding
         None if the file needs the full reader: another format, no table, or text in an encoding that must be detected.
     """
     try:
+        if not path.is_file():
+            # Opening a FIFO would wait for a writer.
+            return None
         content, whole, n_bytes = _start_of(path)
         text = _text(content, encoding)
         if text is None:
@@ -59,7 +62,7 @@ def first_rows(path: Path, count: int, *, delimiter: str | None = None, encoding
             if any(cell.strip() for cell in record):
                 cells = [cell or None for cell in record[:width]]
                 rows.append([*cells, *[None] * (width - len(cells))])
-    except (OSError, EOFError, zlib.error, csv.Error, UnicodeError, LookupError):
+    except (OSError, EOFError, zlib.error, csv.Error, ValueError, LookupError):
         return None
     if whole:
         return Head(dialect.names, rows, None)

@@ -14,7 +14,8 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from tabapp.data.decode import decode, file_type, unpack
-from tabapp.data.dialect import Dialect, sniff, unique_names
+from tabapp.data.dialect import MAX_COLUMNS, MAX_LINE, Dialect, sniff, unique_names
+from tabapp.data.limits import CELL, PYTHON_CELL, MemoryLimit, memory_limit, panics_as_errors
 from tabapp.data.schema import DataWarning
 from tabapp.data.stored import StoredType, as_text, stored_types
 from tabapp.errors import DataError, UsageError
@@ -37,12 +38,14 @@ class ReadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         encoding: name of an encoding that Python supports.
         decimal: "," for numbers such as 1.234,5; these cells are rewritten with a decimal point.
         null: additional spellings of a missing cell. `infer_schema` applies them, not `read_table`.
+        max_memory: bytes that reading may use; by default a share of the memory that is available.
     """
 
     delimiter: str | None = None
     encoding: str | None = None
     decimal: str | None = None
     null: tuple[str, ...] = ()
+    max_memory: int | None = None
 
 
 @dataclass(frozen=True)
@@ -76,39 +79,57 @@ def read_table(path: Path, options: ReadOptions = ReadOptions(), *, allow_no_row
         allow_no_rows: accept a file that has only a header, as prediction does.
 
     Raises:
-        DataError: the file contains no usable table; the message says why and where.
+        DataError: the file contains no usable table, or needs too much memory; the message says why and where.
         UsageError: an option has an invalid value.
     """
     kind = file_type(path)
     n_bytes = path.stat().st_size
-    if kind in ("parquet", "arrow"):
-        frame, warnings, stored = read_columnar(path, kind, allow_no_rows=allow_no_rows)
-        return Reading(frame, kind, None, None, n_bytes, tuple(warnings), stored)
-    return replace(read_text(unpack(path, kind), path, options, allow_no_rows=allow_no_rows), n_bytes=n_bytes)
+    memory = memory_limit(path, options.max_memory)
+    try:
+        if kind in ("parquet", "arrow"):
+            frame, warnings, stored = read_columnar(path, kind, memory, allow_no_rows=allow_no_rows)
+            return Reading(frame, kind, None, None, n_bytes, tuple(warnings), stored)
+        data = unpack(path, kind, memory)
+        return replace(read_text(data, path, options, memory, allow_no_rows=allow_no_rows), n_bytes=n_bytes)
+    except MemoryError:
+        raise DataError(
+            f"{path}: does not fit in the memory of this machine. Give fewer rows or columns, or free memory."
+        ) from None
 
 
-def read_text(data: bytes, path: Path, options: ReadOptions, *, allow_no_rows: bool = False) -> Reading:
+def read_text(
+    data: bytes, path: Path, options: ReadOptions, memory: MemoryLimit, *, allow_no_rows: bool = False
+) -> Reading:
     """Parse the bytes of a text file.
 
     Args:
         path: the file that the bytes come from, for messages.
+        memory: limit for the table, in addition to `data`.
 
     Raises:
         DataError, UsageError: as `read_table`.
     """
-    data, encoding, warnings = decode(data, path, options.encoding)
+    data, encoding, warnings = decode(data, options.encoding, memory)
     if not any(data[at : at + _CHUNK].strip(b" \t\r\n\v\f\0") for at in range(0, len(data), _CHUNK)):
         raise DataError(f"{path}: contains only white space")
     data = _clean(data, warnings)
+    start = data[:_CHUNK].lstrip()[:100].lower()
+    if start.startswith((b"<!doctype", b"<html", b"<?xml")):
+        raise DataError(f"{path}: is a web page or XML, not a table. Check that the download succeeded.")
+    if len(data) > MAX_LINE and data.find(b"\n", 0, MAX_LINE) < 0:
+        raise DataError(
+            f"{path}: its first line is longer than {MAX_LINE >> 20} MiB. A table has a header line; JSON can be saved as CSV."
+        )
     dialect = sniff(data, _delimiter_option(options.delimiter))
     if dialect is None:
         raise DataError(f"{path}: contains no table")
-    start = data[:_CHUNK].lstrip()[:100].lower()
+    if len(dialect.names) > MAX_COLUMNS:
+        raise DataError(
+            f"{path}: has more than {MAX_COLUMNS:,} columns. Check the delimiter {dialect.delimiter!r}, or give fewer columns."
+        )
     if start[:2] in (b"[{", b'{"', b"[\n") and dialect.delimiter == ",":
         raise DataError(f"{path}: is JSON, not a table. Save it as CSV or Parquet.")
-    if start.startswith((b"<!doctype", b"<html", b"<?xml")):
-        raise DataError(f"{path}: is a web page or XML, not a table. Check that the download succeeded.")
-    frame = _parse(data, dialect, path, warnings)
+    frame = _parse(data, dialect, memory, warnings)
     frame = _drop_non_data_rows(frame, dialect, warnings)
     if frame.height == 0 and not allow_no_rows:
         raise DataError(f"{path}: has a header ({len(dialect.names)} columns) but no rows")
@@ -203,12 +224,20 @@ def _is_total(frame: pl.DataFrame, first: pl.Expr) -> pl.Expr:
     return first.str.contains(_TOTAL) & (pl.lit(len(numbers) > 0 and bool(numbers.all())) | gaps)
 
 
-def _parse(data: bytes, dialect: Dialect, path: Path, warnings: list[DataWarning]) -> pl.DataFrame:
-    """Parse the rows below the header: with polars if every row is complete, else row by row with repairs."""
+def _parse(data: bytes, dialect: Dialect, memory: MemoryLimit, warnings: list[DataWarning]) -> pl.DataFrame:
+    """Parse the rows below the header: with polars if every row is complete, else row by row with repairs.
+
+    Raises:
+        DataError: the frame would exceed the memory limit, or as `_parse_slowly`.
+    """
+    n_cells = (data.count(b"\n") + 1) * len(dialect.names)
+    memory.require(CELL * n_cells + len(data))
     frame = _parse_fast(data, dialect)
     if frame is not None and (len(dialect.names) == 1 or not _may_be_short(frame) or _rows_are_complete(data, dialect)):
         return frame
-    return _parse_slowly(data, dialect, path, warnings, frame)
+    n_fields = data.count(dialect.delimiter.encode()) + data.count(b"\n") + 1
+    memory.require(CELL * n_cells + PYTHON_CELL * n_fields + 6 * len(data))
+    return _parse_slowly(data, dialect, memory.path, warnings, frame)
 
 
 def _parse_fast(data: bytes, dialect: Dialect) -> pl.DataFrame | None:
@@ -353,20 +382,23 @@ def _use_decimal_points(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def read_columnar(
-    path: Path, kind: str, *, n_rows: int | None = None, allow_no_rows: bool = False
+    path: Path, kind: str, memory: MemoryLimit, *, n_rows: int | None = None, allow_no_rows: bool = False
 ) -> tuple[pl.DataFrame, list[DataWarning], dict[str, StoredType]]:
     """Read a Parquet or Arrow file, or its first rows, as text, with the types that determine the kind of a column.
 
     Raises:
-        DataError: the file is damaged or empty, or a column is nested.
+        DataError: the file is damaged, empty or too large for the memory limit, or a column is nested.
     """
+    damaged = f"{path}: the {kind} file is damaged or cut off"
     try:
-        if kind == "parquet":
-            frame = pl.read_parquet(path, glob=False, n_rows=n_rows)
-        else:
-            frame = pl.read_ipc(path.read_bytes(), n_rows=n_rows)
-    except (PolarsError, OSError) as error:
-        raise DataError(f"{path}: the {kind} file is damaged or cut off ({str(error).splitlines()[0]})") from None
+        with panics_as_errors(damaged):
+            memory.require(_columnar_size(path, kind, n_rows))
+            if kind == "parquet":
+                frame = pl.read_parquet(path, glob=False, n_rows=n_rows)
+            else:
+                frame = pl.read_ipc(path.read_bytes(), n_rows=n_rows)
+    except (PolarsError, OSError, ValueError, OverflowError) as error:
+        raise DataError(f"{damaged} ({str(error).partition(chr(10))[0]})") from None
     if frame.width == 0 or (frame.height == 0 and not allow_no_rows):
         raise DataError(f"{path}: has {frame.width} columns but no rows")
     names, renamed = unique_names(frame.columns)
@@ -374,3 +406,11 @@ def read_columnar(
     _warn_about_header(Dialect(",", names, 0, renamed=renamed), warnings)
     frame.columns = list(names)
     return as_text(frame, str(path)), warnings, stored_types(frame)
+
+
+def _columnar_size(path: Path, kind: str, n_rows: int | None) -> int:
+    """Bytes that the text of a Parquet or Arrow file needs, estimated from its metadata: packed rows may take a few bytes."""
+    lazy = pl.scan_parquet(path, glob=False) if kind == "parquet" else pl.scan_ipc(path)
+    n_stored: int = lazy.select(pl.len()).collect().item()
+    n_cells = len(lazy.collect_schema()) * (n_stored if n_rows is None else min(n_rows, n_stored))
+    return path.stat().st_size + 2 * CELL * n_cells

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tabapp.data.decode import file_type
+from tabapp.data.limits import memory_limit
 from tabapp.data.read import Reading, ReadOptions, read_columnar, read_text
 from tabapp.errors import TabappError
 
@@ -40,16 +41,17 @@ def read_sample(path: Path, options: ReadOptions = ReadOptions()) -> Sample | No
         kind = file_type(path)
         if size < _LARGE:
             return None
+        memory = memory_limit(path, options.max_memory)
         if kind in ("parquet", "arrow"):
-            frame, warnings, stored = read_columnar(path, kind, n_rows=_ROWS)
+            frame, warnings, stored = read_columnar(path, kind, memory, n_rows=_ROWS)
             return Sample(Reading(frame, kind, None, None, size, tuple(warnings), stored), None)
         if kind not in ("text", "gzip"):
             return None
         data = _start(path, packed=True) if kind == "gzip" else _from_everywhere(path, size)
         if not data:
             return None
-        reading = read_text(data, path, options)
-    except (TabappError, OSError, EOFError, zlib.error):
+        reading = read_text(data, path, options, memory)
+    except (TabappError, OSError, EOFError, ValueError, zlib.error):
         return None
     about = round(reading.frame.height * size / len(data)) if kind == "text" else None
     return Sample(reading, about)
@@ -72,7 +74,10 @@ def _start(path: Path, *, packed: bool) -> bytes:
     """The first rows, up to a line end that is outside of quotes."""
     with gzip.open(path, "rb") if packed else path.open("rb") as file:
         data = file.read(_BLOCKS * _BLOCK)
-    end = data.rfind(b"\n")
-    while end > 0 and data.count(b'"', 0, end) % 2:
-        end = data.rfind(b"\n", 0, end)
-    return data[: end + 1]
+    ends = start = n_quotes = 0
+    while (end := data.find(b"\n", start)) >= 0:
+        n_quotes += data.count(b'"', start, end)
+        start = end + 1
+        if n_quotes % 2 == 0:
+            ends = start
+    return data[:ends]

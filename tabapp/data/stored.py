@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 import polars as pl
+from polars.exceptions import PolarsError
 
+from tabapp.data.limits import panics_as_errors
 from tabapp.data.schema import Kind
 from tabapp.errors import DataError
 
@@ -59,7 +61,7 @@ def as_text(frame: pl.DataFrame, where: str, datetime_formats: Mapping[str, str]
         datetime_formats: formats of dates by column name; other columns of dates are written in the ISO format.
 
     Raises:
-        DataError: a column holds lists, structs, bytes or Python objects.
+        DataError: a column holds lists, structs, bytes or Python objects, or dates out of range.
     """
     return pl.DataFrame([_as_text(column, where, datetime_formats.get(column.name)) for column in frame])
 
@@ -69,7 +71,12 @@ def _as_text(column: pl.Series, where: str, datetime_format: str | None) -> pl.S
     if kind.is_float():
         column = column.fill_nan(None)
     elif isinstance(kind, pl.Datetime | pl.Date):
-        column = _dates_as_text(column, datetime_format)
+        unreadable = f"{where}: column {column.name!r} has dates out of range"
+        try:
+            with panics_as_errors(unreadable):
+                column = _dates_as_text(column, datetime_format)
+        except PolarsError as error:
+            raise DataError(f"{unreadable} ({str(error).partition(chr(10))[0]})") from None
     elif isinstance(kind, pl.Duration):
         column = column.dt.total_microseconds() / 1e6
     elif kind.is_nested() or isinstance(kind, pl.Binary | pl.Object):

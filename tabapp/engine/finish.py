@@ -266,6 +266,7 @@ class Finish:
                 encoding=self._config.encoding,
                 decimal=self._config.decimal,
                 null=self._config.null,
+                max_memory=self._config.max_memory,
             )
             frame = read_table(Path(self._config.test), options).frame
             frame = frame.filter(rows_with_target(frame, self._data.schema))

@@ -23,7 +23,11 @@ def read_data(config: RunConfig) -> Reading:
         DataError: the file is missing or cannot be read as a table.
     """
     options = ReadOptions(
-        delimiter=config.delimiter, encoding=config.encoding, decimal=config.decimal, null=config.null
+        delimiter=config.delimiter,
+        encoding=config.encoding,
+        decimal=config.decimal,
+        null=config.null,
+        max_memory=config.max_memory,
     )
     return read_table(Path(config.data), options)
 

@@ -54,6 +54,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     encoding: str | None = None
     decimal: str | None = None
     null: tuple[str, ...] = ()
+    max_memory: int | None = None
     start: bool = True
 
     @property

@@ -76,7 +76,7 @@ def _converted(keyword: str, field: str, value: Any, wanted: Any) -> Any:
         value = operator.index(value)
     if field == "budget":
         value = parse_budget(value) if isinstance(value, str) else _seconds(value)
-    elif field == "memory_limit" and isinstance(value, str):
+    elif field in ("memory_limit", "max_memory") and isinstance(value, str):
         value = parse_bytes(value)
     elif field == "workers" and value == "auto":
         return None

@@ -59,6 +59,7 @@ configs = st.builds(
     encoding=optional_texts,
     decimal=optional_texts,
     null=listed,
+    max_memory=st.none() | st.integers(1, 2**40),
 )
 
 
