@@ -28,6 +28,10 @@ extensions = [
     "sphinxcontrib.asciinema",
 ]
 source_suffix = {".md": "markdown"}
+# Dashes stay as they are: an option begins with two.
+smartquotes_action = "qe"
+# Docstrings write names between single backquotes.
+default_role = "code"
 exclude_patterns = ["generated/parts/**", "_static/**"]
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist", "attrs_inline"]
 myst_heading_anchors = 4
