@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import IntEnum
 
+from tabapp.printable import multi_line
+
 
 class ExitCode(IntEnum):
     """The exit codes of every command and process; `meaning` is their line in the help."""
@@ -29,9 +31,15 @@ class ExitCode(IntEnum):
 
 
 class TabappError(Exception):
-    """A failure described in one or two sentences: what is wrong, where, and what to do."""
+    """A failure described in one or two sentences: what is wrong, where, and what to do.
+
+    Its text is printable, although it may quote data: Python prints the text of an uncaught error as it is.
+    """
 
     exit_code: ExitCode = ExitCode.NO_MODEL
+
+    def __str__(self) -> str:
+        return multi_line(super().__str__())
 
 
 class UsageError(TabappError):

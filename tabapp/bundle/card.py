@@ -8,6 +8,7 @@ from __future__ import annotations
 from tabapp.bundle.format import Ensemble, Manifest, MetricValue
 from tabapp.data.schema import Schema
 from tabapp.metrics import known
+from tabapp.printable import multi_line, one_line
 
 _MAX_LEADERBOARD_ROWS = 15
 
@@ -15,7 +16,7 @@ _MAX_LEADERBOARD_ROWS = 15
 def model_card(manifest: Manifest, schema: Schema, ensemble: Ensemble) -> str:
     """The model card in Markdown, made from the manifest, the schema and the ensemble alone."""
     sections = [
-        f"# {manifest.name or manifest.run}",
+        f"# {_cell(manifest.name or manifest.run)}",
         f"Predicts **{_cell(manifest.target)}** ({manifest.task}). Made by {manifest.created_by} on {manifest.created_at}, run "
         f"`{manifest.run}`, seed {manifest.seed}.",
         "## Scores",
@@ -45,7 +46,7 @@ def model_card(manifest: Manifest, schema: Schema, ensemble: Ensemble) -> str:
         "## Limits",
         _limits(schema, ensemble),
     ]
-    return "\n\n".join(section for section in sections if section) + "\n"
+    return multi_line("\n\n".join(section for section in sections if section) + "\n")
 
 
 def _privacy(manifest: Manifest) -> str:
@@ -59,7 +60,9 @@ def _privacy(manifest: Manifest) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+    """A text from data, escaped so that it cannot end the cell, add HTML, or become a link."""
+    escaped = text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("](", "]\\(")
+    return one_line(escaped.replace("\n", " "))
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:

@@ -15,6 +15,8 @@ from typing import IO, Any
 import click
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class
 
+from tabapp.printable import is_printable
+
 PROGRAM = "tabapp"
 HEADER_BYTES = 1 << 16
 DELIMITERS = ",;\t|"
@@ -53,7 +55,8 @@ add_completion_class(EscapingBashComplete, "bash")
 
 
 def _fitting(names: Iterable[str], incomplete: str, before: str = "") -> list[CompletionItem[Any]]:
-    return [CompletionItem(before + name) for name in names if name.startswith(incomplete)]
+    """The names that begin with what is typed, without those that a shell would write raw to the terminal."""
+    return [CompletionItem(before + name) for name in names if name.startswith(incomplete) and is_printable(name)]
 
 
 def _quietly(complete: Completer) -> Completer:

@@ -7,6 +7,7 @@ import msgspec
 
 from tabapp.cli.defaults import run_defaults
 from tabapp.cli.run import run
+from tabapp.headless.narration import echo, echo_data, echo_json
 from tabapp.run.settings import load_settings, settings_file
 
 EXAMPLE = """\
@@ -31,7 +32,7 @@ def config(what: str, as_json: bool) -> int:
 
     file = settings_file()
     if what == "path":
-        click.echo(file)
+        echo(str(file))
         return 0
     settings = load_settings()
     run_defaults(settings, run)
@@ -39,14 +40,14 @@ def config(what: str, as_json: bool) -> int:
     check_theme(settings)
     if what == "validate":
         state = "is valid" if file.is_file() else "does not exist, so the defaults apply"
-        click.echo(f"{file} {state}.", err=True)
+        echo(f"{file} {state}.", err=True)
         return 0
     if as_json:
-        click.echo(msgspec.json.encode(settings))
+        echo_json(msgspec.json.encode(settings))
         return 0
     if file.is_file():
-        click.echo(file.read_text(encoding="utf-8"), nl=False)
+        echo_data(file.read_bytes())
         return 0
-    click.echo(f"{file} does not exist. An example:", err=True)
-    click.echo(EXAMPLE, nl=False)
+    echo(f"{file} does not exist. An example:", err=True)
+    echo_data(EXAMPLE.encode())
     return 0

@@ -9,13 +9,13 @@ import click
 
 from tabapp.cli.completion import tables
 from tabapp.cli.options import MAX_MEMORY_HELP, Whole, check_file, read_budget, read_bytes, split_kinds
+from tabapp.cli.output import check_output, write_table
 from tabapp.errors import DataError, UsageError
+from tabapp.headless.narration import echo, say
 from tabapp.run.bounds import SEED
 
 if TYPE_CHECKING:
-    import polars as pl
-
-OUTPUT_FORMATS = (".csv", ".parquet")
+    pass
 
 
 @click.command()
@@ -46,6 +46,7 @@ OUTPUT_FORMATS = (".csv", ".parquet")
     metavar="COL=KIND,…",
     help="Override the detected kind of a column.",
 )
+@click.option("--safe-csv", is_flag=True, help="Put ' before texts that a spreadsheet program would run as formulas.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
 @click.option("--delimiter", metavar="TEXT", help="Column separator.")
 @click.option("--encoding", metavar="NAME", help="Text encoding.")
@@ -58,6 +59,7 @@ def impute(
     budget: float,
     seed: int,
     kinds: dict[str, str],
+    safe_csv: bool,
     quiet: bool,
     delimiter: str | None,
     encoding: str | None,
@@ -70,7 +72,7 @@ def impute(
     the target. Present cells, dates, texts, identifiers and constant columns stay unchanged.
     """
     target = Path(output)
-    _check_output(target)
+    check_output(target, "Tables", safe_csv=safe_csv)
     if data == "-":
         raise UsageError("impute reads its table more than once, which stdin does not allow; name a file.")
     check_file(data)
@@ -89,44 +91,14 @@ def impute(
         done = fill(reading.frame, schema, imputers, as_numbers=target.suffix.lower() == ".parquet")
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
-    _write(done.frame, target)
+    write_table(done.frame, target, safe_csv=safe_csv)
     if not quiet:
         notes = [*(warning.message for warning in reading.warnings), *done.notes]
         if done.left:
             left = ", ".join(f"{name!r} ({count:,})" for name, count in done.left.items())
             notes.append(f"Still missing, in columns that are not filled: {left}")
         for note in notes:
-            click.echo(f"tabapp: {note.rstrip('.')}.", err=True)
+            say(note)
         filled = ", ".join(f"{name!r} ({count:,})" for name, count in done.filled.items()) or "none was missing"
-        click.echo(f"tabapp: {sum(done.filled.values()):,} cells filled in {target}: {filled}.", err=True)
+        echo(f"tabapp: {sum(done.filled.values()):,} cells filled in {target}: {filled}.", err=True)
     return 0
-
-
-def _check_output(target: Path) -> None:
-    """Refuse an output that cannot be written before any work is done.
-
-    Raises:
-        UsageError: its format is not known, or its folder does not exist.
-    """
-    if target.suffix.lower() not in OUTPUT_FORMATS:
-        raise UsageError(f"Tables are written as {' or '.join(OUTPUT_FORMATS)}, which {target} is not. Rename it.")
-    if target.is_dir():
-        raise UsageError(f"{target} is a directory; name a file inside it with -o.")
-    if not target.parent.is_dir():
-        raise UsageError(f"There is no folder {target.parent} to write {target.name} into; make it first.")
-
-
-def _write(frame: pl.DataFrame, target: Path) -> None:
-    from io import BytesIO
-
-    from tabapp import files
-
-    content = BytesIO()
-    if target.suffix.lower() == ".parquet":
-        frame.write_parquet(content)
-    else:
-        frame.write_csv(content)
-    try:
-        files.write_bytes(target, content.getvalue())
-    except OSError as error:
-        raise UsageError(f"{target} cannot be written ({error.strerror}); choose another place with -o.") from None

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from tabapp import __version__
+from tabapp.headless.narration import echo, echo_json
 
 
 @click.command()
@@ -35,12 +36,12 @@ def info(as_json: bool) -> int:
         "packages": packages,
     }
     if as_json:
-        click.echo(json.dumps(facts, indent=1))
+        echo_json(json.dumps(facts, indent=1))
         return 0
     for key, value in facts.items():
         if isinstance(value, dict):
             for name, number in packages.items():
-                click.echo(f"{name:<14}{number or 'not installed'}")
+                echo(f"{name:<14}{number or 'not installed'}")
         else:
-            click.echo(f"{key:<14}{value}")
+            echo(f"{key:<14}{value}")
     return 0

@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import asdict
 
-import click
+from tabapp.headless.narration import echo, echo_json
 
 MARKS = {"ok": "✓", "skipped": "–", "broken": "✗"}
 
@@ -23,19 +23,19 @@ def check_model(name: str, *, as_json: bool) -> int:
 
     registry.check_names([name])
     plugin = registry.get(name)
-    click.echo(f"{plugin.title}: {len(CHECKS)} checks; a minute or a few.", err=True)
+    echo(f"{plugin.title}: {len(CHECKS)} checks; a minute or a few.", err=True)
     results = []
     for result in run_checks(Subject(plugin)):
         results.append(result)
         if not as_json:
             sentence = f": {result.sentence}" if result.sentence else ""
-            click.echo(f"{MARKS[result.status]} {result.check} ({result.seconds:.1f} s){sentence}")
+            echo(f"{MARKS[result.status]} {result.check} ({result.seconds:.1f} s){sentence}")
             sys.stdout.flush()
     broken = sum(result.status == "broken" for result in results)
     skipped = sum(result.status == "skipped" for result in results)
     if as_json:
-        click.echo(json.dumps({"model": name, "checks": [asdict(r) for r in results]}, ensure_ascii=False, indent=1))
+        echo_json(json.dumps({"model": name, "checks": [asdict(r) for r in results]}, ensure_ascii=False, indent=1))
     kept = len(results) - broken - skipped
     ending = f"{broken} broken" if broken else "none broken"
-    click.echo(f"{plugin.title} keeps {kept} promises; {ending}, {skipped} do not apply.", err=True)
+    echo(f"{plugin.title} keeps {kept} promises; {ending}, {skipped} do not apply.", err=True)
     return 1 if broken else 0

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from tabapp.cli.completion import models as known_models
+from tabapp.headless.narration import echo, echo_json
 
 
 @click.command()
@@ -23,7 +24,7 @@ def models(check: str | None, as_json: bool) -> int:
     from tabapp.models import registry
 
     for file in registry.unused_files():
-        click.echo(f"{file} is not used: an installed model has its name. Rename the file and its model.", err=True)
+        echo(f"{file} is not used: an installed model has its name. Rename the file and its model.", err=True)
     if check is not None:
         from tabapp.cli.model_checks import check_model
 
@@ -44,7 +45,7 @@ def models(check: str | None, as_json: bool) -> int:
             }
         )
     if as_json:
-        click.echo(json.dumps(described, ensure_ascii=False, indent=1))
+        echo_json(json.dumps(described, ensure_ascii=False, indent=1))
         return 0
     from tabapp.headless.tables import print_table
 

@@ -10,7 +10,9 @@ import click
 
 from tabapp.cli.completion import bundles, tables
 from tabapp.cli.options import MAX_MEMORY_HELP, read_bytes
+from tabapp.cli.output import check_output, write_table
 from tabapp.errors import DataError, UsageError
+from tabapp.headless.narration import echo, echo_json, say
 from tabapp.run import prediction as messages
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from tabapp.bundle.format import Manifest, MetricValue
     from tabapp.data.read import Reading
 
-OUTPUT_FORMATS = (".csv", ".parquet")
 PREVIEW_ROWS = 100
 
 
@@ -62,6 +63,7 @@ def _data_options(function: Any) -> Any:
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON lines on stdout: findings, progress and the first predictions."
 )
+@click.option("--safe-csv", is_flag=True, help="Put ' before texts that a spreadsheet program would run as formulas.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
 @_data_options
 def predict(
@@ -71,6 +73,7 @@ def predict(
     keep: bool,
     check: bool,
     as_json: bool,
+    safe_csv: bool,
     quiet: bool,
     missing_columns: str,
     delimiter: str | None,
@@ -83,7 +86,7 @@ def predict(
         reading = _read(data, delimiter, encoding, decimal, max_memory)
         return _check(bundle, reading, as_json, missing_columns == "fill")
     target = None if output in (None, "-") else Path(output)
-    _check_output(target)
+    check_output(target, "Predictions", safe_csv=safe_csv)
     if as_json and target is None:
         raise UsageError("With --json the predictions need a file of their own; name it with -o.")
     from tabapp.bundle.load import load_bundle
@@ -107,7 +110,7 @@ def predict(
     if keep:
         frame = _beside(reading.frame, frame, notes)
     emit(messages.StageStarted(stage="writing"))
-    _write(frame, target)
+    write_table(frame, target, safe_csv=safe_csv)
     if as_json:
         import polars as pl
 
@@ -120,17 +123,15 @@ def predict(
         )
     elif not quiet:
         for note in notes:
-            click.echo(f"tabapp: {note.rstrip('.')}.", err=True)
+            say(note)
         if target is not None:
-            click.echo(
-                f"tabapp: {frame.height:,} predictions of {loaded.predictor.schema.target} in {target}.", err=True
-            )
+            echo(f"tabapp: {frame.height:,} predictions of {loaded.predictor.schema.target} in {target}.", err=True)
     return 0
 
 
 def _emit(message: messages.AnyPredictionMessage) -> None:
     """Print one message as a line of JSON."""
-    click.echo(messages.PREDICTION.encode(message), nl=False)
+    echo_json(messages.PREDICTION.encode(message))
 
 
 def _discard(message: messages.AnyPredictionMessage) -> None:
@@ -158,28 +159,12 @@ def _check(bundle: Path, reading: Reading, as_json: bool, fill: bool) -> int:
         )
     else:
         for note in notes:
-            click.echo(f"tabapp: {note.rstrip('.')}.", err=True)
+            say(note)
         for match in matches:
-            click.echo(f"{'refused' if match.refused else match.finding}: {match.column!r} {match.message}")
+            echo(f"{'refused' if match.refused else match.finding}: {match.column!r} {match.message}")
         verdict = "would be rejected; --missing-columns fill predicts it anyway" if refused else "can be predicted"
-        click.echo(f"{reading.frame.height:,} rows: the file {verdict}.")
+        echo(f"{reading.frame.height:,} rows: the file {verdict}.")
     return DataError.exit_code if refused else 0
-
-
-def _check_output(target: Path | None) -> None:
-    """Reject an output that cannot be written, before any work is done.
-
-    Raises:
-        UsageError: its format is not known, or its folder does not exist.
-    """
-    if target is None:
-        return
-    if target.suffix.lower() not in OUTPUT_FORMATS:
-        raise UsageError(f"Predictions are written as {' or '.join(OUTPUT_FORMATS)}, which {target} is not; rename it.")
-    if target.is_dir():
-        raise UsageError(f"{target} is a directory; name a file inside it with -o.")
-    if not target.parent.is_dir():
-        raise UsageError(f"There is no folder {target.parent} to write {target.name} into; make it first.")
 
 
 def _read(
@@ -219,28 +204,6 @@ def _beside(data: pl.DataFrame, predictions: pl.DataFrame, notes: list[str]) -> 
     return pl.concat([data.rename(renamed), predictions], how="horizontal")
 
 
-def _write(frame: pl.DataFrame, target: Path | None) -> None:
-    from io import BytesIO
-
-    from tabapp import files
-
-    content = BytesIO()
-    if target is not None and target.suffix.lower() == ".parquet":
-        frame.write_parquet(content)
-    else:
-        frame.write_csv(content)
-    if target is None:
-        click.echo(content.getvalue(), nl=False)
-        return
-    try:
-        if target.exists() and not target.is_file():
-            target.write_bytes(content.getvalue())
-        else:
-            files.write_bytes(target, content.getvalue())
-    except OSError as error:
-        raise UsageError(f"{target} cannot be written ({error.strerror}); choose another place with -o.") from None
-
-
 @click.command()
 @click.argument("bundle", type=click.Path(path_type=Path), shell_complete=bundles)
 @click.argument("data", shell_complete=tables)
@@ -274,9 +237,9 @@ def evaluate(
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
     for note in [*(warning.message for warning in reading.warnings), *found.notes, *_set_aside(found)]:
-        click.echo(f"tabapp: {note.rstrip('.')}.", err=True)
+        say(note)
     if as_json:
-        click.echo(json.dumps(_evaluation_json(bundle, data, manifest, found), ensure_ascii=False, indent=1))
+        echo_json(json.dumps(_evaluation_json(bundle, data, manifest, found), ensure_ascii=False, indent=1))
         return 0
     from tabapp.headless.tables import print_table
 
@@ -358,7 +321,7 @@ def inspect(bundle: Path, as_json: bool) -> int:
             "schema": contents.schema,
             "ensemble": contents.ensemble,
         }
-        click.echo(msgspec.json.format(msgspec.json.encode(described), indent=1))
+        echo_json(msgspec.json.format(msgspec.json.encode(described), indent=1))
         return 0
     _print_contents(bundle, contents)
     return 0
@@ -381,24 +344,28 @@ def _print_contents(bundle: Path, contents: Contents) -> None:
         ("libraries", ", ".join(f"{name} {version}" for name, version in manifest.libraries.items())),
     ]
     print_table(["", ""], [list(fact) for fact in facts])
-    print_table(["metric", "score", "low", "high"], _metric_cells(manifest.metrics), right=(1, 2, 3), title="\nScores")
+    echo()
+    print_table(["metric", "score", "low", "high"], _metric_cells(manifest.metrics), right=(1, 2, 3), title="Scores")
+    echo()
     print_table(
         ["model", "trial", "weight", "fold models"],
         [[c.model, str(c.trial), f"{c.weight:.3f}", str(len(c.folds))] for c in contents.ensemble.candidates],
         right=(1, 2, 3),
-        title="\nEnsemble",
+        title="Ensemble",
     )
+    echo()
     print_table(
         ["column", "kind", "role", "missing", "distinct"],
         [[c.name, c.kind, c.role, f"{c.missing:,}", f"{c.unique:,}"] for c in schema.columns],
         right=(3, 4),
-        title="\nSchema",
+        title="Schema",
     )
+    echo()
     print_table(
         ["member", "kind", "bytes", "sha256"],
         [[m.path, m.kind, f"{m.bytes:,}", m.sha256[:16]] for m in manifest.members],
         right=(2,),
-        title="\nMembers",
+        title="Members",
     )
 
 

@@ -16,6 +16,7 @@ import click
 from tabapp.cli.completion import columns, several, tables
 from tabapp.cli.options import MAX_MEMORY_HELP, check_file, read_bytes, split_kinds, split_names
 from tabapp.errors import DataError, UsageError
+from tabapp.headless.narration import echo, echo_json
 
 if TYPE_CHECKING:
     from tabapp.data.read import Reading, ReadOptions
@@ -87,7 +88,7 @@ def profile(
     schema = schema_with_warnings(reading, other, null=null, **options)
     if as_json:
         facts = make_profile(data, reading, schema, default_metric(schema.task))
-        click.echo(json.dumps(msgspec.to_builtins(facts), ensure_ascii=False, indent=1))
+        echo_json(json.dumps(msgspec.to_builtins(facts), ensure_ascii=False, indent=1))
     else:
         _print_profile(data, reading, schema, every)
     return 0
@@ -122,12 +123,13 @@ def _first_look(path: Path, data: str, read_options: ReadOptions, options: dict[
     sample, schema = found
     frame = sample.reading.frame
     about = f" of about {sample.about:,}" if sample.about is not None else ""
-    click.echo(f"{data}: a first look at {frame.height:,}{about} rows × {frame.width:,} columns", err=True)
+    echo(f"{data}: a first look at {frame.height:,}{about} rows × {frame.width:,} columns", err=True)
     for line in _summary(schema):
-        click.echo(line, err=True)
+        echo(line, err=True)
     columns = ", ".join(f"{column.name} {column.kind}" for column in schema.columns[:MOST_COLUMNS])
     more = f" … and {len(schema.columns) - MOST_COLUMNS:,} more" if len(schema.columns) > MOST_COLUMNS else ""
-    click.echo(f"columns {columns}{more}\nLooking at all rows …\n", err=True)
+    for line in (f"columns {columns}{more}", "Looking at all rows …", ""):
+        echo(line, err=True)
 
 
 def _summary(schema: Schema) -> list[str]:
@@ -149,8 +151,9 @@ def _print_profile(data: str, reading: Reading, schema: Schema, every: bool) -> 
 
     rows = max(1, reading.frame.height)
     text = f", {reading.encoding}, separated by {reading.delimiter!r}" if reading.delimiter else ""
-    click.echo(f"{data}: {reading.frame.height:,} rows × {len(schema.columns):,} columns ({reading.format}{text})")
-    click.echo("\n".join(_summary(schema)) + "\n")
+    echo(f"{data}: {reading.frame.height:,} rows × {len(schema.columns):,} columns ({reading.format}{text})")
+    for line in (*_summary(schema), ""):
+        echo(line)
     shown = list(schema.columns)
     if not every and len(shown) > MOST_COLUMNS:
         warned = {warning.column for warning in schema.warnings}
@@ -175,10 +178,10 @@ def _print_profile(data: str, reading: Reading, schema: Schema, every: bool) -> 
         right=(3, 4),
     )
     if len(shown) < len(schema.columns):
-        click.echo(f"… and {len(schema.columns) - len(shown):,} more; --all lists every column")
+        echo(f"… and {len(schema.columns) - len(shown):,} more; --all lists every column")
     for warning in schema.warnings:
         where = f"{warning.column}: " if warning.column else ""
-        click.echo(f"⚠ {warning.check}  {where}{warning.message} → {warning.action}")
+        echo(f"⚠ {warning.check}  {where}{warning.message} → {warning.action}")
 
 
 def _values(column: Column) -> str:

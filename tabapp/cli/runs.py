@@ -11,6 +11,7 @@ import click
 
 from tabapp.cli.completion import run_ids
 from tabapp.errors import UsageError
+from tabapp.headless.narration import echo_data, echo_json, say
 from tabapp.run.description import RunDescription, describe_run
 from tabapp.run.folder import default_runs_dir, find_run, list_runs
 
@@ -39,11 +40,9 @@ def runs(as_json: bool, runs_dir: Path | None) -> int:
     place = runs_dir or default_runs_dir()
     described = [_listed(describe_run(folder)) for folder in list_runs(place)]
     if as_json:
-        click.echo(json.dumps(described, ensure_ascii=False, indent=1))
+        echo_json(json.dumps(described, ensure_ascii=False, indent=1))
         return 0
     if not described:
-        from tabapp.headless.narration import say
-
         say(f"No runs in {place} yet; start one with `tabapp DATA`.")
         return 0
     from tabapp.headless.tables import print_table
@@ -82,5 +81,5 @@ def export(run_id: str, out: Path, runs_dir: Path | None) -> int:
         files.write_bytes(out, folder.bundle.read_bytes())
     except OSError as error:
         raise UsageError(f"{out} cannot be written: {error.strerror}; choose another place.") from None
-    click.echo(str(out))
+    echo_data(f"{out}\n".encode(errors="surrogateescape"))
     return 0

@@ -12,11 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
-import click
 import msgspec
 
 from tabapp.errors import ExitCode
-from tabapp.headless.narration import say
+from tabapp.headless.narration import echo, echo_json, say
 from tabapp.headless.summary import print_result
 from tabapp.run import events as ev
 from tabapp.run.client import describe_death, start_engine
@@ -49,8 +48,7 @@ class JsonView:
     """Prints every event as a line of JSON on stdout."""
 
     def show(self, event: ev.AnyEvent, state: RunState) -> None:
-        sys.stdout.buffer.write(ev.encode(event))
-        sys.stdout.buffer.flush()
+        echo_json(ev.encode(event))
 
     def tick(self, state: RunState) -> None:
         pass
@@ -86,7 +84,8 @@ class PlainView:
             or line.kind not in self.QUIET_KINDS
             or self._verbose
         ):
-            click.echo(f"{time.strftime('%H:%M:%S', time.localtime(line.t))} {line.kind:<8} {line.text}", err=True)
+            clock = time.strftime("%H:%M:%S", time.localtime(line.t))
+            echo(f"{clock} {line.kind:<8} {line.text}", err=True)
 
     def tick(self, state: RunState) -> None:
         pass
@@ -108,7 +107,7 @@ class Interrupts:
         if self._engine is None:
             raise KeyboardInterrupt
         if self.count == 1:
-            click.echo(err=True)
+            echo(err=True)
             say("Finishing with the best so far; Ctrl+C again stops at once.")
             self._folder.send(Interrupt())
         else:

@@ -18,6 +18,7 @@ from tabapp.headless.summary import (
     leaderboard_cells,
     print_result,
 )
+from tabapp.printable import one_line
 from tabapp.run import events as ev
 from tabapp.run.progress import progress_of
 from tabapp.run.state import RunState
@@ -39,11 +40,13 @@ def progress_line(state: RunState, now: float) -> tuple[float, str]:
 def render(state: RunState, now: float, *, verbose: bool = False) -> Group:
     """The whole live view as one Rich renderable."""
     share, words = progress_line(state, now)
-    head = Text.assemble((state.name or "tabapp", "bold"), "  ", (words, "dim"))
+    head = Text.assemble((one_line(state.name or "tabapp"), "bold"), "  ", (words, "dim"))
     if state.plan is not None:
         plan = state.plan
         head = Text.assemble(
-            (f"{plan.target}", "bold"), f" · {plan.task} · {plan.metric_title} · {plan.validation}  ", (words, "dim")
+            (one_line(plan.target), "bold"),
+            one_line(f" · {plan.task} · {plan.metric_title} · {plan.validation}  "),
+            (words, "dim"),
         )
     parts: list[object] = [head, ProgressBar(total=1.0, completed=share, width=60)]
     if state.leaderboard and state.plan is not None:
@@ -53,13 +56,14 @@ def render(state: RunState, now: float, *, verbose: bool = False) -> Group:
         rows, folded = fold_not_started(state.leaderboard, verbose=verbose)
         for row in rows:
             style = "bold" if row.rank == 1 else "red" if row.status == "failed" else "dim" if row.score is None else ""
-            table.add_row(*leaderboard_cells(row, state.plan.folds), style=style)
+            table.add_row(*(Text(one_line(cell)) for cell in leaderboard_cells(row, state.plan.folds)), style=style)
         parts.append(table)
         if folded:
             parts.append(Text(folded, style="dim"))
     for line in state.feed[-FEED_LINES:]:
         clock = time.strftime("%H:%M:%S", time.localtime(line.t))
-        parts.append(Text(f"{clock} {line.kind:<8} {line.text}", style="dim", overflow="ellipsis", no_wrap=True))
+        text = one_line(f"{clock} {line.kind:<8} {line.text}")
+        parts.append(Text(text, style="dim", overflow="ellipsis", no_wrap=True))
     return Group(*parts)  # type: ignore[arg-type]
 
 

@@ -1,10 +1,16 @@
-"""Messages on stderr: complete sentences after the program's name. Stdout is reserved for data."""
+"""Output of the commands: text and messages are printable, JSON is escaped, and piped data is unchanged.
+
+Messages on stderr are complete sentences after the program's name. Stdout is reserved for data.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 
 import click
+
+from tabapp.printable import escape_json, multi_line, one_line
 
 
 def sentence(message: str) -> str:
@@ -12,7 +18,7 @@ def sentence(message: str) -> str:
 
     A first word that is a file or an option keeps its spelling.
     """
-    text = " ".join(message.split())
+    text = one_line(" ".join(re.split(r"[ \t\n]+", message.strip(" \t\n"))))
     if re.match(r"[a-z]+(['’][a-z]+)?(\s|$)", text):
         text = text[0].upper() + text[1:]
     text = re.sub(r"([.?!…])\.$", r"\1", text)
@@ -22,3 +28,22 @@ def sentence(message: str) -> str:
 def say(message: str) -> None:
     """Print a sentence on stderr."""
     click.echo(f"tabapp: {sentence(message)}", err=True)
+
+
+def echo(line: str = "", *, err: bool = False) -> None:
+    """Print one line for people, which may contain data."""
+    click.echo(one_line(line), err=err)
+
+
+def echo_json(document: str | bytes) -> None:
+    """Print JSON on stdout, with the hidden characters of its strings escaped, and a newline at its end."""
+    text = document if isinstance(document, str) else document.decode()
+    click.echo(escape_json(text.rstrip("\n")))
+
+
+def echo_data(content: bytes) -> None:
+    """Write data to stdout: unchanged into a pipe or a file, printable on a terminal."""
+    if sys.stdout.isatty():
+        click.echo(multi_line(content.decode(errors="replace")), nl=False)
+    else:
+        click.echo(content, nl=False)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import click
-
 from tabapp import charts
-from tabapp.headless.narration import say
+from tabapp.headless.narration import echo, say
 from tabapp.headless.tables import print_table
 from tabapp.run.events import ImportanceRow, LeaderboardRow
 from tabapp.run.folder import RunFolder
@@ -67,7 +65,7 @@ def print_leaderboard(state: RunState, *, verbose: bool = False) -> None:
     rows = [leaderboard_cells(row, plan.folds) for row in shown]
     print_table(LEADERBOARD_HEADER, rows, LEADERBOARD_RIGHT, title, LEADERBOARD_OPTIONAL)
     if folded:
-        click.echo(folded)
+        echo(folded)
 
 
 def importance_cells(row: ImportanceRow, largest: float) -> list[str]:
@@ -92,13 +90,13 @@ def print_importances(state: RunState) -> None:
     title = f"Importances · permutation of {title_of(state, found.model)} on {found.n_rows:,} held-out rows"
     if found.attention_model:
         title += f" · attention of {title_of(state, found.attention_model)}"
-    click.echo()
+    echo()
     header = ["feature", "", f"worse {state.plan.metric_title}", "95 % interval", "attention"]
     print_table(header, rows, (2, 4), title, IMPORTANCES_OPTIONAL)
     if len(found.rows) > MAX_IMPORTANCES:
-        click.echo(f"… and {len(found.rows) - MAX_IMPORTANCES} more in the bundle")
+        echo(f"… and {len(found.rows) - MAX_IMPORTANCES} more in the bundle")
     if found.agreement is not None:
-        click.echo(f"Attention and permutation agree with rank correlation {found.agreement:.2f}.")
+        echo(f"Attention and permutation agree with rank correlation {found.agreement:.2f}.")
 
 
 def print_result(state: RunState, *, verbose: bool = False) -> None:
@@ -106,10 +104,11 @@ def print_result(state: RunState, *, verbose: bool = False) -> None:
     print_leaderboard(state, verbose=verbose)
     print_importances(state)
     if state.finished is not None and state.finished.bundle:
-        click.echo(f"\nBundle  {state.finished.bundle}")
+        echo()
+        echo(f"Bundle  {state.finished.bundle}")
         if state.finished.test_score is not None and state.plan is not None:
-            click.echo(f"Test    {state.plan.metric_title} {format_score(state.finished.test_score)}")
-        click.echo(f"Use it  tabapp predict {state.finished.bundle} NEW.csv -o predictions.csv")
+            echo(f"Test    {state.plan.metric_title} {format_score(state.finished.test_score)}")
+        echo(f"Use it  tabapp predict {state.finished.bundle} NEW.csv -o predictions.csv")
 
 
 def print_summary(folder: RunFolder) -> None:
@@ -118,17 +117,15 @@ def print_summary(folder: RunFolder) -> None:
     best, finished = state.best, state.finished
     if best is not None and state.plan is not None:
         interval = f"({format_score(best.low)} … {format_score(best.high)})"
-        click.echo(
-            f"{best.title}: {state.plan.metric_title} {format_score(best.score)} {interval}, {state.plan.validation}"
-        )
+        echo(f"{best.title}: {state.plan.metric_title} {format_score(best.score)} {interval}, {state.plan.validation}")
     if finished is None:
         if best is not None or state.stage not in ("starting", "reading", "ready"):
             is_running = folder.is_running()
             words = "continues in the background" if is_running else "was stopped"
-            click.echo(f"The run {words}; `tabapp {'attach' if is_running else 'resume'} {folder.argument}` shows it.")
+            echo(f"The run {words}; `tabapp {'attach' if is_running else 'resume'} {folder.argument}` shows it.")
         return
     if finished.bundle:
-        click.echo(f"Bundle: {finished.bundle}")
-        click.echo(f"Next: tabapp predict {finished.bundle} NEW.csv -o predictions.csv")
+        echo(f"Bundle: {finished.bundle}")
+        echo(f"Next: tabapp predict {finished.bundle} NEW.csv -o predictions.csv")
     elif finished.message:
         say(finished.message)

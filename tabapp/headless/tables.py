@@ -5,16 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-import click
+from rich.cells import cell_len
+
+from tabapp.headless.narration import echo
+from tabapp.printable import one_line
 
 
 def plain_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
     """Lines of columns padded with blanks and separated by two; columns in `right` are right-aligned."""
     cells = [list(header), *[list(row) for row in rows]]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    widths = [max(cell_len(row[i]) for row in cells) for i in range(len(header))]
     lines: list[str] = []
     for row in cells:
-        parts = [cell.rjust(widths[i]) if i in right else cell.ljust(widths[i]) for i, cell in enumerate(row)]
+        parts: list[str] = []
+        for i, cell in enumerate(row):
+            padding = " " * (widths[i] - cell_len(cell))
+            parts.append(padding + cell if i in right else cell + padding)
         lines.append("  ".join(parts).rstrip())
     return lines
 
@@ -27,7 +33,7 @@ def fitting_columns(
     header: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[int], available: int
 ) -> list[int]:
     """Indices of the columns that fit into `available` cells. Drops `optional` columns in order; the last column may wrap."""
-    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    widths = [max(cell_len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     widths[-1] = min(widths[-1], MIN_LAST_COLUMN)
     kept = list(range(len(header)))
     for dropped in optional:
@@ -44,27 +50,34 @@ def print_table(
     title: str = "",
     optional: Sequence[int] = (),
 ) -> None:
-    """Print a table on stdout. On a terminal it has colors, and `optional` columns are dropped where they do not fit."""
+    """Print a table on stdout. On a terminal it has colors, and `optional` columns are dropped where they do not fit.
+
+    Cells may contain data: each is one printable line, and never markup.
+    """
+    rows = [[one_line(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
         if title:
-            click.echo(title)
+            echo(title)
         for line in plain_table(header, rows, right):
-            click.echo(line)
+            echo(line)
         return
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     console = Console()
     kept = fitting_columns(header, rows, optional, console.width)
-    table = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
+    table = Table(
+        box=box.SIMPLE_HEAD, title=Text(one_line(title)) if title else None, title_justify="left", pad_edge=False
+    )
     for i in kept:
         table.add_column(
-            header[i],
+            Text(header[i]),
             justify="right" if i in right else "left",
             overflow="fold",
             no_wrap=bool(optional) and i != kept[-1],
         )
     for row in rows:
-        table.add_row(*[row[i] for i in kept])
+        table.add_row(*[Text(row[i]) for i in kept])
     console.print(table)

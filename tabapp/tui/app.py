@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any, ClassVar
 
+from rich.text import Text
 from textual.app import App
 from textual.binding import BindingType
 from textual.command import Provider
+from textual.filter import LineFilter
+from textual.notifications import SeverityLevel
 
 from tabapp.errors import ExitCode
+from tabapp.printable import multi_line, one_line
 from tabapp.run import commands as cmd
 from tabapp.run import events as ev
 from tabapp.run.commands import AnyCommand
@@ -25,6 +29,7 @@ from tabapp.tui.chrome.clipboard import copy
 from tabapp.tui.chrome.crash_report import report_crash
 from tabapp.tui.chrome.keymap import use_keys
 from tabapp.tui.chrome.theme import use_theme
+from tabapp.tui.content import PrintableFilter
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.screens.data import DataView
@@ -95,6 +100,10 @@ class TabappApp(App[None], inherit_bindings=False):
         self._quitting = Quitting(self, runs_dir if runs_dir != default_runs_dir() else None)
         self._start = StartRequest(self)
         self._toasts = Notifications(self)
+        self._printable = PrintableFilter()
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [*super().get_line_filters(), self._printable]
 
     # -- for the screens -------------------------------------------------------------------------------------
 
@@ -128,6 +137,18 @@ class TabappApp(App[None], inherit_bindings=False):
         if self._quitting.discarded:
             return ExitCode.INTERRUPTED
         return 1 if self.trouble is not None else 0
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """Show a toast. Messages quote data, so `markup` is ignored: brackets are shown as written."""
+        super().notify(multi_line(message), title=one_line(title), severity=severity, timeout=timeout, markup=False)
 
     def copy(self, text: str) -> None:
         """Copy a text to the clipboard and report where it went."""
@@ -282,7 +303,7 @@ class TabappApp(App[None], inherit_bindings=False):
         self._quitting.request()
 
     def _fatal_error(self) -> None:
-        self.panic(report_crash(self.folder))
+        self.panic(Text(one_line(report_crash(self.folder))))
 
 
 class AttachedApp(TabappApp):

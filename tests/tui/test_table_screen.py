@@ -6,11 +6,12 @@ import asyncio
 
 import pytest
 
+from tabapp.printable import one_line
 from tabapp.run.paging import ReadPage
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.whole_table import WholeTable
-from tabapp.tui.widgets.grid import Grid, one_line
+from tabapp.tui.widgets.grid import Grid
 from tests.tui import recordings
 from tests.tui.driver import NARROW, WIDE, drive
 
@@ -139,9 +140,9 @@ async def test_a_cell_is_read_in_full_and_copied(tmp_path, monkeypatch):
         await driver.until(lambda: isinstance(driver.app.screen, Reading))
         await driver.sees("story", "row 1 · 1,503 characters", "word end")
         await driver.press("escape", "j")
-        assert "two⏎lines and �[31mcolor" in driver.text(), "nothing in a cell can steer the terminal"
+        assert "two⏎lines and ␛[31mcolor" in driver.text(), "nothing in a cell can steer the terminal"
         await driver.press("enter")
-        await driver.sees("row 2", "lines and �[31mcolor")
+        await driver.sees("row 2", "lines and ␛[31mcolor")
         assert grid.rows.row == 1
 
 
@@ -181,5 +182,5 @@ async def test_the_reader_ends_with_the_app(tmp_path, monkeypatch, file):
 
 
 def test_what_would_move_the_cursor_is_replaced():
-    assert one_line("a\tb\nc\x1b[2J\u202e\x07") == "a→b⏎c�[2J��"
+    assert one_line("a\tb\nc\x1b[2J\u202e\x07") == "a→b⏎c␛[2J�␇"
     assert one_line("žluťoučký 漢字") == "žluťoučký 漢字"

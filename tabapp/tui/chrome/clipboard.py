@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabapp import files
+from tabapp.printable import without_controls
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -53,7 +54,11 @@ async def _to_system(command: list[str], text: str) -> bool:
 
 
 def copy(app: App[Any], text: str) -> None:
-    """Send a text to the terminal's clipboard, and then to the system's clipboard or a file."""
+    """Send a text to the terminal's clipboard, and then to the system's clipboard or a file.
+
+    Its control characters are made visible: pasted into a terminal, they could run commands.
+    """
+    text = without_controls(text)
     app.copy_to_clipboard(text)
     app.run_worker(copy_to_system(app, text), name="copy")
 

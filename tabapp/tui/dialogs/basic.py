@@ -10,11 +10,11 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from tabapp.errors import TabappError
+from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, count
 from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.table import Column, Row, Table

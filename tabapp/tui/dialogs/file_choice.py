@@ -11,12 +11,12 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.content import Content
 from textual.widgets import Input, Static
 
+from tabapp.printable import one_line
+from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Dialog
 from tabapp.tui.viewmodels.texts import MUTED, file_size, keep_end, short_path
-from tabapp.tui.widgets.grid import one_line
 from tabapp.tui.widgets.table import Column, Row, Table
 
 TABLE_SUFFIXES = (

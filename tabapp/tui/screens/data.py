@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.content import Content
 from textual.widgets import Button, Static
 
 from tabapp.run import events as ev
 from tabapp.run.config import parse_budget
 from tabapp.tui.chrome.actions import UNSTARTED, View, bindings_for, has_started
+from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Choice, Option
 from tabapp.tui.paging.client import Pager
 from tabapp.tui.paging.row_cache import TableRows

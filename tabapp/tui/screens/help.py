@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from textual.content import Content
-
 from tabapp.run.state import RunState
 from tabapp.tui.chrome.actions import MOVING_HELP, Phase, View, actions_for
 from tabapp.tui.chrome.help_texts import PANELS, SCREENS
+from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED
 from tabapp.tui.widgets.plan import warning_line
 

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.content import Content
 from textual.widgets import Input
 
 from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.viewmodels.texts import MUTED, Snapshot

@@ -8,7 +8,9 @@ from typing import cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
+from tabapp.printable import one_line
 from tabapp.tui.chrome.actions import actions_for
+from tabapp.tui.content import Content
 from tabapp.tui.screens.base import RunView
 
 
@@ -23,11 +25,11 @@ class ActionProvider(Provider):
                 yield f"{action.name}  ({action.shown_key})", action.help, partial(view.run_action, action.action)
         for row in snapshot.state.leaderboard:
             jump = partial(view.tabapp.go_to_model, row.model)
-            yield f"model: {row.title}", "Go to this model on the leaderboard.", jump
+            yield f"model: {one_line(row.title)}", "Go to this model on the leaderboard.", jump
 
     async def discover(self) -> Hits:
         for name, help_text, run in self._commands():
-            yield DiscoveryHit(name, run, help=help_text)
+            yield DiscoveryHit(Content(name), run, text=name, help=help_text)
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)

@@ -7,19 +7,20 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.content import Content
 from textual.widgets import Button
 
 from tabapp.errors import TabappError, UsageError
+from tabapp.printable import one_line
 from tabapp.run.folder import list_runs
 from tabapp.run.prediction import Checked, Predicted
 from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Ask, Decision, Option, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.session.prediction import OUTPUT_SUFFIXES, Prediction
 from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count, short_path
-from tabapp.tui.widgets.grid import EMPTY, one_line
+from tabapp.tui.widgets.grid import EMPTY
 from tabapp.tui.widgets.job import Facts, Job, lacking_bundle
 from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.table import Column, Row, Table

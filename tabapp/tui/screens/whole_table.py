@@ -7,15 +7,16 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
-from textual.content import Content
 from textual.widgets import Input
 
+from tabapp.printable import multi_line, one_line
 from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Choice, Option, Reading
 from tabapp.tui.paging.row_cache import TableRows
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count
-from tabapp.tui.widgets.grid import Grid, one_line
+from tabapp.tui.widgets.grid import Grid
 from tabapp.tui.widgets.lines import Header, KeyBar, StatusLine, Tabs
 from tabapp.tui.widgets.panel import set_titles
 
@@ -176,7 +177,7 @@ class WholeTable(RunView):
         number = rows.number_of(row)
         place = f"row {number + 1:,} · " if number is not None else ""
         facts = Content.styled(f"{place}{count(len(text), 'character')}\n\n", MUTED)
-        shown = "\n".join(one_line(line) for line in text.splitlines())
+        shown = multi_line(text.replace("\r\n", "\n"))
         self.tabapp.push_screen(Reading(one_line(rows.layout.names[column]), facts + Content(shown or "(empty)")))
 
     @on(Grid.Moved)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 
-from textual.content import Content
-
 from tabapp.run import events as ev
 from tabapp.run.client import log_tail
 from tabapp.run.state import format_score
+from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.session.host import Host
 from tabapp.tui.session.run_follower import RunFollower

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from textual.content import Content
-
 from tabapp.run import events as ev
 from tabapp.run.progress import progress_of
 from tabapp.run.state import RunState, format_score, is_partial
 from tabapp.tui.chrome.actions import Phase, has_started, phase_of
+from tabapp.tui.content import Content
 
 MUTED = "$foreground 60%"
 UNITS = ("", "k", "M", "G", "T", "P", "E")

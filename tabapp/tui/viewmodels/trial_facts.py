@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from textual.content import Content
-
 from tabapp import charts
 from tabapp.run.state import RunState, TrialView, format_score, title_of
+from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.query import Value
 from tabapp.tui.viewmodels.texts import MUTED, brief
 

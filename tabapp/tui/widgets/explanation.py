@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from textual.content import Content
-
 from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import RunState
+from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, signed
 from tabapp.tui.widgets.importance import ImportanceFacts, importance_facts
 from tabapp.tui.widgets.panel import Panel, set_titles

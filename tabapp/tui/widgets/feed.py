@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 
-from textual.content import Content
-
 from tabapp.run.state import FeedLine
+from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED
 from tabapp.tui.widgets.panel import Panel
 

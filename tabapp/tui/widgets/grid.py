@@ -16,22 +16,11 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from tabapp.printable import one_line
 from tabapp.tui.paging.row_cache import TableRows
 
 GAP = 2
 EMPTY, ABSENT = "·", "…"
-
-_ONE_LINE = {
-    **dict.fromkeys((*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "�"),
-    ord("\n"): "⏎",
-    ord("\r"): "⏎",
-    ord("\t"): "→",
-}
-
-
-def one_line(text: str) -> str:
-    """The text of a cell without control characters and changes of text direction."""
-    return text.translate(_ONE_LINE)
 
 
 class Grid(ScrollView, can_focus=True):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from textual.content import Content
-
 from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import RunState, title_of
 from tabapp.tui.chrome.actions import phase_of
+from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, signed
 from tabapp.tui.widgets.panel import Panel, set_titles
 

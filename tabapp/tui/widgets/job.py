@@ -8,12 +8,12 @@ from pathlib import Path
 from textwrap import wrap
 
 from textual import events
-from textual.content import Content
 
+from tabapp.printable import one_line
 from tabapp.run.state import RunState
 from tabapp.tui.chrome.actions import phase_of
+from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, count, keep_end, spinner
-from tabapp.tui.widgets.grid import one_line
 from tabapp.tui.widgets.panel import Panel
 
 BAR_CELLS = 20

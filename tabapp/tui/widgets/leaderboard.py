@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from textual.content import Content
-
 from tabapp.run import events as ev
 from tabapp.run.state import RunState, format_score, is_partial
+from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.query import Value, parse
 from tabapp.tui.viewmodels.texts import (
     MUTED,

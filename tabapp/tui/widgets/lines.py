@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from textual import events
-from textual.content import Content
 from textual.widget import Widget
 
 from tabapp.run.progress import progress_of
 from tabapp.run.state import RunState, format_score
 from tabapp.tui.chrome.actions import TABS, Phase, Scope, View, actions_for, has_started
+from tabapp.tui.content import Content, flat
 from tabapp.tui.viewmodels.texts import FIT_STAGES, MUTED, Snapshot, clock_time, count, one_line_status
 
 
@@ -24,6 +24,7 @@ class ClickableLine(Widget):
         """Show parts in order, each with the Textual action of a click on it."""
         self._spots.clear()
         start = 0
+        parts = [(flat(content), action) for content, action in parts]
         for content, action in parts:
             end = start + content.cell_length
             if action:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from textual.content import Content
-
 from tabapp.run.state import RunState
+from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.log_lines import LEVELS, LogLine, LogLines
 from tabapp.tui.viewmodels.texts import MUTED, count
 from tabapp.tui.widgets.feed import STYLES

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from statistics import fmean, pstdev
 
-from textual.content import Content
-
 from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import RunState, format_score
+from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.model_card import Comparison, ModelCard, differences
 from tabapp.tui.viewmodels.texts import (
     MUTED,

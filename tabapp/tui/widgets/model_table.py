@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from textual.content import Content
-
 from tabapp.run import events as ev
 from tabapp.run.state import RunState
+from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, count
 from tabapp.tui.widgets.table import Table
 

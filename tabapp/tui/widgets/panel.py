@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from textual.content import Content
 from textual.widget import Widget
+
+from tabapp.printable import one_line
+from tabapp.tui.content import Content, flat
 
 Facts = TypeVar("Facts")
 
 
 def set_titles(widget: Widget, title: str | None = None, subtitle: str | None = None) -> None:
-    """Set the border titles of a widget as plain text. Unlike with Textual's setters, an unchanged title costs nothing."""
+    """Set the border titles of a widget to printable text without markup. Setting an unchanged title costs nothing."""
     for name, text in (("border_title", title), ("border_subtitle", subtitle)):
         shown = getattr(widget, f"_{name}")
+        text = None if text is None else one_line(text)
         if text is not None and (shown is None or shown.plain != text):
             setattr(widget, name, Content(text))
 
@@ -46,4 +49,4 @@ class Panel(Widget, Generic[Facts]):
         if self._facts is None or width < 1 or height < 1:
             return Content("")
         lines = self.draw(self._facts, width, height)[:height]
-        return Content("\n").join([line.truncate(width, ellipsis=True) for line in lines])
+        return Content("\n").join([flat(line).truncate(width, ellipsis=True) for line in lines])

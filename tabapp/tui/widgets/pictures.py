@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from textual.content import Content
-
 from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import format_score
+from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.model_card import Comparison, ModelCard
 from tabapp.tui.viewmodels.texts import MUTED, brief, keep_end
 from tabapp.tui.widgets.panel import Panel, set_titles

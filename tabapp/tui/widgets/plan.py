@@ -6,10 +6,9 @@ import re
 import textwrap
 from dataclasses import dataclass
 
-from textual.content import Content
-
 from tabapp.run import events as ev
 from tabapp.run.config import format_duration
+from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, count, short_command
 from tabapp.tui.widgets.panel import Panel, set_titles
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from textual.content import Content
-
+from tabapp.printable import one_line
+from tabapp.tui.content import Content
 from tabapp.tui.paging.row_cache import TableRows
 from tabapp.tui.viewmodels.texts import MUTED
-from tabapp.tui.widgets.grid import EMPTY, one_line
+from tabapp.tui.widgets.grid import EMPTY
 from tabapp.tui.widgets.panel import set_titles
 from tabapp.tui.widgets.table import Column, Row, Table
 

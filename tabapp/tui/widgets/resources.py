@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from textual.content import Content
-
 from tabapp import charts
 from tabapp.run import events as ev
+from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, gibibytes
 from tabapp.tui.widgets.panel import Panel
 

@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from textual.content import Content
-
 from tabapp import charts
 from tabapp.run.description import RunDescription
 from tabapp.run.state import format_score
+from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.query import parse
 from tabapp.tui.viewmodels.run_list import FIELDS, filter_fields
 from tabapp.tui.viewmodels.texts import MUTED, clock_time, count

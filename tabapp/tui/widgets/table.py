@@ -8,13 +8,14 @@ from typing import ClassVar, Literal
 
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.content import Content
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
+from tabapp.printable import one_line
+from tabapp.tui.content import Content, flat
 from tabapp.tui.viewmodels.texts import MUTED
 
 
@@ -69,6 +70,12 @@ def fit_widths(columns: Sequence[Column], natural: Sequence[int], available: int
         if column.flexible and widths[index]:
             widths[index] = max(1, widths[index] + available - used())
     return widths
+
+
+def _flat_row(row: Row) -> Row:
+    cells = tuple(map(flat, row.cells))
+    # A cached row keeps its identity, which makes comparisons short.
+    return row if all(cell is own for cell, own in zip(cells, row.cells, strict=True)) else Row(row.key, cells)
 
 
 def _same_row(one: Row, other: Row) -> bool:
@@ -158,7 +165,7 @@ class Table(ScrollView, can_focus=True):
 
     def show(self, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
         """Replace the content. The cursor stays on the row with the same key, or at its position if that row was removed."""
-        rows = tuple(rows)
+        rows = tuple(map(_flat_row, rows))
         if columns is not None and tuple(columns) != self._columns:
             self._columns = tuple(columns)
             self._rows = ()
@@ -218,14 +225,14 @@ class Table(ScrollView, can_focus=True):
         index = y - self._header + scroll_y
         if y < self._header:
             style = self.get_visual_style("table--header")
-            line = self._line([Content(column.title) for column in self._columns])
+            line = self._line([Content(one_line(column.title)) for column in self._columns])
         elif index < len(self._rows):
             cursor = "table--cursor" if self.has_focus else "table--cursor-blurred"
             style = self.get_visual_style(cursor) if index == self._index else self.visual_style
             line = self._line(self._rows[index].cells)
         else:
             style = self.visual_style
-            line = Content.styled(f" {self._empty}" if y == self._header and not self._rows else "", MUTED)
+            line = Content.styled(f" {one_line(self._empty)}" if y == self._header and not self._rows else "", MUTED)
         across = max(width, self.virtual_size.width) if self._wide else width
         strips = Visual.to_strips(self, line.truncate(across, ellipsis=not self._wide, pad=True), across, 1, style)
         return strips[0].crop(scroll_x, scroll_x + width) if strips else Strip.blank(width, style.rich_style)

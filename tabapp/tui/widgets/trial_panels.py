@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from textual.content import Content
-
 from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import RunState, format_score
+from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.query import parse
 from tabapp.tui.viewmodels.texts import MUTED, brief, count, short_seconds
 from tabapp.tui.viewmodels.trial_facts import (

@@ -1,0 +1,69 @@
+"""The output file of the commands that write a table."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tabapp.errors import UsageError
+from tabapp.headless.narration import echo_data
+
+if TYPE_CHECKING:
+    import polars as pl
+
+OUTPUT_FORMATS = (".csv", ".parquet")
+
+
+def check_output(target: Path | None, noun: str, *, safe_csv: bool = False) -> None:
+    """Reject an output that cannot be written, before any work is done.
+
+    Args:
+        target: the file; None for CSV on stdout.
+        noun: what is written, for the error.
+
+    Raises:
+        UsageError: the format is unknown or no CSV although `safe_csv` is set, or the folder does not exist.
+    """
+    if target is None:
+        return
+    if target.suffix.lower() not in OUTPUT_FORMATS:
+        raise UsageError(f"{noun} are written as {' or '.join(OUTPUT_FORMATS)}, which {target} is not; rename it.")
+    if safe_csv and target.suffix.lower() != ".csv":
+        raise UsageError(f"--safe-csv applies to CSV only, which {target} is not; leave it out.")
+    if target.is_dir():
+        raise UsageError(f"{target} is a directory; name a file inside it with -o.")
+    if not target.parent.is_dir():
+        raise UsageError(f"There is no folder {target.parent} to write {target.name} into; make it first.")
+
+
+def write_table(frame: pl.DataFrame, target: Path | None, *, safe_csv: bool = False) -> None:
+    """Write a table to a file, or as CSV to stdout.
+
+    Args:
+        safe_csv: neutralize formulas, and quote every text, so that no other separator splits it into cells.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    from tabapp import files
+
+    content = BytesIO()
+    if target is not None and target.suffix.lower() == ".parquet":
+        frame.write_parquet(content)
+    elif safe_csv:
+        from tabapp.data.spreadsheet import without_formulas
+
+        without_formulas(frame).write_csv(content, quote_style="non_numeric")
+    else:
+        frame.write_csv(content)
+    if target is None:
+        echo_data(content.getvalue())
+        return
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(content.getvalue())
+        else:
+            files.write_bytes(target, content.getvalue())
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written ({error.strerror}); choose another place with -o.") from None
