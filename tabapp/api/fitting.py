@@ -182,8 +182,8 @@ def resume(
 
     Args:
         run: a run, its id, a part of its id, its name, its path, or "last".
-        budget: time on top of what the run has used.
-        trials: a new maximum of trials per model.
+        budget: additional time.
+        trials: a new maximum number of trials per model.
         progress: as for `fit`.
         runs_dir: folder that keeps runs.
 

@@ -114,12 +114,12 @@ class Run:
         try:
             files.write_bytes(out, bundle.read_bytes())
         except OSError as error:
-            raise UsageError(f"{out} cannot be written: {error.strerror}; choose another place.") from None
+            raise UsageError(f"{out} cannot be written ({error.strerror}). Choose another path.") from None
         return out
 
     def _bundle(self) -> Path:
         if not self._folder.bundle.is_file():
-            raise UsageError(f"The run {self.id} has no bundle; tabapp.resume finishes it.")
+            raise UsageError(f"The run {self.id} has no bundle. Use tabapp.resume to finish it.")
         return self._folder.bundle
 
     def _state(self) -> RunState:

@@ -112,7 +112,7 @@ def train_imputer(
     table, spec = preparer.transform(typed), preparer.spec
     shape = Shape(len(table), len(spec.numeric), len(spec.categorical), 1)
     if reason := plugin.supports("regression", shape):
-        raise DataError(f"{plugin.title} cannot fill its missing cells. {reason}")
+        raise DataError(f"{plugin.title} cannot fill the missing cells of this table. {reason}")
     order = np.random.default_rng(seed).permutation(len(table))
     n_valid = max(1, round(EARLY_STOPPING_SHARE * len(table)))
     with tempfile.TemporaryDirectory(prefix="tabapp-fit-") as scratch:

@@ -170,7 +170,9 @@ class Predictor:
         """
         ensemble = self.ensemble
         if ensemble.residual_quantile is None:
-            raise UsageError("Prediction intervals exist for regression only; a classifier gives probabilities.")
+            raise UsageError(
+                "Prediction intervals are available for regression only. For classification, use the predicted probabilities."
+            )
         if not 0 < coverage <= COVERAGES[-1]:
             raise UsageError(f"The coverage {coverage!r} is out of range. Use a share above 0, up to {COVERAGES[-1]}.")
         if not ensemble.half_widths:

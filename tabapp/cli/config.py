@@ -24,7 +24,7 @@ EXAMPLE = """\
 
 @click.command()
 @click.argument("what", type=click.Choice(["show", "path", "validate"]), default="show")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout (show).")
+@click.option("--json", "as_json", is_flag=True, help="Print the configuration as JSON on stdout (show only).")
 def config(what: str, as_json: bool) -> int:
     """Show the configuration or its path, or validate it."""
     from tabapp.tui.chrome.keymap import check_keys

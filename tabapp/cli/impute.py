@@ -74,7 +74,7 @@ def impute(
     target = Path(output)
     check_output(target, "Tables", safe_csv=safe_csv)
     if data == "-":
-        raise UsageError("impute reads its table more than once, which stdin does not allow; name a file.")
+        raise UsageError("impute reads its table more than once, which stdin does not allow. Use a file.")
     check_file(data)
     from tabapp.bundle.impute import impute as fill
     from tabapp.bundle.impute import imputers_of_bundle, schema_without_target, train_imputer

@@ -24,7 +24,7 @@ def split_kinds(ctx: click.Context, parameter: click.Parameter, value: tuple[str
     for item in (part for text in value for part in text.split(",")):
         column, equals, kind = item.partition("=")
         if not equals:
-            raise UsageError(f"--kind {item!r} is not COLUMN=KIND, such as --kind zip=categorical.")
+            raise UsageError(f"--kind {item!r} does not have the form COLUMN=KIND. Example: --kind zip=categorical.")
         kinds[column.strip()] = kind.strip()
     return kinds
 
@@ -217,7 +217,7 @@ RUN_OPTIONS = (
         "--time",
         metavar="COL",
         shell_complete=columns,
-        help="Column of times; models are scored on the latest rows.",
+        help="Column with times; models are scored on the latest rows.",
     ),
     _option(SCORING, "--weight", metavar="COL", shell_complete=columns, help="Column of row weights."),
     _option(
@@ -315,11 +315,11 @@ def check_file(path: str) -> None:
             f"{path[:100]}{'…' if len(path) > 100 else ''} cannot be opened ({reason}). Check the path."
         ) from None
     if file.is_dir():
-        raise DataError(f"{path} is a directory, not a table; name a file inside it.")
+        raise DataError(f"{path} is a directory, not a table. Choose a file inside it.")
     if status is None:
         beside = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
         raise DataError(f"There is no file {path}{did_you_mean(file.name, beside) or '; check the path.'}")
     if file.is_file() and file.stat().st_size == 0:
-        raise DataError(f"{path} is empty; name a file that holds a table.")
+        raise DataError(f"{path} is empty. Choose a file that contains a table.")
     if not os.access(path, os.R_OK):
-        raise DataError(f"{path} may not be read by this user; change its permissions.")
+        raise DataError(f"{path} may not be read by this user. Change its permissions.")

@@ -28,13 +28,15 @@ def check_output(target: Path | None, noun: str, *, safe_csv: bool = False) -> N
     if target is None:
         return
     if target.suffix.lower() not in OUTPUT_FORMATS:
-        raise UsageError(f"{noun} are written as {' or '.join(OUTPUT_FORMATS)}, which {target} is not; rename it.")
+        raise UsageError(
+            f"{noun} are written as {' or '.join(OUTPUT_FORMATS)}, but the output file is {target}. Rename it."
+        )
     if safe_csv and target.suffix.lower() != ".csv":
-        raise UsageError(f"--safe-csv applies to CSV only, which {target} is not; leave it out.")
+        raise UsageError(f"--safe-csv applies to CSV only, but the output file is {target}. Omit --safe-csv.")
     if target.is_dir():
-        raise UsageError(f"{target} is a directory; name a file inside it with -o.")
+        raise UsageError(f"{target} is a directory. Choose a file inside it with -o.")
     if not target.parent.is_dir():
-        raise UsageError(f"There is no folder {target.parent} to write {target.name} into; make it first.")
+        raise UsageError(f"There is no folder {target.parent} for {target.name}. Create the folder first.")
 
 
 def write_table(frame: pl.DataFrame, target: Path | None, *, safe_csv: bool = False) -> None:
@@ -66,4 +68,4 @@ def write_table(frame: pl.DataFrame, target: Path | None, *, safe_csv: bool = Fa
         else:
             files.write_bytes(target, content.getvalue())
     except OSError as error:
-        raise UsageError(f"{target} cannot be written ({error.strerror}); choose another place with -o.") from None
+        raise UsageError(f"{target} cannot be written ({error.strerror}). Choose another path with -o.") from None

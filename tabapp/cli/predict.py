@@ -52,7 +52,7 @@ def _data_options(function: Any) -> Any:
     "-o",
     "--output",
     metavar="FILE",
-    help="Output file, .csv or .parquet; an existing file is replaced. By default, or with -, CSV goes to stdout.",
+    help="Output file, .csv or .parquet; an existing file is replaced. Without this option, or with -, CSV is written to stdout.",
 )
 @click.option("--keep", is_flag=True, help="Keep the columns of DATA before the predictions.")
 @click.option(
@@ -88,7 +88,7 @@ def predict(
     target = None if output in (None, "-") else Path(output)
     check_output(target, "Predictions", safe_csv=safe_csv)
     if as_json and target is None:
-        raise UsageError("With --json the predictions need a file of their own; name it with -o.")
+        raise UsageError("--json prints events on stdout, so the predictions need a file. Choose one with -o.")
     from tabapp.bundle.load import load_bundle
 
     emit = _emit if as_json else _discard

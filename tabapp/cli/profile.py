@@ -33,7 +33,7 @@ MOST_COLUMNS = 40
 @click.option("--task", default="auto", help="Type of task: auto, binary, multiclass or regression.")
 @click.option("--positive", metavar="CLASS", help="Positive class of a binary target.")
 @click.option("--group", metavar="COL", shell_complete=columns, help="Column of groups.")
-@click.option("--time", metavar="COL", shell_complete=columns, help="Column of times.")
+@click.option("--time", metavar="COL", shell_complete=columns, help="Column with times.")
 @click.option("--weight", metavar="COL", shell_complete=columns, help="Column of row weights.")
 @click.option(
     "--ignore", callback=split_names, metavar="COL,…", shell_complete=several(columns), help="Columns to exclude."
@@ -102,7 +102,7 @@ def _on_disk(data: str) -> Generator[Path]:
         yield Path(data)
         return
     if sys.stdin.isatty():
-        raise UsageError("- reads the table from stdin, but stdin is a terminal; pipe a file into it.")
+        raise UsageError("- reads the table from stdin, but stdin is a terminal. Pipe a file into it.")
     with TemporaryDirectory(prefix="tabapp-stdin-") as folder:
         path = Path(folder) / "stdin"
         with path.open("wb") as spool:

@@ -30,11 +30,11 @@ def _checked_out(out: Path) -> Path:
         UsageError: it is a directory, or its folder is not there or may not be written.
     """
     if out.is_dir():
-        raise UsageError(f"--out {out} is a directory; name a file inside it.")
+        raise UsageError(f"--out {out} is a directory. Choose a file inside it.")
     if not out.absolute().parent.is_dir():
-        raise UsageError(f"--out {out}: there is no folder {out.absolute().parent}; make it first.")
+        raise UsageError(f"--out {out}: there is no folder {out.absolute().parent}. Create it first.")
     if not os.access(out.absolute().parent, os.W_OK):
-        raise UsageError(f"--out {out}: the folder {out.absolute().parent} may not be written; choose another place.")
+        raise UsageError(f"--out {out}: the folder {out.absolute().parent} cannot be written. Choose another folder.")
     return out
 
 
@@ -74,7 +74,7 @@ def run(
     """Open DATA in the terminal or a browser, or run it without a screen."""
     _check_view(web, auto=auto, plain=plain, as_json=as_json)
     if data == "-" and sys.stdin.isatty():
-        raise UsageError("- reads the table from stdin, but stdin is a terminal; pipe a file into it.")
+        raise UsageError("- reads the table from stdin, but stdin is a terminal. Pipe a file into it.")
     if data != "-":
         check_file(data)
     if options["test"]:
@@ -145,7 +145,7 @@ def _check_view(web: bool, *, auto: bool, plain: bool, as_json: bool) -> None:
     """
     for name, asked in (("--auto", auto), ("--plain", plain), ("--json", as_json)):
         if web and asked:
-            raise UsageError(f"--web shows the run in a browser and {name} shows it without a screen; leave one out.")
+            raise UsageError(f"--web opens a browser, but {name} shows the run without a screen. Use only one of them.")
 
 
 def _listen(port: int) -> socket:
@@ -159,7 +159,9 @@ def _listen(port: int) -> socket:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("aiohttp", "textual_serve"):
             raise
-        raise UsageError("--web needs the package textual-serve; `pip install 'tabapp[web]'` brings it.") from None
+        raise UsageError(
+            "--web needs the package textual-serve. Install it with `pip install 'tabapp[web]'`."
+        ) from None
     return free_port(port)
 
 
@@ -229,8 +231,8 @@ def attach(
 @click.command()
 @click.argument("run_id", metavar="RUN", shell_complete=run_ids)
 @click.option("--auto", is_flag=True, help="Follow the run without a screen.")
-@click.option("--budget", callback=read_budget, metavar="TIME", help="Time to add to the time already used.")
-@click.option("--trials", type=Whole(TRIALS), metavar="N", help="New maximum of trials per model.")
+@click.option("--budget", callback=read_budget, metavar="TIME", help="Additional time, such as 5m.")
+@click.option("--trials", type=Whole(TRIALS), metavar="N", help="New maximum number of trials per model.")
 @_view_options
 @web_options
 def resume(

@@ -76,10 +76,10 @@ def export(run_id: str, out: Path, runs_dir: Path | None) -> int:
 
     folder = find_run(run_id, runs_dir or default_runs_dir())
     if not folder.bundle.is_file():
-        raise UsageError(f"The run {folder.run} has no bundle yet; `tabapp resume {folder.argument}` finishes it.")
+        raise UsageError(f"The run {folder.run} has no bundle yet. Use `tabapp resume {folder.argument}` to finish it.")
     try:
         files.write_bytes(out, folder.bundle.read_bytes())
     except OSError as error:
-        raise UsageError(f"{out} cannot be written: {error.strerror}; choose another place.") from None
+        raise UsageError(f"{out} cannot be written ({error.strerror}). Choose another path.") from None
     echo_data(f"{out}\n".encode(errors="surrogateescape"))
     return 0

@@ -126,9 +126,7 @@ def _read_bounded(file: IO[bytes] | gzip.GzipFile, memory: MemoryLimit) -> bytes
             raise EOFError(error) from None
         raise
     if len(data) > limit:
-        raise DataError(
-            f"{memory.path}: unpacks to more than {limit >> 20:,} MiB, {_MAX_RATIO} times its size. Unpack it first."
-        )
+        raise DataError(f"{memory.path} unpacks to more than {limit >> 20:,} MiB. Unpack it first.")
     memory.require(len(data))
     return data
 
@@ -137,12 +135,12 @@ def _unpack_zip(path: Path, memory: MemoryLimit) -> bytes:
     with zipfile.ZipFile(path) as archive:
         names = [info.filename for info in archive.infolist()]
         if any(name.startswith(("xl/", "word/", "ppt/")) for name in names):
-            raise DataError(f"{path}: is an Office document, not a table. Save the sheet as CSV.")
+            raise DataError(f"{path} is an Office document, not a table. Save the sheet as CSV.")
         members = [info for info in archive.infolist() if not info.is_dir() and not _is_metadata(info.filename)]
         if len(members) != 1:
-            raise DataError(f"{path}: contains {len(members)} files. A zip archive must contain exactly one table.")
+            raise DataError(f"{path} contains {len(members)} files. A zip archive must contain exactly one table.")
         if members[0].flag_bits & 1:
-            raise DataError(f"{path}: is protected by a password. Unpack it first.")
+            raise DataError(f"{path} is protected by a password. Unpack it first.")
         with archive.open(members[0]) as file:
             return _read_bounded(file, memory)
 

@@ -26,6 +26,7 @@ from tabapp.data.values import DOUBTFUL_MISSING, MISSING
 from tabapp.errors import DataError, UsageError, did_you_mean
 
 MINIMUM_ROWS = 20
+_MOST_NAMED = 8
 
 
 def infer_schema(
@@ -61,7 +62,7 @@ def infer_schema(
     if frame.width < 2:
         raise DataError("the table has a single column, so there is nothing to predict it from; check --delimiter")
     if target is not None and target not in frame.columns:
-        raise DataError(f"there is no column {target!r} to predict{did_you_mean(target, frame.columns)}")
+        raise DataError(f"there is no column {target!r} to predict{_suggestion(target, frame.columns)}")
     if target is not None and target in {*ignore, group, time, weight}:
         raise UsageError(f"the target {target!r} cannot be ignored or have another role")
 
@@ -153,6 +154,15 @@ def compare_with_test(frame: pl.DataFrame, test: pl.DataFrame, schema: Schema) -
     return run_comparisons(Comparison(columns=schema.columns, training=training, test=other))
 
 
+def _suggestion(name: str, columns: Sequence[str]) -> str:
+    """The end of a sentence: the column with the nearest name, or the first columns when no name is near."""
+    if nearest := did_you_mean(name, columns):
+        return nearest
+    shown = ", ".join(repr(column[:40]) for column in columns[:_MOST_NAMED])
+    more = f" and {len(columns) - _MOST_NAMED:,} more" if len(columns) > _MOST_NAMED else ""
+    return f"; the columns are {shown}{more}"
+
+
 def _check_names(
     frame: pl.DataFrame, kinds: Mapping[str, str], ignore: Sequence[str], roles: Mapping[str, str | None]
 ) -> None:
@@ -160,7 +170,7 @@ def _check_names(
     named += [(option, name) for option, name in roles.items() if name is not None]
     for option, name in named:
         if name not in frame.columns:
-            raise UsageError(f"{option}: there is no column {name!r}{did_you_mean(name, frame.columns)}")
+            raise UsageError(f"{option}: there is no column {name!r}{_suggestion(name, frame.columns)}")
     for name, kind in kinds.items():
         if kind not in KINDS:
             raise UsageError(

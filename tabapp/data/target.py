@@ -152,7 +152,9 @@ def decide_task(column: Column, values: Values, task: str, positive: str | None,
             )
         return Goal("regression", "Set by --task.")
     if task == "binary" and n_labels != 2:
-        raise DataError(f"the target {column.name!r} has {n_labels:,} distinct values, not two as --task binary needs")
+        raise DataError(
+            f"the target {column.name!r} has {n_labels:,} distinct values, but --task binary needs two; use multiclass"
+        )
     if task == "auto":
         found = _regression_reason(column, values, n_labels, kind_given)
         if found is not None:

@@ -239,7 +239,7 @@ def _planned_models(
     planned |= {name: plan_one(name) for name in names if name not in planned}
     if not any(model.reason is None for model in planned.values()):
         why = "; ".join(f"{name}: {planned[name].reason}" for name in names)
-        raise UsageError(f"No model is left to run ({why}).")
+        raise UsageError(f"None of the selected models can run ({why}). Change --models or --exclude.")
     return tuple(planned[name] for name in names)
 
 

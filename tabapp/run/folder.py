@@ -140,7 +140,9 @@ class RunFolder:
         descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             if not _lock(descriptor, fcntl.LOCK_EX, LOCK_TRIES):
-                raise RunBusy(f"The run {self.run} is active in another process. Use `tabapp attach {self.argument}`.")
+                raise RunBusy(
+                    f"The run {self.run} is running in another process. Use `tabapp attach {self.argument}` to show it."
+                )
             yield
         finally:
             os.close(descriptor)

@@ -111,7 +111,10 @@ def _kinds(value: Any) -> Any:
         return value
     pairs = [part.partition("=") for part in value.split(",")]
     if not all(equals for _, equals, _ in pairs):
-        raise UsageError(f"kind={value!r} is not COLUMN=KIND; pass a mapping such as {{'zip': 'categorical'}}.")
+        raise UsageError(
+            f"kind={value!r} does not have the form COLUMN=KIND. Use text such as 'zip=categorical' or a mapping such as "
+            "{'zip': 'categorical'}."
+        )
     return {column.strip(): kind.strip() for column, _, kind in pairs}
 
 

@@ -15,14 +15,14 @@ def resumed_config(folder: RunFolder, budget: float | None, trials: int | None) 
 
     Args:
         budget: seconds in addition to those already used.
-        trials: a new maximum of trials per model.
+        trials: a new maximum number of trials per model.
 
     Raises:
         RunBusy: an engine is running.
         UsageError: the run is complete, and neither budget nor trials is set.
     """
     if folder.is_running():
-        raise RunBusy(f"The run {folder.run} is active; `tabapp attach {folder.argument}` shows it.")
+        raise RunBusy(f"The run {folder.run} is running. Use `tabapp attach {folder.argument}` to show it.")
     history = EventReader(folder.events).read_new()
     finished = replay(history).finished
     if finished is not None and finished.status == "ok" and budget is None and trials is None:

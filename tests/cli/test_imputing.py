@@ -167,7 +167,7 @@ def test_fills_with_the_model_of_a_bundle(tmp_path, monkeypatch):
     [
         (("{data}", "-o", "out.txt"), UsageError, "csv or .parquet"),
         (("{data}", "-o", "nowhere/out.csv"), UsageError, "no folder"),
-        (("-", "-o", "{out}"), UsageError, "name a file"),
+        (("-", "-o", "{out}"), UsageError, "Use a file"),
         (("missing.csv", "-o", "{out}"), DataError, "no file"),
         (("{small}", "-o", "{out}"), DataError, "at least 50 training rows"),
         (("{data}", "-o", "{out}", "--budget", "soon"), UsageError, "not a duration"),

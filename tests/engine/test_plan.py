@@ -53,7 +53,7 @@ def test_an_excluded_model_is_not_pending(table: Path) -> None:
 
 
 def test_a_plan_needs_a_model(table: Path) -> None:
-    with pytest.raises(UsageError, match="No model is left"):
+    with pytest.raises(UsageError, match="None of the selected models can run"):
         make_plan(*configured(table, "lightgbm", "mlp", exclude=("lightgbm", "mlp")), staged=True)
 
 

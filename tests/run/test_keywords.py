@@ -85,7 +85,7 @@ def test_keyword_values_are_converted(keywords, fields):
         ({"trials": 1.5}, "trials=1.5 cannot be used: expected `int"),
         ({"seed": -1}, "seed -1 is not valid. Use a whole number, 0 to 2147483647."),
         ({"folds": 1}, "folds 1 is not valid. Use a whole number, 2 to 50."),
-        ({"kind": "zip"}, "is not COLUMN=KIND"),
+        ({"kind": "zip"}, "does not have the form COLUMN=KIND"),
         ({"target": 3}, "target=3 cannot be used: expected `str"),
         ({"models": 3}, "models=3 cannot be used"),
     ],

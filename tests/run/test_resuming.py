@@ -33,5 +33,5 @@ def test_stopped_run_keeps_its_configuration(tmp_path):
 
 def test_active_run_is_rejected(tmp_path):
     folder = write_run(tmp_path)
-    with folder.lock(), pytest.raises(RunBusy, match="is active"):
+    with folder.lock(), pytest.raises(RunBusy, match="is running"):
         resumed_config(folder, None, 9)

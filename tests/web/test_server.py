@@ -86,7 +86,7 @@ def one_sentence(text: str) -> str:
 def test_web_with_a_headless_view_is_rejected(place: Path, monkeypatch, capsys, option: str) -> None:
     monkeypatch.setattr(running, "create_run", lambda *_: pytest.fail("a run was created"))
     assert run_command_line(["shop.csv", "--web", option]) == USAGE
-    assert f"{option} shows it without a screen; leave one out" in one_sentence(capsys.readouterr().err)
+    assert f"{option} shows the run without a screen. Use only one of them" in one_sentence(capsys.readouterr().err)
 
 
 def test_port_in_use_is_reported_before_a_run_is_created(place: Path, capsys) -> None:

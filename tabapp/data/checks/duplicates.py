@@ -26,7 +26,7 @@ def duplicate_column(evidence: Evidence) -> Iterator[DataWarning]:
 @check(
     "duplicate_rows",
     description="Some rows are equal to another row in every column.",
-    remedy="Remove copies that entered by mistake; keep rows that merely agree.",
+    remedy="Remove copies that entered by mistake; keep different observations with equal values.",
     rank=100,
 )
 def duplicate_rows(evidence: Evidence) -> Iterator[DataWarning]:

@@ -16,7 +16,7 @@ _SMALLEST_SHARE = 0.001
 @check(
     "group",
     description="A column names entities, such as patients or customers, that have several rows each.",
-    remedy="Give --group COLUMN if predictions are for new entities; then no entity is in two folds.",
+    remedy="Use --group COLUMN if predictions are for new entities; no entity is then in two folds.",
     rank=80,
 )
 def group(evidence: Evidence) -> Iterator[DataWarning]:

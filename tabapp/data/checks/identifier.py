@@ -15,7 +15,7 @@ _FEWEST_VALUES = 50
 @check(
     "identifier",
     description="A column identifies rows, or nearly does: an ID, a row number, a code, a name.",
-    remedy="Nothing if it is an identifier. Give --kind COLUMN=numeric or COLUMN=categorical if it is a measurement.",
+    remedy="If the column is an identifier, do nothing. Otherwise, use --kind COLUMN=numeric or --kind COLUMN=categorical.",
     rank=40,
 )
 def identifier(evidence: Evidence) -> Iterator[DataWarning]:

@@ -7,7 +7,7 @@ from tabapp.data.checks.registry import declare
 declare(
     "encoding",
     description="The file is not UTF-8, so its text encoding was guessed.",
-    remedy="Look at the quoted text; if it is garbled, give the right --encoding.",
+    remedy="Look at the quoted text; if it is garbled, set --encoding.",
     rank=2,
 )
 declare(

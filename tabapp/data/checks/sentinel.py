@@ -54,7 +54,7 @@ class _Numbers:
 @check(
     "sentinel",
     description="A number far from all others, such as -999 or an impossible 0, probably stands for a missing value.",
-    remedy="Give --null NUMBER to read it as missing; do nothing if it is a real measurement.",
+    remedy="Use --null NUMBER to read it as missing; do nothing if it is a real measurement.",
     rank=90,
 )
 def sentinel(evidence: Evidence) -> Iterator[DataWarning]:

@@ -17,7 +17,7 @@ _FEWEST_STEPS = 10
 @check(
     "time",
     description="The rows are sorted by a date, as in a log or a time series.",
-    remedy="Give --time COLUMN if predictions are for later rows; then models are scored on the latest rows.",
+    remedy="Use --time COLUMN if predictions are for later rows; models are then scored on the latest rows.",
     rank=70,
 )
 def time(evidence: Evidence) -> Iterator[DataWarning]:
