@@ -10,6 +10,7 @@ import polars as pl
 from tabapp import metrics
 from tabapp.bundle.format import MetricValue
 from tabapp.bundle.predict import Predictor
+from tabapp.data.columns import column_of
 from tabapp.data.schema import Schema
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.errors import DataError
@@ -53,7 +54,7 @@ def evaluate(
     unknown = _unknown_classes(frame.filter(pl.Series(labeled)), schema)
     usable = frame.filter(pl.Series(labeled))
     if unknown:
-        target = typed_frame(usable.select(schema.target), schema)[schema.target]
+        target = column_of(typed_frame(usable[[schema.target]], schema), schema.target)
         usable = usable.filter(~target.is_in(list(unknown)))
     if usable.height == 0:
         raise DataError(f"no row has a known value in the target column {schema.target!r}")
@@ -100,18 +101,19 @@ def _weights(typed: pl.DataFrame, schema: Schema) -> metrics.Array | None:
     column = schema.with_role("weight")
     if column is None or column.name not in typed.columns or typed[column.name].null_count() == typed.height:
         return None
-    return typed[column.name].cast(pl.Float64).fill_null(0.0).clip(0.0).to_numpy()
+    return column_of(typed, column.name).cast(pl.Float64).fill_null(0.0).clip(0.0).to_numpy()
 
 
 def _unknown_classes(labeled: pl.DataFrame, schema: Schema) -> dict[str, int]:
     """Labels that are not in the training data with their number of rows, most frequent first."""
     if schema.task == "regression":
         return {}
-    target = typed_frame(labeled.select(schema.target), schema)
-    counts = target[schema.target].value_counts(sort=True)
+    target = typed_frame(labeled[[schema.target]], schema)
+    labels = column_of(target, schema.target)
+    counts = labels.value_counts(sort=True)
     found: dict[str, int] = {}
     for label, count in counts.iter_rows():
-        if label not in schema.classes and not _is_known(target.filter(pl.col(schema.target) == label).head(1), schema):
+        if label not in schema.classes and not _is_known(target.filter(labels == label).head(1), schema):
             found[label] = count
     return found
 

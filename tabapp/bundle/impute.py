@@ -18,6 +18,7 @@ import polars as pl
 
 from tabapp.bundle.archive import open_archive
 from tabapp.bundle.contents import decode_contents
+from tabapp.data.columns import column_of
 from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Column, Schema
 from tabapp.data.typed import check_columns, typed_frame
@@ -163,7 +164,7 @@ def impute(
     """
     notes = check_columns(frame, schema, fill_missing_columns)
     used = [column.name for column in schema.columns if column.name in frame.columns]
-    typed = typed_frame(frame.select(used), schema)
+    typed = typed_frame(frame[used], schema)
     tables = [(each, each.preparer.transform(typed)) for each in imputers]
     predictions: list[tuple[FeaturePreparer, Table]] = []
     for each, table in tables:
@@ -176,7 +177,7 @@ def impute(
     for column in schema.columns:
         if column.name not in frame.columns:
             continue
-        missing = _missing_cells(frame[column.name], column)
+        missing = _missing_cells(column_of(frame, column.name), column)
         fillable = column.role == "feature" and column.kind in FILLED_KINDS
         values = (
             _predicted_cells(column, schema, typed, predictions, missing.to_numpy())
@@ -185,11 +186,11 @@ def impute(
         )
         if values is not None:
             counts[column.name] = len(values)
-            columns[column.name] = _with_cells(frame[column.name], missing, values, column)
+            columns[column.name] = _with_cells(column_of(frame, column.name), missing, values, column)
         elif missing.any():
             left[column.name] = int(missing.sum())
         if as_numbers and column.role == "feature" and column.kind == "numeric":
-            columns[column.name] = _as_numbers(typed[column.name], missing, values)
+            columns[column.name] = _as_numbers(column_of(typed, column.name), missing, values)
     return Imputed(frame.with_columns(**columns), counts, left, tuple(notes))
 
 
@@ -210,7 +211,7 @@ def _predicted_cells(
         spec = preparer.spec
         if column.name in spec.categorical:
             codes = table.categorical[missing, spec.categorical.index(column.name)]
-            level_of = _levels(preparer, column, schema, typed[column.name])
+            level_of = _levels(preparer, column, schema, column_of(typed, column.name))
             values.append([level_of.get(int(code)) for code in codes])
         elif column.name in spec.numeric:
             position = spec.numeric.index(column.name)
@@ -244,15 +245,15 @@ def _numbers(
     scaled: npt.NDArray[np.float32],
 ) -> list[float]:
     """Numbers in the column's units. A feature is a linear function of its column, found by transforming two points."""
-    low = column.low if column.low is not None else float(typed[column.name].min())  # pyright: ignore[reportArgumentType]
-    high = column.high if column.high is not None else float(typed[column.name].max())  # pyright: ignore[reportArgumentType]
+    low = column.low if column.low is not None else float(column_of(typed, column.name).min())  # pyright: ignore[reportArgumentType]
+    high = column.high if column.high is not None else float(column_of(typed, column.name).max())  # pyright: ignore[reportArgumentType]
     if not high > low:
         high = low + 1.0
     points = pl.Series(column.name, [low, high], dtype=pl.Float64)
     probe = typed_frame(pl.DataFrame({column.name: [None, None]}, schema={column.name: pl.String}), schema)
     at_low, at_high = preparer.transform(probe.with_columns(points)).numeric[:, position].astype(np.float64)
     values = low + (scaled.astype(np.float64) - at_low) / (at_high - at_low) * (high - low)
-    whole = typed[column.name].drop_nulls()
+    whole = column_of(typed, column.name).drop_nulls()
     if len(whole) and bool((whole == whole.round()).all()):
         values = np.round(values)
     return values.tolist()

@@ -137,7 +137,7 @@ class Predictor:
         """
         notes = check_columns(frame, self.schema, fill_missing_columns)
         used = [column.name for column in self.schema.columns if column.name in frame.columns]
-        typed = typed_frame(frame.select(used), self.schema) if used else self._rows_without_columns(frame.height)
+        typed = typed_frame(frame[used], self.schema) if used else self._rows_without_columns(frame.height)
         n_classes = len(self.schema.classes)
         values = np.zeros((frame.height, n_classes) if n_classes else frame.height, dtype=np.float64)
         starts = range(0, frame.height, _BATCH_ROWS)

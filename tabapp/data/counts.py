@@ -95,11 +95,13 @@ def count_values(column: pl.Series, null: Collection[str] = (), keep: Collection
         null: additional spellings of a missing cell.
         keep: spellings of a missing cell, in lower case, that are values in this column.
     """
+    # Without its name, which polars may take for a pattern.
+    name, column = column.name, column.alias("")
     if not null and not keep and (plain := _plain_numbers(column)) is not None:
-        return Values(column.name, column, plain=plain)
-    values = Values(column.name, column)
+        return Values(name, column, plain=plain)
+    values = Values(name, column)
     if not strip(values.uniques).equals(values.uniques):
-        values = Values(column.name, strip(column))
+        values = Values(name, strip(column))
     uniques = values.uniques
     kept = set(keep)
     if uniques.is_in(["+"]).any():
@@ -110,7 +112,7 @@ def count_values(column: pl.Series, null: Collection[str] = (), keep: Collection
     if not spellings:
         return values
     texts = values.texts
-    return Values(column.name, texts.set(texts.is_in(list(spellings)).fill_null(False), None), spellings)
+    return Values(name, texts.set(texts.is_in(list(spellings)).fill_null(False), None), spellings)
 
 
 def _plain_numbers(texts: pl.Series) -> PlainNumbers | None:

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from tabapp.data.checks.registry import Comparison, Evidence, run_checks, run_comparisons
+from tabapp.data.columns import column_of
 from tabapp.data.counts import Values, count_values
 from tabapp.data.duplicates import repeated_columns
 from tabapp.data.kinds import judge
@@ -135,7 +136,7 @@ def _evidence(
         frame=frame,
         values=values,
         copies=copies,
-        features={column.name: typed[column.name] for column in schema.features},
+        features={column.name: column_of(typed, column.name) for column in schema.features},
         answer=pl.Series(encode_target(typed, schema)),
     )
 
@@ -150,7 +151,7 @@ def compare_with_test(frame: pl.DataFrame, test: pl.DataFrame, schema: Schema) -
     sides = [
         typed_frame(side.gather_every(max(1, side.height // n_rows)).head(n_rows), schema) for side in (frame, test)
     ]
-    training, other = ({name: side[name] for name in common} for side in sides)
+    training, other = ({name: column_of(side, name) for name in common} for side in sides)
     return run_comparisons(Comparison(columns=schema.columns, training=training, test=other))
 
 
@@ -245,7 +246,7 @@ def _texts_to_missing(values: Values, column: Column) -> Values:
     numbers = typed_column(values.texts, column)
     if numbers.null_count() == values.texts.null_count():
         return values
-    return count_values(values.texts.set(numbers.is_null(), None))
+    return count_values(values.texts.set(numbers.is_null(), None).alias(values.name))
 
 
 def _copies(columns: Sequence[Column], values: Mapping[str, Values], target: str) -> dict[str, str]:

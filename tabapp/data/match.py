@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 import polars as pl
 
+from tabapp.data.columns import column_of
 from tabapp.data.schema import Column, Schema
 from tabapp.data.typed import check_columns, typed_column
 from tabapp.data.values import is_missing, strip
@@ -47,7 +48,7 @@ def match_columns(frame: pl.DataFrame, schema: Schema) -> list[Match]:
             message = f"is not in the file; it was {column.kind} in training"
             found.append(Match(finding="missing", column=column.name, refused=True, message=message))
         else:
-            found += _compare(frame[column.name], column, schema)
+            found += _compare(column_of(frame, column.name), column, schema)
     known = {column.name for column in schema.columns}
     for name in frame.columns:
         if name not in known:
@@ -74,8 +75,8 @@ def _compare(texts: pl.Series, column: Column, schema: Schema) -> list[Match]:
     unseen = typed.filter(~typed.is_in(list(column.levels)))
     if not len(unseen):
         return []
-    values = unseen.value_counts(sort=True, name="n")
-    shown = ", ".join(repr(value) for value in values[column.name].head(_SHOWN))
+    values = unseen.alias("value").value_counts(sort=True, name="n")
+    shown = ", ".join(repr(value) for value in values["value"].head(_SHOWN))
     more = " …" if values.height > _SHOWN else ""
     what = "1 value" if values.height == 1 else f"{values.height:,} values"
     message = f"has {what} not seen in training, in {len(unseen):,} of {len(texts):,} rows: {shown}{more}"
@@ -99,7 +100,7 @@ def _unreadable(present: pl.Series, typed: pl.Series, column: Column, schema: Sc
 def _is_rejected(texts: pl.Series, column: Column, schema: Schema) -> bool:
     """Whether prediction rejects the file because of this column."""
     try:
-        check_columns(texts.to_frame(), msgspec.structs.replace(schema, columns=(column,)), False)
+        check_columns(texts.to_frame(column.name), msgspec.structs.replace(schema, columns=(column,)), False)
     except DataError:
         return True
     return False

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 from polars.exceptions import PolarsError
 
+from tabapp.data.columns import exact_column
 from tabapp.data.read import ReadOptions, read_table
 
 SLICE_ROWS = 65_536
@@ -100,14 +101,14 @@ class Pages:
         self, start: int, count: int, first_column: int, n_columns: int
     ) -> tuple[list[int], list[list[str | None]]]:
         """A page of the view: the row numbers in the table, and the cells of each row, long ones truncated."""
-        names = self._frame.columns[first_column : first_column + n_columns]
+        columns = self._frame[:, first_column : first_column + n_columns]
         if self._view is None:
             numbers = list(range(start, min(start + count, self._frame.height)))
-            part = self._frame[start : start + count].select(names)
+            part = columns[start : start + count]
         else:
             rows = self._view[start : start + count]
             numbers = rows.tolist()
-            part = self._frame.select(names)[rows]
+            part = columns[rows]
         return numbers, [list(row) for row in part.select(pl.all().str.slice(0, LONGEST_CELL)).rows()]
 
     def cell(self, row: int, column: int) -> str | None:
@@ -171,7 +172,7 @@ class Pages:
         if column is None:
             self._order = None
         else:
-            values = self._frame.to_series(column)
+            values = self._frame.to_series(column).alias("")
             numbers = values.str.strip_chars().cast(pl.Float64, strict=False)
             present = len(values) - values.null_count()
             if present and numbers.null_count() - values.null_count() <= _MISTYPED * present:
@@ -201,7 +202,7 @@ def _test(condition: Condition) -> pl.Expr:
     if condition.column is None:
         test = pl.any_horizontal(pl.all().str.contains(_contains_pattern(condition.value)))
     else:
-        text = pl.col(condition.column)
+        text = exact_column(condition.column)
         numbers = text.str.strip_chars().cast(pl.Float64, strict=False)
         bound = condition.number
         match condition.operator:

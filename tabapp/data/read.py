@@ -187,11 +187,12 @@ def _drop_non_data_rows(frame: pl.DataFrame, dialect: Dialect, warnings: list[Da
     """Drop comments and repeated headers anywhere, and totals and remarks at the end."""
     if frame.height < 2 or frame.width < 2:
         return frame
-    first = pl.col(frame.columns[0])
-    alone = pl.all_horizontal(pl.exclude(frame.columns[0]).is_null())
+    # Columns are given by position: polars takes names such as "*" for patterns.
+    first, others = pl.nth(0), pl.nth(range(1, frame.width))
+    alone = pl.all_horizontal(others.is_null())
     comment = first.str.starts_with("#") & alone
     repeated = pl.lit(dialect.header) & pl.all_horizontal(
-        pl.col(column).str.strip_chars() == name for column, name in zip(frame.columns, dialect.names, strict=True)
+        pl.nth(index).str.strip_chars() == name for index, name in enumerate(dialect.names)
     )
     marks = frame.filter(first.str.starts_with("#") | (first.str.strip_chars() == dialect.names[0]))
     for what, mark in (("comments", comment), ("copies of the header", repeated)):
@@ -216,11 +217,11 @@ def _is_total(frame: pl.DataFrame, first: pl.Expr) -> pl.Expr:
 
     The rest of the first column must be numbers or dates, or the row must have missing cells.
     """
-    above = frame.head(max(0, frame.height - _MAX_FOOTERS)).to_series(0)
+    above = frame.head(max(0, frame.height - _MAX_FOOTERS)).to_series(0).alias("")
     if above.str.contains(_TOTAL).any():
         return pl.lit(False)
     numbers = above.drop_nulls().head(1000).str.contains(r"^\s*[-+]?[\d.,/:-]+\s*$")
-    gaps = pl.any_horizontal(pl.exclude(frame.columns[0]).is_null())
+    gaps = pl.any_horizontal(pl.nth(range(1, frame.width)).is_null())
     return first.str.contains(_TOTAL) & (pl.lit(len(numbers) > 0 and bool(numbers.all())) | gaps)
 
 

@@ -67,11 +67,13 @@ def as_text(frame: pl.DataFrame, where: str, datetime_formats: Mapping[str, str]
 
 
 def _as_text(column: pl.Series, where: str, datetime_format: str | None) -> pl.Series:
+    # Without its name, which polars may take for a pattern.
+    name, column = column.name, column.alias("")
     kind = column.dtype
     if kind.is_float():
         column = column.fill_nan(None)
     elif isinstance(kind, pl.Datetime | pl.Date):
-        unreadable = f"{where}: column {column.name!r} has dates out of range"
+        unreadable = f"{where}: column {name!r} has dates out of range"
         try:
             with panics_as_errors(unreadable):
                 column = _dates_as_text(column, datetime_format)
@@ -80,8 +82,8 @@ def _as_text(column: pl.Series, where: str, datetime_format: str | None) -> pl.S
     elif isinstance(kind, pl.Duration):
         column = column.dt.total_microseconds() / 1e6
     elif kind.is_nested() or isinstance(kind, pl.Binary | pl.Object):
-        raise DataError(f"{where}: column {column.name!r} holds {kind} values; only plain columns can be used")
-    return column.cast(pl.String).replace("", None)
+        raise DataError(f"{where}: column {name!r} holds {kind} values; only plain columns can be used")
+    return column.cast(pl.String).replace("", None).alias(name)
 
 
 def _dates_as_text(column: pl.Series, datetime_format: str | None) -> pl.Series:

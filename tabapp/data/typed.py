@@ -7,6 +7,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp.data.booleans import FALSE_SPELLINGS, TRUE_SPELLINGS, false_and_true
+from tabapp.data.columns import column_of
 from tabapp.data.schema import Column, Schema
 from tabapp.data.target import format_of
 from tabapp.data.values import CLOCK, is_missing, parse_dates, parse_numbers, strip
@@ -24,6 +25,11 @@ def typed_column(texts: pl.Series, column: Column, *, as_label: bool = False) ->
     Args:
         as_label: the column is a classification target, whose values stay text.
     """
+    # Without its name, which polars may take for a pattern.
+    return _typed_values(texts.alias(""), column, as_label).alias(texts.name)
+
+
+def _typed_values(texts: pl.Series, column: Column, as_label: bool) -> pl.Series:
     if column.kind == "numeric" and not as_label and (numbers := _plain_numbers(texts, column)) is not None:
         return numbers
     stripped = strip(texts)
@@ -100,7 +106,7 @@ def check_columns(frame: pl.DataFrame, schema: Schema, fill_missing: bool) -> li
     mistyped: list[str] = []
     for column in schema.features:
         if column.name in there and column.kind in ("numeric", "datetime"):
-            present, parsed = _parsed(frame[column.name], column)
+            present, parsed = _parsed(column_of(frame, column.name), column)
             if present and (present - parsed) > _MISTYPED * present:
                 mistyped.append(
                     f"{column.name!r} ({present - parsed:,} of {present:,} values are not {_KIND_WORDS[column.kind]})"
@@ -189,7 +195,7 @@ def _label_codes(labels: pl.Series, schema: Schema) -> pl.Series:
 def _typed_target(frame: pl.DataFrame, schema: Schema) -> pl.Series:
     if schema.target not in frame.columns:
         raise DataError(f"the file has no target column {schema.target!r}")
-    target = frame[schema.target]
+    target = column_of(frame, schema.target)
     if target.dtype != pl.String:
         return target
     return typed_column(target, schema.column(schema.target), as_label=schema.task != "regression")

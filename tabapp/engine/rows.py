@@ -14,6 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp import files
+from tabapp.data.columns import column_of
 from tabapp.data.duplicates import groups_of_equal_rows
 from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
@@ -42,8 +43,8 @@ class RowExtras:
 def _extras(typed: pl.DataFrame, schema: Schema) -> RowExtras:
     group, time, weight = (schema.with_role(role) for role in ("group", "time", "weight"))
     return RowExtras(
-        groups=None if group is None else _group_codes(typed[group.name]),
-        time=None if time is None else typed[time.name].to_physical().cast(pl.Float64).to_numpy(),
+        groups=None if group is None else _group_codes(column_of(typed, group.name)),
+        time=None if time is None else column_of(typed, time.name).to_physical().cast(pl.Float64).to_numpy(),
         weight=None if weight is None else _weights(typed[weight.name]),
     )
 
@@ -62,7 +63,7 @@ def _weights(values: pl.Series) -> npt.NDArray[np.float32]:
     Raises:
         DataError: a weight is negative, or none is positive.
     """
-    weights = values.cast(pl.Float32, strict=False).fill_null(0.0)
+    weights = values.alias("").cast(pl.Float32, strict=False).fill_null(0.0)
     if (weights < 0).any() or weights.sum() <= 0:
         raise DataError(
             f"The weight column {values.name!r} has negative weights, or none above 0. Choose another --weight."
@@ -119,4 +120,4 @@ def _sample(text: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     """A few evenly spaced rows as text, without the target: the bundle is tested on them."""
     names = [column.name for column in schema.features]
     step = max(1, text.height // SAMPLE_ROWS)
-    return text.select(names).gather_every(step).head(SAMPLE_ROWS)
+    return text[names].gather_every(step).head(SAMPLE_ROWS)

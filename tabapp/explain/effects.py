@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tabapp.data.columns import column_of
 from tabapp.data.schema import Column
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models.contract import FittedModel
@@ -140,7 +141,7 @@ def effects(
     for column in columns:
         if deadline is not None and time.monotonic() > deadline:
             break
-        effect = effect_of(folds, column, frame[column.name])
+        effect = effect_of(folds, column, column_of(frame, column.name))
         if effect is not None:
             found.append(effect)
     return found

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp import metrics
+from tabapp.data.columns import column_of
 from tabapp.data.schema import Column
 from tabapp.metrics import Task
 
@@ -111,7 +112,7 @@ def weak_slices(
     for column in columns:
         if column.name not in frame.columns:
             continue
-        for level, rows in slices_of(column, frame[column.name]):
+        for level, rows in slices_of(column, column_of(frame, column.name)):
             n = int(rows.sum())
             if n < least or n_rows - n < least:
                 continue

@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
+from tabapp.data.columns import column_of
 from tabapp.data.dialect import unique_names
 from tabapp.data.schema import Column, Schema
 from tabapp.errors import BundleError
@@ -146,7 +147,7 @@ class FeaturePreparer:
         steps: list[Step] = []
         texts: dict[str, TextMap] = {}
         for column in schema.features:
-            values = frame[column.name]
+            values = column_of(frame, column.name)
             if column.kind == "text":
                 reduction = TextMap.fit(values, recipe.text_components, seed)
                 if reduction is not None:
@@ -160,9 +161,9 @@ class FeaturePreparer:
         if recipe.target_encoding and target is not None:
             classes = classes_to_encode(target, schema.task)
             for i, step in enumerate(steps):
-                if not isinstance(step, CategoricalStep) or frame[step.column].n_unique() <= _MANY_LEVELS:
+                if not isinstance(step, CategoricalStep) or column_of(frame, step.column).n_unique() <= _MANY_LEVELS:
                     continue
-                codes = step.codes(frame[step.column])
+                codes = step.codes(column_of(frame, step.column))
                 out_of_fold = cross_fitted(codes, step.cardinality, target, schema.task, classes, seed, groups)
                 numbers = np.concatenate([numbers, out_of_fold], axis=1)
                 encodings.append(TargetEncoding.fit(codes, step.cardinality, target, schema.task, classes))
@@ -177,7 +178,7 @@ class FeaturePreparer:
         scaling = _fit_scaling(numbers[:, kept], recipe, seed) if len(kept) else None
         categorical = [
             i for i, step in enumerate(steps)
-            if isinstance(step, CategoricalStep) and len(np.unique(step.codes(frame[step.column]))) > 1
+            if isinstance(step, CategoricalStep) and len(np.unique(step.codes(column_of(frame, step.column)))) > 1
         ]  # fmt: skip
         state = PreparerState(
             recipe=recipe,
@@ -203,7 +204,7 @@ class FeaturePreparer:
         for column, encoding in zip(self._state.encoded, self._encodings, strict=True):
             step = self._state.steps[column.step]
             assert isinstance(step, CategoricalStep)
-            blocks.append(encoding.transform(step.codes(frame[step.column])))
+            blocks.append(encoding.transform(step.codes(column_of(frame, step.column))))
         return self._table(frame, np.concatenate(blocks, axis=1))
 
     def _table(self, frame: pl.DataFrame, numbers: Float64) -> Table:
@@ -218,7 +219,7 @@ class FeaturePreparer:
         for i, index in enumerate(state.kept_categorical):
             step = state.steps[index]
             assert isinstance(step, CategoricalStep)
-            codes[:, i] = step.codes(frame[step.column])
+            codes[:, i] = step.codes(column_of(frame, step.column))
         return Table(numeric=np.ascontiguousarray(numeric), categorical=codes)
 
     def save(self, folder: Path) -> None:
@@ -306,9 +307,9 @@ def _numbers(steps: list[Step] | tuple[Step, ...], texts: dict[str, TextMap], fr
     """(rows, numbers of all steps) float64, NaN where missing."""
     blocks: list[Float64] = [np.empty((len(frame), 0))]
     for step in steps:
-        blocks.append(step.numbers(frame[step.column]))
+        blocks.append(step.numbers(column_of(frame, step.column)))
         if step.column in texts:
-            blocks.append(texts[step.column].transform(frame[step.column]).astype(np.float64))
+            blocks.append(texts[step.column].transform(column_of(frame, step.column)).astype(np.float64))
     return np.concatenate(blocks, axis=1)
 
 
