@@ -1,17 +1,23 @@
 """Atomic, durable file writes: temporary name, fsync, rename, fsync of the folder. All files that must survive a crash use it.
 
+Files of a run folder are opened here too: a folder from elsewhere may contain a FIFO, on which reading waits forever, or a symbolic
+link, through which appending would change a file outside the folder.
+
 Tests replace the functions of `operations` to make the n-th operation fail.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +32,66 @@ class Operations:
 
 
 operations = Operations()
+
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+SHARED_FILE = 0o644
+_user_umask: int | None = None
+
+
+def make_files_private() -> None:
+    """Give the files and folders that this process and its children create to their owner only. `write_bytes(..., shared=True)`
+    still uses the file mode of the user."""
+    global _user_umask
+    _user_umask = os.umask(0o077)
+
+
+def _regular(path: Path, flags: int) -> int:
+    """Open a regular file without waiting for the other end of a FIFO."""
+    try:
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, PRIVATE_FILE)
+    except OSError as error:
+        if error.errno == errno.ELOOP and flags & os.O_NOFOLLOW:
+            raise OSError(errno.ELOOP, "It is a symbolic link", str(path)) from None
+        if error.errno == errno.ENXIO:
+            raise OSError(errno.ENXIO, "It is not a regular file", str(path)) from None
+        raise
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "It is not a regular file", str(path))
+
+
+def open_to_read(path: Path) -> BufferedReader:
+    """Open a file of a run folder for reading.
+
+    Raises:
+        OSError: it is missing, may not be read, or is a folder, FIFO, socket or device.
+    """
+    return os.fdopen(_regular(path, os.O_RDONLY), "rb")
+
+
+def open_to_append(path: Path) -> int:
+    """A descriptor that appends to a file of a run folder, created if it is missing.
+
+    Raises:
+        OSError: it may not be written, or is a symbolic link, folder, FIFO, socket or device.
+    """
+    return _regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
+
+
+def open_lock(path: Path, *, create: bool) -> int:
+    """A descriptor of a lock file. Without `create` it is read-only, which a read-only folder allows.
+
+    Raises:
+        OSError: as for `open_to_append`.
+    """
+    return _regular(path, (os.O_RDWR | os.O_CREAT if create else os.O_RDONLY) | os.O_NOFOLLOW)
+
+
+def read_regular(path: Path) -> bytes:
+    """The content of a file of a run folder; see `open_to_read`."""
+    with open_to_read(path) as file:
+        return file.read()
 
 
 def _temporary(path: Path) -> Path:
@@ -52,16 +118,21 @@ def write_all(descriptor: int, data: bytes) -> None:
         view = view[operations.write(descriptor, bytes(view)) :]
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Replace a file's content atomically: readers see the old bytes or the new ones, never a mixture.
+def write_bytes(path: Path, data: bytes, *, shared: bool = False) -> None:
+    """Replace a file's content atomically: readers see the old bytes or the new ones, never a mixture. A symbolic link is replaced.
+
+    Args:
+        shared: use the file mode of the user after `make_files_private` too.
 
     Raises:
         OSError: the write failed. The old content is unchanged, except when only the fsync of the folder failed.
     """
     temporary = _temporary(path)
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, SHARED_FILE)
         try:
+            if shared and _user_umask is not None:
+                os.fchmod(descriptor, SHARED_FILE & ~_user_umask)
             write_all(descriptor, data)
             operations.fsync(descriptor)
         finally:
@@ -87,10 +158,13 @@ def read_json(path: Path) -> Any:
     """Read a JSON file.
 
     Raises:
-        OSError: the file cannot be read.
-        ValueError: it is not JSON.
+        OSError: the file cannot be read, or is not a regular file.
+        ValueError: it is not JSON, or nested too deeply.
     """
-    return json.loads(path.read_text(encoding="utf-8"))
+    try:
+        return json.loads(read_regular(path))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _fsync_tree(folder: Path) -> None:

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tabapp import files
 from tabapp.data.head import first_rows
-from tabapp.errors import ExitCode, TabappError
+from tabapp.errors import ExitCode, TabappError, UsageError
 from tabapp.run import paging
-from tabapp.run.config import RunConfig
+from tabapp.run.folder import RunFolder
 
 if TYPE_CHECKING:
     from tabapp.data.pages import Condition, Pages
@@ -43,7 +44,7 @@ class Pager:
 
     def __init__(self, run: Path) -> None:
         self._run = run
-        self._config = msgspec.json.decode((run / "run.json").read_bytes(), type=RunConfig)
+        self._config = RunFolder(run).config()
         self._lines: queue.Queue[bytes] = queue.Queue()
         self._opened: Pages | None = None
         self._note = ""
@@ -182,8 +183,8 @@ class Pager:
 
 def _size_when_read(run: Path) -> int | None:
     try:
-        return msgspec.json.decode((run / "data" / "fingerprint.json").read_bytes())["bytes"]
-    except (OSError, msgspec.DecodeError, KeyError, TypeError):
+        return files.read_json(run / "data" / "fingerprint.json")["bytes"]
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
@@ -191,7 +192,7 @@ def _id_of(line: bytes) -> int:
     """The id of a request that is rejected, so that its sender stops waiting; 0 when it has none."""
     try:
         number = msgspec.json.decode(line, type=dict[str, Any]).get("id", 0)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return 0
     return number if isinstance(number, int) else 0
 
@@ -210,8 +211,8 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         pager = Pager(options.run)
-    except (OSError, msgspec.DecodeError) as error:
-        print(f"{options.run} is not a run folder: {error}", file=sys.stderr)
+    except UsageError as error:
+        print(error, file=sys.stderr)
         return ExitCode.USAGE
     pager.serve()
     return ExitCode.OK

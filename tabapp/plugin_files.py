@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 import importlib.util
 import os
+import shlex
+import stat
 import sys
 from functools import cache
 from pathlib import Path
@@ -62,13 +64,33 @@ def _assigns_metric(file: Path) -> bool:
     return any(isinstance(target, ast.Name) and target.id == METRIC_VARIABLE for target in targets)
 
 
+class UnsafePlugin(ImportError):
+    """Another user may change a plugin, and so run code with the rights of this one."""
+
+
+def _check_rights(path: Path) -> None:
+    """Check that only this user or root may write a plugin file or its folder.
+
+    Raises:
+        UnsafePlugin: names the path and the command that corrects it.
+    """
+    status = path.stat()
+    if status.st_uid not in (0, os.geteuid()):
+        raise UnsafePlugin(f"{path} belongs to another user; copy it, so that it belongs to you")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UnsafePlugin(f"other users may write {path}; `chmod go-w {shlex.quote(str(path))}` prevents that")
+
+
 def load_module(file: Path) -> ModuleType:
     """Import a file of the plugin folder.
 
     Raises:
+        UnsafePlugin: somebody else may change the file or its folder.
         ImportError: it is not a Python module.
         Exception: whatever the file raises.
     """
+    _check_rights(file.parent)
+    _check_rights(file)
     name = f"{USER_PACKAGE}.{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:

@@ -6,6 +6,7 @@ Views start it and follow the run's events; it never talks to them in any other 
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import signal
 import sys
@@ -14,7 +15,9 @@ import time
 import traceback
 from pathlib import Path
 
+from tabapp import files
 from tabapp.errors import TabappError
+from tabapp.run.client import DISK_FULL
 from tabapp.run.folder import RunBusy, RunFolder
 
 PARENT_SECONDS = 0.3
@@ -50,6 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
         _watch_parent()
     # Ctrl+C in a terminal reaches the whole process group: the view alone decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    files.make_files_private()
     folder = RunFolder(options.run)
     try:
         with folder.lock():
@@ -63,6 +67,12 @@ def main(arguments: list[str] | None = None) -> int:
             signal.signal(signal.SIGTERM, lambda number, frame: session.interrupt())
             return session.run()
     except RunBusy as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except OSError as error:
+        traceback.print_exc()
+        return DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else 1
+    except TabappError as error:
         print(error, file=sys.stderr)
         return error.exit_code
     except Exception:

@@ -22,7 +22,7 @@ from tabapp.run.client import describe_death
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder, create_run, default_runs_dir
 from tabapp.run.keywords import config_from_keywords, in_python, normalized_columns
-from tabapp.run.resuming import resumed_config
+from tabapp.run.resuming import resumed_config, save_resumed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -195,8 +195,10 @@ def resume(
     folder = find(run, runs_dir)
     more = config_from_keywords("", {"budget": budget, "trials": trials})
     try:
-        config = resumed_config(folder, more.budget, more.trials)
+        config = resumed_config(
+            folder, more.budget, more.trials, runs_dir=Path(runs_dir) if runs_dir is not None else default_runs_dir()
+        )
     except UsageError as error:
         raise type(error)(in_python(str(error))) from None
-    folder.save_config(config)
+    save_resumed(folder, config)
     return follow(folder, view_for(progress))

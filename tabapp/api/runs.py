@@ -112,7 +112,7 @@ class Run:
         """
         bundle, out = self._bundle(), Path(path)
         try:
-            files.write_bytes(out, bundle.read_bytes())
+            files.write_bytes(out, files.read_regular(bundle))
         except OSError as error:
             raise UsageError(f"{out} cannot be written ({error.strerror}). Choose another path.") from None
         return out
@@ -166,14 +166,17 @@ def runs(runs_dir: str | os.PathLike[str] | None = None) -> list[Run]:
 
 
 def find(run: Run | str | os.PathLike[str], runs_dir: str | os.PathLike[str] | None = None) -> RunFolder:
-    """The folder of a run by the run itself, its path, its id, a part of its id, its name, or "last".
+    """The folder of a run by the run itself, its id, a part of its id, its name, "last", or a path: a `Path`, or
+    a string with a slash.
 
     Raises:
         UsageError: there is none, or there are several.
     """
     if isinstance(run, Run):
         return RunFolder(run.path)
-    return find_run(os.fspath(run), _place(runs_dir))
+    if not isinstance(run, str):
+        return find_run(os.path.join(".", os.fspath(run)), _place(runs_dir))
+    return find_run(run, _place(runs_dir))
 
 
 def _place(runs_dir: str | os.PathLike[str] | None) -> Path:

@@ -19,7 +19,7 @@ from tabapp.errors import UsageError
 from tabapp.run.bounds import TRIALS
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder, create_run, default_runs_dir, find_run
-from tabapp.run.resuming import resumed_config
+from tabapp.run.resuming import resumed_config, save_resumed
 from tabapp.run.settings import Settings, load_settings
 
 
@@ -27,10 +27,12 @@ def _checked_out(out: Path) -> Path:
     """Refuse at once a place for the bundle that could not be written at the end.
 
     Raises:
-        UsageError: it is a directory, or its folder is not there or may not be written.
+        UsageError: it is a directory or a device, or its folder is not there or may not be written.
     """
     if out.is_dir():
         raise UsageError(f"--out {out} is a directory. Choose a file inside it.")
+    if out.exists() and not out.is_file():
+        raise UsageError(f"--out {out} is not a regular file. Choose another path.")
     if not out.absolute().parent.is_dir():
         raise UsageError(f"--out {out}: there is no folder {out.absolute().parent}. Create it first.")
     if not os.access(out.absolute().parent, os.W_OK):
@@ -217,7 +219,7 @@ def attach(
     web: bool,
     port: int,
 ) -> int:
-    """Show a running or finished run. RUN is an id, part of an id, a name, or `last`."""
+    """Show a running or finished run. RUN is an id, part of an id, a name, `last`, or a path with a slash."""
     _check_view(web, auto=auto, plain=plain, as_json=as_json)
     place = runs_dir or default_runs_dir()
     folder = find_run(run_id, place)
@@ -233,6 +235,7 @@ def attach(
 @click.option("--auto", is_flag=True, help="Follow the run without a screen.")
 @click.option("--budget", callback=read_budget, metavar="TIME", help="Additional time, such as 5m.")
 @click.option("--trials", type=Whole(TRIALS), metavar="N", help="New maximum number of trials per model.")
+@click.option("--out", type=click.Path(), metavar="FILE", help="Copy the bundle to this file.")
 @_view_options
 @web_options
 def resume(
@@ -240,6 +243,7 @@ def resume(
     auto: bool,
     budget: float | None,
     trials: int | None,
+    out: str | None,
     runs_dir: Path | None,
     plain: bool,
     as_json: bool,
@@ -248,13 +252,18 @@ def resume(
     web: bool,
     port: int,
 ) -> int:
-    """Resume a stopped or killed run; complete fits are kept."""
+    """Resume a stopped or killed run; complete fits are kept.
+
+    RUN is an id, part of an id, a name, `last`, or a path with a slash. A run outside the folder of runs writes its bundle only
+    into its own folder, unless --out is given again.
+    """
     _check_view(web, auto=auto, plain=plain, as_json=as_json)
     place = runs_dir or default_runs_dir()
     folder = find_run(run_id, place)
-    config = resumed_config(folder, budget, trials)
+    checked = str(_checked_out(Path(out)).resolve()) if out else None
+    config = resumed_config(folder, budget, trials, runs_dir=place, out=checked)
     listening = _listen(port) if web else None
-    folder.save_config(config)
+    save_resumed(folder, config)
     if listening is not None:
         return _in_browser(folder, place, listening, start_engine=True)
     if not (auto or plain or as_json) and screen_is_possible():

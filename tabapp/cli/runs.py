@@ -78,7 +78,7 @@ def export(run_id: str, out: Path, runs_dir: Path | None) -> int:
     if not folder.bundle.is_file():
         raise UsageError(f"The run {folder.run} has no bundle yet. Use `tabapp resume {folder.argument}` to finish it.")
     try:
-        files.write_bytes(out, folder.bundle.read_bytes())
+        files.write_bytes(out, files.read_regular(folder.bundle))
     except OSError as error:
         raise UsageError(f"{out} cannot be written ({error.strerror}). Choose another path.") from None
     echo_data(f"{out}\n".encode(errors="surrogateescape"))

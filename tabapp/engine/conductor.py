@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from tabapp.engine.run_data import RunData
 from tabapp.engine.scheduler import ModelRecord, Scheduler, Work
 from tabapp.engine.server import LIGHT_MODELS, libraries_of
 from tabapp.engine.steering import Steering
-from tabapp.engine.tuning import LEAST_RANKED_TRIALS, Tuner, seed_of
+from tabapp.engine.tuning import LEAST_RANKED_TRIALS, KnownTrial, Tuner, seed_of
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
 from tabapp.run import commands as cmd
@@ -64,8 +64,10 @@ class Conductor:
         clock: Clock,
         emit: Emit,
         interrupted: Callable[[], bool],
+        known_trials: Mapping[str, Mapping[int, KnownTrial]],
     ) -> None:
         self._folder, self._plan, self._data, self._shape = folder, plan, data, shape
+        self._known_trials = known_trials
         self._executor, self._commands, self._clock, self._emit = executor, commands, clock, emit
         self._interrupted = interrupted
         self._n_folds = data.n_folds
@@ -159,6 +161,10 @@ class Conductor:
     def _recover(self, name: str) -> None:
         """Take over a model's trials of an earlier session: complete fits count, and open trials continue with their missing
         folds."""
+        restored = self._tuners[name].restore(self._known_trials.get(name, {}))
+        if restored:
+            message = f"{self._titles[name]}: {restored} trials are read from the events of the run."
+            self._emit(ev.Log(level="warning", message=message))
         for number, params, state, cause in self._tuners[name].earlier_trials():
             candidate = self.scheduler.add(Candidate(name, number, params, self._n_folds))
             read_results(self._folder, candidate)

@@ -89,10 +89,11 @@ class Finish:
             self._emit(evaluation)
         importances = self._explain(selected)
         self._emit(ev.StageChanged(stage="exporting", deadline=self._clock.wall_deadline()))
-        bundle = self._write_bundle(selected, rows)
+        self._write_bundle(selected, rows)
+        bundle, unwritten = self._copy_bundle()
         test_score = self._test_score(bundle)
         best = next(row for row in rows if row.score is not None)
-        message = "Interrupted. The bundle has the best models so far." if interrupted else ""
+        message = "Interrupted. The bundle has the best models so far. " if interrupted else ""
         return ev.RunFinished(
             **self._common(elapsed),
             status="interrupted" if interrupted else "ok",
@@ -102,8 +103,8 @@ class Finish:
             leaderboard=rows,
             importances=importances.rows if importances else (),
             agreement={"attention_vs_permutation": importances.agreement if importances else None},
-            exit_code=ExitCode.INTERRUPTED if interrupted else ExitCode.OK,
-            message=message,
+            exit_code=ExitCode.INTERRUPTED if interrupted else ExitCode.NO_MODEL if unwritten else ExitCode.OK,
+            message=f"{message}{unwritten}".strip(),
         )
 
     def _common(self, elapsed: Callable[[], float]) -> dict[str, Any]:
@@ -176,7 +177,7 @@ class Finish:
     def _log_failure(self, what: str, error: Exception) -> None:
         self._emit(ev.Log(level="warning", message=f"No {what}: {type(error).__name__}: {error}"))
 
-    def _write_bundle(self, selected: Selected, rows: tuple[ev.LeaderboardRow, ...]) -> Path:
+    def _write_bundle(self, selected: Selected, rows: tuple[ev.LeaderboardRow, ...]) -> None:
         data, plan = self._data, self._plan
         scorer = self._conductor.scorer
         truth = scorer.target[selected.covered]
@@ -216,16 +217,19 @@ class Finish:
             half_widths=half_widths(truth, selected.prediction, weight) if plan.task == "regression" else (),
         )
         write_bundle(self._folder.bundle, contents)
+
+    def _copy_bundle(self) -> tuple[Path, str]:
+        """Copy the bundle to `--out`; returns its path, and a sentence if it could not be written there."""
         if self._config.out is None:
-            return self._folder.bundle
+            return self._folder.bundle, ""
         out = Path(self._config.out)
         try:
-            files.write_bytes(out, self._folder.bundle.read_bytes())
+            files.write_bytes(out, files.read_regular(self._folder.bundle), shared=True)
         except OSError as error:
             message = f"Cannot write {out} ({error.strerror}). The bundle is in {self._folder.bundle}."
             self._emit(ev.Log(level="warning", message=message))
-            return self._folder.bundle
-        return out
+            return self._folder.bundle, message
+        return out, ""
 
     def _all_metrics(
         self,

@@ -14,6 +14,7 @@ import numpy as np
 from tabapp import files, metrics
 from tabapp.data.split import early_stopping_rows
 from tabapp.engine.jobs import FitJob, FitResult
+from tabapp.engine.rows import sha256
 from tabapp.engine.run_data import RunData
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
 from tabapp.features.prepare import FeaturePreparer, recipe_for
@@ -131,5 +132,8 @@ def run_fit(job: FitJob, report: Callable[[int, float], None]) -> FitResult:
         model.save(temporary / "model")
         np.save(temporary / "oof.npy", prediction, allow_pickle=False)
         files.write_json(temporary / "params.json", job.params)
+        written = sorted(path for path in temporary.rglob("*") if path.is_file())
+        checksums = {path.relative_to(temporary).as_posix(): sha256(path) for path in written}
+        result = msgspec.structs.replace(result, checksums=checksums)
         files.write_bytes(temporary / "metrics.json", msgspec.json.encode(result))
     return result

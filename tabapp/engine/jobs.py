@@ -42,7 +42,8 @@ class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 class FitResult(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a complete fit's `metrics.json`.
 
-    `score` is on the held-out rows of its fold; seconds are wall time of training and of predicting `n_rows` rows.
+    `score` is on the held-out rows of its fold; seconds are wall time of training and of predicting `n_rows` rows. `checksums` are
+    the SHA-256 of the other files of the fit by their path; empty in runs of earlier versions.
     """
 
     fit: str
@@ -55,6 +56,7 @@ class FitResult(msgspec.Struct, frozen=True, kw_only=True):
     n_rows: int
     recipe: FeatureRecipe
     summary: dict[str, Any]
+    checksums: dict[str, str] = {}
 
 
 class Progress(msgspec.Struct, frozen=True, tag=True, kw_only=True):

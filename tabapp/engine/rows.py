@@ -26,6 +26,9 @@ from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder
 
 SAMPLE_ROWS = 20
+CHECKED = ("table.arrow", "schema.json")
+CHECKSUMS = "checksums.json"
+"""SHA-256 of the files that a resumed run cannot do without; a damaged Arrow file may crash its parser."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +76,30 @@ def _weights(values: pl.Series) -> npt.NDArray[np.float32]:
 
 def write_rows(folder: RunFolder, config: RunConfig, reading: Reading, schema: Schema, plan: Plan) -> None:
     """Write the usable rows, their target and their folds into the run folder."""
-    usable = rows_with_target(reading.frame, schema)
-    text = reading.frame.filter(pl.Series(usable))
+    write_splits(folder, write_table(folder, config, reading, schema), schema, plan)
+
+
+def write_table(folder: RunFolder, config: RunConfig, reading: Reading, schema: Schema) -> pl.DataFrame:
+    """Write the usable rows into the run folder, and return them typed."""
+    text = usable_rows(reading, schema)
     typed = typed_frame(text, schema)
+    shutil.rmtree(folder.data, ignore_errors=True)
+    with files.new_folder(folder.data) as temporary:
+        typed.write_ipc(temporary / "table.arrow", compression="uncompressed")
+        sample_rows(text, schema).write_ipc(temporary / "sample.arrow")
+        files.write_json(temporary / "fingerprint.json", fingerprint(config, reading))
+        files.write_bytes(temporary / "schema.json", msgspec.json.format(msgspec.json.encode(schema), indent=1))
+        files.write_json(temporary / CHECKSUMS, {name: sha256(temporary / name) for name in CHECKED})
+    return typed
+
+
+def usable_rows(reading: Reading, schema: Schema) -> pl.DataFrame:
+    """The rows with a target, as text."""
+    return reading.frame.filter(pl.Series(rows_with_target(reading.frame, schema)))
+
+
+def write_splits(folder: RunFolder, typed: pl.DataFrame, schema: Schema, plan: Plan) -> None:
+    """Write the target and the fold of each row. Equal arguments give equal folds."""
     target = encode_target(typed, schema)
     extras = _extras(typed, schema)
     if extras.groups is None:
@@ -86,28 +110,30 @@ def write_rows(folder: RunFolder, config: RunConfig, reading: Reading, schema: S
         fraction = holdout_fraction(len(target))
         fold = make_holdout(target, plan.task, fraction, plan.seed, groups=extras.groups, time=extras.time)
     arrays = {name: getattr(extras, name) for name in ("groups", "time", "weight")}
-    shutil.rmtree(folder.data, ignore_errors=True)
-    with files.new_folder(folder.data) as temporary:
-        typed.write_ipc(temporary / "table.arrow", compression="uncompressed")
-        _sample(text, schema).write_ipc(temporary / "sample.arrow")
-        files.write_json(temporary / "fingerprint.json", _fingerprint(config, reading))
-        files.write_bytes(temporary / "schema.json", msgspec.json.format(msgspec.json.encode(schema), indent=1))
     content = io.BytesIO()
     present = {name: array for name, array in arrays.items() if array is not None}
     np.savez(content, target=target, fold=fold, **present)
     files.write_bytes(folder.path / "splits.npz", content.getvalue())
 
 
-def _fingerprint(config: RunConfig, reading: Reading) -> dict[str, str | int]:
+def sha256(path: Path) -> str:
+    """The SHA-256 of a regular file, in hexadecimal.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with files.open_to_read(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fingerprint(config: RunConfig, reading: Reading) -> dict[str, str | int]:
     """Identifies the training table."""
-    with open(config.data, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {
         "file": Path(config.data).name,
         "rows": reading.frame.height,
         "columns": reading.frame.width,
         "bytes": reading.n_bytes,
-        "sha256": digest,
+        "sha256": sha256(Path(config.data)),
     }
 
 
@@ -116,7 +142,7 @@ def read_sample(folder: RunFolder) -> pl.DataFrame:
     return pl.read_ipc(folder.data / "sample.arrow")
 
 
-def _sample(text: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+def sample_rows(text: pl.DataFrame, schema: Schema) -> pl.DataFrame:
     """A few evenly spaced rows as text, without the target: the bundle is tested on them."""
     names = [column.name for column in schema.features]
     step = max(1, text.height // SAMPLE_ROWS)

@@ -20,7 +20,7 @@ from tabapp.errors import ExitCode, TabappError
 from tabapp.run import commands as cmd
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
-from tabapp.run.folder import CommandReader, EventLog, EventReader, RunFolder
+from tabapp.run.folder import CommandReader, EventLog, EventReader, LineReader, RunFolder, reject_links
 from tabapp.run.state import seconds_used
 
 WAIT_SECONDS = 0.05
@@ -45,9 +45,10 @@ class Session:
         self._folder = folder
         self._interrupted = False
         self._started = time.monotonic()
-        history = EventReader(folder.events).read_new()
+        self._history = history = EventReader(folder.events).read_new()
         self._used = seconds_used(history)
         self._resumed = any(isinstance(event, ev.RunStarted) for event in history)
+        self._n_damaged = sum(map(ev.is_damaged, LineReader(folder.events).read_new()))
         self._commands = CommandReader(folder.commands, resumed=self._resumed, reject=self._warn)
         self._parent = os.getppid()
         self._log = EventLog(folder.events)
@@ -67,6 +68,7 @@ class Session:
         """Run to the end; returns the exit code. The last event is always `run.finished`."""
         try:
             config = self._folder.config()
+            reject_links(self._folder.path)
             files.sweep(self._folder.path)
             self.emit(
                 ev.RunStarted(
@@ -80,6 +82,8 @@ class Session:
                     resumed=self._resumed,
                 )
             )
+            if self._n_damaged:
+                self._warn(f"{self._n_damaged} damaged lines of events.jsonl are skipped.")
             finished = self._conduct(config)
         except NeverStarted:
             finished = self._failure("The run was not started.", 0, "interrupted")
@@ -108,7 +112,7 @@ class Session:
         from tabapp.engine.conductor import Conductor
         from tabapp.engine.executors import LocalExecutor
         from tabapp.engine.run_data import RunData
-        from tabapp.engine.tuning import open_storage
+        from tabapp.engine.studies import known_trials, open_study
 
         shape = approximate_shape(schema, plan.n_classes)
         # Reading counts towards the budget of a run that starts at once; time before a start by the user does not.
@@ -122,7 +126,8 @@ class Session:
                 plan,
                 data,
                 shape,
-                storage=open_storage(self._folder.study),
+                storage=open_study(self._folder, self._warn),
+                known_trials=known_trials(self._folder, self._history),
                 executor=executor,
                 commands=self._commands,
                 clock=clock,
@@ -148,9 +153,11 @@ class Session:
     def _prepared(self, config: RunConfig) -> tuple[Plan, Schema, bool]:
         """The plan, the schema, and whether the run waited for a user to start it. Writes the rows and folds to disk."""
         plan_path = self._folder.plan
-        if plan_path.is_file():
-            plan = msgspec.json.decode(plan_path.read_bytes(), type=Plan)
-            schema = msgspec.json.decode((self._folder.data / "schema.json").read_bytes(), type=Schema)
+        if plan_path.exists() or any(self._folder.fits.glob("*-f*")):
+            # Imported here: a new run shows its columns before it loads the libraries of features and models.
+            from tabapp.engine.recovery import recover
+
+            plan, schema = recover(self._folder, config, self._warn)
             plan = msgspec.structs.replace(plan, budget=config.budget_seconds, trials=config.trials)
             self.emit(plan_event(plan, schema, config))
             return plan, schema, False

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import warnings
 import zlib
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import optuna
@@ -44,6 +46,16 @@ def open_storage(path: Path) -> RDBStorage:
     # RDBStorage has already connected: dispose of that connection, which the listener has not seen.
     storage.engine.dispose()
     return storage
+
+
+@dataclass(frozen=True)
+class KnownTrial:
+    """A trial as the events and fits of a run record it; a "complete" trial has a score."""
+
+    params: dict[str, Any]
+    status: Literal["open", "complete", "pruned"] = "open"
+    score: float | None = None
+    cause: str = ""
 
 
 class Tuner:
@@ -86,22 +98,46 @@ class Tuner:
                 self._study.tell(trial.number, state=TrialState.PRUNED)
         return trials
 
-    def ask(self) -> tuple[int, dict[str, Any]]:
-        """Start the next trial; returns its number and its hyper-parameters as JSON values."""
+    def restore(self, known: Mapping[int, KnownTrial]) -> int:
+        """Record trials that the study has lost, in order, up to the first that is not known; returns their number.
+
+        The sampler draws each of them again, so that it continues almost like an uninterrupted one.
+        """
+        first = number = len(self._study.get_trials(deepcopy=False))
+        while (trial := known.get(number)) is not None:
+            try:
+                params = msgspec.convert(trial.params, self._plugin.params_type)
+            except msgspec.ValidationError:
+                break
+            self.ask(params)
+            if trial.status == "complete" and trial.score is not None:
+                self.record(number, trial.score)
+            elif trial.status == "pruned":
+                self.record_pruned(number, trial.cause, trial.score)
+            number += 1
+        return number - first
+
+    def ask(self, known: Params | None = None) -> tuple[int, dict[str, Any]]:
+        """Start the next trial; returns its number and its hyper-parameters as JSON values.
+
+        Args:
+            known: hyper-parameters to use; None draws them.
+        """
         number = len(self._study.get_trials(deepcopy=False))
         self._study.sampler = optuna.samplers.TPESampler(
             seed=seed_of(self._seed, self._plugin.name, number), n_startup_trials=N_STARTUP_TRIALS
         )
         problem = self._task, self._shape, self._device
         given = (self._plugin.defaults(*problem), *self._plugin.portfolio(*problem))
-        if number < len(given):
-            self._study.enqueue_trial(as_suggested(given[number]), skip_if_exists=True)
+        chosen = known if known is not None else given[number] if number < len(given) else None
+        if chosen is not None:
+            self._study.enqueue_trial(as_suggested(chosen), skip_if_exists=known is None)
         trial = self._study.ask()
-        if number < len(given):
+        if chosen is not None:
             # Draw the given values too, so that the sampler learns from those inside the search space.
             with suppress(ValueError), warnings.catch_warnings(action="ignore"):
                 self._plugin.search_space(trial, *problem)
-            params = msgspec.to_builtins(given[number])
+            params = msgspec.to_builtins(chosen)
         else:
             params = msgspec.to_builtins(self._plugin.search_space(trial, *problem))
         trial.set_user_attr(PARAMS, params)

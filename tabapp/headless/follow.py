@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,6 +26,8 @@ from tabapp.run.state import FeedLine, RunState, reduce
 POLL_SECONDS = 0.05
 ABORT_SECONDS = 5.0
 ALIVE_SECONDS = 1.0
+SILENT_SECONDS = 10.0
+"""An engine that runs fits writes an event every few seconds."""
 
 
 class View(Protocol):
@@ -114,6 +116,34 @@ class Interrupts:
             self._engine.kill()
 
 
+class Silence:
+    """Reports once that the engine process is stopped, as by Ctrl+Z or SIGSTOP, when no events arrive."""
+
+    def __init__(self) -> None:
+        self._since = time.monotonic()
+        self._reported = False
+        self._pid = 0
+
+    def end(self, event: ev.AnyEvent) -> None:
+        """Note an event."""
+        self._since, self._reported = time.monotonic(), False
+        if isinstance(event, ev.RunStarted):
+            self._pid = event.pid
+
+    def report(self) -> None:
+        """Say how to continue a stopped engine, after a while without events."""
+        if self._reported or not self._pid or time.monotonic() - self._since < SILENT_SECONDS:
+            return
+        # Imported here because most runs never need it.
+        import psutil
+
+        self._since = time.monotonic()
+        with suppress(psutil.Error, ValueError, OverflowError):
+            if psutil.Process(self._pid).status() == psutil.STATUS_STOPPED:
+                self._reported = True
+                say(f"The engine is suspended; `kill -CONT {self._pid}` continues it.")
+
+
 @contextmanager
 def _handled(interrupts: Interrupts, signals: tuple[signal.Signals, ...]) -> Generator[None]:
     """Install the handler and restore the previous ones at the end. Only the main thread can install signal handlers."""
@@ -198,10 +228,13 @@ def _follow_events(
     """Show events until the last one, or until no engine is running."""
     gone = False
     alive_at = time.monotonic()
+    silence = Silence()
     while True:
         for event in reader.read_new():
             state = reduce(state, event)
             view.show(event, state)
+            silence.end(event)
+        silence.report()
         if gone or (state.finished is not None and (engine is not None or not folder.is_running())):
             return state
         view.tick(state)

@@ -19,7 +19,7 @@ from tabapp.errors import UsageError, did_you_mean
 from tabapp.metrics import classification, regression
 from tabapp.metrics.cost import EXAMPLE, cost_metric, is_cost
 from tabapp.metrics.metric import Metric, Task
-from tabapp.plugin_files import METRIC_VARIABLE, load_module, metric_files
+from tabapp.plugin_files import METRIC_VARIABLE, UnsafePlugin, load_module, metric_files
 
 GROUP = "tabapp.metrics"
 BUILT_IN: dict[str, Metric] = {metric.name: metric for metric in (*classification.METRICS, *regression.METRICS)}
@@ -106,6 +106,8 @@ def find(name: str) -> Found:
             metric = getattr(load_module(file), METRIC_VARIABLE)
         else:
             return Found(name, None, "it is not installed")
+    except UnsafePlugin as error:
+        return Found(name, None, str(error))
     except Exception as error:
         return Found(name, None, f"it does not load: {type(error).__name__}: {error}")
     origin = point.value if point is not None else str(file)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tabapp.errors import UsageError, did_you_mean
 from tabapp.models.contract import Plugin
-from tabapp.plugin_files import load_module, model_files
+from tabapp.plugin_files import UnsafePlugin, load_module, model_files
 
 GROUP = "tabapp.models"
 TAG_MEMBERS = {
@@ -77,6 +77,8 @@ def find(name: str) -> Found:
         return Found(name, None, f"no model named {name!r} is installed")
     try:
         plugin = point.load()() if point is not None else _of_file(model_files()[name])
+    except UnsafePlugin as error:
+        return Found(name, None, str(error))
     except Exception as error:
         return Found(name, None, f"its plugin does not load: {type(error).__name__}: {error}")
     if not isinstance(plugin, Plugin):

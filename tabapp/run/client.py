@@ -6,9 +6,15 @@ import os
 import signal
 import subprocess
 from pathlib import Path
+from typing import BinaryIO
 
+from tabapp import files
 from tabapp.children import module_command
+from tabapp.errors import UsageError
 from tabapp.run.folder import RunFolder
+
+DISK_FULL = 74
+"""Exit code of an engine that could not write its last event because the disk is full."""
 
 
 def engine_command(folder: RunFolder, *, watch_parent: bool) -> list[str]:
@@ -17,9 +23,23 @@ def engine_command(folder: RunFolder, *, watch_parent: bool) -> list[str]:
     return [*words, "--watch-parent"] if watch_parent else words
 
 
+def open_log(folder: RunFolder) -> BinaryIO:
+    """The log file of a run, for the output of a process.
+
+    Raises:
+        UsageError: the run folder cannot be written.
+    """
+    try:
+        return os.fdopen(files.open_to_append(folder.log), "ab")
+    except OSError as error:
+        raise UsageError(
+            f"{folder.log} cannot be written: {error.strerror}. Copy the run folder to a place that you may write to."
+        ) from None
+
+
 def start_engine(folder: RunFolder) -> subprocess.Popen[bytes]:
     """Start the engine in the process group of a view that waits for it; the engine ends when the view is killed."""
-    with folder.log.open("ab") as log:
+    with open_log(folder) as log:
         return subprocess.Popen(
             engine_command(folder, watch_parent=True),
             stdin=subprocess.DEVNULL,
@@ -37,7 +57,7 @@ def start_detached_engine(folder: RunFolder) -> subprocess.Popen[bytes]:
     Raises:
         OSError: the system cannot start another process.
     """
-    with folder.log.open("ab") as log:
+    with open_log(folder) as log:
         return subprocess.Popen(
             engine_command(folder, watch_parent=False),
             stdin=subprocess.DEVNULL,
@@ -55,6 +75,10 @@ def _environment() -> dict[str, str]:
 
 def describe_death(return_code: int, folder: RunFolder) -> str:
     """A sentence about an engine that ended without a result."""
+    if return_code == DISK_FULL:
+        return (
+            f"The disk of {folder.path} is full. Free some space, then continue with `tabapp resume {folder.argument}`."
+        )
     if return_code < 0:
         name = signal.Signals(-return_code).name if -return_code in set(signal.Signals) else str(-return_code)
         cause = f"was killed by {name}" + (", likely because memory ran out" if name == "SIGKILL" else "")
@@ -68,6 +92,6 @@ def describe_death(return_code: int, folder: RunFolder) -> str:
 def log_tail(path: Path, lines: int = 20) -> str:
     """The last lines of a log file; empty without a file."""
     try:
-        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+        return "\n".join(files.read_regular(path).decode(errors="replace").splitlines()[-lines:])
     except OSError:
         return ""

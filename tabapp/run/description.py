@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tabapp.errors import TabappError
+from tabapp.errors import UsageError
 from tabapp.run import events as ev
-from tabapp.run.folder import RunFolder
+from tabapp.run.folder import LineReader, RunFolder
 from tabapp.run.state import is_new_best
 
 SKIPPED = (b'{"ev":"fit.progress"', b'{"ev":"resources"', b'{"ev":"fit.started"', b'{"ev":"fit.finished"')
@@ -52,7 +52,7 @@ class RunDescription:
 
 def version_of(folder: RunFolder) -> tuple[float, int, bool]:
     """A value that changes when a run has something new to read."""
-    running = _is_running(folder)
+    running = folder.is_running()
     try:
         status = folder.events.stat()
     except OSError:
@@ -64,8 +64,8 @@ def describe_run(folder: RunFolder) -> RunDescription:
     """Describe a run. Never fails: a run that cannot be read has the status "unreadable" and a reason."""
     try:
         config = folder.config()
-        lines = folder.events.read_bytes().splitlines() if folder.events.exists() else []
-    except (TabappError, OSError) as error:
+        lines = LineReader(folder.events).read_new()
+    except UsageError as error:
         return RunDescription(folder, "unreadable", reason=str(error))
     started: float | None = None
     plan: ev.PlanMade | None = None
@@ -100,7 +100,7 @@ def describe_run(folder: RunFolder) -> RunDescription:
             case _:
                 pass
     ended = finished.status if finished is not None else "stopped"
-    status = "running" if _is_running(folder) else ended
+    status = "running" if folder.is_running() else ended
     winner = next((row for row in rows if row.score is not None), None)
     return RunDescription(
         folder,
@@ -119,10 +119,3 @@ def describe_run(folder: RunFolder) -> RunDescription:
         seconds=finished.seconds if finished is not None else max(0.0, last - (started or last)),
         reason=finished.message if finished is not None else "",
     )
-
-
-def _is_running(folder: RunFolder) -> bool:
-    try:
-        return folder.is_running()
-    except OSError:
-        return False

@@ -1,6 +1,7 @@
 """The events of a run, in the order in which the engine writes them: typed and versioned.
 
-Every event has `v` (version of the vocabulary), `seq` (1, 2, 3 … within a run), `t` (seconds since the epoch) and `ev` (its name).
+Every event has `v` (version of the vocabulary), `seq` (1, 2, 3 … within a run), `t` (seconds since the epoch), `elapsed` (seconds
+of the session) and `ev` (its name).
 Readers skip unknown events and unknown fields; a new field has a default.
 """
 
@@ -36,11 +37,13 @@ FinishStatus = Literal["ok", "interrupted", "failed"]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="ev"):
-    """The base of all events. `EventLog.append` sets `seq` and `t`."""
+    """The base of all events. `EventLog.append` sets `seq`, `t` and `elapsed`: seconds since the engine opened the log, which a
+    change of the system's clock does not affect."""
 
     v: int = VERSION
     seq: int = 0
     t: float = 0.0
+    elapsed: float = 0.0
 
 
 class RunStarted(Event, tag="run.started", frozen=True, kw_only=True):
@@ -345,6 +348,13 @@ _decoder = msgspec.json.Decoder(AnyEvent)
 _encoder = msgspec.json.Encoder()
 
 
+class _AnyEvent(msgspec.Struct):
+    ev: str
+
+
+_any_event = msgspec.json.Decoder(_AnyEvent)
+
+
 def encode(event: Event) -> bytes:
     """One event as a line of JSON with its newline. NaN and infinity become null."""
     return _encoder.encode(event) + b"\n"
@@ -354,5 +364,14 @@ def decode(line: bytes | str) -> AnyEvent | None:
     """Read one line; None for an unknown event or a damaged line."""
     try:
         return _decoder.decode(line)
-    except (msgspec.ValidationError, msgspec.DecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def is_damaged(line: bytes) -> bool:
+    """Whether a line is not an event of any version: it is not a JSON object with a name."""
+    try:
+        _any_event.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return True
+    return False

@@ -1,4 +1,4 @@
-"""Run folders: create, find, list and lock them; append and read events and commands.
+"""Run folders: create, find, list and lock them; append and read events and commands. Only their owner may read them.
 
 run.json        the configuration            events.jsonl    events of the engine, one per line
 lock            locked by the engine         commands.jsonl  commands of the views, one per line
@@ -30,6 +30,10 @@ from tabapp.run.commands import COMMANDS, AnyCommand
 from tabapp.run.config import RunConfig
 from tabapp.run.state import RunState, replay
 
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding a line or a file of JSON raises when it is damaged or nested too deeply."""
+LAST_LINES = 100
+HIGHEST_SEQUENCE = 2**53
 LOCK_TRIES = 5
 LOCK_PAUSE = 0.05
 
@@ -107,12 +111,17 @@ class RunFolder:
         Raises:
             UsageError: `run.json` is missing or cannot be understood.
         """
+        path = self.path / "run.json"
         try:
-            return msgspec.json.decode((self.path / "run.json").read_bytes(), type=RunConfig)
+            return msgspec.json.decode(files.read_regular(path), type=RunConfig)
         except FileNotFoundError:
             raise UsageError(f"{self.path} is not a run folder; it has no run.json.") from None
-        except msgspec.DecodeError as error:
-            raise UsageError(f"{self.path / 'run.json'} cannot be understood: {error}.") from None
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+        except UNREADABLE as error:
+            raise UsageError(
+                f"{path} cannot be understood: {error}. The run cannot be resumed; start a new one with `tabapp DATA`."
+            ) from None
 
     def save_config(self, config: RunConfig) -> None:
         """Replace the configuration, atomically."""
@@ -123,8 +132,11 @@ class RunFolder:
         return replay(EventReader(self.events).read_new())
 
     def is_running(self) -> bool:
-        """Whether an engine currently holds the lock."""
-        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        """Whether an engine currently holds the lock. Nothing is written."""
+        try:
+            descriptor = files.open_lock(self.path / "lock", create=False)
+        except OSError:
+            return False
         try:
             return not _lock(descriptor, fcntl.LOCK_SH, tries=1)
         finally:
@@ -136,8 +148,9 @@ class RunFolder:
 
         Raises:
             RunBusy: another process holds the lock.
+            OSError: the lock cannot be created.
         """
-        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = files.open_lock(self.path / "lock", create=True)
         try:
             if not _lock(descriptor, fcntl.LOCK_EX, LOCK_TRIES):
                 raise RunBusy(
@@ -150,11 +163,24 @@ class RunFolder:
     def send(self, command: AnyCommand) -> None:
         """Append a command for the engine. Any number of views may send commands."""
         line = COMMANDS.encode(command)
-        descriptor = os.open(self.commands, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        descriptor = files.open_to_append(self.commands)
         try:
             files.write_all(descriptor, line)
         finally:
             os.close(descriptor)
+
+
+def reject_links(folder: Path) -> None:
+    """Check that a run folder contains no symbolic link, through which the engine would write elsewhere.
+
+    Raises:
+        UsageError: names the link.
+    """
+    for root, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            path = os.path.join(root, name)
+            if os.path.islink(path):
+                raise UsageError(f"{path} is a symbolic link. Put what it points to in its place, then resume the run.")
 
 
 def _lock(descriptor: int, kind: int, tries: int) -> bool:
@@ -183,8 +209,9 @@ def create_run(config: RunConfig, runs_dir: Path) -> RunFolder:
     run = f"{time.strftime('%Y%m%d-%H%M%S')}-{stem}-{secrets.token_hex(2)}"
     folder = RunFolder(runs_dir / run)
     try:
-        folder.path.mkdir(parents=True)
-        folder.fits.mkdir()
+        runs_dir.mkdir(mode=files.PRIVATE_FOLDER, parents=True, exist_ok=True)
+        folder.path.mkdir(mode=files.PRIVATE_FOLDER)
+        folder.fits.mkdir(mode=files.PRIVATE_FOLDER)
         folder.save_config(config)
     except OSError as error:
         raise UsageError(
@@ -197,23 +224,44 @@ def list_runs(runs_dir: Path) -> list[RunFolder]:
     """All runs in a folder, newest first."""
     if not runs_dir.is_dir():
         return []
-    found = [RunFolder(path) for path in runs_dir.iterdir() if (path / "run.json").is_file()]
+    found = [RunFolder(path) for path in runs_dir.iterdir() if _is_run(path)]
     return sorted(found, key=lambda folder: folder.run, reverse=True)
+
+
+def _is_run(path: Path) -> bool:
+    """Whether a folder contains a run.json; a folder that may not be searched does not."""
+    try:
+        return (path / "run.json").is_file()
+    except OSError:
+        return False
 
 
 def find_run(text: str, runs_dir: Path) -> RunFolder:
     """Find a run by its path, its id, an unambiguous part of its id, its name, or `last`.
 
+    Only a text with a slash, `.` and `..` are paths, so that a folder in the working directory never hides a run.
+
     Raises:
         UsageError: no run matches, or several do.
     """
-    if (Path(text) / "run.json").is_file():
-        return RunFolder(Path(text).resolve())
+    if "/" not in text and text not in (".", ".."):
+        return find_listed_run(text, runs_dir)
+    if not _is_run(Path(text)):
+        raise UsageError(f"{text} is not a run folder; it has no run.json.")
+    return RunFolder(Path(text).resolve())
+
+
+def find_listed_run(text: str, runs_dir: Path) -> RunFolder:
+    """Find a run of a folder of runs; as `find_run`, but without paths.
+
+    Raises:
+        UsageError: no run matches, or several do.
+    """
     runs = list_runs(runs_dir)
     if text == "last" and runs:
         return runs[0]
     exact = [folder for folder in runs if folder.run == text]
-    matching = exact or [folder for folder in runs if text in folder.run or folder.config().name == text]
+    matching = exact or [folder for folder in runs if text in folder.run or _name_of(folder) == text]
     if len(matching) == 1:
         return matching[0]
     if matching:
@@ -221,19 +269,37 @@ def find_run(text: str, runs_dir: Path) -> RunFolder:
             f"{text!r} matches {len(matching)} runs: {', '.join(folder.run for folder in matching[:4])}. Use a longer part."
         )
     hint = did_you_mean(text, [folder.run for folder in runs]) or "; `tabapp runs` lists them."
+    if text and _is_run(Path(text)):
+        hint = f"; write ./{text} for the folder."
     raise UsageError(f"There is no run {text!r} in {runs_dir}{hint}")
 
 
+def _name_of(folder: RunFolder) -> str | None:
+    """The name of a run; None if its configuration cannot be read."""
+    try:
+        return folder.config().name
+    except UsageError:
+        return None
+
+
 class EventLog:
-    """Appends events to a run. Each event is on disk before `append` returns. Opening removes a partial last line."""
+    """Appends events to a run. Each event is on disk before `append` returns. Opening removes a partial last line.
+
+    Raises:
+        OSError: the file cannot be read or written, or is not a regular file of this folder.
+    """
 
     def __init__(self, path: Path) -> None:
-        content = path.read_bytes() if path.exists() else b""
+        self._descriptor = files.open_to_append(path)
+        content = files.read_regular(path)
         whole = content[: content.rfind(b"\n") + 1]
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         if len(whole) < len(content):
             os.ftruncate(self._descriptor, len(whole))
-        self.seq = whole.count(b"\n")
+        self._opened = time.monotonic()
+        lines = whole.splitlines()
+        # A line that was removed or damaged must not make new events look old to a reader.
+        numbers = [event.seq for event in map(ev.decode, lines[-LAST_LINES:]) if event is not None]
+        self.seq = max([len(lines), *(number for number in numbers if number < HIGHEST_SEQUENCE)])
 
     def append(self, event: ev.Event) -> ev.Event:
         """Write an event with its sequence number and time; returns the written event.
@@ -241,7 +307,8 @@ class EventLog:
         Raises:
             OSError: the write failed, for example on a full disk; the partial line is removed.
         """
-        event = msgspec.structs.replace(event, seq=self.seq + 1, t=round(time.time(), 3))
+        elapsed = max(0.001, round(time.monotonic() - self._opened, 3))
+        event = msgspec.structs.replace(event, seq=self.seq + 1, t=round(time.time(), 3), elapsed=elapsed)
         size = os.fstat(self._descriptor).st_size
         try:
             files.write_all(self._descriptor, ev.encode(event))
@@ -266,13 +333,19 @@ class LineReader:
         self._offset = path.stat().st_size if at_end and path.exists() else 0
 
     def read_new(self) -> list[bytes]:
-        """New lines without their newline; empty without new lines or without a file."""
+        """New lines without their newline; empty without new lines or without a file.
+
+        Raises:
+            UsageError: the file cannot be read, or is not a regular file.
+        """
         try:
-            with self._path.open("rb") as file:
+            with files.open_to_read(self._path) as file:
                 file.seek(self._offset)
                 added = file.read()
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise UsageError(f"{self._path} cannot be read: {error.strerror}.") from None
         whole = added[: added.rfind(b"\n") + 1]
         self._offset += len(whole)
         return whole.splitlines()

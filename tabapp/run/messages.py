@@ -50,6 +50,8 @@ class Vocabulary(Generic[M]):
         """
         try:
             return self._decoder.decode(line)
+        except RecursionError:
+            raise UsageError(f"A {self._noun} is nested too deeply.") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise UsageError(self._rejection(line, error)) from None
 
@@ -57,7 +59,7 @@ class Vocabulary(Generic[M]):
         """One sentence about the first thing that is wrong with a line."""
         try:
             content = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return f"A {self._noun} is not valid JSON: {error}."
         tag = content.get(self._tag_field) if isinstance(content, dict) else None
         kind = self.kinds.get(tag) if isinstance(tag, str) else None

@@ -314,14 +314,16 @@ def seconds_used(history: Iterable[ev.AnyEvent]) -> float:
     since: float | None = None
     last = 0.0
     for event in history:
+        # Runs of earlier versions have no `elapsed`.
+        now = event.elapsed or event.t
         if isinstance(event, ev.RunStarted):
             used += max(0.0, last - since) if since is not None else 0.0
-            since = event.t
+            since = now
         elif isinstance(event, ev.StageChanged):
             if event.stage == "ready" or event.paused:
-                used += max(0.0, event.t - since) if since is not None and event.paused else 0.0
+                used += max(0.0, now - since) if since is not None and event.paused else 0.0
                 since = None
             elif since is None:
-                since = event.t
-        last = event.t
+                since = now
+        last = now
     return used + (max(0.0, last - since) if since is not None else 0.0)

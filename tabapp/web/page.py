@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
+import time
 from pathlib import Path
 
 from tabapp.run.client import start_detached_engine
@@ -19,15 +21,6 @@ SERVER_SECONDS = 0.5
 class Page(AttachedApp):
     """A screen attached to a run, in a browser. Another run opens in its place by another address."""
 
-    def on_mount(self) -> None:
-        server = os.getppid()
-        self.set_interval(SERVER_SECONDS, lambda: self._leave_after(server))
-
-    def _leave_after(self, server: int) -> None:
-        # Nobody reads what an orphan draws, so it cannot even close its screen.
-        if os.getppid() != server:
-            os._exit(1)
-
     def open_run(self, folder: RunFolder, *, start_engine: bool) -> None:
         """Show another run on this page, or this one with a new engine. The engine of this run keeps running."""
         if start_engine:
@@ -35,10 +28,23 @@ class Page(AttachedApp):
         self.open_url(f"?run={folder.run}", new_tab=False)
 
 
+def _end_with_server() -> None:
+    """End this process when the server ends. A thread does it, because an orphan whose output nobody reads may be stuck drawing."""
+    server = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == server:
+            time.sleep(SERVER_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def main(arguments: list[str]) -> int:
     """Show a run until the page is closed or left."""
     # Ctrl+C in the server's terminal reaches this process too, perhaps before Textual listens for it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with_server()
     folder, runs_dir = RunFolder(Path(arguments[0])), Path(arguments[1])
     if not has_started(folder.state()):
         Page.DEFAULT_MODE = "data"

@@ -13,9 +13,12 @@ from contextlib import suppress
 from copy import copy
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 from aiohttp import web
+from aiohttp.typedefs import Handler
+from textual_serve.app_service import AppService
 from textual_serve.server import Server
 
 from tabapp.children import module_command
@@ -23,9 +26,12 @@ from tabapp.errors import UsageError
 from tabapp.headless.narration import say
 from tabapp.run.client import describe_death, start_detached_engine
 from tabapp.run.commands import Abort
-from tabapp.run.folder import RunFolder, find_run
+from tabapp.run.folder import RunFolder, find_listed_run
 
 HOST = "127.0.0.1"
+LOOPBACK = (HOST, "localhost", "::1")
+LARGEST_SIDE = 1000
+"""Columns or rows of a screen; memory grows with their product."""
 SCREEN_SECONDS = 3.0
 SHUTDOWN_SECONDS = 0.5
 TAKE_UP_SECONDS = 10.0
@@ -57,6 +63,32 @@ button {{ font: inherit; padding: 0.6em 1.2em; }}
 </body>
 </html>
 """
+
+
+def _is_loopback(netloc: str) -> bool:
+    """Whether a host, with or without a port, names this machine."""
+    try:
+        return urlsplit(f"//{netloc}").hostname in LOOPBACK
+    except ValueError:
+        return False
+
+
+@web.middleware
+async def check_sender(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Reject requests that a page of another site makes the browser send.
+
+    The host must be a name of this machine, which excludes names of other sites that resolve to it (DNS rebinding). The origin, if
+    there is one, must be the server itself. The port of the host is not compared, so that a forwarded port works.
+
+    Raises:
+        HTTPForbidden: the host or the origin is another one.
+    """
+    host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
+    if not _is_loopback(host):
+        raise web.HTTPForbidden(text="This server answers requests to 127.0.0.1 and localhost only.")
+    if origin is not None and origin.casefold() != f"http://{host}".casefold():
+        raise web.HTTPForbidden(text="This server answers requests of its own pages only.")
+    return await handler(request)
 
 
 def free_port(port: int) -> socket.socket:
@@ -102,7 +134,7 @@ class RunServer(Server):
                 "Open this address in a browser, in as many tabs as you like. Ctrl+C closes them; a started run continues."
             )
 
-        app = web.Application()
+        app = web.Application(middlewares=[check_sender])
         app.router.add_get(f"/{self.key}/", self.handle_page)
         app.router.add_get(f"/{self.key}/ws/{{run}}", self.handle_websocket)
         app.router.add_static(f"/{self.key}/static", self.statics_path)
@@ -111,14 +143,19 @@ class RunServer(Server):
         web.run_app(app, sock=listening, print=None, shutdown_timeout=SHUTDOWN_SECONDS, access_log=None)
 
     def _asked(self, run: str) -> RunFolder:
-        return self._folder if run == self._folder.run else find_run(run, self._runs_dir)
+        """The run that a page asks for, by its id or a part of it.
+
+        Raises:
+            HTTPNotFound: it is not in the folder of runs.
+        """
+        try:
+            return self._folder if run == self._folder.run else find_listed_run(run, self._runs_dir)
+        except UsageError as error:
+            raise web.HTTPNotFound(text=str(error)) from None
 
     async def handle_page(self, request: web.Request) -> web.Response:
         """The page of a run."""
-        try:
-            folder = self._asked(request.query.get("run", self._folder.run))
-        except UsageError as error:
-            raise web.HTTPNotFound(text=str(error)) from None
+        folder = self._asked(request.query.get("run", self._folder.run))
         size = request.query.get("fontsize", "")
         page = PAGE.format(
             title=html.escape(Path(folder.config().data).name),
@@ -128,7 +165,15 @@ class RunServer(Server):
         return web.Response(text=page, content_type="text/html")
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """A screen of its own for a page that has opened."""
+        """A screen of its own for a page that has opened.
+
+        Raises:
+            HTTPBadRequest: the size of the screen is out of range.
+        """
+        for side in ("width", "height"):
+            size = request.query.get(side, "80")
+            if not (size.isascii() and size.isdecimal() and 1 <= int(size[:9]) <= LARGEST_SIDE):
+                raise web.HTTPBadRequest(text=f"The {side} of a screen is a number from 1 to {LARGEST_SIDE}.")
         folder = self._asked(request.match_info["run"])
         words = module_command("tabapp.web.page", str(folder.path), str(self._runs_dir))
         server = copy(self)
@@ -141,6 +186,15 @@ class RunServer(Server):
             return await Server.handle_websocket(server, request)
         finally:
             self._screens.discard(task)
+
+    async def _process_messages(self, websocket: web.WebSocketResponse, app_service: AppService) -> None:
+        resize = app_service.set_terminal_size
+
+        async def resize_within_bounds(width: int, height: int) -> None:
+            await resize(*(min(max(int(side), 1), LARGEST_SIDE) for side in (width, height)))
+
+        app_service.set_terminal_size = resize_within_bounds
+        await super()._process_messages(websocket, app_service)
 
     async def _close_screens(self, app: web.Application) -> None:
         """Ask the screens to end, and give them time for it."""

@@ -6,11 +6,15 @@ import asyncio
 import os
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
 from tabapp.children import module_command
+from tabapp.errors import UsageError
 from tabapp.run import paging
+from tabapp.run.client import open_log
 from tabapp.run.folder import RunFolder
 
 LONGEST_ANSWER = 1 << 25
@@ -46,8 +50,15 @@ class Pager:
             return paging.Failed(message=f"The rows cannot be read: {error.strerror or error}.")
         return await answer
 
+    def _log(self) -> BinaryIO:
+        try:
+            return open_log(self._folder)
+        except UsageError:
+            # The run of a read-only folder can be looked at, too.
+            return Path(os.devnull).open("ab")
+
     async def _start(self) -> Process:
-        with self._folder.log.open("ab") as log:
+        with self._log() as log:
             self._process = await asyncio.create_subprocess_exec(
                 *module_command("tabapp.pager", str(self._folder.path)),
                 stdin=PIPE,

@@ -6,13 +6,13 @@ import asyncio
 import shutil
 from typing import ClassVar
 
-import msgspec
 from textual import on
 from textual.app import ComposeResult
 
 from tabapp.errors import TabappError
 from tabapp.run.description import RunDescription, describe_run, version_of
 from tabapp.run.folder import RunFolder, list_runs
+from tabapp.run.resuming import resumed_config, save_resumed
 from tabapp.run.state import format_score
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Decision, Option
@@ -129,8 +129,8 @@ class RunsView(RunView):
 
     def _resume(self, folder: RunFolder) -> None:
         try:
-            folder.save_config(msgspec.structs.replace(folder.config(), start=True))
-        except (TabappError, OSError) as error:
+            save_resumed(folder, resumed_config(folder, None, None, runs_dir=self.tabapp.runs_dir))
+        except TabappError as error:
             self.notify(f"It cannot be resumed: {error}", severity="error", markup=False)
             return
         self.tabapp.open_run(folder, start_engine=True)

@@ -45,7 +45,7 @@ def ask_for_export(app: Host) -> None:
 
 async def _copy(app: Host, bundle: Path, path: Path) -> None:
     try:
-        await asyncio.to_thread(lambda: files.write_bytes(path, bundle.read_bytes()))
+        await asyncio.to_thread(lambda: files.write_bytes(path, files.read_regular(bundle)))
         app.notify(f"tabapp predict {path} NEW.csv -o OUT.csv", title=f"Saved {path}", timeout=8)
     except OSError as error:
         app.notify(f"{path} could not be written: {error.strerror}.", title="Not exported", severity="error")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tabapp import files
 from tabapp.run.state import FeedLine
 
 READ_AT_MOST = 256 * 1024
@@ -73,7 +74,7 @@ class LogLines:
     def _printed(self) -> list[str]:
         """Complete lines added to the log file since the last read; only the end of a large file."""
         try:
-            with self._log.open("rb") as file:
+            with files.open_to_read(self._log) as file:
                 size = file.seek(0, 2)
                 begin = max(0, size - READ_AT_MOST) if self._offset is None else min(self._offset, size)
                 file.seek(begin)
