@@ -203,7 +203,7 @@ def test_a_damaged_table_without_its_source_is_named(finished_run: RunFolder, tm
     folder = copied(finished_run, tmp_path)
     folder.save_config(msgspec.structs.replace(folder.config(), data=str(tmp_path / "gone.csv")))
     truncate(folder.data / name)
-    with pytest.raises(DataError, match="stored table .* is damaged .* start a new one") as caught:
+    with pytest.raises(DataError, match=r"stored table .* is damaged .* start a new one") as caught:
         repair(folder)
     assert "\n" not in str(caught.value)
 
@@ -261,6 +261,15 @@ def runs_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "runs"
 
 
+def refusal(folder: RunFolder, runs_dir: Path) -> str:
+    """Why a run cannot be resumed; empty if it can."""
+    try:
+        resumed_config(find_run(folder.run, runs_dir), 60.0, None, runs_dir=runs_dir)
+    except TabappError as error:
+        return str(error)
+    return ""
+
+
 def test_an_unreadable_run_affects_no_other(runs_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = write_run(runs_dir, "20260102-030405-shop-a1b2")
     good.bundle.write_bytes(b"a bundle")
@@ -276,13 +285,9 @@ def test_an_unreadable_run_affects_no_other(runs_dir: Path, capsys: pytest.Captu
             assert run_command_line(["attach", "a1b2", "--plain"]) == 0, case
             assert run_command_line(["export", "a1b2", "-o", str(runs_dir.parent / "out.tabapp")]) == 0, case
             capsys.readouterr()
-            with pytest.raises(TabappError) as caught:
-                folder = find_run("c3d4", runs_dir)
-                resumed_config(folder, None, None, runs_dir=runs_dir)
-                EventLog(folder.events)
-                pytest.skip("readable") if name == "never" else None
-                raise UsageError("readable")
-            assert "\n" not in str(caught.value), case
+            sentence = refusal(bad, runs_dir)
+            assert "\n" not in sentence, case
+            assert sentence or name == "events.jsonl", case
         shutil.rmtree(bad.path)
 
 

@@ -169,3 +169,58 @@ def test_unstarted_run_is_deleted_when_the_server_stops(place: Path) -> None:
     assert (server.returncode, out) == (0, ""), err
     assert not folder.path.exists()
     wait_until_gone(place, "tabapp.worker")
+
+
+FOREIGN: list[dict[str, str]] = [
+    {"Host": "evil.example"},
+    {"Host": "evil.example:80"},
+    {"Host": "127.0.0.1.evil.example"},
+    {"Host": "localhost@evil.example"},
+    {"Host": "[::"},
+    {"Host": "0.0.0.0"},
+    {"Origin": "http://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "http://localhost:1"},
+    {"Origin": "https://HOST"},
+    {"Origin": ""},
+]
+
+
+async def test_requests_of_other_sites_and_unbounded_screens_are_rejected(place: Path) -> None:
+    folder = write_run(place / "runs")
+    outside = write_run(place / "elsewhere", "20260102-030405-other-e5f6")
+    server, address = serve("attach", folder.run)
+    host = address.split("/")[2]
+    page = f"{address}ws/{folder.run}"
+    async with aiohttp.ClientSession() as session:
+
+        async def status(url: str, **headers: str) -> int:
+            async with session.get(url, headers=headers) as answer:
+                return answer.status
+
+        for headers in FOREIGN:
+            given = {name: value.replace("HOST", host) for name, value in headers.items()}
+            assert await status(address, **given) == 403, given
+            with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+                await session.ws_connect(page, headers=given)
+            assert caught.value.status == 403, given
+        assert await status(address, Origin=f"http://{host}") == 200
+        assert await status(address, Host="localhost:8000", Origin="http://localhost:8000") == 200
+        for size in ("999999999", "1001", "0", "-1", "1e3", "", "９９", "9" * 5000):
+            for side in ("width", "height"):
+                assert await status(f"{page}?{side}={size}") == 400, size
+        for run in (str(outside.path), "../elsewhere/20260102-030405-other-e5f6", ".", "..", "/", str(folder.path)):
+            assert await status(f"{address}?run={run}") == 404, run
+            assert await status(f"{address}ws/{run.replace('/', '%2F')}") == 404, run
+        assert processes_about(place, "tabapp.web.page") == []
+        async with session.ws_connect(f"{page}?width=80&height=24") as opened:
+            for width, height in ((10**9, 10**9), (-5, 0), (120, 40)):
+                await opened.send_json(["resize", {"width": width, "height": height}])
+            drawn = b""
+            while b"Leaderboard" not in drawn:
+                drawn += (await opened.receive(timeout=HANG_SECONDS)).data
+            (process,) = processes_about(place, "tabapp.web.page")
+            assert process.memory_info().rss < 2**30
+    server.send_signal(signal.SIGINT)
+    await asyncio.to_thread(server.communicate, timeout=HANG_SECONDS)
+    wait_until_gone(place, "tabapp.web.page")

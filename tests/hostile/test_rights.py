@@ -1,0 +1,161 @@
+"""Who may read a run, and whose plugins run."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tabapp import metrics, plugin_files
+from tabapp.cli.main import run_command_line
+from tabapp.metrics import registry as metric_registry
+from tabapp.models import registry
+from tabapp.run.config import RunConfig
+from tabapp.run.folder import RunFolder, create_run, list_runs
+from tests.run.recording import write_run
+from tests.tables import write_wine
+from tests.waiting import HANG_SECONDS
+
+METRIC = """
+from pathlib import Path
+Path(__file__).with_name("executed").touch()
+METRIC = None
+"""
+
+
+@pytest.fixture
+def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A plugin folder with a model file and a metric file that leave a trace when they run."""
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "hit_rate.py").write_text(METRIC)
+    (folder / "mine.py").write_text(METRIC.replace("METRIC", "MODEL"))
+    monkeypatch.setenv("TABAPP_PLUGINS_DIR", str(folder))
+
+    def forget() -> None:
+        plugin_files._files.cache_clear()  # pyright: ignore[reportPrivateUsage]
+        registry.find.cache_clear()
+        metric_registry.find.cache_clear()
+
+    forget()
+    yield folder
+    forget()
+
+
+def refusals(folder: Path) -> list[str]:
+    """The reasons why the model and the metric are not loaded; checks that neither has run."""
+    reasons = [registry.find("mine").reason or "", metric_registry.find("hit_rate").reason or ""]
+    assert not (folder / "executed").exists()
+    return reasons
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o722, 0o770])
+def test_plugins_in_a_folder_that_others_may_write_do_not_run(plugins: Path, mode: int) -> None:
+    plugins.chmod(mode)
+    for reason in refusals(plugins):
+        assert f"chmod go-w {plugins}`" in reason
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o664, 0o602])
+def test_a_plugin_file_that_others_may_write_does_not_run(plugins: Path, mode: int) -> None:
+    for name in ("mine.py", "hit_rate.py"):
+        (plugins / name).chmod(mode)
+    for reason, name in zip(refusals(plugins), ("mine.py", "hit_rate.py"), strict=True):
+        assert f"chmod go-w {plugins / name}`" in reason
+
+
+def test_plugins_of_another_user_do_not_run(plugins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = plugins.stat().st_uid
+    if owner == 0:
+        os.chown(plugins, 12345, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    for reason in refusals(plugins):
+        assert "belongs to another user" in reason
+
+
+def test_plugins_that_only_their_owner_may_write_run(plugins: Path) -> None:
+    metric_registry.find("hit_rate")
+    assert (plugins / "executed").exists()
+
+
+def test_a_refused_metric_ends_with_one_sentence(plugins: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plugins.chmod(0o777)
+    assert run_command_line(["models"]) == 0
+    capsys.readouterr()
+    with pytest.raises(Exception, match="chmod go-w") as caught:
+        metrics.get("hit_rate")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_run_folder_is_private(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        folder = create_run(RunConfig(data="shop.csv"), tmp_path / "runs")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
+    assert stat.S_IMODE(folder.path.parent.stat().st_mode) == 0o700
+
+
+def test_every_file_of_a_run_is_private_but_not_the_exported_bundle(tmp_path: Path) -> None:
+    data, out = write_wine(tmp_path / "wine.csv"), tmp_path / "wine.tabapp"
+    options = [
+        "--models",
+        "linear",
+        "--trials",
+        "1",
+        "--folds",
+        "2",
+        "--runs-dir",
+        str(tmp_path / "runs"),
+        "--out",
+        str(out),
+    ]
+    words = [sys.executable, "-P", "-m", "tabapp", "--auto", str(data), *options]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=HANG_SECONDS, umask=0o022)
+    assert done.returncode == 0, done.stderr
+    (folder,) = list_runs(tmp_path / "runs")
+    engine_files = [path for path in folder.path.rglob("*") if path.name != "run.json"]
+    assert len(engine_files) > 15
+    assert [path for path in engine_files if path.stat().st_mode & 0o077] == []
+    assert stat.S_IMODE(out.stat().st_mode) == 0o644
+
+
+@pytest.fixture
+def read_only_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+    """A stopped run in whose folder no file can be opened for writing, even by root."""
+    folder = write_run(tmp_path / "runs")
+    folder.bundle.write_bytes(b"a bundle")
+    monkeypatch.setenv("TABAPP_RUNS_DIR", str(tmp_path / "runs"))
+    real = os.open
+
+    def read_only(path: Any, flags: int, *rest: Any, **options: Any) -> int:
+        if str(path).startswith(str(folder.path)) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        return real(path, flags, *rest, **options)
+
+    monkeypatch.setattr(os, "open", read_only)
+    return folder
+
+
+def test_a_read_only_run_is_listed_shown_and_exported(
+    read_only_run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not read_only_run.is_running()
+    assert run_command_line(["runs"]) == 0
+    assert run_command_line(["attach", read_only_run.run, "--plain"]) == 0
+    out = tmp_path / "out.tabapp"
+    assert run_command_line(["export", read_only_run.run, "-o", str(out)]) == 0
+    assert out.read_bytes() == b"a bundle"
+    capsys.readouterr()
+    assert run_command_line(["resume", read_only_run.run, "--plain", "--trials", "9"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "Read-only file system. Copy the run folder" in line
