@@ -14,7 +14,7 @@ DEMO_BUDGET ?= 45s
 # The tests start hundreds of processes, which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 .NOTPARALLEL:
-.PHONY: help install demo test lint format typecheck test-arithmetic test-slow test-minimum coverage docs dist recording bench bench-docs clean
+.PHONY: help install demo test lint format typecheck test-arithmetic test-slow fuzz test-minimum coverage docs dist recording bench bench-docs clean
 
 help: ## Show all targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,9 @@ test-arithmetic: $(VENV)/.installed-test ## Numeric tests under four instruction
 
 test-slow: $(VENV)/.installed-test ## Tests that take minutes, and GPU tests.
 	$(BIN)/python -m pytest -m "slow or gpu"
+
+fuzz: $(VENV)/.installed-test ## Damaged and malicious files of every kind, the long form.
+	$(BIN)/python -m pytest -m slow tests/hostile
 
 test-minimum: ## Tests with the oldest supported versions of the libraries, in an environment of their own.
 	$(PYTHON) -m venv .venv-minimum
