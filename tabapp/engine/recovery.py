@@ -204,7 +204,6 @@ def _check_plan(plan: Plan, schema: Schema) -> None:
 def _splits(folder: RunFolder, schema: Schema, table: pl.DataFrame, plan: Plan, warn: Warn) -> None:
     path = folder.path / "splits.npz"
     try:
-        files.open_to_read(path).close()
         data = RunData(folder)
         arrays = (data.target, data.fold, data.weight, data.groups, data.time)
         if any(array is not None and array.shape != (table.height,) for array in arrays):
@@ -290,8 +289,7 @@ def _checked_fit(path: Path, data: RunData, plan: Plan) -> FitResult:
     for name, checksum in result.checksums.items():
         if not (path / name).resolve().is_relative_to(path.resolve()) or sha256(path / name) != checksum:
             raise ValueError(f"{name} has another checksum")
-    files.open_to_read(path / "oof.npy").close()
-    prediction = np.load(path / "oof.npy", allow_pickle=False)
+    prediction = np.load(io.BytesIO(files.read_regular(path / "oof.npy")), allow_pickle=False)
     rows = len(data.held_out(result.fold))
     shape = (rows,) if plan.task == "regression" else (rows, plan.n_classes)
     if prediction.shape != shape or prediction.dtype.kind != "f" or not np.isfinite(prediction).all():

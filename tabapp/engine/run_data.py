@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from tabapp import files
 from tabapp.data.schema import Schema
 from tabapp.run.folder import RunFolder
 
@@ -23,9 +26,9 @@ class RunData:
     """
 
     def __init__(self, folder: RunFolder) -> None:
-        self.schema = msgspec.json.decode((folder.data / "schema.json").read_bytes(), type=Schema)
+        self.schema = msgspec.json.decode(files.read_regular(folder.data / "schema.json"), type=Schema)
         self.frame: pl.DataFrame = pl.read_ipc(folder.data / "table.arrow")
-        arrays = np.load(folder.path / "splits.npz", allow_pickle=False)
+        arrays = np.load(io.BytesIO(files.read_regular(folder.path / "splits.npz")), allow_pickle=False)
         self.target: npt.NDArray[np.int64] | npt.NDArray[np.float64] = arrays["target"]
         self.fold: npt.NDArray[np.int16] = arrays["fold"]
         self.weight: npt.NDArray[np.float32] | None = arrays.get("weight", None)
