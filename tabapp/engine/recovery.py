@@ -16,6 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from tokenize import TokenError
 
 import msgspec
 import numpy as np
@@ -56,6 +57,9 @@ BROKEN = (
     TypeError,
     EOFError,
     OverflowError,
+    MemoryError,
+    SyntaxError,
+    TokenError,
     zlib.error,
     zipfile.BadZipFile,
     pl.exceptions.PolarsError,
@@ -63,7 +67,7 @@ BROKEN = (
     TabappError,
     NotImplementedError,
 )
-"""What reading a damaged JSON, NumPy, Arrow or feature file raises."""
+"""What reading a damaged JSON, NumPy, Arrow or feature file raises. NumPy parses the header of an array as Python source."""
 
 
 def set_aside(folder: RunFolder, path: Path, damage: object, warn: Warn, remedy: str = "It is made again.") -> None:
