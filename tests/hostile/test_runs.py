@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -142,7 +142,7 @@ def copied(folder: RunFolder, place: Path) -> RunFolder:
 
 
 @contextmanager
-def copies(folder: RunFolder, place: Path) -> Iterator[RunFolder]:
+def copies(folder: RunFolder, place: Path) -> Generator[RunFolder]:
     """A copy that is deleted at the end."""
     copy = copied(folder, place)
     yield copy
@@ -150,7 +150,7 @@ def copies(folder: RunFolder, place: Path) -> Iterator[RunFolder]:
 
 
 @contextmanager
-def hang_guard() -> Iterator[None]:
+def hang_guard() -> Generator[None]:
     """End the process when a call does not return."""
     timer = threading.Timer(HANG_SECONDS, lambda: os._exit(99))
     timer.daemon = True
