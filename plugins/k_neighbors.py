@@ -6,15 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from tabapp import metrics
-from tabapp.features.arrays import FeatureRecipe, Table
+from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
+from tabapp.features.saved import demand, read_arrays
 from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task, Trial
 
 from ._shared.boosting import ConstantModel, Target, concatenate, target_of
-from ._shared.design import Design
+from ._shared.design import ARRAYS, Design
 
 PREDICTION_ROWS = 4096
 MOST_ROWS = 50_000
@@ -28,6 +30,11 @@ class KNeighborsParams(Params, frozen=True, kw_only=True):
 
     n_neighbors: int = 20
     by_distance: bool = True
+
+
+class _SavedNeighbors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    target: Target
+    params: KNeighborsParams
 
 
 class KNeighborsModel(FittedModel):
@@ -69,7 +76,9 @@ class KNeighborsModel(FittedModel):
         if self.params.by_distance:
             # Relative to the farthest neighbor, so that an equal row does not get all the weight.
             vote /= distance + 1e-3 * distance[:, -1:] + 1e-12
-        vote /= vote.sum(axis=1, keepdims=True)
+        total = vote.sum(axis=1, keepdims=True)
+        # Neighbors that all have the weight 0 count equally.
+        vote = np.where(total > 0, vote / np.where(total > 0, total, 1.0), 1.0 / vote.shape[1])
         if self.target.task == "regression":
             return self.target.prediction((vote * self.known[nearest]).sum(axis=1))
         votes = np.zeros((len(matrix), self.target.n_classes))
@@ -92,13 +101,21 @@ class KNeighborsModel(FittedModel):
     @classmethod
     def load(cls, folder: Path) -> KNeighborsModel:
         """Read what `save` wrote. Predictions are bit-identical."""
-        from safetensors.numpy import load_file
+        stored = {"rows": ("float32", 2), "known": ("float64", 1), "weight": ("float32", 1)}
+        arrays = read_arrays(folder / "rows.safetensors", ARRAYS | stored)
+        rows, known, weight = (arrays.pop(name) for name in stored)
+        saved = msgspec.json.decode((folder / "model.json").read_bytes(), type=_SavedNeighbors)
+        demand(len(rows) and len(rows) == len(known) == len(weight), "its stored rows differ in length")
+        demand(rows.shape[1] > 0 and saved.params.n_neighbors > 0, "it has no columns or no neighbors")
+        return cls(Design(**arrays), rows, known, weight, saved.target, saved.params, n_threads=1)
 
-        arrays = load_file(folder / "rows.safetensors")
-        rows, known, weight = (arrays.pop(name) for name in ("rows", "known", "weight"))
-        saved = json.loads((folder / "model.json").read_text())
-        params = KNeighborsParams(**saved["params"])
-        return cls(Design(**arrays), rows, known, weight, Target(**saved["target"]), params, n_threads=1)
+    def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:
+        self.target.check(task, n_classes)
+        self.design.check(features)
+        demand(self.rows.shape[1] == self.design.n_columns, "its stored rows do not have the columns of the table")
+        demand((self.weight >= 0).all(), "the weight of a stored row is negative")
+        codes = (self.known >= 0) & (self.known < n_classes) & (self.known == np.floor(self.known))
+        demand(task == "regression" or codes.all(), "the class of a stored row is out of range")
 
     def summary(self) -> dict[str, Any]:
         return {"rows": len(self.rows)}

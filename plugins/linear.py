@@ -8,15 +8,17 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from tabapp import metrics
-from tabapp.features.arrays import FeatureRecipe, Table
+from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
+from tabapp.features.saved import demand, read_arrays
 from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task, Trial
 
 from ._shared.boosting import ConstantModel, Target, concatenate, target_of
-from ._shared.design import MOST_LEVELS, Design
+from ._shared.design import ARRAYS, MOST_LEVELS, Design
 
 
 class LinearParams(Params, frozen=True, kw_only=True):
@@ -26,6 +28,11 @@ class LinearParams(Params, frozen=True, kw_only=True):
     """
 
     penalty: float = 1e-4
+
+
+class _SavedLinear(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    target: Target
+    classes: tuple[int, ...]
 
 
 class LinearModel(FittedModel):
@@ -75,12 +82,22 @@ class LinearModel(FittedModel):
     @classmethod
     def load(cls, folder: Path) -> LinearModel:
         """Read what `save` wrote. Predictions are bit-identical."""
-        from safetensors.numpy import load_file
-
-        arrays = load_file(folder / "linear.safetensors")
+        arrays = read_arrays(
+            folder / "linear.safetensors", ARRAYS | {"weight": ("float64", 2), "intercept": ("float64", 1)}
+        )
         weight, intercept = arrays.pop("weight"), arrays.pop("intercept")
-        saved = json.loads((folder / "model.json").read_text())
-        return cls(Design(**arrays), weight, intercept, tuple(saved["classes"]), Target(**saved["target"]))
+        saved = msgspec.json.decode((folder / "model.json").read_bytes(), type=_SavedLinear)
+        return cls(Design(**arrays), weight, intercept, saved.classes, saved.target)
+
+    def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:
+        self.target.check(task, n_classes)
+        self.design.check(features)
+        n_outputs = len(self.classes) if len(self.classes) > 2 else 1
+        shapes = self.weight.shape, self.intercept.shape
+        expected = (self.design.n_columns, n_outputs), (n_outputs,)
+        demand(shapes == expected, f"its weights have the shape {self.weight.shape} instead of {expected[0]}")
+        known = sorted(set(self.classes)) == list(self.classes) and all(0 <= code < n_classes for code in self.classes)
+        demand(known and (len(self.classes) > 1) == (n_classes > 1), "its classes are not those of the target")
 
     def summary(self) -> dict[str, Any]:
         return {"weights": int(self.weight.size)}

@@ -7,6 +7,7 @@ once to select the number of trees, and again with that number on all rows (`Boo
 from __future__ import annotations
 
 import json
+import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable
@@ -14,11 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from tabapp import metrics
-from tabapp.features.arrays import UNSEEN, FeatureRecipe, Table
+from tabapp.features.arrays import UNSEEN, FeatureRecipe, FeatureSpec, Table
+from tabapp.features.saved import demand
 from tabapp.models.contract import FitContext, FittedModel, Float32, Params, Plugin, Shape, Task
 
 N_TREES = 2000
@@ -108,6 +111,12 @@ class Target:
     mean: float
     std: float
 
+    def check(self, task: Task, n_classes: int) -> None:
+        """Raises: ValueError: the target is not the one of the bundle, or its scale is not usable."""
+        same = (self.task, self.n_classes) == (task, n_classes)
+        demand(same, f"it was trained for {self.task} with {self.n_classes} classes, not for {task} with {n_classes}")
+        demand(math.isfinite(self.mean) and 0 < self.std < math.inf, "the scale of its target is not usable")
+
     @classmethod
     def fit(cls, train: Table, context: FitContext) -> Target:
         """Compute mean and population standard deviation of the training target."""
@@ -128,6 +137,18 @@ class Target:
         if self.task == "binary" and output.ndim == 1:
             return np.column_stack([1 - output, output]).astype(np.float32)
         return (output / output.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+class _SavedConstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    values: list[float]
+    task: Task
+
+
+class SavedBooster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`model.json` of a booster."""
+
+    target: Target
+    facts: dict[str, Any]
 
 
 class ConstantModel(FittedModel):
@@ -161,7 +182,17 @@ class ConstantModel(FittedModel):
     def load(cls, folder: Path) -> ConstantModel | None:
         """Read what `save` wrote; None if the folder contains another type of model."""
         path = folder / "constant.json"
-        return cls(**json.loads(path.read_text())) if path.exists() else None
+        if not path.exists():
+            return None
+        saved = msgspec.json.decode(path.read_bytes(), type=_SavedConstant)
+        return cls(saved.values, saved.task)
+
+    def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:
+        demand(self.task == task, f"it was trained for {self.task}, not for {task}")
+        demand(len(self.values) == n_classes, f"it has {len(self.values)} values for {n_classes} classes")
+        demand(all(map(math.isfinite, self.values)), "a value is not finite")
+        if task != "regression":
+            demand(min(self.values) >= 0 and math.isclose(sum(self.values), 1, abs_tol=1e-3), "it has no probabilities")
 
     def summary(self) -> dict[str, Any]:
         return {"constant": True}
@@ -207,9 +238,12 @@ class BoostedModel(FittedModel):
         """Read what `save` wrote, including a constant model. Predictions are bit-identical."""
         if constant := ConstantModel.load(folder):
             return constant
-        saved = json.loads((folder / "model.json").read_text())
+        saved = msgspec.json.decode((folder / "model.json").read_bytes(), type=SavedBooster)
         # One thread, because the engine's number of threads is unknown here.
-        return cls(cls.load_booster(folder / cls.file_name), Target(**saved["target"]), saved["facts"], n_threads=1)
+        return cls(cls.load_booster(folder / cls.file_name), saved.target, saved.facts, n_threads=1)
+
+    def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:
+        self.target.check(task, n_classes)
 
     def summary(self) -> dict[str, Any]:
         return self.facts

@@ -8,13 +8,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tabapp.features.arrays import UNSEEN, Table
+from tabapp.features.arrays import UNSEEN, FeatureSpec, Table
+from tabapp.features.saved import demand, is_within
 from tabapp.models.contract import Float32
 
 MOST_LEVELS = 300
 """Maximum number of one-hot columns, which represent the most frequent levels of all columns."""
 LIMIT = 10.0
 """Standardized numbers are clipped at this many standard deviations."""
+ARRAYS = {
+    "mean": ("float64", 1),
+    "std": ("float64", 1),
+    "indicators": ("int64", 1),
+    "level_column": ("int64", 1),
+    "level_code": ("int64", 1),
+}
+"""Type and number of dimensions of the arrays of a `Design`, as saved."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,24 @@ class Design:
             level_column=np.array([j for _, j, _ in kept], dtype=np.int64),
             level_code=np.array([code for _, _, code in kept], dtype=np.int64),
         )
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the matrix."""
+        return len(self.mean) + len(self.indicators) + len(self.level_column)
+
+    def check(self, features: FeatureSpec) -> None:
+        """Check a loaded design against the columns of its tables.
+
+        Raises:
+            ValueError: it was fitted on other columns.
+        """
+        n_numeric, n_categorical = len(features.numeric), len(features.categorical)
+        demand(len(self.mean) == len(self.std) == n_numeric, f"its means do not fit {n_numeric} numeric columns")
+        demand((self.std > 0).all(), "a standard deviation is not positive")
+        demand(is_within(self.indicators, 0, n_numeric), "the index of an indicator is out of range")
+        demand(len(self.level_column) == len(self.level_code), "its levels differ in length")
+        demand(is_within(self.level_column, 0, n_categorical), "the index of a categorical column is out of range")
 
     def matrix(self, table: Table) -> Float32:
         """(rows, columns) float32 without NaN; unseen and rare levels are all zeros."""

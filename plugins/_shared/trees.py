@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from tabapp import metrics
-from tabapp.features.arrays import Table
-from tabapp.models.contract import FitContext, Float32
+from tabapp.features.arrays import FeatureSpec, Table
+from tabapp.features.saved import demand, read_arrays_and_notes
+from tabapp.models.contract import FitContext, Float32, Task
 
 from .boosting import BoostedModel, BoostingParams, BoostingPlugin, Target, matrix, target_of
 
 BLOCK = 2**16
 """Number of (row, tree) pairs evaluated at once: enough to hide Python's overhead, few enough for the cache."""
 TREES_PER_STEP = 10
+MAX_DEPTH = 65_536
+ARRAYS = {
+    "feature": ("int32", 1),
+    "threshold": ("float32", 1),
+    "missing_left": ("bool", 1),
+    "children": ("int32", 2),
+    "value": ("float32", 2),
+    "roots": ("int32", 1),
+    "depths": ("int32", 1),
+}
+"""Type and number of dimensions of the arrays of `Trees`, as saved."""
 
 
 def lower_float32(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
@@ -107,6 +121,31 @@ class Trees:
             depths=self.depths[:n_trees],
         )
 
+    @classmethod
+    def checked(cls, arrays: dict[str, npt.NDArray[Any]]) -> Trees:
+        """Trees of saved arrays. The saved depths are replaced by computed ones.
+
+        Raises:
+            ValueError: the arrays are not trees in which both children of a node follow it.
+        """
+        n_nodes, roots, children = len(arrays["feature"]), arrays["roots"], arrays["children"]
+        lengths = {len(arrays[name]) for name in ("threshold", "missing_left", "children", "value")}
+        demand(n_nodes and lengths == {n_nodes} and children.shape[1] == 2, "the node arrays differ in length")
+        demand(len(roots) and len(arrays["depths"]) == len(roots), "the number of trees is not clear")
+        demand(roots[0] == 0 and (np.diff(roots) > 0).all() and roots[-1] < n_nodes, "the roots are not in order")
+        demand(not np.isnan(arrays["threshold"]).any(), "a threshold is not a number")
+        demand(int(arrays["feature"].min()) >= 0, "the index of a feature is negative")
+        sizes = np.diff(roots, append=n_nodes)
+        own = np.arange(n_nodes)
+        is_leaf = (children == own[:, None]).all(axis=1)
+        ends = np.repeat(roots + sizes, sizes)
+        inner = children[~is_leaf]
+        follow = (inner > own[~is_leaf, None]) & (inner < ends[~is_leaf, None])
+        demand(follow.all(), "the children of a node do not follow it in its tree")
+        parents = np.bincount(inner.ravel(), minlength=n_nodes)
+        demand((parents == np.isin(own, roots, invert=True)).all(), "a node has no parent or several")
+        return cls(**arrays | {"depths": _depths(roots, children, is_leaf, np.repeat(np.arange(len(roots)), sizes))})
+
     def __len__(self) -> int:
         return len(self.roots)
 
@@ -141,6 +180,34 @@ class Trees:
         return {name: np.ascontiguousarray(getattr(self, name)) for name in self.__dataclass_fields__}
 
 
+def _depths(
+    roots: npt.NDArray[np.int32],
+    children: npt.NDArray[np.int32],
+    is_leaf: npt.NDArray[np.bool_],
+    tree_of: npt.NDArray[np.int64],
+) -> npt.NDArray[np.int32]:
+    """(trees,) number of splits on the longest path.
+
+    Raises:
+        ValueError: a path is longer than `MAX_DEPTH`.
+    """
+    depths = np.zeros(len(roots), np.int32)
+    level = roots[~is_leaf[roots]]
+    depth = 0
+    while len(level):
+        depth += 1
+        demand(depth <= MAX_DEPTH, f"a tree is deeper than {MAX_DEPTH:,}")
+        depths[tree_of[level]] = depth
+        below = children[level].ravel()
+        level = below[~is_leaf[below]]
+    return depths
+
+
+class _Described(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    classes: tuple[int, ...]
+    baseline: tuple[float, ...]
+
+
 @dataclass(frozen=True)
 class Grown:
     """Trees and the conversion of their leaf sums to predictions.
@@ -153,6 +220,24 @@ class Grown:
     trees: Trees
     classes: tuple[int, ...]
     baseline: tuple[float, ...] = ()
+
+    def check(self, n_features: int, n_classes: int) -> None:
+        """Check the trees against a table with so many features and a target with so many classes (1 for regression).
+
+        Raises:
+            ValueError: they do not fit.
+        """
+        trees, n_outputs = self.trees, self.trees.value.shape[1]
+        demand(int(trees.feature.max()) < n_features, f"a split uses a feature beyond the {n_features} of the table")
+        known = sorted(set(self.classes)) == list(self.classes) and all(0 <= code < n_classes for code in self.classes)
+        demand(known and bool(self.classes) == (n_classes > 1), "its classes are not those of the target")
+        if self.baseline:
+            groups = max(1, len(self.classes) if len(self.classes) > 2 else 1)
+            fits = len(self.baseline) == groups and n_outputs == 1 and len(trees) % groups == 0
+            demand(fits and all(map(math.isfinite, self.baseline)), "its initial values do not fit its classes")
+        else:
+            demand(n_outputs == max(1, len(self.classes)), "the values of its leaves do not fit its classes")
+            demand(n_classes == 1 or trees.value.min() >= 0, "a leaf has a negative share of a class")
 
     def output(self, X: Float32, n_classes: int) -> npt.NDArray[np.float64]:
         """(rows,) the standardized target, or (rows, n_classes) probabilities."""
@@ -188,12 +273,13 @@ class TreesModel(BoostedModel):
 
     @staticmethod
     def load_booster(path: Path) -> Any:
-        from safetensors import safe_open
+        arrays, notes = read_arrays_and_notes(path, ARRAYS, unchecked=("threshold",))
+        described = msgspec.json.decode(notes.get("grown", ""), type=_Described)
+        return Grown(Trees.checked(arrays), described.classes, described.baseline)
 
-        with safe_open(path, framework="numpy") as file:
-            trees = Trees(**{name: file.get_tensor(name) for name in Trees.__dataclass_fields__})
-            described = json.loads(file.metadata()["grown"])
-        return Grown(trees, tuple(described["classes"]), tuple(described["baseline"]))
+    def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:
+        super().check(features, task, n_classes)
+        self.booster.check(len(features.numeric) + len(features.categorical), n_classes)
 
 
 class ForestParams(BoostingParams, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ Nothing in an archive is used before its names, its sizes and the checksum of ev
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import stat
@@ -24,12 +25,14 @@ import msgspec
 
 from tabapp import files
 from tabapp.bundle.format import FORMAT_VERSION, MANIFEST, Kind, Manifest, Member, VersionOnly
-from tabapp.errors import BundleError
+from tabapp.errors import BundleError, UsageError
 
 MAX_MEMBERS = 4_096
-MAX_BYTES = 16 * 2**30
+MAX_BYTES = 4 * 2**30
+"""Unpacked size of a bundle from elsewhere; `LIMIT_VARIABLE` changes it."""
+LIMIT_VARIABLE = "TABAPP_BUNDLE_LIMIT"
 MAX_JSON_BYTES = 64 * 2**20
-MAX_RATIO = 200
+MAX_RATIO = 100
 SMALL_BYTES = 64 * 2**20
 """Unpacked size up to which the compression ratio is not checked."""
 
@@ -171,7 +174,25 @@ def _names_problem(names: list[str]) -> str | None:
     return None
 
 
-def _structure_problem(infos: list[zipfile.ZipInfo], n_bytes_on_disk: int) -> str | None:
+def chosen_limit() -> int | None:
+    """Unpacked bytes up to which bundles are read, if the environment variable `LIMIT_VARIABLE` (in GiB) is set, else None.
+
+    Raises:
+        UsageError: the variable is not a positive number.
+    """
+    chosen = os.environ.get(LIMIT_VARIABLE)
+    if not chosen:
+        return None
+    try:
+        gibibytes = float(chosen)
+    except ValueError:
+        gibibytes = math.nan
+    if not 0 < gibibytes < math.inf:
+        raise UsageError(f"{LIMIT_VARIABLE} is {chosen[:40]!r}, but must be a number of GiB above 0, such as 8.")
+    return int(gibibytes * 2**30)
+
+
+def _structure_problem(infos: list[zipfile.ZipInfo]) -> str | None:
     """The problem with an archive that its directory shows, or None."""
     if len(infos) > MAX_MEMBERS:
         return f"it has {len(infos):,} members, more than {MAX_MEMBERS:,}"
@@ -185,11 +206,23 @@ def _structure_problem(infos: list[zipfile.ZipInfo], n_bytes_on_disk: int) -> st
             return f"its member {info.filename!r} is encrypted"
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             return f"its member {info.filename!r} uses a compression method that bundles do not use"
-    # Reading a member never yields more than its declared size, so this sum bounds what unpacking can cost.
-    total = sum(info.file_size for info in infos)
-    if total > MAX_BYTES or (total > SMALL_BYTES and total > MAX_RATIO * n_bytes_on_disk):
-        return f"it would unpack to {total:,} bytes from {n_bytes_on_disk:,}"
     return None
+
+
+def _check_size(path: Path, infos: list[zipfile.ZipInfo], n_bytes_on_disk: int) -> None:
+    """Check how much unpacking can cost: reading a member never yields more than its declared size.
+
+    Raises:
+        BundleError: it is more than the limit or, unless the user chose the limit, than the file is worth.
+        UsageError: the limit in the environment is not valid.
+    """
+    total, chosen = sum(info.file_size for info in infos), chosen_limit()
+    is_bomb = chosen is None and total > SMALL_BYTES and total > MAX_RATIO * n_bytes_on_disk
+    if is_bomb or total > (MAX_BYTES if chosen is None else chosen):
+        raise BundleError(
+            f"{path} would unpack to {total:,} bytes from {n_bytes_on_disk:,}. If you trust it, set {LIMIT_VARIABLE} to "
+            f"{math.ceil(total / 2**30)} (GiB)."
+        )
 
 
 class Archive:
@@ -294,39 +327,70 @@ def _read_manifest(path: Path, file: zipfile.ZipFile) -> Manifest:
     return _decode(path, MANIFEST, content, Manifest)
 
 
+def _open_file(path: Path) -> BinaryIO:
+    """Open a regular file. A pipe or a device is refused at once, without waiting for its writer.
+
+    Raises:
+        BundleError: the file is missing, is not a regular file, or cannot be read.
+    """
+    try:
+        file = open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb")  # noqa: SIM115
+    except FileNotFoundError:
+        raise BundleError(f"There is no bundle {path}. Check the path.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or _first_line(error)
+        raise BundleError(f"Cannot read {path} ({reason}).") from None
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise BundleError(f"Cannot read {path} (not a regular file).")
+    return file
+
+
 @contextmanager
-def open_archive(path: Path) -> Generator[Archive]:
+def open_archive(path: Path, *, is_own: bool = False) -> Generator[Archive]:
     """Open a bundle and check its names, sizes and manifest. Reads no other member.
+
+    Args:
+        is_own: this process has just written the bundle, so its unpacked size has no limit.
 
     Raises:
         BundleError: the file is not a valid bundle.
+        UsageError: the limit in the environment is not valid.
     """
-    try:
-        n_bytes = path.stat().st_size
-        file = zipfile.ZipFile(path)
-    except FileNotFoundError:
-        raise BundleError(f"There is no bundle {path}. Check the path.") from None
-    except OSError as error:
-        raise BundleError(f"Cannot read {path} ({error.strerror or _first_line(error)}).") from None
-    except _DAMAGED:
-        raise BundleError(
-            f"{path} is not a tabapp bundle, or is incomplete. Check the path, or copy the bundle again."
-        ) from None
-    with file:
+    with _open_file(path) as opened:
         try:
-            if problem := _structure_problem(file.infolist(), n_bytes):
-                raise BundleError(f"{path} is not a safe bundle: {problem}.")
-            manifest = _read_manifest(path, file)
-        except _DAMAGED as error:
-            raise BundleError(f"{path} is damaged ({_first_line(error)}). {_REMEDY}") from None
-        present = {info.filename: info.file_size for info in file.infolist() if info.filename != MANIFEST}
-        listed = {member.path: member.bytes for member in manifest.members}
-        if len(listed) < len(manifest.members):
-            raise BundleError(f"{path}: its {MANIFEST} lists a member twice.")
-        if missing := sorted(set(listed) - set(present)):
-            raise BundleError(f"{path}: its {MANIFEST} lists {missing[0]!r}, which is missing.")
-        if extra := sorted(set(present) - set(listed)):
-            raise BundleError(f"{path}: its {MANIFEST} does not list {extra[0]!r}.")
-        if changed := sorted(name for name, size in listed.items() if present[name] != size):
-            raise BundleError(f"Member {changed[0]!r} of {path} does not match {MANIFEST}. {_REMEDY}")
-        yield Archive(path, file, manifest)
+            file = zipfile.ZipFile(opened)
+        except _DAMAGED:
+            raise BundleError(
+                f"{path} is not a tabapp bundle, or is incomplete. Check the path, or copy the bundle again."
+            ) from None
+        with file:
+            try:
+                infos = file.infolist()
+                if problem := _structure_problem(infos):
+                    raise BundleError(f"{path} is not a safe bundle: {problem}.")
+                if not is_own:
+                    _check_size(path, infos, os.fstat(opened.fileno()).st_size)
+                manifest = _read_manifest(path, file)
+            except _DAMAGED as error:
+                raise BundleError(f"{path} is damaged ({_first_line(error)}). {_REMEDY}") from None
+            _check_members(path, file, manifest)
+            yield Archive(path, file, manifest)
+
+
+def _check_members(path: Path, file: zipfile.ZipFile, manifest: Manifest) -> None:
+    """Compare the members with the manifest.
+
+    Raises:
+        BundleError: a member is missing, is not listed, or has another size.
+    """
+    present = {info.filename: info.file_size for info in file.infolist() if info.filename != MANIFEST}
+    listed = {member.path: member.bytes for member in manifest.members}
+    if len(listed) < len(manifest.members):
+        raise BundleError(f"{path}: its {MANIFEST} lists a member twice.")
+    if missing := sorted(set(listed) - set(present)):
+        raise BundleError(f"{path}: its {MANIFEST} lists {missing[0]!r}, which is missing.")
+    if extra := sorted(set(present) - set(listed)):
+        raise BundleError(f"{path}: its {MANIFEST} does not list {extra[0]!r}.")
+    if changed := sorted(name for name, size in listed.items() if present[name] != size):
+        raise BundleError(f"Member {changed[0]!r} of {path} does not match {MANIFEST}. {_REMEDY}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -15,6 +14,7 @@ from tabapp.bundle.archive import Archive, open_archive
 from tabapp.bundle.contents import Contents, decode_contents
 from tabapp.bundle.format import SAMPLE, SAMPLE_OUTPUT
 from tabapp.bundle.predict import Predictor, load_predictor
+from tabapp.bundle.unpack import unpacked
 from tabapp.errors import BundleError, TabappError
 
 EXACT = 1e-6
@@ -35,20 +35,19 @@ class LoadedBundle:
     drift: float | None
 
 
-def load_bundle(path: Path, *, tolerance: float = TOLERANCE) -> LoadedBundle:
+def load_bundle(path: Path, *, tolerance: float = TOLERANCE, is_own: bool = False) -> LoadedBundle:
     """Verify a bundle, load its models, and compare its predictions for its sample with the stored ones.
 
     Members are verified while they are unpacked to a temporary folder, so the loaded files are the verified ones.
 
     Args:
         tolerance: allowed difference from the stored predictions; `EXACT` on the machine that wrote the bundle.
+        is_own: this process has just written the bundle, so its unpacked size has no limit.
 
     Raises:
         BundleError: the bundle is not valid, or predicts differently here.
     """
-    with open_archive(path) as archive, tempfile.TemporaryDirectory(prefix="tabapp-bundle-") as unpacked:
-        folder = Path(unpacked)
-        archive.extract(folder)
+    with open_archive(path, is_own=is_own) as archive, unpacked(archive) as folder:
         contents = decode_contents(archive)
         predictor = load_predictor(contents.schema, contents.ensemble, lambda member: folder / member, str(path))
         drift = _replay(archive, predictor)

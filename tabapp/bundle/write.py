@@ -129,7 +129,7 @@ def write_bundle(path: Path, contents: BundleContents) -> Manifest:
     entries.append(Entry(CARD, "card", model_card(manifest, contents.schema, layout.ensemble).encode()))
     with new_file(path) as temporary:
         manifest = write_archive(temporary, entries, manifest)
-        load_bundle(temporary, tolerance=EXACT)
+        load_bundle(temporary, tolerance=EXACT, is_own=True)
     return manifest
 
 

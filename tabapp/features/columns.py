@@ -18,7 +18,7 @@ Int32 = npt.NDArray[np.int32]
 _MAX_FLOAT = 3e38
 """The largest float32 is 3.4e38; larger numbers become infinite, which XGBoost rejects."""
 
-_DATE_PARTS: dict[str, Callable[[pl.Series], pl.Series]] = {
+DATE_PARTS: dict[str, Callable[[pl.Series], pl.Series]] = {
     "year": lambda dates: dates.dt.year(),
     "month": lambda dates: dates.dt.month(),
     "day": lambda dates: dates.dt.day(),
@@ -29,7 +29,7 @@ _DATE_PARTS: dict[str, Callable[[pl.Series], pl.Series]] = {
     "second": lambda dates: dates.dt.second(),
 }
 _STYLE = {"digit": r"\d", "capital": r"\p{Lu}", "mark": r"[^\w\s]"}
-_PERIODS: dict[str, float] = {"month": 12, "weekday": 7, "day of year": 365.25, "hour": 24, "minute": 60}
+PERIODS: dict[str, float] = {"month": 12, "weekday": 7, "day of year": 365.25, "hour": 24, "minute": 60}
 
 
 class NumericStep(msgspec.Struct, frozen=True, tag="numeric", forbid_unknown_fields=True):
@@ -91,8 +91,8 @@ class DatetimeStep(msgspec.Struct, frozen=True, tag="datetime", forbid_unknown_f
         """
         known = values.drop_nulls()
         start = int(known.dt.epoch("us").min()) if len(known) else 0  # pyright: ignore[reportArgumentType]
-        parts = tuple(part for part, read in _DATE_PARTS.items() if read(known).n_unique() > 1)
-        return cls(column, start, parts, tuple(part for part in parts if part in _PERIODS) if cyclic else ())
+        parts = tuple(part for part, read in DATE_PARTS.items() if read(known).n_unique() > 1)
+        return cls(column, start, parts, tuple(part for part in parts if part in PERIODS) if cyclic else ())
 
     def names(self) -> list[str]:
         circles = [f"{self.column} {part} {axis}" for part in self.cycles for axis in ("sine", "cosine")]
@@ -101,9 +101,9 @@ class DatetimeStep(msgspec.Struct, frozen=True, tag="datetime", forbid_unknown_f
     def numbers(self, values: pl.Series) -> Float64:
         """(rows, 1 + parts + 2 cycles) float64, NaN where missing."""
         elapsed = (values.dt.epoch("us") - self.start).cast(pl.Float64) / 86_400e6
-        parts = [elapsed, *(_DATE_PARTS[part](values).cast(pl.Float64) for part in self.parts)]
+        parts = [elapsed, *(DATE_PARTS[part](values).cast(pl.Float64) for part in self.parts)]
         for part in self.cycles:
-            angle = 2 * np.pi * _DATE_PARTS[part](values).cast(pl.Float64) / _PERIODS[part]
+            angle = 2 * np.pi * DATE_PARTS[part](values).cast(pl.Float64) / PERIODS[part]
             parts += [angle.sin(), angle.cos()]
         return np.column_stack([part.to_numpy() for part in parts])
 

@@ -10,8 +10,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
 from tabapp.data.columns import column_of
@@ -19,8 +17,10 @@ from tabapp.data.dialect import unique_names
 from tabapp.data.schema import Column, Schema
 from tabapp.errors import BundleError
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
+from tabapp.features.checks import check_against_schema, check_state, expected_arrays
 from tabapp.features.columns import BooleanStep, CategoricalStep, DatetimeStep, NumericStep, Step, TextStep
 from tabapp.features.quantile import QuantileMap
+from tabapp.features.saved import demand, read_arrays
 from tabapp.features.scale import ScaleMap
 from tabapp.features.target_encoding import Target, TargetEncoding, classes_to_encode, cross_fitted, names_of
 from tabapp.features.text import TextMap
@@ -251,24 +251,41 @@ class FeaturePreparer:
         """
         try:
             state = msgspec.json.decode((folder / _JSON).read_bytes(), type=PreparerState)
-            arrays = load_arrays((folder / _ARRAYS).read_bytes())
             if state.version != _VERSION:
                 raise BundleError(f"{folder}: the features have format {state.version}, which this version cannot read")
-            texts = {
-                step.column: TextMap(arrays[f"text.{i}.idf"], arrays[f"text.{i}.components"])
-                for i, step in enumerate(state.steps)
-                if f"text.{i}.idf" in arrays
-            }
-            scaling = None
-            if "quantile.quantiles" in arrays:
-                scaling = QuantileMap(arrays["quantile.quantiles"], arrays["quantile.means"])
-            elif "scale.centers" in arrays:
-                smooth = state.recipe.numeric == "robust"
-                scaling = ScaleMap(arrays["scale.centers"], arrays["scale.factors"], smooth)
-            encodings = [TargetEncoding(arrays[f"encoding.{i}.means"]) for i in range(len(state.encoded))]
-        except (OSError, KeyError, SafetensorError, msgspec.MsgspecError) as error:
+            arrays = read_arrays(folder / _ARRAYS, expected_arrays(state), unchecked=("quantile.means",))
+            check_state(state, arrays)
+            demand(_agree(state.spec, _spec(state)), "its columns do not follow from its steps")
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
             raise BundleError(f"{folder}: the feature state cannot be read ({error})") from None
+        texts = {
+            step.column: TextMap(arrays[f"text.{i}.idf"], arrays[f"text.{i}.components"])
+            for i, step in enumerate(state.steps)
+            if f"text.{i}.idf" in arrays
+        }
+        scaling = None
+        if "quantile.quantiles" in arrays:
+            scaling = QuantileMap(arrays["quantile.quantiles"], arrays["quantile.means"])
+        elif "scale.centers" in arrays:
+            smooth = state.recipe.numeric == "robust"
+            scaling = ScaleMap(arrays["scale.centers"], arrays["scale.factors"], smooth)
+        encodings = [TargetEncoding(arrays[f"encoding.{i}.means"]) for i in range(len(state.encoded))]
         return cls(state, texts, scaling, encodings)
+
+    def check(self, schema: Schema) -> None:
+        """Check that the schema has the columns that the features are computed from.
+
+        Raises:
+            ValueError: a column is missing or has another kind.
+        """
+        check_against_schema(self._state.steps, schema)
+
+
+def _agree(spec: FeatureSpec, derived: FeatureSpec) -> bool:
+    """Whether two specs describe the same columns. Older versions may have named them differently."""
+    same = (spec.cardinalities, spec.sources) == (derived.cardinalities, derived.sources)
+    names = (*spec.numeric, *spec.categorical)
+    return same and len(spec.numeric) == len(derived.numeric) and len(set(names)) == len(names) == len(spec.sources)
 
 
 def recipe_for(recipe: FeatureRecipe, schema: Schema) -> FeatureRecipe:

@@ -172,6 +172,18 @@ class FittedModel(ABC):
     def save(self, folder: Path) -> None:
         """Write the model to an existing empty folder. Pickle and other executable formats are not allowed."""
 
+    def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:  # noqa: B027
+        """Check a loaded model against the bundle that contains it, whose content may be wrong or hostile; does nothing by
+        default.
+
+        Args:
+            features: columns of the tables that the model will receive.
+            n_classes: number of classes; 1 for regression.
+
+        Raises:
+            ValueError: the model was made for other columns or another target.
+        """
+
     def attention(self, table: Table) -> Float32 | None:
         """Attention weights per feature, for plugins with `has_attention`.
 
