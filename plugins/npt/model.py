@@ -11,8 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, Table
-from tabapp.models.contract import FittedModel, Float32, RowNeighbors
+from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureSpec, Table
+from tabapp.features.saved import demand
+from tabapp.models.contract import FittedModel, Float32, RowNeighbors, Task
+from tabapp.nn.loading import WEIGHTS, check_tensors, load_network, read_tensors
 from tabapp.nn.objective import Objective
 
 from .network import Attributes, Entries, Memory, NPTNetwork, Predicted
@@ -22,6 +24,16 @@ LIMIT = 10.0
 """Standardized numbers are clipped at this many standard deviations."""
 CHUNK_ROWS = 512
 """Rows predicted at a time."""
+CONTEXT = "context.safetensors"
+MOST_DRAWN = 2**20
+"""Rows of all contexts together: more than a hundred times the default."""
+_STORED = {
+    "numeric": (torch.float32, 2),
+    "categorical": (torch.int64, 2),
+    "hidden": (torch.bool, 2),
+    "source": (torch.int64, 1),
+    "draws": (torch.int64, 2),
+}
 
 
 class SavedNPT(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -54,6 +66,43 @@ class SavedNPT(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """The attribute of the run's target."""
         assert self.objective is not None
         return self.attributes.n_numeric - 1 if self.objective.task == "regression" else len(self.attributes) - 1
+
+    def check(self) -> None:
+        """Check saved sizes and indices.
+
+        Raises:
+            ValueError: one is out of range.
+        """
+        n_attributes, n_features = len(self.attributes), sum(self.n_features)
+        p = self.params
+        demand(
+            self.attributes.n_numeric >= 0 and min(self.n_features) >= 0 and n_features > 0, "a size is out of range"
+        )
+        demand(all(n >= 1 for n in self.attributes.n_levels), "a categorical column has no levels")
+        demand(n_attributes == n_features + (self.objective is not None), "its columns differ in number")
+        demand(p.n_heads > 0 and p.d_embedding > 0 and p.d_embedding % p.n_heads == 0, "its heads do not fit its width")
+        demand(len(self.known_unseen) == self.n_features[1], "its known levels do not fit its columns")
+        demand(all(0 <= i < n_features for i in self.also_predict), "an index in 'also_predict' is out of range")
+        demand(all(0 <= i < n_attributes for i in self.attributes.targets), "the index of a target is out of range")
+
+    def check_context(self, context: Entries, source: Tensor, draws: Tensor) -> None:
+        """Check the stored rows and the contexts, whose number and size the parameters limit.
+
+        Raises:
+            ValueError: they have another shape, or an index or a level is out of range.
+        """
+        n_rows, levels = len(source), torch.tensor(self.attributes.n_levels, dtype=torch.int64)
+        demand(n_rows > 0 and draws.numel() > 0, "it has no stored rows")
+        shapes = tuple(tuple(part.shape) for part in (context.numeric, context.categorical, context.hidden))
+        n_numeric, n_attributes = self.attributes.n_numeric, len(self.attributes)
+        expected = (n_rows, n_numeric), (n_rows, n_attributes - n_numeric), (n_rows, n_attributes)
+        demand(shapes == expected, f"{CONTEXT}: the rows have the shapes {shapes}")
+        demand(
+            ((context.categorical >= 0) & (context.categorical < levels)).all(), f"{CONTEXT}: a level is out of range"
+        )
+        demand(int(draws.min()) >= 0 and int(draws.max()) < n_rows, f"{CONTEXT}: an index in 'draws' is out of range")
+        fits = draws.shape[1] <= max(n_rows, 1) and len(draws) <= max(1, self.params.n_contexts)
+        demand(fits and draws.numel() <= MOST_DRAWN, f"{CONTEXT}: it has more contexts than its parameters say")
 
     def entries(self, table: Table, *, with_target: bool) -> Entries:
         """Convert a table's rows to the input of the network. Missing cells are hidden, and the target too unless
@@ -214,27 +263,42 @@ class NPTModel(FittedModel):
         from safetensors.torch import save_file
 
         weights = {name: t.detach().cpu().contiguous() for name, t in self.network.state_dict().items()}
-        save_file(weights, folder / "weights.safetensors")
+        save_file(weights, folder / WEIGHTS)
         context = {
             "numeric": self.context.numeric,
             "categorical": self.context.categorical,
             "hidden": self.context.hidden,
         }
         context |= {"source": self.source, "draws": self.draws}
-        save_file({name: t.contiguous() for name, t in context.items()}, folder / "context.safetensors")
+        save_file({name: t.contiguous() for name, t in context.items()}, folder / CONTEXT)
         (folder / "model.json").write_bytes(msgspec.json.encode(self.saved))
 
     @classmethod
     def load(cls, folder: Path) -> NPTModel:
         """Read what `save` wrote. Predictions are bit-identical."""
-        from safetensors.torch import load_file
-
         saved = msgspec.json.decode((folder / "model.json").read_bytes(), type=SavedNPT)
-        network = saved.build()
-        network.load_state_dict(load_file(folder / "weights.safetensors"))
-        stored = load_file(folder / "context.safetensors")
+        saved.check()
+        network = load_network(folder, saved.build)
+        _, stored = read_tensors(folder / CONTEXT)
+        check_tensors(stored, _STORED, CONTEXT)
         context = Entries(stored["numeric"], stored["categorical"], stored["hidden"])
-        return cls(network, saved, context, stored["source"], stored["draws"], torch.device("cpu"))
+        source, draws = stored["source"], stored["draws"]
+        saved.check_context(context, source, draws)
+        return cls(network, saved, context, source, draws, torch.device("cpu"))
+
+    def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:
+        saved = self.saved
+        if saved.objective is None:
+            raise ValueError("it was trained without a target")
+        saved.objective.check(task, n_classes)
+        is_number = task == "regression"
+        levels = tuple(cardinality - 1 for cardinality in features.cardinalities)
+        same = (
+            saved.n_features == (len(features.numeric), len(features.categorical))
+            and saved.attributes.n_numeric == len(features.numeric) + is_number
+            and saved.attributes.n_levels == levels + (() if is_number else (n_classes,))
+        )
+        demand(same, "it was trained on other columns")
 
     def summary(self) -> dict[str, Any]:
         return self.saved.facts

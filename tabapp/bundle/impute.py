@@ -18,12 +18,14 @@ import polars as pl
 
 from tabapp.bundle.archive import open_archive
 from tabapp.bundle.contents import decode_contents
+from tabapp.bundle.predict import bundle_errors, load_features, load_model, name_of
+from tabapp.bundle.unpack import unpacked
 from tabapp.data.columns import column_of
 from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Column, Schema
 from tabapp.data.typed import check_columns, typed_frame
 from tabapp.data.values import is_missing, strip
-from tabapp.errors import DataError, UsageError
+from tabapp.errors import BundleError, DataError, UsageError
 from tabapp.features.arrays import FIRST_LEVEL, Table
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
@@ -35,10 +37,11 @@ EARLY_STOPPING_SHARE = 0.15
 
 @dataclass(frozen=True)
 class Imputer:
-    """A model that imputes, with its feature preparation."""
+    """A model that imputes, with its feature preparation. `where` names it in error messages."""
 
     preparer: FeaturePreparer
     model: FittedModel
+    where: str = "the model"
 
 
 @dataclass(frozen=True)
@@ -65,20 +68,22 @@ def imputers_of_bundle(path: Path) -> tuple[Schema, list[Imputer]]:
         BundleError: the bundle is not valid.
         UsageError: it has no such model.
     """
-    with open_archive(path) as archive, tempfile.TemporaryDirectory(prefix="tabapp-bundle-") as unpacked:
-        folder = Path(unpacked)
-        archive.extract(folder)
+    with open_archive(path) as archive, unpacked(archive) as folder:
         contents = decode_contents(archive)
-        able = [c for c in contents.ensemble.candidates if registry.get(c.model).can_impute]
+        schema = contents.schema
+        names = {candidate.model: registry.find(candidate.model).plugin for candidate in contents.ensemble.candidates}
+        able = [c for c in contents.ensemble.candidates if (found := names[c.model]) is not None and found.can_impute]
         if not able:
-            names = ", ".join(sorted({c.model for c in contents.ensemble.candidates}))
-            raise UsageError(f"{path} has no model that imputes, only {names}. Omit --model to train one.")
+            raise UsageError(
+                f"{path} has no model that imputes, only {', '.join(sorted(names))}. Omit --model to train one."
+            )
         best = max(able, key=lambda candidate: candidate.weight)
-        plugin = registry.get(best.model)
-        return contents.schema, [
-            Imputer(FeaturePreparer.load(folder / fold.features), plugin.load(folder / fold.model))
-            for fold in best.folds
-        ]
+        imputers: list[Imputer] = []
+        for fold in best.folds:
+            preparer = load_features(schema, folder / fold.features, fold.features, str(path))
+            model = load_model(schema, best, preparer.spec, folder / fold.model, fold.model, str(path))
+            imputers.append(Imputer(preparer, model, f"{path}: {name_of(best)} in {fold.model}"))
+        return schema, imputers
 
 
 def schema_without_target(frame: pl.DataFrame, kinds: dict[str, str]) -> Schema:
@@ -168,7 +173,10 @@ def impute(
     tables = [(each, each.preparer.transform(typed)) for each in imputers]
     predictions: list[tuple[FeaturePreparer, Table]] = []
     for each, table in tables:
-        filled = each.model.impute(table)
+        with bundle_errors(f"{each.where} fails to impute"):
+            filled = each.model.impute(table)
+        if filled is not None and not np.isfinite(filled.numeric).all():
+            raise BundleError(f"{each.where} predicts values that are not finite.")
         if filled is not None:
             predictions.append((each.preparer, filled))
     columns: dict[str, pl.Series] = {}

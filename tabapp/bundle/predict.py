@@ -13,11 +13,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from polars.exceptions import PanicException
 
 from tabapp.bundle.format import COVERAGES, Candidate, Ensemble
 from tabapp.data.schema import Schema
 from tabapp.data.typed import check_columns, typed_frame
 from tabapp.errors import BundleError, UsageError
+from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
 from tabapp.models.contract import FittedModel
@@ -48,9 +50,15 @@ class Prediction:
 
 @dataclass(frozen=True)
 class _Member:
-    """A fold model with its share of the ensemble: the candidate's weight divided by its number of folds."""
+    """A fold model with its share of the ensemble: the candidate's weight divided by its number of folds.
+
+    Attributes:
+        where: its name in error messages.
+        features: path of its feature state in the bundle.
+    """
 
     share: float
+    where: str
     features: str
     model: FittedModel
 
@@ -107,13 +115,24 @@ class Predictor:
     """A loaded ensemble. Thread-safe if its models are."""
 
     def __init__(
-        self, schema: Schema, ensemble: Ensemble, preparers: dict[str, FeaturePreparer], models: dict[str, FittedModel]
+        self,
+        schema: Schema,
+        ensemble: Ensemble,
+        preparers: dict[str, FeaturePreparer],
+        models: dict[str, FittedModel],
+        where: str = "the ensemble",
     ) -> None:
         self.schema = schema
         self.ensemble = ensemble
         self._preparers = preparers
+        self._where = where
         self._members = [
-            _Member(candidate.weight / len(candidate.folds), fold.features, models[fold.model])
+            _Member(
+                share=candidate.weight / len(candidate.folds),
+                where=f"{where}: {name_of(candidate)} in {fold.model}",
+                features=fold.features,
+                model=models[fold.model],
+            )
             for candidate in ensemble.candidates
             for fold in candidate.folds
         ]
@@ -134,6 +153,7 @@ class Predictor:
 
         Raises:
             DataError: feature columns are absent or mistyped; names all of them.
+            BundleError: a model or its features fail, or predict values that are not finite.
         """
         notes = check_columns(frame, self.schema, fill_missing_columns)
         used = [column.name for column in self.schema.columns if column.name in frame.columns]
@@ -145,16 +165,19 @@ class Predictor:
         for start in starts:
             batch = typed[start : start + _BATCH_ROWS]
             for folder, preparer in self._preparers.items():
-                table = preparer.transform(batch)
+                with bundle_errors(f"{self._where}: the feature state in {folder} fails"):
+                    table = preparer.transform(batch)
                 for member in self._members:
                     if member.features == folder:
-                        predicted = np.asarray(member.model.predict(table), dtype=np.float64)
+                        predicted = _predict(member, table, n_classes)
                         values[start : start + _BATCH_ROWS] += member.share * predicted
                         n_done += 1
                         if progress is not None:
                             progress(n_done / (len(starts) * len(self._members)))
         if n_classes:
             values = np.clip(values, 0.0, 1.0)
+            if values.size and values.sum(axis=1).min() <= 0:
+                raise BundleError(f"{self._where} predicts no class for a row. Do not use this bundle.")
             values /= values.sum(axis=1, keepdims=True)
             return Prediction(values, notes=tuple(notes))
         half = self.ensemble.residual_quantile
@@ -198,6 +221,27 @@ class Predictor:
         return pl.DataFrame({"prediction": prediction.values, "low": prediction.low, "high": prediction.high})
 
 
+def _predict(member: _Member, table: Table, n_classes: int) -> Float64:
+    """The predictions of a fold model.
+
+    Raises:
+        BundleError: the model fails, or its predictions have another shape or are not finite.
+    """
+    with bundle_errors(f"{member.where} fails to predict"):
+        predicted = np.asarray(member.model.predict(table), dtype=np.float64)
+    expected = (len(table), n_classes) if n_classes else (len(table),)
+    if predicted.shape != expected:
+        raise BundleError(f"{member.where} predicts the shape {predicted.shape} instead of {expected}.")
+    if not np.isfinite(predicted).all():
+        raise BundleError(f"{member.where} predicts values that are not finite. Do not use this bundle.")
+    return predicted
+
+
+def name_of(candidate: Candidate) -> str:
+    """The name of a trial in error messages."""
+    return f"the model {candidate.model} #{candidate.trial}"
+
+
 def load_predictor(schema: Schema, ensemble: Ensemble, folder_of: Callable[[str], Path], where: str) -> Predictor:
     """Load the models and the feature preparation of an ensemble through the registry, by plugin name only.
 
@@ -206,20 +250,39 @@ def load_predictor(schema: Schema, ensemble: Ensemble, folder_of: Callable[[str]
         where: name of the bundle in error messages.
 
     Raises:
-        BundleError: a plugin is not installed, or a part does not load.
+        BundleError: a plugin is not installed, or a part does not load or does not fit the schema.
     """
     preparers: dict[str, FeaturePreparer] = {}
     models: dict[str, FittedModel] = {}
     for candidate in ensemble.candidates:
         for fold in candidate.folds:
             if fold.features not in preparers:
-                with _load_errors(where, f"the features in {fold.features}"):
-                    preparers[fold.features] = FeaturePreparer.load(folder_of(fold.features))
-            models[fold.model] = _load_model(candidate, folder_of(fold.model), where)
-    return Predictor(schema, ensemble, preparers, models)
+                preparers[fold.features] = load_features(schema, folder_of(fold.features), fold.features, where)
+            spec = preparers[fold.features].spec
+            models[fold.model] = load_model(schema, candidate, spec, folder_of(fold.model), fold.model, where)
+    return Predictor(schema, ensemble, preparers, models, where)
 
 
-def _load_model(candidate: Candidate, folder: Path, where: str) -> FittedModel:
+def load_features(schema: Schema, folder: Path, member: str, where: str) -> FeaturePreparer:
+    """Load the feature preparation in a folder, which is `member` in the bundle.
+
+    Raises:
+        BundleError: it does not load, or does not fit the schema.
+    """
+    with bundle_errors(f"{where}: the feature state in {member} does not load", folder):
+        preparer = FeaturePreparer.load(folder)
+        preparer.check(schema)
+    return preparer
+
+
+def load_model(
+    schema: Schema, candidate: Candidate, spec: FeatureSpec, folder: Path, member: str, where: str
+) -> FittedModel:
+    """Load the model in a folder, which is `member` in the bundle.
+
+    Raises:
+        BundleError: its plugin is not usable, or it does not load, or does not fit the schema.
+    """
     try:
         plugin = registry.get(candidate.model)
         msgspec.convert(candidate.params, plugin.params_type)
@@ -229,15 +292,23 @@ def _load_model(candidate: Candidate, folder: Path, where: str) -> FittedModel:
         raise BundleError(
             f"{where} was made with another version of the model {candidate.model!r} ({error})."
         ) from None
-    with _load_errors(where, f"the model {candidate.model} #{candidate.trial}"):
-        return plugin.load(folder)
+    with bundle_errors(f"{where}: {name_of(candidate)} in {member} does not load", folder):
+        model = plugin.load(folder)
+        model.check(spec, schema.task, len(schema.classes) or 1)
+    return model
 
 
 @contextmanager
-def _load_errors(where: str, what: str) -> Generator[None]:
-    """Turn any exception of a plugin while loading into a BundleError."""
+def bundle_errors(sentence: str, folder: Path | None = None) -> Generator[None]:
+    """Turn any exception into a BundleError: a sentence, with the exception's first line in parentheses.
+
+    Args:
+        folder: a temporary folder, whose path is left out.
+    """
     try:
         yield
-    except Exception as error:
-        detail = (str(error).splitlines() or [type(error).__name__])[0][:160]
-        raise BundleError(f"{where}: {what} does not load ({detail}).") from error
+    except (Exception, PanicException) as error:
+        detail = (str(error).splitlines() or [""])[0] or type(error).__name__
+        if folder is not None:
+            detail = detail.replace(f"{folder}: ", "").replace(f"{folder}/", "").replace(str(folder), "its folder")
+        raise BundleError(f"{sentence} ({detail[:200]}).") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tabapp.features.arrays import Table
+from tabapp.features.saved import demand
 from tabapp.metrics import Task
 from tabapp.models.contract import FitContext, Float32
 
@@ -39,6 +41,17 @@ class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             return cls(task="regression", n_classes=1, mean=float(y.mean()), std=float(y.std()))
         only_class = int(y[0]) if y.min() == y.max() else None
         return cls(task=context.task, n_classes=context.n_classes, only_class=only_class)
+
+    def check(self, task: Task, n_classes: int) -> None:
+        """Check a saved objective against the bundle.
+
+        Raises:
+            ValueError: it has another task or other classes, or a scale that is not usable.
+        """
+        same = (self.task, self.n_classes) == (task, n_classes)
+        demand(same, f"it was trained for {self.task} with {self.n_classes} classes, not for {task} with {n_classes}")
+        demand(math.isfinite(self.mean) and 0 <= self.std < math.inf, "the scale of its target is not usable")
+        demand(self.only_class is None or 0 <= self.only_class < n_classes, "its only class is out of range")
 
     @property
     def d_out(self) -> int:

@@ -11,8 +11,10 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from tabapp.features.arrays import FeatureRecipe, Table
+from tabapp.features.arrays import FIRST_LEVEL, FeatureRecipe, FeatureSpec, Table
+from tabapp.features.saved import demand
 from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task
+from tabapp.nn.loading import WEIGHTS, load_network
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
 from tabapp.nn.params import TrainingParams, batch_size_for
@@ -26,6 +28,17 @@ class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     cardinalities: tuple[int, ...]
     d_out: int
     n_classes: int = 1
+
+    def check(self, objective: Objective) -> None:
+        """Check saved sizes.
+
+        Raises:
+            ValueError: a size is out of range or contradicts the objective.
+        """
+        demand(self.n_numeric >= 0 and all(n >= FIRST_LEVEL for n in self.cardinalities), "a size is out of range")
+        demand(self.n_numeric + len(self.cardinalities) > 0, "it has no columns")
+        same = (self.d_out, self.n_classes) == (objective.d_out, objective.n_classes)
+        demand(same and objective.n_classes > 0, "the sizes of its output contradict its target")
 
 
 class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -50,8 +63,14 @@ class DeepModel(FittedModel):
 
     def save(self, folder: Path) -> None:
         tensors = {name: t.detach().cpu().contiguous() for name, t in self.network.state_dict().items()}
-        safetensors.torch.save_file(tensors, folder / "weights.safetensors")
+        safetensors.torch.save_file(tensors, folder / WEIGHTS)
         (folder / "model.json").write_bytes(msgspec.json.encode(self.saved))
+
+    def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:
+        self.saved.objective.check(task, n_classes)
+        sizes = self.saved.sizes
+        same = (sizes.n_numeric, sizes.cardinalities) == (len(features.numeric), features.cardinalities)
+        demand(same, "it was trained on other columns")
 
     def summary(self) -> dict[str, Any]:
         return self.saved.facts
@@ -151,6 +170,7 @@ class DeepPlugin(Plugin):
 
     def load(self, folder: Path) -> FittedModel:
         saved = msgspec.json.decode((folder / "model.json").read_bytes(), type=SavedModel)
-        network = self.build(saved.sizes, msgspec.convert(saved.params, self.params_type))
-        network.load_state_dict(safetensors.torch.load_file(folder / "weights.safetensors"))
+        params = msgspec.convert(saved.params, self.params_type)
+        saved.sizes.check(saved.objective)
+        network = load_network(folder, lambda: self.build(saved.sizes, params))
         return self.model_type(network, saved, torch.device("cpu"))

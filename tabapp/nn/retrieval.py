@@ -8,7 +8,8 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from tabapp.features.arrays import Table
+from tabapp.features.arrays import FeatureSpec, Table
+from tabapp.features.saved import demand
 from tabapp.models.contract import FitContext, RowNeighbors, Shape, Task
 from tabapp.nn.linear import linear
 from tabapp.nn.method import TrainingMethod
@@ -81,6 +82,24 @@ class Candidates(nn.Module):
             torch.cat([self.target, target.float()]),
             torch.cat([self.weight, weight.float()]),
         )
+
+    def check(self, cardinalities: tuple[int, ...], n_classes: int) -> None:
+        """Check loaded rows.
+
+        Args:
+            n_classes: number of classes; 1 for regression.
+
+        Raises:
+            ValueError: the rows have wrong columns or codes out of range.
+        """
+        n = len(self.target)
+        shapes = {self.target.shape, self.weight.shape}
+        demand(shapes == {(n,)} and len(self.numeric) == len(self.categorical) == n, "its stored rows differ in length")
+        demand(self.categorical.shape[1:] == (len(cardinalities),), "its stored rows have other columns")
+        ends = torch.tensor(cardinalities, dtype=torch.int32)
+        demand(((self.categorical >= 0) & (self.categorical < ends)).all(), "a code of a stored row is out of range")
+        codes = (self.target >= 0) & (self.target < n_classes) & (self.target == self.target.floor())
+        demand(n_classes == 1 or codes.all(), "the class of a stored row is out of range")
 
     def keys(self, network: RetrievalNetwork) -> Tensor:
         """The keys of all rows, cached until the network is trained or loaded again."""
@@ -198,6 +217,11 @@ class RetrievalMethod(TrainingMethod):
 
 class RetrievalModel(DeepModel):
     """A trained retrieval network."""
+
+    def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:
+        super().check(features, task, n_classes)
+        assert isinstance(self.network, RetrievalNetwork)
+        self.network.candidates.check(features.cardinalities, n_classes)
 
     def row_neighbors(self, table: Table, n: int) -> RowNeighbors | None:
         network = self.network
