@@ -144,7 +144,9 @@ class Trees:
         demand(follow.all(), "the children of a node do not follow it in its tree")
         parents = np.bincount(inner.ravel(), minlength=n_nodes)
         demand((parents == np.isin(own, roots, invert=True)).all(), "a node has no parent or several")
-        return cls(**arrays | {"depths": _depths(roots, children, is_leaf, np.repeat(np.arange(len(roots)), sizes))})
+        depths = _depths(roots, children, is_leaf, np.repeat(np.arange(len(roots)), sizes))
+        checked: dict[str, Any] = arrays | {"depths": depths}
+        return cls(**checked)
 
     def __len__(self) -> int:
         return len(self.roots)
