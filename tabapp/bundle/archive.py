@@ -289,7 +289,7 @@ class Archive:
         except OSError as error:
             reason = error.strerror or _first_line(error)
             raise BundleError(
-                f"Member {member.path!r} of {self.path} cannot be unpacked ({reason}). {_REMEDY}"
+                f"Member {member.path!r} of {self.path} cannot be unpacked ({reason}). Check the disk and its free space."
             ) from None
         except _DAMAGED as error:
             reason = _first_line(error)

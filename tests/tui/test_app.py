@@ -103,7 +103,7 @@ async def test_the_end_of_the_run_shows_the_next_steps(tmp_path, monkeypatch):
         await driver.until(lambda: any("The run has ended" in toast for toast in driver.toasts()))
         toast = next(toast for toast in driver.toasts() if "The run has ended" in toast)
         assert "★ Ensemble  0.8829" in toast
-        assert "e exports the bundle" in toast
+        assert "Press e to export the bundle" in toast
 
 
 async def test_attaching_to_a_finished_run_shows_its_result(tmp_path, monkeypatch):

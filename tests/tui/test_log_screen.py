@@ -88,7 +88,7 @@ async def test_searching_goes_round(tmp_path, monkeypatch, size):
         await driver.press("N", "N")
         assert table.key == hits[-1]
         await driver.press("slash", "escape", "n")
-        await driver.sees("/ enters a text to search for")
+        await driver.sees("Press / to enter a search text")
         await driver.press("slash", *"zebra", "enter")
         await driver.sees("“zebra” does not occur")
 

@@ -155,7 +155,7 @@ async def test_a_run_at_work_is_neither_resumed_nor_deleted(tmp_path, monkeypatc
         await at_runs(driver)
         await put_cursor_on(driver, done)
         await driver.press("r")
-        await driver.until(lambda: any("is running; enter opens it" in toast for toast in driver.toasts()))
+        await driver.until(lambda: any("is running. Press enter to open it" in toast for toast in driver.toasts()))
         await driver.press("d")
         await driver.until(lambda: any("finish it before you delete it" in toast for toast in driver.toasts()))
         assert done.path.exists()

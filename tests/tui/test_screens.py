@@ -108,7 +108,7 @@ async def test_the_plan_is_fixed_once_the_run_has_started(tmp_path, monkeypatch)
         await driver.press("2")
         for key in ("t", "m", "b", "v", "left", "right", "space", "ctrl+r"):
             await driver.press(key)
-        await driver.sees("The run has started, so its plan is fixed")
+        await driver.sees("The plan cannot be changed after the run")
         assert driver.commands() == []
 
 

@@ -85,7 +85,7 @@ async def test_searching_goes_from_place_to_place(tmp_path, monkeypatch, file):
     async with drive(tmp_path, monkeypatch, recordings.opening()[:2], data=str(file)) as driver:
         grid = await open_table(driver)
         await driver.press("n")
-        await driver.sees("/ enters a text to search for")
+        await driver.sees("Press / to enter a search text")
         await driver.press("slash", *"4321.7", "enter")
         await driver.until(lambda: (grid.rows.row, grid.rows.column) == (4321, 7))
         await driver.sees("row 4,322 of 5,000", "4321.7")

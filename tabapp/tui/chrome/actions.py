@@ -48,7 +48,7 @@ class Action:
     """An action of the user.
 
     Attributes:
-        id: stable name, for remapping keys.
+        id: stable name, used to remap keys.
         keys: as Textual names them, comma-separated; the first is shown.
         action: the Textual action to run, on the screen unless it starts with `app.`.
         scope: the screen to which it belongs.
@@ -81,7 +81,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("data.start", "ctrl+r", "start", "data", UNSTARTED, "run: start", "Start",
            "Start the run as planned. While the file is being read, the run starts as soon as the plan is ready."),
     Action("data.cancel_start", "escape", "cancel_start", "data", STARTING, "run: cancel the start", "Cancel start",
-           "Cancel a start that waits for the plan."),
+           "Cancel a start that is waiting for the plan."),
     Action("data.target", "t", "pick_target", "data", READY, "plan: choose target", "Target",
            "Choose the column to predict."),
     Action("data.metric", "m", "pick_metric", "data", READY, "plan: choose metric", "Metric",
@@ -127,7 +127,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("run.stop_model", "k", "stop_model", "run", DURING, "model: stop or resume", "Stop",
            "Stop or resume the model under the cursor. Its results so far are kept."),
     Action("run.more", "plus", "more", "run", DURING, "model or run: more budget", "More",
-           "Give the model under the cursor a larger share of the time, or give the whole run more time. Both can be undone."),
+           "Increase the share of time of the model under the cursor, or the time of the whole run. Both can be undone."),
     Action("run.pause_model", "P", "pause_model", "run", DURING, "model: pause or resume", "",
            "Pause or resume the model under the cursor. A paused model starts no further fits."),
     Action("run.ensemble", "i", "ensemble", "run", DURING, "model: exclude from or include in the ensemble", "",
@@ -138,8 +138,8 @@ ACTIONS: tuple[Action, ...] = (
            "Sort by rank, name, fit time or number of trials, in turn."),
     Action("run.filter", "slash", "filter", "run", STARTED, "leaderboard: filter", "Filter",
            "Show only models that match a query such as family:gbdt score>.9."),
-    Action("run.charts", "c", "charts", "run", STARTED, "panels: swap leaderboard and charts", "",
-           "Swap the leaderboard and the charts on a narrow terminal."),
+    Action("run.charts", "c", "charts", "run", STARTED, "panels: switch between leaderboard and charts", "",
+           "Switch between the leaderboard and the charts on a narrow terminal."),
     Action("models.mark", "space", "mark", "models", ALWAYS, "model: mark to compare", "Compare",
            "Mark the model under the cursor. Two marked models are compared; one is compared with the model under the cursor."),
     Action("models.unmark", "u", "unmark", "models", ALWAYS, "models: clear the marks", "",
@@ -149,7 +149,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("models.copy", "y", "copy_parameters", "models", ALWAYS, "model: copy hyperparameters", "Copy",
            "Copy the hyperparameters of the model's best trial as JSON."),
     Action("models.more", "plus", "more", "models", DURING, "model or run: more budget", "More",
-           "Give the model under the cursor a larger share of the time, or give the whole run more time. Both can be undone."),
+           "Increase the share of time of the model under the cursor, or the time of the whole run. Both can be undone."),
     Action("models.pause_model", "p", "pause_model", "models", DURING, "model: pause or resume", "",
            "Pause or resume the model under the cursor. A paused model starts no further fits."),
     Action("models.ensemble", "i", "ensemble", "models", DURING, "model: exclude from or include in the ensemble", "",
@@ -158,12 +158,12 @@ ACTIONS: tuple[Action, ...] = (
            "Show the next chart: learning curve, confusion matrix, ROC, calibration or residuals."),
     Action("models.picture.previous", "left", "picture(-1)", "models", ALWAYS, "chart: previous", "",
            "Show the previous chart."),
-    Action("models.charts", "c", "charts", "models", ALWAYS, "panels: swap numbers and charts", "",
-           "Swap the folds and hyperparameters with the charts on a narrow terminal."),
+    Action("models.charts", "c", "charts", "models", ALWAYS, "panels: switch between numbers and charts", "",
+           "Switch between the numbers (folds, hyperparameters) and the charts on a narrow terminal."),
     Action("tuning.stop_model", "k", "stop_model", "tuning", DURING, "model: stop or resume", "Stop",
            "Stop or resume the model under the cursor. Stopping ends its running fits and cancels its further trials."),
     Action("tuning.more", "plus", "more", "tuning", DURING, "model or run: more budget", "More",
-           "Give the model under the cursor a larger share of the time, or give the whole run more time. Both can be undone."),
+           "Increase the share of time of the model under the cursor, or the time of the whole run. Both can be undone."),
     Action("tuning.pause_model", "p", "pause_model", "tuning", DURING, "model: pause or resume", "Pause",
            "Pause or resume the model under the cursor. A paused model starts no further fits."),
     Action("tuning.ensemble", "i", "ensemble", "tuning", DURING, "model: exclude from or include in the ensemble", "",
@@ -176,8 +176,8 @@ ACTIONS: tuple[Action, ...] = (
            "Plot the score against the next hyperparameter."),
     Action("tuning.parameter.previous", "left", "parameter(-1)", "tuning", ALWAYS, "slice: previous hyperparameter",
            "", "Plot the score against the previous hyperparameter."),
-    Action("tuning.charts", "c", "charts", "tuning", ALWAYS, "panels: swap best so far and importance", "",
-           "Swap the best score so far and the hyperparameter importance on a narrow terminal."),
+    Action("tuning.charts", "c", "charts", "tuning", ALWAYS, "panels: switch between best so far and importance", "",
+           "Switch between the best score so far and the hyperparameter importance on a narrow terminal."),
     Action("tuning.sort", "s", "sort", "tuning", ALWAYS, "trials: sort by next column", "Sort",
            "Sort by newest, score, time or model, in turn."),
     Action("tuning.filter", "slash", "filter", "tuning", ALWAYS, "trials: filter", "Filter",
@@ -261,7 +261,7 @@ def has_started(state: RunState) -> bool:
 
 
 def actions_for(scope: Scope, phase: Phase | None = None) -> list[Action]:
-    """The actions of a screen and those of all screens, in the order of the list, optionally only those of a phase."""
+    """Return the actions of a screen and of all screens in list order; with a phase, only those available in it."""
     return [
         action
         for action in ACTIONS

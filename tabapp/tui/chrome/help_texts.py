@@ -27,8 +27,8 @@ PANELS: dict[str, tuple[str, str]] = {
     "plan": (
         "Plan",
         "What the run will do. Each field has a default chosen from the data; the key beside a field changes it. The command "
-        "below starts the same run without the terminal UI. While the file is read, ctrl+r requests the start: the run "
-        "starts when the plan is ready, and esc cancels the request.",
+        "below starts the same run without the terminal UI. While the file is read, press ctrl+r to request the start: the "
+        "run starts when the plan is ready. Press esc to cancel the request.",
     ),
     "checks": (
         "Checks",
@@ -36,14 +36,14 @@ PANELS: dict[str, tuple[str, str]] = {
     ),
     "preview": (
         "Preview",
-        "The first rows of the file. A dot is an empty cell. p shows all rows.",
+        "The first rows of the file. A dot is an empty cell. Press p to show all rows.",
     ),
     "table": (
         "All rows",
         "Every row of the file in its order, with its number at the left. Only visible rows are fetched, so large tables "
         "scroll as fast as small ones. A dot is an empty cell; … is a cell that is being fetched. A separate process reads "
-        "the rows, so the run does not slow down. Column widths fit a sample of cells; enter shows a cell in full. ctrl+← "
-        "and ctrl+→ move by a page, 0 and $ to the first and last column.",
+        "the rows, so the run does not slow down. Column widths fit a sample of cells; press enter to show a cell in "
+        "full. ctrl+← and ctrl+→ move by a page, 0 and $ to the first and last column.",
     ),
     "table-filter": (
         "Search and filter",
@@ -81,8 +81,8 @@ PANELS: dict[str, tuple[str, str]] = {
     "models": (
         "Models",
         "All models of the run, in the order of the leaderboard. The panels at the right show the model under the cursor. "
-        "space marks a model (● or ◆): one mark compares it with the model under the cursor, two marks compare those two. "
-        "enter shows the details of a model, or unfolds the models not started.",
+        "Press space to mark a model (● or ◆): one mark compares it with the model under the cursor, two marks compare those two. "
+        "Press enter to show the details of a model, or to unfold the models not started.",
     ),
     "model-facts": (
         "Model",
@@ -157,9 +157,9 @@ PANELS: dict[str, tuple[str, str]] = {
     ),
     "runs": (
         "Runs",
-        "All runs in this runs folder, newest first; ▸ is the open run. A stopped run has no engine and no result: r resumes "
-        "it from its last complete fit. Opening another run lets the current one continue in the background. Bests shows "
-        "how the best score changed.",
+        "All runs in this runs folder, newest first; ▸ is the open run. A stopped run has no engine and no result; press r to "
+        "resume it from its last complete fit. Opening another run lets the current one continue in the background. The Bests "
+        "column shows how the best score changed.",
     ),
     "log": (
         "Log",
@@ -185,7 +185,8 @@ PANELS: dict[str, tuple[str, str]] = {
         "Slices of the table (fifths of a numeric range, frequent categories, missing values) with the largest out-of-fold "
         "errors of the ensemble. Error is the mean log loss, or the mean absolute error for regression. Among many slices "
         "some look bad by chance: a slice needs 30 rows and 1 % of the table, its difference is shrunk toward 0, and its "
-        "interval is widened for the number of slices. ● marks slices whose interval stays above 0. enter shows the details.",
+        "interval is widened for the number of slices. ● marks slices whose interval stays above 0. Press enter to show "
+        "the details.",
     ),
     "notes": (
         "How to read this",

@@ -79,7 +79,7 @@ class Choice(Dialog):
         with Vertical(id="dialog", classes="choice"):
             yield Input(placeholder=self._hint, id="typed", compact=True)
             columns = [Column("", width=1), Column("name"), Column("note", flexible=True)]
-            empty = "No match; enter uses the typed text." if self._parse else "No match."
+            empty = "No match. Press enter to use the typed text." if self._parse else "No match."
             yield Table(columns, header=False, id="options", empty=empty)
             yield Static("", id="problem")
 

@@ -135,7 +135,7 @@ class FileChoice(Dialog):
         elif key is not None:
             self._take(key)
         else:
-            sentence = f"There is no file {event.value.strip()}; tab completes existing names."
+            sentence = f"There is no file {event.value.strip()}. Press tab to complete existing names."
             self.query_one("#problem", Static).update(Content.styled(one_line(sentence), "$error"))
 
     @on(Table.Selected)

@@ -83,9 +83,9 @@ class RunView(Screen[None]):
         self.notify(message, severity="warning", markup=False)
 
     def toggle_charts(self) -> None:
-        """Swap two groups of panels on a narrow terminal; a wide one shows both."""
+        """Switch between two groups of panels on a narrow terminal; a wide terminal shows both."""
         if self.has_class("-wide"):
-            self.warn("All panels are shown already; below 100 columns this key swaps them.")
+            self.warn("All panels are shown already. Below 100 columns, this key switches between them.")
         else:
             self.toggle_class("-charts")
             self.call_after_refresh(self.redraw)

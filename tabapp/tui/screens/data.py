@@ -212,7 +212,7 @@ class DataView(RunView):
             return
         ignored = self.tabapp.planning.ignored
         if column.role == "target":
-            self.notify(f"{column.name} is the target; t chooses another column.", severity="warning")
+            self.notify(f"{column.name} is the target. Press t to choose another column.", severity="warning")
         elif column.name in ignored:
             self._change(ignore=[name for name in ignored if name != column.name])
         elif column.role == "ignore":
@@ -257,7 +257,7 @@ class DataView(RunView):
     def _is_unstarted(self) -> bool:
         """Whether the run can still be started; warns if not."""
         if has_started(self.snapshot.state):
-            self.warn("The run has started, so its plan is fixed. A new run can have another plan.")
+            self.warn("The plan cannot be changed after the run has started. Start a new run to use another plan.")
             return False
         return True
 
@@ -269,7 +269,7 @@ class DataView(RunView):
         if snapshot.start == "waiting":
             self.warn(WAITING)
         elif snapshot.start == "sent":
-            self.warn("The run is starting, so its plan is fixed.")
+            self.warn("The run is starting, so its plan can no longer be changed.")
         elif snapshot.phase == "reading" or snapshot.state.plan is None:
             self.warn("The file is still being read. The plan can be changed once it is shown.")
         return snapshot.phase == "ready" and snapshot.state.plan is not None

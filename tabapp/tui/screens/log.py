@@ -47,7 +47,9 @@ class LogView(RunView):
         table = self.query_one(LogTable)
         if not table.find(direction):
             text = (
-                f"“{table.search}” does not occur in these lines." if table.search else "/ enters a text to search for."
+                f"“{table.search}” does not occur in these lines."
+                if table.search
+                else "Press / to enter a search text."
             )
             self.notify(text, severity="warning")
 

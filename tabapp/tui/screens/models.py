@@ -80,7 +80,7 @@ class ModelsView(SteerableView):
     def action_unmark(self) -> None:
         models = self.query_one(Models)
         if not models.marked:
-            self.warn("No model is marked; space marks one.")
+            self.warn("No model is marked. Press space to mark one.")
         models.marked = ()
         self.redraw()
 

@@ -114,10 +114,10 @@ class RunsView(RunView):
         if run is None:
             return
         if run.folder.is_running():
-            self.notify(f"{run.run} is running; enter opens it.", severity="warning")
+            self.notify(f"{run.run} is running. Press enter to open it.", severity="warning")
         elif run.status == "ok":
             self.notify(
-                f"{run.run} is complete. `tabapp resume {run.folder.argument} --budget 5m` gives it more time.",
+                f"{run.run} is complete. Use `tabapp resume {run.folder.argument} --budget 5m` to give it more time.",
                 severity="warning",
                 markup=False,
                 timeout=8,
@@ -131,7 +131,7 @@ class RunsView(RunView):
         try:
             save_resumed(folder, resumed_config(folder, None, None, runs_dir=self.tabapp.runs_dir))
         except TabappError as error:
-            self.notify(f"It cannot be resumed: {error}", severity="error", markup=False)
+            self.notify(f"The run cannot be resumed: {error}", severity="error", markup=False)
             return
         self.tabapp.open_run(folder, start_engine=True)
 

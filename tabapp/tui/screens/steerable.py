@@ -50,7 +50,7 @@ class SteerableView(RunView):
         dialog = Decision(
             f"Stop {row.title}?",
             "Its running fits end and its further trials are canceled. Its results so far stay on the leaderboard; "
-            "k resumes it.",
+            "press k to resume the model.",
             [Option("stop", f"Stop {row.title}", key="y")],
         )
         self.tabapp.push_screen(
@@ -65,7 +65,7 @@ class SteerableView(RunView):
             self._resume(row)
             return
         self.tabapp.send(cmd.PauseModel(model=row.model))
-        self.notify(f"{row.title} is paused. The same key resumes it.")
+        self.notify(f"{row.title} is paused. Press the same key to resume it.")
 
     def _resume(self, row: ev.LeaderboardRow) -> None:
         self.tabapp.send(cmd.ResumeModel(model=row.model))
@@ -76,7 +76,11 @@ class SteerableView(RunView):
         if row is None:
             return
         self.tabapp.send(cmd.IncludeModel(model=row.model, include=row.left_out))
-        words = "can join the ensemble again" if row.left_out else "is excluded from the ensemble; i includes it again"
+        words = (
+            "can join the ensemble again"
+            if row.left_out
+            else "is excluded from the ensemble; press i to include it again"
+        )
         self.notify(f"{row.title} {words}.")
 
     def action_more(self) -> None:
@@ -120,7 +124,7 @@ class SteerableView(RunView):
         if phase == "during" and state.stage == "fitting" and self.tabapp.trouble is None:
             return True
         words = (
-            "has not started; ctrl+r on screen 2 starts it"
+            "has not started; press ctrl+r on screen 2 to start it"
             if not has_started(state)
             else "has finished fitting and is saving the best models"
             if phase == "during" and self.tabapp.trouble is None

@@ -122,7 +122,7 @@ class WholeTable(RunView):
         if self._rows.search:
             self.run_worker(self._find(direction), exit_on_error=False)
         else:
-            self.notify("/ enters a text to search for.", severity="warning")
+            self.notify("Press / to enter a search text.", severity="warning")
 
     async def _find(self, direction: int) -> None:
         text = self._rows.search

@@ -15,7 +15,9 @@ def ask_for_export(app: Host) -> None:
     """Ask for a path and copy the bundle there; warn if there is no bundle."""
     finished = app.snapshot().state.finished
     if finished is None:
-        app.notify("The bundle is written when the run ends; f on screen 1 finishes it now.", severity="warning")
+        app.notify(
+            "The bundle is written when the run ends. To finish the run now, press f on screen 1.", severity="warning"
+        )
         return
     bundle = Path(finished.bundle) if finished.bundle else app.folder.bundle
     if not bundle.is_file():

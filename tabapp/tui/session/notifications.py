@@ -22,7 +22,9 @@ def _ending(event: ev.RunFinished) -> str:
         return event.message
     best = next((row for row in event.leaderboard if row.rank == 1), None)
     found = f"★ {model_name(best)}  {format_score(best.score)}. " if best is not None else ""
-    return found + ("e exports the bundle, 6 predicts a file with it." if event.bundle else "There is no bundle.")
+    return found + (
+        "Press e to export the bundle, or 6 to predict a file with it." if event.bundle else "There is no bundle."
+    )
 
 
 class Notifications:

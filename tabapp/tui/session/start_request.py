@@ -8,7 +8,7 @@ from tabapp.tui.chrome.actions import has_started
 from tabapp.tui.session.host import Host
 from tabapp.tui.viewmodels.texts import StartStage
 
-WAITING = "The run starts when the plan is ready; esc cancels the start."
+WAITING = "The run starts when the plan is ready. Press esc to cancel the start."
 
 
 class StartRequest:
@@ -37,19 +37,21 @@ class StartRequest:
     def cancel(self) -> None:
         """Withdraw a request that waits for a plan."""
         if self.stage == "sent":
-            self._app.notify("The engine has the start already; f on screen 1 finishes the run.", severity="warning")
+            self._app.notify(
+                "The engine has already received the start. Press f on screen 1 to finish the run.", severity="warning"
+            )
         elif self.stage == "waiting":
             self.stage = ""
             self._app.notify("The run does not start until you press ctrl+r again.", title="Start canceled")
         else:
-            self._app.notify("No start is waiting.", severity="warning")
+            self._app.notify("There is no waiting start to cancel.", severity="warning")
 
     def on_refusal(self, event: ev.PlanRefused) -> None:
         """Withdraw a waiting request: the plan is not the one that the user asked for."""
         if self.stage == "waiting":
             self.stage = ""
             self._app.notify(
-                f"{event.message} The plan is unchanged; ctrl+r starts it.",
+                f"{event.message} The plan is unchanged. Press ctrl+r to start the run.",
                 title="Not started",
                 severity="warning",
                 timeout=8,
