@@ -71,6 +71,12 @@ def _ensemble_problem(manifest: Manifest, ensemble: Ensemble) -> str | None:
     widths = ensemble.half_widths
     if widths and (len(widths) != len(COVERAGES) or any(low > high for low, high in pairwise(widths))):
         return "the half-widths of its intervals do not fit their coverages"
+    numbers = [ensemble.residual_quantile or 0.0, *widths]
+    if not all(0 <= number < math.inf for number in numbers):
+        return "a half-width of its intervals is not a number above 0"
+    models = [fold.model for candidate in ensemble.candidates for fold in candidate.folds]
+    if len(set(models)) < len(models):
+        return f"its ensemble lists {max(models, key=models.count)[:80]!r} twice"
     folders = {member.path.rsplit("/", depth)[0] for member in manifest.members for depth in range(1, 8)}
     for candidate in ensemble.candidates:
         if not candidate.folds:

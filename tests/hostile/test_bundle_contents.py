@@ -1,0 +1,150 @@
+"""Bundles whose members lie, with correct checksums, are refused in one sentence that names the member."""
+
+import os
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+from safetensors.numpy import load, save
+
+from tabapp.bundle.archive import open_archive
+from tabapp.bundle.contents import open_bundle
+from tabapp.bundle.load import load_bundle
+from tabapp.bundle.write import write_bundle
+from tabapp.errors import BundleError
+from tabapp.models import registry
+from tests.bundle.making import fit_candidate, make_contents, register_linear, text_table
+from tests.bundle.test_load import members_of, with_manifest, write_zip
+
+FEATURES = "features/000/features.json"
+FOREST = "models/random_forest-0/0/trees.safetensors"
+LINEAR = "models/linear-0/0/linear.safetensors"
+
+
+@pytest.fixture(scope="module")
+def members(tmp_path_factory):
+    """The members of a bundle of a forest and a linear model."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        register_linear(monkeypatch)
+        folder = tmp_path_factory.mktemp("made")
+        contents = make_contents(folder / "plain")
+        frame, candidates = text_table("binary"), []
+        for name in ("random_forest", "linear"):
+            plugin = registry.get(name)
+            params = plugin.params_type(n_trees=3) if name == "random_forest" else plugin.params_type()
+            candidates.append(
+                fit_candidate(folder / name, plugin, params, frame, contents.schema, 0.5, folder / "features")
+            )
+        path = folder / "made.tabapp"
+        write_bundle(path, replace(contents, candidates=candidates))
+    return members_of(path)
+
+
+def refused(place, members, name, content):
+    """The sentence that refuses the members with one replaced, or None if they are accepted."""
+    changed = with_manifest(members, lambda manifest, members: members.update({name: content}))
+    try:
+        load_bundle(write_zip(place, changed.items()))
+    except BundleError as error:
+        return str(error)
+    return None
+
+
+def assert_all_refused(place, members, name, contents):
+    wrong = {}
+    folder = name.rsplit("/", 1)[0]
+    for case, content in contents.items():
+        sentence = refused(place, members, name, content)
+        if sentence is None or "\n" in sentence or folder not in sentence:
+            wrong[case] = sentence
+    assert wrong == {}
+
+
+def test_the_made_bundle_is_accepted(members, tmp_path):
+    assert load_bundle(write_zip(tmp_path / "a.tabapp", members.items())).drift == 0
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "folder"])
+def test_a_path_that_is_no_regular_file_is_refused_at_once(tmp_path, kind):
+    path = {"fifo": tmp_path / "pipe", "device": "/dev/zero", "folder": tmp_path}[kind]
+    if kind == "fifo":
+        os.mkfifo(path)
+    with pytest.raises(BundleError, match="Cannot read"), open_archive(path):
+        pass
+
+
+def test_lying_feature_states_are_refused(members, tmp_path):
+    state = msgspec.json.decode(members[FEATURES])
+    cases = {}
+    for field in ("kept_numeric", "indicators", "kept_categorical"):
+        for value in (-1, 10**6, 2**40, state[field][0] if state[field] else 10**7):
+            cases[field, value] = {**state, field: [*state[field], value]}
+    for field in ("numeric", "categorical", "cardinalities", "sources"):
+        cases[field] = {**state, "spec": {**state["spec"], field: state["spec"][field][:-1]}}
+    for i, step in enumerate(state["steps"]):
+        others = [other for j, other in enumerate(state["steps"]) if j != i]
+        cases["unknown", i] = {**state, "steps": [*others, {**step, "column": "nowhere"}]}
+        cases["twice", i] = {**state, "steps": [*state["steps"], step]}
+        cases["removed", i] = {**state, "steps": others}
+    assert_all_refused(
+        tmp_path / "a.tabapp",
+        members,
+        FEATURES,
+        {case: msgspec.json.encode(changed) for case, changed in cases.items()},
+    )
+
+
+def changed_arrays(content, metadata=None):
+    """Each array of a file removed, renamed, cut, of another type, and not finite or out of range."""
+    arrays = load(content)
+    cases = {}
+    for name, array in arrays.items():
+        rest = {key: value for key, value in arrays.items() if key != name}
+        changes = {"cut": array[:-1], "flat": array.ravel()[None, None]}
+        changes["type"] = array.astype(np.float16 if array.dtype.kind == "f" else np.int8)
+        if array.size and array.dtype.kind == "f" and name != "threshold":
+            changes["infinite"] = np.full_like(array, np.inf)
+            changes["nan"] = np.full_like(array, np.nan)
+        for case, value in changes.items():
+            if len(array) or case in ("type", "flat"):
+                cases[name, case] = save({**rest, name: np.ascontiguousarray(value)}, metadata)
+        cases[name, "removed"] = save(rest, metadata)
+        cases[name, "renamed"] = save({**rest, f"{name}x": array}, metadata)
+    return cases
+
+
+def test_lying_linear_models_are_refused(members, tmp_path):
+    assert_all_refused(tmp_path / "a.tabapp", members, LINEAR, changed_arrays(members[LINEAR]))
+
+
+def test_lying_trees_are_refused(members, tmp_path):
+    metadata = {"grown": '{"classes": [0, 1], "baseline": []}'}
+    arrays = load(members[FOREST])
+    cases = changed_arrays(members[FOREST], metadata)
+    children = arrays["children"]
+    for value in (-1, 0, len(children), 2**31 - 1):
+        cases["children", value] = save({**arrays, "children": np.full_like(children, value)}, metadata)
+    for value in (-1, 10**6):
+        cases["feature", value] = save({**arrays, "feature": np.full_like(arrays["feature"], value)}, metadata)
+    for classes in ("[0]", "[1, 0]", "[0, 2]", "[-1, 0]", "[0, 1, 2]"):
+        cases["classes", classes] = save(arrays, {"grown": f'{{"classes": {classes}, "baseline": []}}'})
+    cases["no metadata"] = save(arrays)
+    assert_all_refused(tmp_path / "a.tabapp", members, FOREST, cases)
+
+
+def test_the_saved_depth_of_trees_is_not_used(members, tmp_path):
+    arrays = load(members[FOREST])
+    deep = {**arrays, "depths": np.full_like(arrays["depths"], 2**31 - 1)}
+    content = save(deep, {"grown": '{"classes": [0, 1], "baseline": []}'})
+    assert refused(tmp_path / "a.tabapp", members, FOREST, content) is None
+
+
+def test_a_fold_listed_twice_is_refused(members, tmp_path):
+    ensemble = msgspec.json.decode(members["ensemble.json"])
+    ensemble["candidates"][0]["folds"] *= 2
+    changed = with_manifest(
+        members, lambda manifest, members: members.update({"ensemble.json": msgspec.json.encode(ensemble)})
+    )
+    with pytest.raises(BundleError, match="twice"):
+        open_bundle(write_zip(tmp_path / "a.tabapp", changed.items()))
