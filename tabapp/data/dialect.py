@@ -84,8 +84,8 @@ def sniff(data: bytes, delimiter: str | None) -> Dialect | None:
     """
     sample = data[:_SAMPLE_CHARACTERS]
     if len(data) > len(sample) and b"\n" not in sample:
-        # A wide header: the sample is its line.
-        sample = data[: data.find(b"\n", len(sample), MAX_LINE) + 1 or MAX_LINE]
+        # A wide header: the sample begins after its line.
+        sample = data[: max(0, data.find(b"\n", len(sample), MAX_LINE)) + _SAMPLE_CHARACTERS]
     text = sample.decode("utf-8", "ignore")
     if len(data) > len(sample) and "\n" in text:
         text = text[: text.rindex("\n") + 1]

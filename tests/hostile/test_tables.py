@@ -1,0 +1,134 @@
+"""Hostile tables end in a result or in one sentence and an exit code, within bounded memory and time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tabapp.cli.main import run_command_line
+from tabapp.data.dialect import unique_names
+from tabapp.data.head import first_rows
+from tabapp.data.read import ReadOptions, read_table
+from tabapp.data.sample import read_sample
+from tabapp.errors import DataError, ExitCode, UsageError
+from tests.hostile import table_corpus
+from tests.waiting import HANG_SECONDS
+
+MUTATIONS = int(os.environ.get("TABAPP_FUZZ_TABLES", "990"))
+"""Mutated files of the long form."""
+
+
+def profiled(folder: Path, files: Iterable[tuple[str, bytes]]) -> list[dict[str, Any]]:
+    """The outcome of `tabapp profile` for each file. Asserts that no file ends the process, and that failures are sentences."""
+    tables = folder / "tables"
+    tables.mkdir()
+    for name, content in files:
+        (tables / name).write_bytes(content)
+    command = [sys.executable, "-P", str(Path(__file__).with_name("profile_tables.py")), str(tables)]
+    # As a script with `-P` it finds only the installed package.
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS, cwd=folder)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    names = sorted(path.name for path in tables.iterdir())
+    unfinished = names[len(found)] if len(found) < len(names) else None
+    assert done.returncode == 0, f"ended with {done.returncode} at {unfinished}: {done.stderr[-500:]}"
+    assert [each["name"] for each in found] == names
+    assert "panicked" not in done.stderr
+    for each in found:
+        assert each["code"] in (ExitCode.OK, ExitCode.USAGE, ExitCode.DATA), each
+        if each["code"]:
+            # A large file may be preceded by the first look at its sample.
+            sentence = each["stderr"].strip().splitlines()[-1]
+            assert "tabapp:" in sentence, each
+            assert sentence.endswith((".", ")")), each
+            assert "Traceback" not in each["stderr"], each
+            assert "bug in tabapp" not in each["stderr"], each
+    return found
+
+
+def test_crafted_tables(tmp_path: Path) -> None:
+    found = {each["name"]: each for each in profiled(tmp_path, table_corpus.crafted().items())}
+    assert len(found) >= 50
+    for name in ("names-of-patterns", "names-of-markup", "names-of-escapes", "nul-bytes", "formulas"):
+        assert found[name]["code"] == ExitCode.OK, found[name]
+        assert found[name]["rows"] == 60, found[name]
+    for name in (
+        "commas",
+        "semicolons.gz",
+        "bomb.gz",
+        "many-columns",
+        "json",
+        "far-days.parquet",
+        "constant-rows.parquet",
+    ):
+        assert found[name]["code"] == ExitCode.DATA, found[name]
+
+
+def test_mutated_tables(tmp_path: Path) -> None:
+    found = profiled(tmp_path, table_corpus.mutations(seed=0, count=99))
+    assert len(found) == 99
+    assert any(each["code"] == ExitCode.DATA for each in found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_many_mutated_tables(tmp_path: Path, seed: int) -> None:
+    assert len(profiled(tmp_path, table_corpus.mutations(seed, MUTATIONS // 3))) == MUTATIONS // 3
+
+
+def test_memory_is_estimated_before_parsing(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"a,b\n" + b"1,2\n" * 100_000)
+    with pytest.raises(DataError, match=r"GiB of memory to read.*--max-memory"):
+        read_table(path, ReadOptions(max_memory=1 << 20))
+    assert read_table(path, ReadOptions(max_memory=1 << 30)).frame.height == 100_000
+    pl.DataFrame({"a": [1] * 100_000}).write_parquet(columnar := tmp_path / "table.parquet")
+    with pytest.raises(DataError, match="--max-memory"):
+        read_table(columnar, ReadOptions(max_memory=1 << 20))
+
+
+def test_wide_header_is_read_whole(tmp_path: Path) -> None:
+    names = [f"a column with a long name, number {i}" for i in range(9_000)]
+    path = tmp_path / "wide.csv"
+    path.write_text(";".join(names) + "\n" + ";".join(["1"] * 9_000) + "\n" + ";".join(["2"] * 9_000) + "\n")
+    assert path.stat().st_size > 262_144
+    assert read_table(path).frame.columns == names
+
+
+def test_equal_names_are_numbered_in_order() -> None:
+    names, renamed = unique_names(["a", "a", "a_2", "a", ""])
+    assert names == ("a", "a_3", "a_2", "a_4", "column_5")
+    assert renamed == ((2, "a_3"), (4, "a_4"), (5, "column_5"))
+
+
+def test_paths_and_encodings_that_no_system_accepts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["profile", "x" * 5_000]) == ExitCode.DATA
+    assert run_command_line(["profile", str(tmp_path / ("d/" * 2_500))]) == ExitCode.DATA
+    assert "bug in tabapp" not in capsys.readouterr().err
+    path = tmp_path / "table.csv"
+    path.write_bytes(table_corpus.CSV)
+    for encoding in ("utf\0", "\0", "rot13", "x" * 100_000, "zip"):
+        with pytest.raises(UsageError, match="no encoding named"):
+            read_table(path, ReadOptions(encoding=encoding))
+
+
+def test_fifos_and_devices_are_rejected_without_waiting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(fifo := tmp_path / "fifo")
+    for path in (fifo, Path("/dev/zero"), Path("/dev/null")):
+        assert run_command_line(["profile", str(path)]) == ExitCode.DATA
+        assert "not a regular file" in capsys.readouterr().err
+        assert first_rows(path, 10) is None
+        assert read_sample(path) is None
+
+
+def test_sample_of_a_large_file_with_an_unclosed_quote(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes(b'a,b\n"1,2\n' + b"3,4\n" * 2_500_000)
+    assert read_sample(path) is None
