@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+# Tests run in several processes; threads of torch that wait for each other would make some of them thirty times slower.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 @pytest.fixture(autouse=True)
 def isolated_configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:

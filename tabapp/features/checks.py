@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,8 @@ from tabapp.features.columns import (
     TextStep,
 )
 from tabapp.features.saved import demand
+from tabapp.features.state import PreparerState
 from tabapp.features.text import N_HASHES
-
-if TYPE_CHECKING:
-    from tabapp.features.prepare import PreparerState
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 

@@ -22,6 +22,7 @@ from tabapp.features.columns import BooleanStep, CategoricalStep, DatetimeStep, 
 from tabapp.features.quantile import QuantileMap
 from tabapp.features.saved import demand, read_arrays
 from tabapp.features.scale import ScaleMap
+from tabapp.features.state import STATE_VERSION, EncodedColumn, PreparerState
 from tabapp.features.target_encoding import Target, TargetEncoding, classes_to_encode, cross_fitted, names_of
 from tabapp.features.text import TextMap
 from tabapp.files import write_bytes, write_json
@@ -29,47 +30,11 @@ from tabapp.files import write_bytes, write_json
 Float64 = npt.NDArray[np.float64]
 Scaling = QuantileMap | ScaleMap
 
-_VERSION = 2
 _JSON, _ARRAYS = "features.json", "features.safetensors"
 _MANY_LEVELS = 50
 _MAX_LEVELS_RAW = 10_000
 _MAX_LEVELS_EMBEDDED = 500
 """Deep models have an embedding for each level, which they cannot learn from few rows."""
-
-
-class EncodedColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A target-encoded category.
-
-    Attributes:
-        step: index of its `CategoricalStep`.
-        names: names of its features.
-    """
-
-    step: int
-    names: tuple[str, ...]
-
-
-class PreparerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The state of a `FeaturePreparer` as JSON; its arrays are stored next to it.
-
-    Attributes:
-        version: version of this format.
-        steps: one per data column.
-        encoded: target-encoded categories; their numbers follow those of the steps.
-        kept_numeric: indices of the numbers that are not constant.
-        indicators: indices of the numbers that get a missing indicator.
-        kept_categorical: indices of the categorical steps that are not constant.
-        spec: the columns of the tables.
-    """
-
-    version: int = _VERSION
-    recipe: FeatureRecipe
-    steps: tuple[Step, ...]
-    encoded: tuple[EncodedColumn, ...] = ()
-    kept_numeric: tuple[int, ...]
-    indicators: tuple[int, ...]
-    kept_categorical: tuple[int, ...]
-    spec: FeatureSpec
 
 
 class FeaturePreparer:
@@ -251,7 +216,7 @@ class FeaturePreparer:
         """
         try:
             state = msgspec.json.decode((folder / _JSON).read_bytes(), type=PreparerState)
-            if state.version != _VERSION:
+            if state.version != STATE_VERSION:
                 raise BundleError(f"{folder}: the features have format {state.version}, which this version cannot read")
             arrays = read_arrays(folder / _ARRAYS, expected_arrays(state), unchecked=("quantile.means",))
             check_state(state, arrays)

@@ -122,6 +122,7 @@ class Engine:
             data,
             approximate_shape(data.schema, 2),
             storage=open_storage(folder.study),
+            known_trials={},
             executor=self.executor,
             commands=CommandReader(
                 folder.commands,

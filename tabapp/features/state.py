@@ -1,0 +1,45 @@
+"""The state of a `FeaturePreparer` that is saved as JSON."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tabapp.features.arrays import FeatureRecipe, FeatureSpec
+from tabapp.features.columns import Step
+
+STATE_VERSION = 2
+
+
+class EncodedColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A target-encoded category.
+
+    Attributes:
+        step: index of its `CategoricalStep`.
+        names: names of its features.
+    """
+
+    step: int
+    names: tuple[str, ...]
+
+
+class PreparerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The state of a `FeaturePreparer` as JSON; its arrays are stored next to it.
+
+    Attributes:
+        version: version of this format.
+        steps: one per data column.
+        encoded: target-encoded categories; their numbers follow those of the steps.
+        kept_numeric: indices of the numbers that are not constant.
+        indicators: indices of the numbers that get a missing indicator.
+        kept_categorical: indices of the categorical steps that are not constant.
+        spec: the columns of the tables.
+    """
+
+    version: int = STATE_VERSION
+    recipe: FeatureRecipe
+    steps: tuple[Step, ...]
+    encoded: tuple[EncodedColumn, ...] = ()
+    kept_numeric: tuple[int, ...]
+    indicators: tuple[int, ...]
+    kept_categorical: tuple[int, ...]
+    spec: FeatureSpec
