@@ -28,12 +28,12 @@ def load(bundle: str | os.PathLike[str]) -> Predictor:
     Raises:
         BundleError: there is no such file, or it cannot be trusted or understood.
     """
-    from tabapp.bundle.load import load_bundle
+    from tabapp.bundle.box import load_boxed
 
     path = Path(bundle)
     if not path.is_file():
         raise BundleError(f"There is no bundle {path}; check the path.")
-    return Predictor(load_bundle(path))
+    return Predictor(load_boxed(path))
 
 
 class Predictor:

@@ -16,10 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tabapp.bundle.archive import open_archive
-from tabapp.bundle.contents import decode_contents
+from tabapp.bundle.format import Ensemble
 from tabapp.bundle.predict import bundle_errors, load_features, load_model, name_of
-from tabapp.bundle.unpack import unpacked
 from tabapp.data.columns import column_of
 from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Column, Schema
@@ -61,29 +59,30 @@ class Imputed:
     notes: tuple[str, ...] = ()
 
 
-def imputers_of_bundle(path: Path) -> tuple[Schema, list[Imputer]]:
-    """The fold models of the imputing model with the largest weight in a bundle.
+def load_imputers(schema: Schema, ensemble: Ensemble, folder_of: Callable[[str], Path], where: str) -> list[Imputer]:
+    """The fold models of the imputing model with the largest weight in a verified bundle.
+
+    Args:
+        folder_of: the folder on disk of a path in the bundle.
+        where: name of the bundle in error messages.
 
     Raises:
-        BundleError: the bundle is not valid.
-        UsageError: it has no such model.
+        BundleError: a part does not load.
+        UsageError: the ensemble has no such model.
     """
-    with open_archive(path) as archive, unpacked(archive) as folder:
-        contents = decode_contents(archive)
-        schema = contents.schema
-        names = {candidate.model: registry.find(candidate.model).plugin for candidate in contents.ensemble.candidates}
-        able = [c for c in contents.ensemble.candidates if (found := names[c.model]) is not None and found.can_impute]
-        if not able:
-            raise UsageError(
-                f"{path} has no model that imputes, only {', '.join(sorted(names))}. Omit --model to train one."
-            )
-        best = max(able, key=lambda candidate: candidate.weight)
-        imputers: list[Imputer] = []
-        for fold in best.folds:
-            preparer = load_features(schema, folder / fold.features, fold.features, str(path))
-            model = load_model(schema, best, preparer.spec, folder / fold.model, fold.model, str(path))
-            imputers.append(Imputer(preparer, model, f"{path}: {name_of(best)} in {fold.model}"))
-        return schema, imputers
+    names = {candidate.model: registry.find(candidate.model).plugin for candidate in ensemble.candidates}
+    able = [c for c in ensemble.candidates if (found := names[c.model]) is not None and found.can_impute]
+    if not able:
+        raise UsageError(
+            f"{where} has no model that imputes, only {', '.join(sorted(names))}. Omit --model to train one."
+        )
+    best = max(able, key=lambda candidate: candidate.weight)
+    imputers: list[Imputer] = []
+    for fold in best.folds:
+        preparer = load_features(schema, folder_of(fold.features), fold.features, where)
+        model = load_model(schema, best, preparer.spec, folder_of(fold.model), fold.model, where)
+        imputers.append(Imputer(preparer, model, f"{where}: {name_of(best)} in {fold.model}"))
+    return imputers
 
 
 def schema_without_target(frame: pl.DataFrame, kinds: dict[str, str]) -> Schema:

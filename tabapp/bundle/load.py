@@ -50,12 +50,21 @@ def load_bundle(path: Path, *, tolerance: float = TOLERANCE, is_own: bool = Fals
     with open_archive(path, is_own=is_own) as archive, unpacked(archive) as folder:
         contents = decode_contents(archive)
         predictor = load_predictor(contents.schema, contents.ensemble, lambda member: folder / member, str(path))
-        drift = _replay(archive, predictor)
+        return self_tested(archive, contents, predictor, tolerance)
+
+
+def self_tested(archive: Archive, contents: Contents, predictor: Predictor, tolerance: float) -> LoadedBundle:
+    """Compare the predictions for the sample of a bundle with the stored ones.
+
+    Raises:
+        BundleError: they differ by more than `tolerance`, or the sample cannot be predicted.
+    """
+    drift = _replay(archive, predictor)
     if drift is not None and not drift <= tolerance:
         saved_by = ", ".join(f"{name} {version}" for name, version in contents.manifest.libraries.items())
         raise BundleError(
-            f"{path} predicts its sample differently here than where it was made (by up to {drift:.2g}). Install the versions "
-            f"that it was made with: {saved_by}."
+            f"{archive.path} predicts its sample differently here than where it was made (by up to {drift:.2g}). Install "
+            f"the versions that it was made with: {saved_by}."
         )
     return LoadedBundle(contents, predictor, drift)
 
@@ -80,6 +89,8 @@ def _replay(archive: Archive, predictor: Predictor) -> float | None:
         numbers = [name for name in output.columns if output[name].dtype == pl.Float64]
         found = output.select(numbers).to_numpy()
         expected = stored.select(pl.col(numbers).cast(pl.Float64)).to_numpy()
+    except BundleError:
+        raise
     except (PolarsError, TabappError) as error:
         detail = str(error).splitlines()[0][:160]
         raise BundleError(f"{archive.path}: cannot predict its sample ({detail}).") from None

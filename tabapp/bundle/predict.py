@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -111,31 +112,26 @@ def _residual_quantiles(
     return tuple(float(ordered[min(position, len(ordered) - 1)]) for position in positions)
 
 
-class Predictor:
-    """A loaded ensemble. Thread-safe if its models are."""
+class Predictor(ABC):
+    """An ensemble that is ready to predict.
 
-    def __init__(
-        self,
-        schema: Schema,
-        ensemble: Ensemble,
-        preparers: dict[str, FeaturePreparer],
-        models: dict[str, FittedModel],
-        where: str = "the ensemble",
-    ) -> None:
+    Args:
+        where: name of the bundle in error messages.
+    """
+
+    def __init__(self, schema: Schema, ensemble: Ensemble, where: str = "the ensemble") -> None:
         self.schema = schema
         self.ensemble = ensemble
-        self._preparers = preparers
         self._where = where
-        self._members = [
-            _Member(
-                share=candidate.weight / len(candidate.folds),
-                where=f"{where}: {name_of(candidate)} in {fold.model}",
-                features=fold.features,
-                model=models[fold.model],
-            )
-            for candidate in ensemble.candidates
-            for fold in candidate.folds
-        ]
+
+    @abstractmethod
+    def predict_batch(self, batch: pl.DataFrame, progress: Callable[[float], None]) -> Float64:
+        """(rows, classes) or (rows,) weighted means of the models' predictions.
+
+        Args:
+            batch: typed rows.
+            progress: called with the share of the models that are done, in (0, 1].
+        """
 
     def predict_frame(
         self,
@@ -161,19 +157,15 @@ class Predictor:
         n_classes = len(self.schema.classes)
         values = np.zeros((frame.height, n_classes) if n_classes else frame.height, dtype=np.float64)
         starts = range(0, frame.height, _BATCH_ROWS)
-        n_done = 0
-        for start in starts:
-            batch = typed[start : start + _BATCH_ROWS]
-            for folder, preparer in self._preparers.items():
-                with bundle_errors(f"{self._where}: the feature state in {folder} fails"):
-                    table = preparer.transform(batch)
-                for member in self._members:
-                    if member.features == folder:
-                        predicted = _predict(member, table, n_classes)
-                        values[start : start + _BATCH_ROWS] += member.share * predicted
-                        n_done += 1
-                        if progress is not None:
-                            progress(n_done / (len(starts) * len(self._members)))
+        for n_done, start in enumerate(starts):
+
+            def report(share: float, n_done: int = n_done) -> None:
+                if progress is not None:
+                    progress((n_done + share) / len(starts))
+
+            values[start : start + _BATCH_ROWS] = self.predict_batch(typed[start : start + _BATCH_ROWS], report)
+        if not np.isfinite(values).all():
+            raise BundleError(f"{self._where} predicts values that are not finite. Do not use this bundle.")
         if n_classes:
             values = np.clip(values, 0.0, 1.0)
             if values.size and values.sum(axis=1).min() <= 0:
@@ -221,6 +213,50 @@ class Predictor:
         return pl.DataFrame({"prediction": prediction.values, "low": prediction.low, "high": prediction.high})
 
 
+class LocalPredictor(Predictor):
+    """An ensemble with its models in this process. Thread-safe if its models are."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        ensemble: Ensemble,
+        preparers: dict[str, FeaturePreparer],
+        models: dict[str, FittedModel],
+        where: str = "the ensemble",
+    ) -> None:
+        super().__init__(schema, ensemble, where)
+        self._preparers = preparers
+        self._members = [
+            _Member(
+                share=candidate.weight / len(candidate.folds),
+                where=f"{where}: {name_of(candidate)} in {fold.model}",
+                features=fold.features,
+                model=models[fold.model],
+            )
+            for candidate in ensemble.candidates
+            for fold in candidate.folds
+        ]
+
+    @property
+    def n_models(self) -> int:
+        """Number of fold models."""
+        return len(self._members)
+
+    def predict_batch(self, batch: pl.DataFrame, progress: Callable[[float], None]) -> Float64:
+        n_classes = len(self.schema.classes)
+        values = np.zeros((batch.height, n_classes) if n_classes else batch.height, dtype=np.float64)
+        n_done = 0
+        for folder, preparer in self._preparers.items():
+            with bundle_errors(f"{self._where}: the feature state in {folder} fails"):
+                table = preparer.transform(batch)
+            for member in self._members:
+                if member.features == folder:
+                    values += member.share * _predict(member, table, n_classes)
+                    n_done += 1
+                    progress(n_done / len(self._members))
+        return values
+
+
 def _predict(member: _Member, table: Table, n_classes: int) -> Float64:
     """The predictions of a fold model.
 
@@ -242,7 +278,7 @@ def name_of(candidate: Candidate) -> str:
     return f"the model {candidate.model} #{candidate.trial}"
 
 
-def load_predictor(schema: Schema, ensemble: Ensemble, folder_of: Callable[[str], Path], where: str) -> Predictor:
+def load_predictor(schema: Schema, ensemble: Ensemble, folder_of: Callable[[str], Path], where: str) -> LocalPredictor:
     """Load the models and the feature preparation of an ensemble through the registry, by plugin name only.
 
     Args:
@@ -260,7 +296,7 @@ def load_predictor(schema: Schema, ensemble: Ensemble, folder_of: Callable[[str]
                 preparers[fold.features] = load_features(schema, folder_of(fold.features), fold.features, where)
             spec = preparers[fold.features].spec
             models[fold.model] = load_model(schema, candidate, spec, folder_of(fold.model), fold.model, where)
-    return Predictor(schema, ensemble, preparers, models, where)
+    return LocalPredictor(schema, ensemble, preparers, models, where)
 
 
 def load_features(schema: Schema, folder: Path, member: str, where: str) -> FeaturePreparer:

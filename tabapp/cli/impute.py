@@ -77,18 +77,22 @@ def impute(
         raise UsageError("impute reads its table more than once, which stdin does not allow. Use a file.")
     check_file(data)
     from tabapp.bundle.impute import impute as fill
-    from tabapp.bundle.impute import imputers_of_bundle, schema_without_target, train_imputer
+    from tabapp.bundle.impute import schema_without_target, train_imputer
     from tabapp.data.read import ReadOptions, read_table
 
     options = ReadOptions(delimiter=delimiter, encoding=encoding, decimal=decimal, max_memory=max_memory)
     reading = read_table(Path(data), options)
     try:
+        as_numbers = target.suffix.lower() == ".parquet"
         if bundle is not None:
-            schema, imputers = imputers_of_bundle(bundle)
+            from tabapp.bundle.box import Box
+
+            with Box(bundle, imputer=True) as box:
+                done = box.impute(reading.frame, as_numbers=as_numbers)
         else:
             schema = schema_without_target(reading.frame, kinds)
             imputers = [train_imputer(reading.frame, schema, seconds=budget, seed=seed)]
-        done = fill(reading.frame, schema, imputers, as_numbers=target.suffix.lower() == ".parquet")
+            done = fill(reading.frame, schema, imputers, as_numbers=as_numbers)
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
     write_table(done.frame, target, safe_csv=safe_csv)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tabapp.bundle.contents import Contents
     from tabapp.bundle.evaluate import Evaluation
     from tabapp.bundle.format import Manifest, MetricValue
+    from tabapp.bundle.load import LoadedBundle
     from tabapp.data.read import Reading
 
 PREVIEW_ROWS = 100
@@ -89,13 +91,8 @@ def predict(
     check_output(target, "Predictions", safe_csv=safe_csv)
     if as_json and target is None:
         raise UsageError("--json prints events on stdout, so the predictions need a file. Choose one with -o.")
-    from tabapp.bundle.load import load_bundle
-
     emit = _emit if as_json else _discard
-    emit(messages.StageStarted(stage="loading the models"))
-    loaded = load_bundle(bundle)
-    emit(messages.StageStarted(stage="reading the file"))
-    reading = _read(data, delimiter, encoding, decimal, max_memory)
+    loaded, reading = _load_and_read(bundle, lambda: _read(data, delimiter, encoding, decimal, max_memory), emit)
     emit(messages.StageStarted(stage="predicting"))
     try:
         prediction = loaded.predictor.predict_frame(
@@ -127,6 +124,20 @@ def predict(
         if target is not None:
             echo(f"tabapp: {frame.height:,} predictions of {loaded.predictor.schema.target} in {target}.", err=True)
     return 0
+
+
+def _load_and_read(
+    bundle: Path, read: Callable[[], Reading], emit: Callable[[messages.AnyPredictionMessage], None]
+) -> tuple[LoadedBundle, Reading]:
+    """Verify a bundle, and read a table while another process loads the models of the bundle."""
+    from tabapp.bundle.box import Box
+
+    emit(messages.StageStarted(stage="verifying the bundle"))
+    with Box(bundle) as box:
+        emit(messages.StageStarted(stage="reading the file"))
+        reading = read()
+        emit(messages.StageStarted(stage="loading the models"))
+        return box.load(), reading
 
 
 def _emit(message: messages.AnyPredictionMessage) -> None:
@@ -221,11 +232,9 @@ def evaluate(
 ) -> int:
     """Score BUNDLE on the rows of DATA that have a target: every metric of its task, with 95 % intervals."""
     from tabapp.bundle.evaluate import evaluate as evaluate_predictor
-    from tabapp.bundle.load import load_bundle
 
-    loaded = load_bundle(bundle)
+    loaded, reading = _load_and_read(bundle, lambda: _read(data, delimiter, encoding, decimal, max_memory), _discard)
     manifest = loaded.contents.manifest
-    reading = _read(data, delimiter, encoding, decimal, max_memory)
     try:
         found = evaluate_predictor(
             loaded.predictor,

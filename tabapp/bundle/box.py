@@ -1,0 +1,171 @@
+"""Loads and uses a bundle in a process of its own, which may not write, start programs or use the network.
+
+Native libraries parse the models of a bundle, and a checksum does not prove who made it. If their process crashes, hangs or runs
+out of memory, the caller gets a `BundleError`. Bundles made on this machine take the same way: a file does not prove where it was
+made.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import ExitStack
+from io import BytesIO
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import polars as pl
+
+from tabapp.bundle import box_messages as messages
+from tabapp.bundle import limits
+from tabapp.bundle.archive import open_archive
+from tabapp.bundle.box_process import SMALL_REPLY, BoxProcess
+from tabapp.bundle.contents import decode_contents
+from tabapp.bundle.format import Ensemble
+from tabapp.bundle.impute import Imputed
+from tabapp.bundle.load import TOLERANCE, LoadedBundle, self_tested
+from tabapp.bundle.predict import Float64, Predictor
+from tabapp.data.schema import Schema
+
+_BYTES_PER_CELL = 2**10
+"""Bound of the filled cells of a reply, on average."""
+
+
+class BoxedPredictor(Predictor):
+    """An ensemble whose models are in another process, which ends with this object. Thread-safe.
+
+    Attributes:
+        protections: the restrictions of the process that the system enforces.
+    """
+
+    def __init__(self, schema: Schema, ensemble: Ensemble, process: BoxProcess, protections: tuple[str, ...]) -> None:
+        super().__init__(schema, ensemble, process.where)
+        self.protections = protections
+        self._process = process
+        self._lock = threading.Lock()
+        self._end = weakref.finalize(self, process.close)
+
+    def predict_batch(self, batch: pl.DataFrame, progress: Callable[[float], None]) -> Float64:
+        n_classes = len(self.schema.classes)
+        shape = (batch.height, n_classes) if n_classes else (batch.height,)
+        n_bytes = 8 * batch.height * max(n_classes, 1)
+        with self._lock:
+            self._process.start(messages.Predict(_ipc(batch)), limits.predict_seconds(batch.height))
+            reply = self._process.answer(messages.Values, limit=SMALL_REPLY + n_bytes, progress=progress)
+        if len(reply.content) != n_bytes:
+            raise self._process.violation()
+        return np.frombuffer(reply.content, dtype="<f8").astype(np.float64).reshape(shape)
+
+
+class Box:
+    """A bundle that another process loads while this one does something else, such as reading the table to predict.
+
+    Use it as a context manager, which removes the unpacked bundle. A predictor keeps working after that.
+
+    Args:
+        path: the bundle. Its archive and checksums are verified before this returns.
+        imputer: load only the models that impute.
+
+    Raises:
+        BundleError: the bundle is not valid.
+    """
+
+    def __init__(self, path: Path, *, imputer: bool = False) -> None:
+        self.path = path
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tabapp-bundle-")))
+            self._process = BoxProcess(str(path), folder)
+            stack.callback(self._end_unless_in_use)
+            self._in_use = False
+            self._archive = stack.enter_context(open_archive(path))
+            self.contents = decode_contents(self._archive)
+            ensemble = self.contents.ensemble
+            self._process.start(
+                messages.Prepare(tuple(dict.fromkeys(c.model for c in ensemble.candidates))), limits.IMPORT_SECONDS
+            )
+            self._archive.extract(self._process.unpacked)
+            request = messages.Load(
+                folder=str(self._process.unpacked),
+                where=str(path),
+                schema=self.contents.schema,
+                ensemble=ensemble,
+                imputer=imputer,
+            )
+            self._process.start(request, limits.IMPORT_SECONDS)
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Box:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def _end_unless_in_use(self) -> None:
+        if not self._in_use:
+            self._process.close()
+
+    def _ready(self) -> tuple[str, ...]:
+        """Wait until the models are loaded; returns the protections that hold."""
+        folders: dict[str, int] = {}
+        for member in self.contents.manifest.members:
+            parts = member.path.split("/")
+            for depth in range(1, len(parts)):
+                folder = "/".join(parts[:depth])
+                folders[folder] = folders.get(folder, 0) + member.bytes
+        return self._process.answer(messages.Ready, members=folders).protections
+
+    def load(self, *, tolerance: float = TOLERANCE) -> LoadedBundle:
+        """Wait until the models are loaded, and compare their predictions for the sample with the stored ones.
+
+        Raises:
+            BundleError: the models do not load, or predict differently here.
+        """
+        protections = self._ready()
+        predictor = BoxedPredictor(self.contents.schema, self.contents.ensemble, self._process, protections)
+        loaded = self_tested(self._archive, self.contents, predictor, tolerance)
+        self._in_use = True
+        return loaded
+
+    def impute(self, frame: pl.DataFrame, *, as_numbers: bool) -> Imputed:
+        """Fill the missing cells of a table of text; see `tabapp.bundle.impute.impute`.
+
+        Raises:
+            BundleError: the models do not load or do not predict.
+            DataError: columns are absent or mistyped.
+        """
+        self._ready()
+        self._process.start(
+            messages.Impute(_ipc(frame), as_numbers),
+            limits.impute_seconds(frame.height, sum(len(c.folds) for c in self.contents.ensemble.candidates)),
+        )
+        limit = SMALL_REPLY + _BYTES_PER_CELL * max(frame.height * frame.width, 1)
+        reply = self._process.answer(messages.Cells, limit=limit)
+        columns: list[pl.Series] = []
+        for name, cells in reply.columns.items():
+            is_text = all(cell is None or isinstance(cell, str) for cell in cells)
+            is_numbers = as_numbers and all(cell is None or isinstance(cell, float) for cell in cells)
+            if name not in frame.columns or len(cells) != frame.height or not (is_text or is_numbers):
+                raise self._process.violation()
+            columns.append(pl.Series(name, cells, dtype=pl.Float64 if is_numbers else pl.String))
+        return Imputed(frame.with_columns(columns), reply.filled, reply.left, reply.notes)
+
+
+def load_boxed(path: Path) -> LoadedBundle:
+    """Load a bundle in a process of its own, which ends with the predictor.
+
+    Raises:
+        BundleError: the bundle is not valid, does not load, or predicts differently here.
+    """
+    with Box(path) as box:
+        return box.load()
+
+
+def _ipc(frame: pl.DataFrame) -> bytes:
+    content = BytesIO()
+    frame.write_ipc(content)
+    return content.getvalue()

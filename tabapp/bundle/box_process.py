@@ -1,0 +1,234 @@
+"""The parent's side of the process that reads a bundle: it starts the process, limits its time, and trusts no answer."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from tabapp.bundle import box_messages as messages
+from tabapp.bundle import limits
+from tabapp.children import module_command
+from tabapp.errors import BundleError, DataError, TabappError, UsageError
+
+SMALL_REPLY = 2**16
+_CHUNK = 2**20
+_ADVICE = "The bundle may be damaged or malicious; get it again from a source that you trust."
+_ERRORS: dict[str, type[TabappError]] = {"bundle": BundleError, "data": DataError, "usage": UsageError}
+_REPLIES = msgspec.msgpack.Decoder(messages.AnyReply)
+_Answer = TypeVar("_Answer", bound=messages.Reply)
+
+
+class BoxProcess:
+    """The process, and messages to and from it with time limits.
+
+    Args:
+        where: name of the bundle in sentences.
+        folder: an empty folder, in which the child may read `unpacked` and change `scratch`.
+    """
+
+    def __init__(self, where: str, folder: Path) -> None:
+        self.where = where
+        self._member = ""
+        self._failure = ""
+        self.unpacked = folder / "unpacked"
+        scratch = folder / "scratch"
+        self.unpacked.mkdir()
+        scratch.mkdir()
+        places = {name: str(scratch) for name in ("TMPDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR")}
+        self._process = subprocess.Popen(
+            module_command("tabapp.bundle.boxed", str(self.unpacked), str(scratch)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            # Libraries quote the file they fail to parse.
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **places, "JOBLIB_MULTIPROCESSING": "0", "CUDA_VISIBLE_DEVICES": ""},
+            start_new_session=True,
+            bufsize=0,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests, self._replies = self._process.stdin, self._process.stdout
+        os.set_blocking(self._requests.fileno(), False)
+        os.set_blocking(self._replies.fileno(), False)
+        self.pid = self._process.pid
+        self._owner = os.getpid()
+        self._allowed = limits.IMPORT_SECONDS
+        self._started = time.monotonic()
+        self._cpu_at_start = 0.0
+
+    def start(self, request: messages.Request, seconds: float) -> None:
+        """Send a request without waiting for its answer.
+
+        Args:
+            seconds: time limit of each step of the answer, which ends with a `Loading` or `Progress`.
+
+        Raises:
+            BundleError: the process has ended or does not read.
+        """
+        self._allow(seconds)
+        self._send(request)
+
+    def answer(
+        self,
+        kind: type[_Answer],
+        *,
+        limit: int = SMALL_REPLY,
+        members: Mapping[str, int] | None = None,
+        progress: Callable[[float], None] | None = None,
+    ) -> _Answer:
+        """Wait for the answer to the request that was started.
+
+        Args:
+            limit: largest size of a reply in bytes.
+            members: bytes of each folder of the bundle that the process may report to load, once each.
+            progress: called with each share that the process reports.
+
+        Raises:
+            BundleError: the process has ended, exceeds its time or answers something else, or the bundle does not load.
+            TabappError: the error that the process reports.
+        """
+        seconds, share, left = self._allowed, 0.0, dict(members or {})
+        while True:
+            reply = self._receive(limit)
+            if isinstance(reply, messages.Failed):
+                raise _ERRORS[reply.error](reply.message)
+            if isinstance(reply, kind):
+                self._member = ""
+                return reply
+            if isinstance(reply, messages.Loading) and reply.member in left:
+                self._member = reply.member
+                self._allow(limits.load_seconds(left.pop(reply.member)))
+            elif isinstance(reply, messages.Progress) and share < reply.share <= 1:
+                share = reply.share
+                self._allow(seconds)
+                if progress is not None:
+                    progress(share)
+            else:
+                raise self.violation()
+
+    def _allow(self, seconds: float) -> None:
+        """Start a step that may take this long."""
+        self._allowed, self._started, self._cpu_at_start = seconds, time.monotonic(), self._cpu_seconds()
+
+    def _send(self, request: messages.Request) -> None:
+        """Send a request.
+
+        Raises:
+            BundleError: the process has ended or does not read.
+        """
+        if self._failure:
+            raise BundleError(self._failure)
+        if os.getpid() != self._owner:
+            raise UsageError(f"{self.where} was loaded by another process; load it again in this one.")
+        content = memoryview(messages.encode(request))
+        while content:
+            self._wait(self._requests.fileno(), select.POLLOUT)
+            try:
+                content = content[os.write(self._requests.fileno(), content[:_CHUNK]) :]
+            except BlockingIOError:
+                continue
+            except OSError:
+                raise self._ended() from None
+
+    def _receive(self, limit: int) -> messages.AnyReply:
+        """The next reply.
+
+        Args:
+            limit: largest size in bytes that is accepted.
+
+        Raises:
+            BundleError: the process has ended, exceeds its time, or sends something else.
+        """
+        length = int.from_bytes(self._read(messages.LENGTH_BYTES), "little")
+        if length > limit:
+            raise self.violation()
+        try:
+            return _REPLIES.decode(self._read(length))
+        except (msgspec.DecodeError, RecursionError):
+            raise self.violation() from None
+
+    def _read(self, n_bytes: int) -> bytearray:
+        content = bytearray()
+        while len(content) < n_bytes:
+            self._wait(self._replies.fileno(), select.POLLIN)
+            try:
+                chunk = os.read(self._replies.fileno(), min(_CHUNK, n_bytes - len(content)))
+            except BlockingIOError:
+                continue
+            except OSError:
+                chunk = b""
+            if not chunk:
+                raise self._ended()
+            content += chunk
+        return content
+
+    def _wait(self, descriptor: int, event: int) -> None:
+        """Wait until a pipe is ready. A step ends at its time limit, or later if the process has computed less than that."""
+        poll = select.poll()
+        poll.register(descriptor, event)
+        while not poll.poll(200):
+            elapsed = time.monotonic() - self._started
+            if elapsed < self._allowed:
+                continue
+            if (
+                elapsed > limits.IDLE_FACTOR * self._allowed
+                or self._cpu_seconds() - self._cpu_at_start >= self._allowed
+            ):
+                raise self._failed(f"took longer than {self._allowed:.0f} s")
+
+    def _cpu_seconds(self) -> float:
+        import psutil
+
+        try:
+            used = psutil.Process(self.pid).cpu_times()
+        except psutil.Error:
+            return 0.0
+        return used.user + used.system
+
+    def _doing(self) -> str:
+        return f"loading {self._member!r}" if self._member else "predicting with it"
+
+    def _ended(self) -> BundleError:
+        """The error of a process that has ended without an answer."""
+        self._kill_unless_it_ends()
+        code = self._process.returncode or 0
+        if code == -signal.SIGXCPU:
+            reason = "used more processor time than its size allows"
+        elif code < 0:
+            name = next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
+            reason = f"ended the process that does it ({name})"
+        else:
+            reason = f"ended the process that does it (exit code {code})"
+        return self._failed(reason)
+
+    def violation(self) -> BundleError:
+        """End the process; the error of an answer that breaks the protocol."""
+        return self._failed("gave an answer that is not valid")
+
+    def _failed(self, reason: str) -> BundleError:
+        """End the process; this error is raised from now on."""
+        self.close()
+        self._failure = f"{self.where}: {self._doing()} {reason}. {_ADVICE}"
+        return BundleError(self._failure)
+
+    def _kill_unless_it_ends(self) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=5)
+        self.close()
+
+    def close(self) -> None:
+        """End the process, unless a fork of this program closes its copy."""
+        if os.getpid() == self._owner and self._process.returncode is None:
+            self._process.kill()
+            self._process.wait()
+        self._requests.close()
+        self._replies.close()

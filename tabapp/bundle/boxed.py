@@ -1,0 +1,197 @@
+"""The process that loads the models of a bundle and predicts, without the rights of the user: `python -m tabapp.bundle.boxed`.
+
+It restricts itself before it reads the bundle; `tabapp.bundle.box` starts it and trusts nothing that it answers.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from tabapp.bundle import sandbox
+
+if TYPE_CHECKING:
+    from tabapp.bundle.box_messages import Impute, Load, Reply
+    from tabapp.bundle.impute import Imputer
+    from tabapp.bundle.predict import LocalPredictor
+
+MESSAGE_LENGTH = 500
+"""Longest error message in characters."""
+
+
+class _Server:
+    """Answers requests until their pipe closes."""
+
+    def __init__(self, requests: BinaryIO, replies: BinaryIO, protections: list[str]) -> None:
+        self._requests = requests
+        self._replies = replies
+        self._protections = protections
+        self._predictor: LocalPredictor | None = None
+        self._imputers: list[Imputer] = []
+        self._load: Load | None = None
+
+    def serve(self) -> None:
+        import msgspec
+
+        from tabapp.bundle import box_messages as messages
+        from tabapp.errors import DataError, TabappError, UsageError
+
+        decoder = msgspec.msgpack.Decoder(messages.AnyRequest)
+        while length := self._requests.read(messages.LENGTH_BYTES):
+            request = decoder.decode(self._requests.read(int.from_bytes(length, "little")))
+            kind = "bundle"
+            try:
+                match request:
+                    case messages.Prepare():
+                        self._prepare(request.models)
+                        continue
+                    case messages.Load():
+                        reply = self._load_models(request)
+                    case messages.Predict():
+                        reply = self._predict(request.rows)
+                    case messages.Impute():
+                        reply = self._impute(request)
+            except TabappError as error:
+                kind = "data" if isinstance(error, DataError) else "usage" if isinstance(error, UsageError) else kind
+                reply = messages.Failed(kind, str(error)[:MESSAGE_LENGTH])
+            except MemoryError:
+                reply = messages.Failed(kind, f"{self._where}: its models need more memory than they may use.")
+            except Exception as error:
+                first = (str(error).splitlines() or [""])[0][:160]
+                reason = f"{type(error).__name__}: {first}"
+                reply = messages.Failed(kind, f"{self._where}: its models do not predict ({reason}).")
+            self._answer(reply)
+
+    @property
+    def _where(self) -> str:
+        return self._load.where if self._load is not None else "the bundle"
+
+    def _answer(self, reply: Reply) -> None:
+        from tabapp.bundle.box_messages import encode
+
+        self._replies.write(encode(reply))
+        self._replies.flush()
+
+    def _prepare(self, models: tuple[str, ...]) -> None:
+        """Import everything that loading and predicting need, while the process may still start and write."""
+        from tabapp.bundle import predict  # noqa: F401  # pyright: ignore[reportUnusedImport]
+        from tabapp.models import registry
+
+        for model in models:
+            plugin = registry.find(model).plugin
+            for package in plugin.requires if plugin is not None else ():
+                try:
+                    __import__(package)
+                except Exception:
+                    # Loading the model reports it.
+                    continue
+
+    def _load_models(self, request: Load) -> Reply:
+        from tabapp.bundle import limits
+        from tabapp.bundle.box_messages import Loading, Ready
+
+        self._load = request
+        folder = Path(request.folder)
+        if sandbox.restrict_calls():
+            self._protections.append("seccomp")
+        sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
+        sandbox.limit_resources(
+            memory=limits.load_memory(sum(sizes)), cpu_seconds=limits.cpu_seconds(limits.load_seconds(sum(sizes)))
+        )
+        self._protections.append("resource limits")
+
+        def folder_of(member: str) -> Path:
+            self._answer(Loading(member))
+            return folder / member
+
+        if request.imputer:
+            from tabapp.bundle.impute import load_imputers
+
+            self._imputers = load_imputers(request.schema, request.ensemble, folder_of, request.where)
+        else:
+            from tabapp.bundle.predict import load_predictor
+
+            self._predictor = load_predictor(request.schema, request.ensemble, folder_of, request.where)
+        return Ready(tuple(self._protections))
+
+    def _predict(self, rows: bytes) -> Reply:
+        import numpy as np
+        import polars as pl
+
+        from tabapp.bundle import limits
+        from tabapp.bundle.box_messages import Progress, Values
+
+        assert self._predictor is not None
+        batch = pl.read_ipc(BytesIO(rows))
+        seconds = limits.predict_seconds(batch.height) * self._predictor.n_models
+        sandbox.limit_resources(
+            memory=limits.predict_memory(batch.height, len(rows)), cpu_seconds=limits.cpu_seconds(seconds)
+        )
+        found = self._predictor.predict_batch(batch, lambda share: self._answer(Progress(share)))
+        return Values(np.ascontiguousarray(found, dtype="<f8").tobytes())
+
+    def _impute(self, request: Impute) -> Reply:
+        import polars as pl
+
+        from tabapp.bundle.box_messages import Cells
+        from tabapp.bundle.impute import impute
+
+        assert self._load is not None
+        from tabapp.bundle import limits
+
+        frame = pl.read_ipc(BytesIO(request.rows))
+        sandbox.limit_resources(
+            memory=limits.predict_memory(frame.height, len(request.rows)),
+            cpu_seconds=limits.cpu_seconds(limits.impute_seconds(frame.height, len(self._imputers))),
+        )
+        done = impute(frame, self._load.schema, self._imputers, as_numbers=request.as_numbers)
+        changed = {
+            name: done.frame[name].to_list()
+            for name in frame.columns
+            if name in done.filled or done.frame[name].dtype != frame[name].dtype
+        }
+        return Cells(changed, done.filled, done.left, done.notes)
+
+
+def _end_with_the_program(requests: BinaryIO) -> None:
+    """End this process when the program that started it has ended, even in the middle of a request."""
+    import select
+
+    poll = select.poll()
+    poll.register(requests.fileno(), 0)  # reports only that the other end is closed
+
+    def watch() -> None:
+        poll.poll()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main(arguments: list[str]) -> None:
+    """Serve requests on stdin and answer on stdout.
+
+    Args:
+        arguments: the folder for the unpacked bundle, and a folder for temporary files.
+    """
+    from tabapp.plugin_files import plugin_folder
+
+    unpacked, scratch = Path(arguments[0]), Path(arguments[1])
+    # Libraries that print must not write between the answers.
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(2, 1)
+    protections = ["no core dumps"]
+    sandbox.limit_resources(memory=None, cpu_seconds=None, file_bytes=2**20)
+    if sandbox.restrict_files([*sandbox.paths_of_libraries(), plugin_folder(), unpacked], [scratch]):
+        protections.append("Landlock")
+    _end_with_the_program(requests)
+    _Server(requests, replies, protections).serve()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,46 @@
+"""Limits of the process that loads the models of a bundle, in proportion to the bundle and to the rows to predict."""
+
+from __future__ import annotations
+
+import os
+
+IMPORT_SECONDS = 600.0
+"""Time to start and to import the libraries, which does not depend on the bundle."""
+IDLE_FACTOR = 12.0
+"""A process that computes little is given this much longer: it may wait for a busy machine."""
+
+_LOAD_SECONDS, _BYTES_PER_SECOND = 5.0, 2**20
+_PREDICT_SECONDS, _SECONDS_PER_ROW = 5.0, 0.02
+_PREDICT_MEMORY, _MEMORY_PER_ROW = 2**31, 2**16
+_LOAD_MEMORY, _MEMORY_PER_CPU, _MEMORY_PER_BYTE = 512 * 2**20, 16 * 2**20, 32
+
+
+def load_seconds(n_bytes: int) -> float:
+    """Seconds to load a folder of a bundle; libraries parse more than ten times as fast."""
+    return _LOAD_SECONDS + n_bytes / _BYTES_PER_SECOND
+
+
+def predict_seconds(n_rows: int) -> float:
+    """Seconds for one model to predict rows; the slowest models take a fifth of it for a row."""
+    return _PREDICT_SECONDS + _SECONDS_PER_ROW * n_rows
+
+
+def load_memory(n_bytes: int) -> int:
+    """Bytes of private memory for the models of a bundle of this unpacked size, with the stacks of the libraries' threads."""
+    return _LOAD_MEMORY + _MEMORY_PER_CPU * (os.cpu_count() or 1) + _MEMORY_PER_BYTE * n_bytes
+
+
+def predict_memory(n_rows: int, n_bytes: int) -> int:
+    """Bytes of private memory to predict rows that are `n_bytes` long together."""
+    return _PREDICT_MEMORY + _MEMORY_PER_CPU * (os.cpu_count() or 1) + _MEMORY_PER_ROW * n_rows + 32 * n_bytes
+
+
+def impute_seconds(n_rows: int, n_models: int) -> float:
+    """Seconds for some models to fill the missing cells of rows."""
+    return n_models * predict_seconds(n_rows)
+
+
+def cpu_seconds(seconds: float) -> float:
+    """CPU time after which the kernel ends the process, should nobody wait for it anymore: all processors for a multiple of
+    the limit."""
+    return IDLE_FACTOR * seconds * (os.cpu_count() or 1)

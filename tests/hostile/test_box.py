@@ -1,0 +1,163 @@
+"""The process that loads a bundle: whatever happens to it, the program that started it reports one sentence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tabapp.bundle import box_process, limits
+from tabapp.bundle.box import load_boxed
+from tabapp.bundle.write import write_bundle
+from tabapp.errors import BundleError
+from tests.bundle.making import make_contents, register_linear, text_table
+from tests.waiting import HANG_SECONDS
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="the restrictions are those of Linux")
+
+
+@pytest.fixture(autouse=True)
+def linear_plugin(monkeypatch):
+    register_linear(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("boxed")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        register_linear(monkeypatch)
+        write_bundle(folder / "model.tabapp", make_contents(folder, "binary", lightgbm=True))
+    return folder / "model.tabapp"
+
+
+def mutated(bundle: Path, target: Path, suffix: str, seed: int) -> Path:
+    """A copy of a bundle with 1 to 8 bytes of a native model changed and its checksum recomputed."""
+    generator = random.Random(seed)
+    with zipfile.ZipFile(bundle) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    name = next(name for name in sorted(members) if name.endswith(suffix))
+    content = bytearray(members[name])
+    for _ in range(generator.choice([1, 3, 8])):
+        content[generator.randrange(len(content))] = generator.randrange(256)
+    members[name] = bytes(content)
+    manifest = json.loads(members["manifest.json"])
+    for listed in manifest["members"]:
+        listed["sha256"] = hashlib.sha256(members[listed["path"]]).hexdigest()
+    members["manifest.json"] = json.dumps(manifest).encode()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, data in members.items():
+            archive.writestr(member, data)
+    return target
+
+
+def assert_one_sentence(error: BundleError, path: Path) -> None:
+    assert "\n" not in str(error)
+    assert str(path) in str(error)
+    assert error.exit_code == 5
+
+
+def load_mutations(bundle: Path, tmp_path: Path, n_mutations: int) -> None:
+    """Load mutations of a LightGBM model in this process, which must survive each."""
+    table = text_table("binary", n_rows=5)
+    n_rejected = 0
+    for seed in range(n_mutations):
+        path = mutated(bundle, tmp_path / "mutated.tabapp", "model.txt", seed)
+        try:
+            loaded = load_boxed(path)
+            loaded.predictor.predict_frame(table)
+        except BundleError as error:
+            assert_one_sentence(error, path)
+            n_rejected += 1
+    assert n_rejected > 0
+
+
+def test_mutated_native_models_never_end_the_caller(bundle, tmp_path):
+    load_mutations(bundle, tmp_path, 4)
+
+
+@pytest.mark.slow
+def test_many_mutated_native_models_never_end_the_caller(bundle, tmp_path):
+    load_mutations(bundle, tmp_path, int(os.environ.get("TABAPP_FUZZ", "300")))
+
+
+def test_a_killed_process_is_one_sentence(bundle):
+    predictor = load_boxed(bundle).predictor
+    os.kill(predictor._process.pid, signal.SIGKILL)
+    for _ in range(2):
+        with pytest.raises(BundleError, match="SIGKILL") as caught:
+            predictor.predict_frame(text_table("binary", n_rows=5))
+        assert_one_sentence(caught.value, bundle)
+
+
+def test_a_process_that_hangs_is_ended(bundle, monkeypatch):
+    predictor = load_boxed(bundle).predictor
+    monkeypatch.setattr(limits, "predict_seconds", lambda n_rows: 0.05)
+    os.kill(predictor._process.pid, signal.SIGSTOP)
+    with pytest.raises(BundleError, match="took longer") as caught:
+        predictor.predict_frame(text_table("binary", n_rows=5))
+    assert_one_sentence(caught.value, bundle)
+
+
+@pytest.mark.parametrize("reply", [b"\x01" * 64, b"\xff" * 64, bytes(8), (3).to_bytes(8, "little") + b"abc"])
+def test_an_answer_that_is_not_valid_is_one_sentence(tmp_path, monkeypatch, reply):
+    program = f"import os, sys, time; os.write(1, {reply!r}); sys.stdin.read()"
+    monkeypatch.setattr(box_process, "module_command", lambda *_: [sys.executable, "-c", program])
+    process = box_process.BoxProcess("x.tabapp", tmp_path)
+    with pytest.raises(BundleError, match="not valid") as caught:
+        process.answer(box_process.messages.Ready)
+    assert_one_sentence(caught.value, Path("x.tabapp"))
+
+
+FORBIDDEN = {
+    "socket": "import socket; socket.socket()",
+    "program": "import subprocess; subprocess.run(['/bin/true'])",
+    "fork": "os.fork()",
+    "write": "open(sys.argv[1] + '/new', 'w')",
+    "overwrite": "open(sys.argv[1] + '/old', 'r+')",
+    "remove": "os.unlink(sys.argv[1] + '/old')",
+    "mode": "os.chmod(sys.argv[1] + '/old', 0o777)",
+    "read": "open(sys.argv[1] + '/old').read()",
+    "signal": "os.kill(os.getppid(), 0)",
+}
+
+
+@linux
+@pytest.mark.parametrize("action", FORBIDDEN)
+def test_the_kernel_denies(action, tmp_path):
+    (tmp_path / "old").write_text("kept")
+    program = f"""
+import os, sys, threading
+from tabapp.bundle import sandbox
+files = sandbox.restrict_files(sandbox.paths_of_libraries())
+calls = sandbox.restrict_calls()
+ran = []
+thread = threading.Thread(target=lambda: ran.append(1)); thread.start(); thread.join()
+assert ran == [1]
+needed = files if {action!r} == "read" else calls
+try:
+    {FORBIDDEN[action]}
+except PermissionError:
+    print("denied")
+else:
+    print("allowed" if needed else "unavailable")
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
+        check=True,
+    )
+    if done.stdout.strip() == "unavailable":
+        pytest.skip("the kernel does not offer it")
+    assert done.stdout.strip() == "denied"
+    assert (tmp_path / "old").read_text() == "kept"
+    assert not (tmp_path / "new").exists()
