@@ -42,7 +42,7 @@ class _Server:
 
         decoder = msgspec.msgpack.Decoder(messages.AnyRequest)
         while length := self._requests.read(messages.LENGTH_BYTES):
-            request = decoder.decode(self._requests.read(int.from_bytes(length, "little")))
+            request: messages.AnyRequest = decoder.decode(self._requests.read(int.from_bytes(length, "little")))
             kind = "bundle"
             try:
                 match request:
