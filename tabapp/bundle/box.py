@@ -7,7 +7,6 @@ made.
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from tabapp.bundle.format import Ensemble
 from tabapp.bundle.impute import Imputed
 from tabapp.bundle.load import TOLERANCE, LoadedBundle, self_tested
 from tabapp.bundle.predict import Float64, Predictor
+from tabapp.bundle.unpack import extract, temporary_folder
 from tabapp.data.schema import Schema
 
 _BYTES_PER_CELL = 2**10
@@ -76,8 +76,7 @@ class Box:
     def __init__(self, path: Path, *, imputer: bool = False) -> None:
         self.path = path
         with ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tabapp-bundle-")))
-            self._process = BoxProcess(str(path), folder)
+            self._process = BoxProcess(str(path), stack.enter_context(temporary_folder()))
             stack.callback(self._end_unless_in_use)
             self._in_use = False
             self._archive = stack.enter_context(open_archive(path))
@@ -86,7 +85,7 @@ class Box:
             self._process.start(
                 messages.Prepare(tuple(dict.fromkeys(c.model for c in ensemble.candidates))), limits.IMPORT_SECONDS
             )
-            self._archive.extract(self._process.unpacked)
+            extract(self._archive, self._process.unpacked)
             request = messages.Load(
                 folder=str(self._process.unpacked),
                 where=str(path),

@@ -32,7 +32,7 @@ class BoxProcess:
 
     Args:
         where: name of the bundle in sentences.
-        folder: an empty folder, in which the child may read `unpacked` and change `scratch`.
+        folder: a folder in which `unpacked`, which the child may read, and `scratch`, which it may change, are made.
     """
 
     def __init__(self, where: str, folder: Path) -> None:

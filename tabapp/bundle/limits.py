@@ -16,12 +16,12 @@ _LOAD_MEMORY, _MEMORY_PER_CPU, _MEMORY_PER_BYTE = 512 * 2**20, 16 * 2**20, 32
 
 
 def load_seconds(n_bytes: int) -> float:
-    """Seconds to load a folder of a bundle; libraries parse more than ten times as fast."""
+    """Seconds to load a folder of a bundle: a generous bound that ends a hang."""
     return _LOAD_SECONDS + n_bytes / _BYTES_PER_SECOND
 
 
 def predict_seconds(n_rows: int) -> float:
-    """Seconds for one model to predict rows; the slowest models take a fifth of it for a row."""
+    """Seconds for one model to predict rows: a generous bound that ends a hang."""
     return _PREDICT_SECONDS + _SECONDS_PER_ROW * n_rows
 
 

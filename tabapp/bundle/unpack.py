@@ -22,25 +22,42 @@ _SETTLED_SECONDS = 60
 
 
 @contextmanager
-def unpacked(archive: Archive) -> Generator[Path]:
-    """Unpack and verify all members into a temporary folder, which is removed when the block ends.
+def temporary_folder() -> Generator[Path]:
+    """Make a temporary folder, which is removed when the block ends.
 
     A process that crashes leaves its folder, which the next call removes: the lock in it is then free.
+    """
+    remove_stale_folders()
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as name, _held(os.open(Path(name) / _LOCK, _NEW, 0o600)):
+        yield Path(name)
+
+
+def extract(archive: Archive, folder: Path) -> None:
+    """Unpack and verify all members into a folder.
 
     Raises:
         BundleError: a member differs from the manifest, or the disk has no space for the members.
     """
-    remove_stale_folders()
-    with tempfile.TemporaryDirectory(prefix=_PREFIX) as name, _held(os.open(Path(name) / _LOCK, _NEW, 0o600)):
-        needed = sum(member.bytes for member in archive.manifest.members)
-        if needed > shutil.disk_usage(name).free:
-            raise BundleError(
-                f"{archive.path} needs {needed:,} bytes in {tempfile.gettempdir()}, which has less space. Set TMPDIR to a "
-                "folder with more."
-            )
-        folder = Path(name) / "members"
+    needed = sum(member.bytes for member in archive.manifest.members)
+    if needed > shutil.disk_usage(folder).free:
+        raise BundleError(
+            f"{archive.path} needs {needed:,} bytes in {tempfile.gettempdir()}, which has less space. Set TMPDIR to a "
+            "folder with more."
+        )
+    archive.extract(folder)
+
+
+@contextmanager
+def unpacked(archive: Archive) -> Generator[Path]:
+    """Unpack and verify all members into a temporary folder, which is removed when the block ends.
+
+    Raises:
+        BundleError: a member differs from the manifest, or the disk has no space for the members.
+    """
+    with temporary_folder() as temporary:
+        folder = temporary / "members"
         folder.mkdir()
-        archive.extract(folder)
+        extract(archive, folder)
         yield folder
 
 

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from tabapp import plugin_files
 from tabapp.bundle.format import COVERAGES, MetricValue
 from tabapp.bundle.write import BundleContents, CandidateSource, FoldSource
 from tabapp.data.infer import infer_schema
@@ -16,20 +17,21 @@ from tabapp.data.typed import encode_target, typed_frame
 from tabapp.features.prepare import FeaturePreparer, recipe_for
 from tabapp.models import registry
 from tabapp.models.contract import FitContext
-from tabapp.plugin_files import load_module
 
 N_FOLDS = 2
 USER_PLUGINS = Path(__file__).parent / "user_plugins"
 COLORS = ("red", "green", "blue, dark", 'the "other"')
 
 
-_linear = load_module(USER_PLUGINS / "test_linear.py")
+_linear = plugin_files.load_module(USER_PLUGINS / "test_linear.py")
 Linear, LinearParams = _linear.Linear, _linear.LinearParams
 
 
 def register_linear(monkeypatch):
     """Register the plugin of the tests like an installed one, in child processes by their plugin folder."""
     monkeypatch.setenv("TABAPP_PLUGINS_DIR", str(USER_PLUGINS))
+    # The list of plugin files is cached for the whole process; here it must not contain the folder of the child processes.
+    monkeypatch.setattr(plugin_files, "_files", dict)
     find = registry.find
 
     def find_with_linear(name):
