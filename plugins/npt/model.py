@@ -14,7 +14,7 @@ from torch import Tensor
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureSpec, Table
 from tabapp.features.saved import demand
 from tabapp.models.contract import FittedModel, Float32, RowNeighbors, Task
-from tabapp.nn.loading import WEIGHTS, check_tensors, load_network, read_tensors
+from tabapp.nn.loading import MOST, WEIGHTS, check_integers, check_tensors, load_network, read_tensors
 from tabapp.nn.objective import Objective
 
 from .network import Attributes, Entries, Memory, NPTNetwork, Predicted
@@ -76,7 +76,8 @@ class SavedNPT(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         n_attributes, n_features = len(self.attributes), sum(self.n_features)
         p = self.params
         demand(
-            self.attributes.n_numeric >= 0 and min(self.n_features) >= 0 and n_features > 0, "a size is out of range"
+            0 <= self.attributes.n_numeric <= MOST and min(self.n_features) >= 0 and n_features > 0,
+            "a size is out of range",
         )
         demand(all(n >= 1 for n in self.attributes.n_levels), "a categorical column has no levels")
         demand(n_attributes == n_features + (self.objective is not None), "its columns differ in number")
@@ -278,6 +279,7 @@ class NPTModel(FittedModel):
         """Read what `save` wrote. Predictions are bit-identical."""
         saved = msgspec.json.decode((folder / "model.json").read_bytes(), type=SavedNPT)
         saved.check()
+        check_integers(saved.params)
         network = load_network(folder, saved.build)
         _, stored = read_tensors(folder / CONTEXT)
         check_tensors(stored, _STORED, CONTEXT)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from tabapp.bundle.archive import Archive, is_safe_path, open_archive
-from tabapp.bundle.format import COVERAGES, ENSEMBLE, SCHEMA, Ensemble, Manifest
+from tabapp.bundle.format import COVERAGES, ENSEMBLE, SAMPLE, SAMPLE_OUTPUT, SCHEMA, Ensemble, Manifest
 from tabapp.data.schema import Schema
 from tabapp.errors import BundleError
 
@@ -41,6 +42,9 @@ def decode_contents(archive: Archive) -> Contents:
         BundleError: a record is missing or not valid, or two records contradict each other.
     """
     manifest = archive.manifest
+    for member in (SAMPLE, SAMPLE_OUTPUT):
+        if member not in archive:
+            raise BundleError(f"{archive.path}: the bundle has no {member}, which tests its predictions.")
     schema = archive.decode(SCHEMA, Schema)
     ensemble = archive.decode(ENSEMBLE, Ensemble)
     problem = _schema_problem(manifest, schema) or _ensemble_problem(manifest, ensemble)
@@ -75,8 +79,9 @@ def _ensemble_problem(manifest: Manifest, ensemble: Ensemble) -> str | None:
     if not all(0 <= number < math.inf for number in numbers):
         return "a half-width of its intervals is not a number above 0"
     models = [fold.model for candidate in ensemble.candidates for fold in candidate.folds]
-    if len(set(models)) < len(models):
-        return f"its ensemble lists {max(models, key=models.count)[:80]!r} twice"
+    (most_frequent, n_times), *_ = Counter(models).most_common(1) or [("", 0)]
+    if n_times > 1:
+        return f"its ensemble lists {most_frequent[:80]!r} {n_times:,} times"
     folders = {member.path.rsplit("/", depth)[0] for member in manifest.members for depth in range(1, 8)}
     for candidate in ensemble.candidates:
         if not candidate.folds:

@@ -6,7 +6,7 @@ ensemble.json             candidates, weights, folds
 features/<nnn>/…          fitted feature preparation, one folder for each recipe and fold
 models/<model>-<trial>/<fold>/…   files of the plugin
 sample.csv                a few training rows, and
-sample_output.csv         the predictions of this bundle for them; both may be absent
+sample_output.csv         the predictions of this bundle for them, which test it when it is loaded
 MODEL_CARD.md             a summary to read
 
 A reader accepts every format version up to its own. A new field has a default and increases the version; unknown fields are

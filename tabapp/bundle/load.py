@@ -13,26 +13,33 @@ from polars.exceptions import PolarsError
 from tabapp.bundle.archive import Archive, open_archive
 from tabapp.bundle.contents import Contents, decode_contents
 from tabapp.bundle.format import SAMPLE, SAMPLE_OUTPUT
-from tabapp.bundle.predict import Predictor, load_predictor
+from tabapp.bundle.predict import Float64, Predictor, load_predictor
 from tabapp.bundle.unpack import unpacked
 from tabapp.errors import BundleError, TabappError
 
 EXACT = 1e-6
-"""Largest allowed difference from the stored predictions on the machine that wrote the bundle: absolute for probabilities, else
-relative to the largest stored prediction."""
+"""Largest allowed difference from the stored predictions on the machine that wrote the bundle (see `LoadedBundle.drift`)."""
 
-TOLERANCE = 1e-3
-"""The same on other machines, where processors and library versions round differently."""
+TOLERANCE = 2e-5
+"""The same on other machines."""
+
+MOST_SAMPLE_ROWS = 1_000
+"""A run stores 20."""
 
 
 @dataclass(frozen=True)
 class LoadedBundle:
-    """A bundle that is ready to predict. `drift` is the largest difference from its stored predictions (see `EXACT`); None if it
-    has none."""
+    """A bundle that is ready to predict.
+
+    Attributes:
+        drift: largest difference from the stored predictions: absolute for probabilities; for a regression beyond the rounding of
+            a float32 prediction, and relative to the spread of the stored predictions or the half-width of the 90 % interval,
+            whichever is larger.
+    """
 
     contents: Contents
     predictor: Predictor
-    drift: float | None
+    drift: float
 
 
 def load_bundle(path: Path, *, tolerance: float = TOLERANCE, is_own: bool = False) -> LoadedBundle:
@@ -60,7 +67,7 @@ def self_tested(archive: Archive, contents: Contents, predictor: Predictor, tole
         BundleError: they differ by more than `tolerance`, or the sample cannot be predicted.
     """
     drift = _replay(archive, predictor)
-    if drift is not None and not drift <= tolerance:
+    if not drift <= tolerance:
         saved_by = ", ".join(f"{name} {version}" for name, version in contents.manifest.libraries.items())
         raise BundleError(
             f"{archive.path} predicts its sample differently here than where it was made (by up to {drift:.2g}). Install "
@@ -78,13 +85,23 @@ def read_sample(content: bytes) -> pl.DataFrame:
     return pl.read_csv(BytesIO(content), infer_schema=False)
 
 
-def _replay(archive: Archive, predictor: Predictor) -> float | None:
-    """The largest difference (see `EXACT`) between the predictions for the sample and the stored ones."""
-    if SAMPLE not in archive or SAMPLE_OUTPUT not in archive:
-        return None
+def _replay(archive: Archive, predictor: Predictor) -> float:
+    """The difference between the predictions for the sample and the stored ones, as in `LoadedBundle.drift`.
+
+    Raises:
+        BundleError: the sample is missing, is not a sample, or cannot be predicted.
+    """
     try:
         sample = read_sample(archive.read(SAMPLE))
-        stored = pl.read_csv(BytesIO(archive.read(SAMPLE_OUTPUT)), infer_schema=False)
+        stored = read_sample(archive.read(SAMPLE_OUTPUT))
+        if not 0 < sample.height <= MOST_SAMPLE_ROWS:
+            raise BundleError(
+                f"{archive.path}: its {SAMPLE} has {sample.height:,} rows instead of 1 to {MOST_SAMPLE_ROWS:,}."
+            )
+        if (stored.columns, stored.height) != (predictor.output_columns, sample.height):
+            raise BundleError(
+                f"{archive.path}: its {SAMPLE_OUTPUT} does not have the rows and columns of its predictions."
+            )
         output = predictor.to_frame(predictor.predict_frame(sample, fill_missing_columns=True))
         numbers = [name for name in output.columns if output[name].dtype == pl.Float64]
         found = output.select(numbers).to_numpy()
@@ -94,10 +111,22 @@ def _replay(archive: Archive, predictor: Predictor) -> float | None:
     except (PolarsError, TabappError) as error:
         detail = str(error).splitlines()[0][:160]
         raise BundleError(f"{archive.path}: cannot predict its sample ({detail}).") from None
-    if found.shape != expected.shape:
-        raise BundleError(f"{archive.path}: its {SAMPLE_OUTPUT} and its {SAMPLE} have different rows.")
-    both_missing = np.isnan(found) & np.isnan(expected)
-    difference = np.where(both_missing, 0.0, np.abs(found - expected))
-    largest = float(np.nanmax(np.abs(expected), initial=0.0))
-    scale = largest if predictor.schema.task == "regression" and largest > 0 else 1.0
-    return float(difference.max(initial=0.0)) / scale
+    half_width = predictor.ensemble.residual_quantile or 0.0 if predictor.schema.task == "regression" else None
+    return _difference(found, expected, half_width)
+
+
+def _difference(found: Float64, expected: Float64, half_width: float | None) -> float:
+    """The largest difference of predictions, as in `LoadedBundle.drift`; NaN where a stored one is not a number.
+
+    Args:
+        found, expected: (rows, classes) probabilities, or (rows, 3): prediction, low and high.
+        half_width: that of the 90 % interval; None for classification.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        difference = np.where(np.isnan(found) & np.isnan(expected), 0.0, np.abs(found - expected))
+        if half_width is None:
+            return float(difference.max())
+        # Models predict in float32, which has few digits for targets such as years or large prices.
+        rounding = 2 * float(np.finfo(np.float32).eps) * np.abs(expected[:, :1])
+        difference = np.maximum(difference - rounding, 0.0)
+        return float(difference.max()) / (max(float(np.ptp(expected[:, 0])), half_width) or 1.0)

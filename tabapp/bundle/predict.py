@@ -201,6 +201,12 @@ class Predictor(ABC):
         name = self.schema.features[0].name
         return typed_frame(pl.DataFrame({name: pl.Series([None] * n_rows, dtype=pl.String)}), self.schema)
 
+    @property
+    def output_columns(self) -> list[str]:
+        """Names of the columns of `to_frame`."""
+        probabilities = [f"probability_{label}" for label in self.schema.classes]
+        return ["prediction", *(probabilities or ["low", "high"])]
+
     def to_frame(self, prediction: Prediction) -> pl.DataFrame:
         """Predictions as columns: `prediction`, then `probability_<class>` for every class, or `low` and `high`."""
         if self.schema.classes:

@@ -72,7 +72,7 @@ class BundleContents:
         data: fingerprint of the training table as JSON values, such as file name, rows, columns and SHA-256.
         created_at: ISO 8601 in UTC.
         candidates: those with weight 0 are left out; the other weights are scaled to sum to 1.
-        sample: a few training rows as text, or None for a bundle without data.
+        sample: a few training rows as text, which test the bundle when it is loaded.
         residual_quantile: half-width of the 90 % interval (`predict.residual_quantile`); None for classification.
         half_widths: half-widths for every coverage (`predict.half_widths`); empty for classification.
     """
@@ -88,7 +88,7 @@ class BundleContents:
     data: dict[str, Any]
     created_at: str
     candidates: Sequence[CandidateSource]
-    sample: pl.DataFrame | None = None
+    sample: pl.DataFrame
     residual_quantile: float | None = None
     half_widths: tuple[float, ...] = ()
 
@@ -107,10 +107,12 @@ def write_bundle(path: Path, contents: BundleContents) -> Manifest:
     The same contents give the same bytes. Files are streamed.
 
     Raises:
-        ValueError: the contents have no ensemble, or a file that cannot be stored.
+        ValueError: the contents have no ensemble, no sample, or a file that cannot be stored.
         BundleError: the loaded bundle predicts differently.
         OSError: the disk is full or a file cannot be read; `path` is unchanged.
     """
+    if not contents.sample.height:
+        raise ValueError("a bundle needs sample rows")
     layout = _layout_of(contents)
     entries = [
         Entry(SCHEMA, "schema", _json(contents.schema)),
@@ -120,11 +122,10 @@ def write_bundle(path: Path, contents: BundleContents) -> Manifest:
         entries += entries_of_folder(
             source, path_in_bundle, "features" if path_in_bundle.startswith(f"{FEATURES}/") else "model"
         )
-    if contents.sample is not None and contents.sample.height:
-        sample = contents.sample.write_csv().encode()
-        predictor = load_predictor(contents.schema, layout.ensemble, layout.sources.__getitem__, str(path))
-        output = predictor.to_frame(predictor.predict_frame(read_sample(sample), fill_missing_columns=True))
-        entries += [Entry(SAMPLE, "sample", sample), Entry(SAMPLE_OUTPUT, "sample", output.write_csv().encode())]
+    sample = contents.sample.write_csv().encode()
+    predictor = load_predictor(contents.schema, layout.ensemble, layout.sources.__getitem__, str(path))
+    output = predictor.to_frame(predictor.predict_frame(read_sample(sample), fill_missing_columns=True))
+    entries += [Entry(SAMPLE, "sample", sample), Entry(SAMPLE_OUTPUT, "sample", output.write_csv().encode())]
     manifest = _manifest(contents, layout.ensemble)
     entries.append(Entry(CARD, "card", model_card(manifest, contents.schema, layout.ensemble).encode()))
     with new_file(path) as temporary:

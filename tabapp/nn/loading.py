@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+import msgspec
 import safetensors.torch
 import torch
 from safetensors import SafetensorError, safe_open
@@ -22,6 +23,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tabapp.features.saved import demand
 
 WEIGHTS = "weights.safetensors"
+MOST = 2**20
+"""Largest integer among saved hyperparameters: more than any network needs, few enough for the length of a list."""
 _SPARE_VALUES = 2**22
 """Values of a tensor that a network may create without saved weights of this size, such as indices and masks."""
 _SPARE_BYTES = 2**28
@@ -32,6 +35,26 @@ _Network = TypeVar("_Network", bound=nn.Module)
 
 class TooLarge(ValueError):
     """A network is larger than its saved weights."""
+
+
+def check_integers(params: msgspec.Struct) -> None:
+    """Bound saved hyperparameters, which become lengths of lists and exponents before a network has any weights.
+
+    Raises:
+        ValueError: an integer is larger than `MOST`.
+    """
+
+    def check(name: str, value: object) -> None:
+        if isinstance(value, dict):
+            for key, part in cast(dict[str, object], value).items():
+                check(key, part)
+        elif isinstance(value, list):
+            for part in cast(list[object], value):
+                check(name, part)
+        elif isinstance(value, int):
+            demand(abs(value) <= MOST, f"its hyperparameter {name!r} is {value:,}, above {MOST:,}")
+
+    check("", msgspec.to_builtins(params, builtin_types=()))
 
 
 def load_network(folder: Path, build: Callable[[], _Network]) -> _Network:

@@ -14,7 +14,7 @@ from torch import nn
 from tabapp.features.arrays import FIRST_LEVEL, FeatureRecipe, FeatureSpec, Table
 from tabapp.features.saved import demand
 from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task
-from tabapp.nn.loading import WEIGHTS, load_network
+from tabapp.nn.loading import MOST, WEIGHTS, check_integers, load_network
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
 from tabapp.nn.params import TrainingParams, batch_size_for
@@ -35,7 +35,9 @@ class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Raises:
             ValueError: a size is out of range or contradicts the objective.
         """
-        demand(self.n_numeric >= 0 and all(n >= FIRST_LEVEL for n in self.cardinalities), "a size is out of range")
+        demand(
+            0 <= self.n_numeric <= MOST and all(n >= FIRST_LEVEL for n in self.cardinalities), "a size is out of range"
+        )
         demand(self.n_numeric + len(self.cardinalities) > 0, "it has no columns")
         same = (self.d_out, self.n_classes) == (objective.d_out, objective.n_classes)
         demand(same and objective.n_classes > 0, "the sizes of its output contradict its target")
@@ -172,5 +174,6 @@ class DeepPlugin(Plugin):
         saved = msgspec.json.decode((folder / "model.json").read_bytes(), type=SavedModel)
         params = msgspec.convert(saved.params, self.params_type)
         saved.sizes.check(saved.objective)
+        check_integers(params)
         network = load_network(folder, lambda: self.build(saved.sizes, params))
         return self.model_type(network, saved, torch.device("cpu"))

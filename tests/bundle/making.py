@@ -96,7 +96,7 @@ def fit_candidate(folder, plugin, params, frame, schema, weight, features):
     return CandidateSource(plugin.name, 0, msgspec.to_builtins(params), weight, folds)
 
 
-def make_contents(folder: Path, task="binary", *, lightgbm=False, sample=True) -> BundleContents:
+def make_contents(folder: Path, task="binary", *, lightgbm=False) -> BundleContents:
     """The contents that a run passes to `write_bundle`, with its folders in `folder`."""
     frame = text_table(task)
     schema = infer_schema(frame, target="outcome")
@@ -118,7 +118,7 @@ def make_contents(folder: Path, task="binary", *, lightgbm=False, sample=True) -
         data={"file": "made.csv", "rows": frame.height},
         created_at="2026-01-01T00:00:00Z",
         candidates=candidates,
-        sample=frame.head(7) if sample else None,
+        sample=frame.head(7),
         residual_quantile=55.5 if task == "regression" else None,
         half_widths=tuple(55.5 * coverage / 0.9 for coverage in COVERAGES) if task == "regression" else (),
     )

@@ -7,13 +7,14 @@ import warnings
 import zipfile
 
 import msgspec
+import numpy as np
 import pytest
 
 from tabapp.bundle import archive as archive_module
 from tabapp.bundle.archive import is_safe_path
 from tabapp.bundle.contents import open_bundle
 from tabapp.bundle.format import FORMAT_VERSION
-from tabapp.bundle.load import load_bundle
+from tabapp.bundle.load import _difference, load_bundle
 from tabapp.errors import BundleError
 
 
@@ -384,3 +385,25 @@ def test_temporary_folder_is_removed(bundles, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     load_bundle(bundles["binary"])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_difference_of_probabilities_is_absolute():
+    stored = np.array([[0.25, 0.75], [0.5, 0.5]])
+    assert _difference(stored, stored, None) == 0
+    assert _difference(stored + np.array([[0, 0.125], [0, 0]]), stored, None) == 0.125
+    assert np.isnan(_difference(stored, stored * [[np.nan, 1]], None))
+
+
+def test_difference_of_numbers_is_relative_to_their_spread_or_interval():
+    stored = np.array([[10.0, 9.0, 11.0], [14.0, 13.0, 15.0]])
+    assert _difference(stored + 1, stored, 1.0) == pytest.approx(1 / 4, rel=1e-5)
+    assert _difference(stored + 1, stored, 100.0) == pytest.approx(1 / 100, rel=1e-5)
+    assert _difference(stored * [[1, 1, np.nan]], stored * [[1, 1, np.nan]], 0.0) == 0
+    assert np.isnan(_difference(stored, stored * [[1, np.inf, 1]], 1.0) * 0)
+
+
+def test_rounding_of_a_float32_prediction_is_no_difference():
+    """Two neighboring float32 numbers near 2**24 differ by 1, more than the whole spread of the predictions."""
+    stored = np.array([[2.0**24, 2.0**24, 2.0**24]])
+    assert _difference(stored + 2, stored, 0.5) == 0
+    assert _difference(stored + 6, stored, 0.5) > 1

@@ -71,11 +71,11 @@ def test_sample_output_is_the_prediction_of_the_bundle(bundles):
     np.testing.assert_allclose(stored["high"] - stored["prediction"], 55.5)
 
 
-def test_sample_may_be_left_out(contents, tmp_path):
-    write_bundle(tmp_path / "a.tabapp", replace(contents["binary"], sample=None))
-    with zipfile.ZipFile(tmp_path / "a.tabapp") as archive:
-        assert not [name for name in archive.namelist() if name.startswith("sample")]
-    assert load_bundle(tmp_path / "a.tabapp").drift is None
+def test_a_bundle_without_sample_rows_is_not_written(contents, tmp_path):
+    content = contents["binary"]
+    with pytest.raises(ValueError, match="sample rows"):
+        write_bundle(tmp_path / "a.tabapp", replace(content, sample=content.sample.clear()))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_model_card_has_the_essential_facts(bundles):

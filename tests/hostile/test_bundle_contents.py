@@ -140,11 +140,52 @@ def test_the_saved_depth_of_trees_is_not_used(members, tmp_path):
     assert refused(tmp_path / "a.tabapp", members, FOREST, content) is None
 
 
-def test_a_fold_listed_twice_is_refused(members, tmp_path):
+@pytest.mark.parametrize("times", [2, 50_000])
+def test_a_fold_listed_several_times_is_refused(members, tmp_path, times):
     ensemble = msgspec.json.decode(members["ensemble.json"])
-    ensemble["candidates"][0]["folds"] *= 2
+    ensemble["candidates"][0]["folds"] *= times
     changed = with_manifest(
         members, lambda manifest, members: members.update({"ensemble.json": msgspec.json.encode(ensemble)})
     )
-    with pytest.raises(BundleError, match="twice"):
+    with pytest.raises(BundleError, match=rf"lists '.*' {times:,} times"):
         open_bundle(write_zip(tmp_path / "a.tabapp", changed.items()))
+
+
+@pytest.mark.parametrize("removed", [["sample.csv"], ["sample_output.csv"], ["sample.csv", "sample_output.csv"]])
+def test_a_bundle_without_its_sample_is_refused(members, tmp_path, removed):
+    def remove(manifest, members):
+        manifest["members"] = [each for each in manifest["members"] if each["path"] not in removed]
+        for name in removed:
+            del members[name]
+
+    path = write_zip(tmp_path / "a.tabapp", with_manifest(members, remove).items())
+    for read in (open_bundle, load_bundle):
+        with pytest.raises(BundleError, match=f"has no {removed[0]}, which tests") as caught:
+            read(path)
+        assert "\n" not in str(caught.value)
+
+
+def test_samples_that_do_not_test_the_bundle_are_refused(members, tmp_path):
+    """No rows, too many rows, and outputs of other rows, classes or values."""
+    (header, *rows), output = members["sample.csv"].splitlines(), members["sample_output.csv"]
+    output_header, *output_rows = output.splitlines()
+    names = [*output_header.split(b",")[:-1], b"probability_other"]
+    first = output_rows[0].split(b",")[0]
+    cases = {
+        ("sample.csv", "no rows"): header,
+        ("sample.csv", "too many rows"): b"\n".join([header, *rows * 1000]),
+        ("sample.csv", "not a table"): b"",
+        ("sample.csv", "other rows"): b"\n".join([header, *rows[1:]]),
+        ("sample_output.csv", "no rows"): output_header,
+        ("sample_output.csv", "other rows"): b"\n".join([output_header, *output_rows[1:]]),
+        ("sample_output.csv", "other classes"): b"\n".join([b",".join(names), *output_rows]),
+        ("sample_output.csv", "not numbers"): b"\n".join([output_header, *[first + b",x,y"] * len(output_rows)]),
+        ("sample_output.csv", "missing"): b"\n".join([output_header, *[first + b",,"] * len(output_rows)]),
+        ("sample_output.csv", "nan"): b"\n".join([output_header, *[first + b",nan,nan"] * len(output_rows)]),
+    }
+    accepted = {}
+    for (name, case), content in cases.items():
+        sentence = refused(tmp_path / "a.tabapp", members, name, content)
+        if sentence is None or "\n" in sentence or "sample" not in sentence:
+            accepted[name, case] = sentence
+    assert accepted == {}
