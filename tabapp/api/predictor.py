@@ -22,18 +22,22 @@ if TYPE_CHECKING:
 MissingColumns = Literal["error", "fill"]
 
 
-def load(bundle: str | os.PathLike[str]) -> Predictor:
+def load(bundle: str | os.PathLike[str], *, trust: str | os.PathLike[str] | None = None) -> Predictor:
     """Load a bundle: every checksum is verified, and the bundle predicts its stored sample again.
+
+    Args:
+        trust: file of an Ed25519 public key. A bundle that this key has not signed is rejected.
 
     Raises:
         BundleError: there is no such file, or it cannot be trusted or understood.
+        UsageError: the key cannot be used.
     """
     from tabapp.bundle.box import load_boxed
 
     path = Path(bundle)
     if not path.is_file():
         raise BundleError(f"There is no bundle {path}; check the path.")
-    return Predictor(load_boxed(path))
+    return Predictor(load_boxed(path, trust=None if trust is None else Path(trust)))
 
 
 class Predictor:

@@ -104,15 +104,24 @@ class Run:
 
         return load(self._bundle())
 
-    def export(self, path: str | os.PathLike[str]) -> Path:
+    def export(self, path: str | os.PathLike[str], *, sign: str | os.PathLike[str] | None = None) -> Path:
         """Copy the bundle to a file and return its path.
 
+        Args:
+            sign: file of an Ed25519 private key in PEM, without a passphrase, that signs the bundle.
+
         Raises:
-            UsageError: the run has no bundle, or the file cannot be written.
+            UsageError: the run has no bundle, the key cannot be used, or the file cannot be written.
+            BundleError: a bundle to sign is damaged.
         """
         bundle, out = self._bundle(), Path(path)
         try:
-            files.write_bytes(out, files.read_regular(bundle))
+            if sign is not None:
+                from tabapp.bundle.signing import write_signed
+
+                write_signed(bundle, out, Path(sign))
+            else:
+                files.write_bytes(out, files.read_regular(bundle))
         except OSError as error:
             raise UsageError(f"{out} cannot be written ({error.strerror}). Choose another path.") from None
         return out

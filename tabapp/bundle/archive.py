@@ -24,7 +24,8 @@ from typing import BinaryIO, TypeVar
 import msgspec
 
 from tabapp import files
-from tabapp.bundle.format import FORMAT_VERSION, MANIFEST, Kind, Manifest, Member, VersionOnly
+from tabapp.bundle import signature
+from tabapp.bundle.format import FORMAT_VERSION, MANIFEST, SIGNATURE, Kind, Manifest, Member, VersionOnly
 from tabapp.errors import BundleError, UsageError
 
 MAX_MEMBERS = 4_096
@@ -32,6 +33,7 @@ MAX_BYTES = 4 * 2**30
 """Unpacked size of a bundle from elsewhere; `LIMIT_VARIABLE` changes it."""
 LIMIT_VARIABLE = "TABAPP_BUNDLE_LIMIT"
 MAX_JSON_BYTES = 64 * 2**20
+SIGNATURE_BYTES = 64
 MAX_RATIO = 100
 SMALL_BYTES = 64 * 2**20
 """Unpacked size up to which the compression ratio is not checked."""
@@ -152,6 +154,12 @@ def write_archive(path: Path, entries: Iterable[Entry], manifest: Manifest) -> M
     return manifest
 
 
+def append_signature(path: Path, signature: bytes) -> None:
+    """Add a signature of its manifest to a bundle without one, in place."""
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr(_info(SIGNATURE), signature)
+
+
 def is_safe_path(path: str) -> bool:
     """Whether a path is relative, normalized, and made of ASCII letters, digits, dots, dashes and underscores."""
     return len(path) <= 512 and all(_PART.fullmatch(part) for part in path.split("/"))
@@ -226,13 +234,20 @@ def _check_size(path: Path, infos: list[zipfile.ZipInfo], n_bytes_on_disk: int) 
 
 
 class Archive:
-    """An open bundle with valid names, sizes and manifest. Members are verified when they are read."""
+    """An open bundle with valid names, sizes and manifest. Members are verified when they are read.
 
-    def __init__(self, path: Path, file: zipfile.ZipFile, manifest: Manifest) -> None:
+    Attributes:
+        signed: content of the manifest, which the signature is over.
+        signature: Ed25519 signature, or None; only `signature.check` verifies it.
+    """
+
+    def __init__(self, path: Path, file: zipfile.ZipFile, signed: bytes, signature: bytes | None) -> None:
         self.path = path
-        self.manifest = manifest
+        self.signed = signed
+        self.signature = signature
+        self.manifest = _decode_manifest(path, signed)
         self._file = file
-        self._listed = {member.path: member for member in manifest.members}
+        self._listed = {member.path: member for member in self.manifest.members}
 
     def __contains__(self, member: str) -> bool:
         return member in self._listed
@@ -309,13 +324,19 @@ def _decode(path: Path, member: str, content: bytes, record: type[_Decoded]) -> 
         raise BundleError(f"{path}: its {member} is not valid ({_first_line(error)}).") from None
 
 
-def _read_manifest(path: Path, file: zipfile.ZipFile) -> Manifest:
-    infos = {info.filename: info for info in file.infolist()}
-    if MANIFEST not in infos:
+def _read_manifest(path: Path, file: zipfile.ZipFile) -> tuple[bytes, bytes | None]:
+    """The content of the manifest, and its signature if it has one."""
+    sizes = {info.filename: info.file_size for info in file.infolist()}
+    if MANIFEST not in sizes:
         raise BundleError(f"{path} is not a tabapp bundle: it has no {MANIFEST}.")
-    if infos[MANIFEST].file_size > MAX_JSON_BYTES:
-        raise BundleError(f"{path}: its {MANIFEST} is too large ({infos[MANIFEST].file_size:,} bytes).")
-    content = file.read(MANIFEST)
+    if sizes[MANIFEST] > MAX_JSON_BYTES:
+        raise BundleError(f"{path}: its {MANIFEST} is too large ({sizes[MANIFEST]:,} bytes).")
+    if sizes.get(SIGNATURE, SIGNATURE_BYTES) != SIGNATURE_BYTES:
+        raise BundleError(f"{path}: its {SIGNATURE} has {sizes[SIGNATURE]:,} bytes instead of {SIGNATURE_BYTES}.")
+    return file.read(MANIFEST), file.read(SIGNATURE) if SIGNATURE in sizes else None
+
+
+def _decode_manifest(path: Path, content: bytes) -> Manifest:
     version = _decode(path, MANIFEST, content, VersionOnly)
     if version.format_version > FORMAT_VERSION:
         raise BundleError(
@@ -347,15 +368,16 @@ def _open_file(path: Path) -> BinaryIO:
 
 
 @contextmanager
-def open_archive(path: Path, *, is_own: bool = False) -> Generator[Archive]:
+def open_archive(path: Path, *, is_own: bool = False, trust: Path | None = None) -> Generator[Archive]:
     """Open a bundle and check its names, sizes and manifest. Reads no other member.
 
     Args:
         is_own: this process has just written the bundle, so its unpacked size has no limit.
+        trust: file of the public key that must have signed the bundle. None accepts bundles without a signature.
 
     Raises:
-        BundleError: the file is not a valid bundle.
-        UsageError: the limit in the environment is not valid.
+        BundleError: the file is not a valid bundle, or is not signed by that key.
+        UsageError: the limit in the environment, or the key, is not valid.
     """
     with _open_file(path) as opened:
         try:
@@ -371,11 +393,14 @@ def open_archive(path: Path, *, is_own: bool = False) -> Generator[Archive]:
                     raise BundleError(f"{path} is not a safe bundle: {problem}.")
                 if not is_own:
                     _check_size(path, infos, os.fstat(opened.fileno()).st_size)
-                manifest = _read_manifest(path, file)
+                content, signed_by = _read_manifest(path, file)
             except _DAMAGED as error:
                 raise BundleError(f"{path} is damaged ({_first_line(error)}). {_REMEDY}") from None
-            _check_members(path, file, manifest)
-            yield Archive(path, file, manifest)
+            if trust is not None:
+                signature.check(path, content, signed_by, trust)
+            archive = Archive(path, file, content, signed_by)
+            _check_members(path, file, archive.manifest)
+            yield archive
 
 
 def _check_members(path: Path, file: zipfile.ZipFile, manifest: Manifest) -> None:
@@ -384,7 +409,8 @@ def _check_members(path: Path, file: zipfile.ZipFile, manifest: Manifest) -> Non
     Raises:
         BundleError: a member is missing, is not listed, or has another size.
     """
-    present = {info.filename: info.file_size for info in file.infolist() if info.filename != MANIFEST}
+    unlisted = (MANIFEST, SIGNATURE)
+    present = {info.filename: info.file_size for info in file.infolist() if info.filename not in unlisted}
     listed = {member.path: member.bytes for member in manifest.members}
     if len(listed) < len(manifest.members):
         raise BundleError(f"{path}: its {MANIFEST} lists a member twice.")

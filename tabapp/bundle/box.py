@@ -68,18 +68,20 @@ class Box:
     Args:
         path: the bundle. Its archive and checksums are verified before this returns.
         imputer: load only the models that impute.
+        trust: file of the public key that must have signed the bundle.
 
     Raises:
-        BundleError: the bundle is not valid.
+        BundleError: the bundle is not valid, or is not signed by that key.
+        UsageError: the key cannot be used.
     """
 
-    def __init__(self, path: Path, *, imputer: bool = False) -> None:
+    def __init__(self, path: Path, *, imputer: bool = False, trust: Path | None = None) -> None:
         self.path = path
         with ExitStack() as stack:
             self._process = BoxProcess(str(path), stack.enter_context(temporary_folder()))
             stack.callback(self._end_unless_in_use)
             self._in_use = False
-            self._archive = stack.enter_context(open_archive(path))
+            self._archive = stack.enter_context(open_archive(path, trust=trust))
             self.contents = decode_contents(self._archive)
             ensemble = self.contents.ensemble
             self._process.start(
@@ -154,13 +156,17 @@ class Box:
         return Imputed(frame.with_columns(columns), reply.filled, reply.left, reply.notes)
 
 
-def load_boxed(path: Path) -> LoadedBundle:
+def load_boxed(path: Path, *, trust: Path | None = None) -> LoadedBundle:
     """Load a bundle in a process of its own, which ends with the predictor.
 
+    Args:
+        trust: file of the public key that must have signed the bundle.
+
     Raises:
-        BundleError: the bundle is not valid, does not load, or predicts differently here.
+        BundleError: the bundle is not valid, is not signed by that key, does not load, or predicts differently here.
+        UsageError: the key cannot be used.
     """
-    with Box(path) as box:
+    with Box(path, trust=trust) as box:
         return box.load()
 
 

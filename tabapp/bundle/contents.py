@@ -16,21 +16,29 @@ from tabapp.errors import BundleError
 
 @dataclass(frozen=True)
 class Contents:
-    """The records of a verified bundle; no model is loaded."""
+    """The records of a verified bundle; no model is loaded.
+
+    `is_signed` says whether it has a signature, by whatever key.
+    """
 
     path: Path
     manifest: Manifest
     schema: Schema
     ensemble: Ensemble
+    is_signed: bool = False
 
 
-def open_bundle(path: Path) -> Contents:
+def open_bundle(path: Path, *, trust: Path | None = None) -> Contents:
     """Verify the names, sizes and checksums of a bundle and decode its records. Loads no model.
 
+    Args:
+        trust: file of the public key that must have signed the bundle.
+
     Raises:
-        BundleError: the bundle is not valid.
+        BundleError: the bundle is not valid, or is not signed by that key.
+        UsageError: the key cannot be used.
     """
-    with open_archive(path) as archive:
+    with open_archive(path, trust=trust) as archive:
         archive.verify()
         return decode_contents(archive)
 
@@ -50,7 +58,7 @@ def decode_contents(archive: Archive) -> Contents:
     problem = _schema_problem(manifest, schema) or _ensemble_problem(manifest, ensemble)
     if problem:
         raise BundleError(f"{archive.path} is inconsistent: {problem}.")
-    return Contents(archive.path, manifest, schema, ensemble)
+    return Contents(archive.path, manifest, schema, ensemble, archive.signature is not None)
 
 
 def _schema_problem(manifest: Manifest, schema: Schema) -> str | None:

@@ -1,6 +1,7 @@
 """The format of a bundle as typed records. A `.tabapp` file is a zip of data; no part of it can execute.
 
 manifest.json             facts about the bundle; size and checksum of every other member
+manifest.sig              optional: an Ed25519 signature of `manifest.json`, the only member that it does not list
 schema.json               the columns, as `tabapp.data.schema.Schema`
 ensemble.json             candidates, weights, folds
 features/<nnn>/…          fitted feature preparation, one folder for each recipe and fold
@@ -23,6 +24,7 @@ FORMAT_VERSION = 2
 """Version 2 added `Ensemble.half_widths`."""
 
 MANIFEST = "manifest.json"
+SIGNATURE = "manifest.sig"
 SCHEMA = "schema.json"
 ENSEMBLE = "ensemble.json"
 SAMPLE = "sample.csv"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tabapp.cli.completion import tables
-from tabapp.cli.options import MAX_MEMORY_HELP, Whole, check_file, read_budget, read_bytes, split_kinds
+from tabapp.cli.options import MAX_MEMORY_HELP, Whole, check_file, read_budget, read_bytes, split_kinds, trust_option
 from tabapp.cli.output import check_output, write_table
 from tabapp.errors import DataError, UsageError
 from tabapp.headless.narration import echo, say
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     metavar="BUNDLE",
     help="Use the npt model of this bundle instead of training one on DATA.",
 )
+@trust_option
 @click.option("--budget", callback=read_budget, default="2m", show_default=True, metavar="TIME", help="Training time.")
 @click.option(
     "--seed",
@@ -56,6 +57,7 @@ def impute(
     data: str,
     output: str,
     bundle: Path | None,
+    trust: Path | None,
     budget: float,
     seed: int,
     kinds: dict[str, str],
@@ -75,6 +77,8 @@ def impute(
     check_output(target, "Tables", safe_csv=safe_csv)
     if data == "-":
         raise UsageError("impute reads its table more than once, which stdin does not allow. Use a file.")
+    if trust is not None and bundle is None:
+        raise UsageError("--trust needs a bundle. Choose one with --model.")
     check_file(data)
     from tabapp.bundle.impute import impute as fill
     from tabapp.bundle.impute import schema_without_target, train_imputer
@@ -87,7 +91,7 @@ def impute(
         if bundle is not None:
             from tabapp.bundle.box import Box
 
-            with Box(bundle, imputer=True) as box:
+            with Box(bundle, imputer=True, trust=trust) as box:
                 done = box.impute(reading.frame, as_numbers=as_numbers)
         else:
             schema = schema_without_target(reading.frame, kinds)

@@ -40,6 +40,16 @@ def read_bytes(ctx: click.Context, parameter: click.Parameter, value: str | None
     return None if value is None else parse_bytes(value)
 
 
+def trust_option(function: Any) -> Any:
+    """The option `--trust` of the commands that read a bundle."""
+    return click.option(
+        "--trust",
+        type=click.Path(path_type=Path),
+        metavar="PUBKEY",
+        help="Reject BUNDLE unless this Ed25519 public key has signed it.",
+    )(function)
+
+
 def read_workers(ctx: click.Context, parameter: click.Parameter, value: str) -> int | None:
     if value == "auto":
         return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabapp.cli.completion import bundles, tables
-from tabapp.cli.options import MAX_MEMORY_HELP, read_bytes
+from tabapp.cli.options import MAX_MEMORY_HELP, read_bytes, trust_option
 from tabapp.cli.output import check_output, write_table
 from tabapp.errors import DataError, UsageError
 from tabapp.headless.narration import echo, echo_json, say
@@ -67,6 +67,7 @@ def _data_options(function: Any) -> Any:
 )
 @click.option("--safe-csv", is_flag=True, help="Put ' before texts that a spreadsheet program would run as formulas.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
+@trust_option
 @_data_options
 def predict(
     bundle: Path,
@@ -77,6 +78,7 @@ def predict(
     as_json: bool,
     safe_csv: bool,
     quiet: bool,
+    trust: Path | None,
     missing_columns: str,
     delimiter: str | None,
     encoding: str | None,
@@ -86,13 +88,13 @@ def predict(
     """Predict every row of DATA with BUNDLE, in the original order."""
     if check:
         reading = _read(data, delimiter, encoding, decimal, max_memory)
-        return _check(bundle, reading, as_json, missing_columns == "fill")
+        return _check(bundle, trust, reading, as_json, missing_columns == "fill")
     target = None if output in (None, "-") else Path(output)
     check_output(target, "Predictions", safe_csv=safe_csv)
     if as_json and target is None:
         raise UsageError("--json prints events on stdout, so the predictions need a file. Choose one with -o.")
     emit = _emit if as_json else _discard
-    loaded, reading = _load_and_read(bundle, lambda: _read(data, delimiter, encoding, decimal, max_memory), emit)
+    loaded, reading = _load_and_read(bundle, trust, lambda: _read(data, delimiter, encoding, decimal, max_memory), emit)
     emit(messages.StageStarted(stage="predicting"))
     try:
         prediction = loaded.predictor.predict_frame(
@@ -127,13 +129,16 @@ def predict(
 
 
 def _load_and_read(
-    bundle: Path, read: Callable[[], Reading], emit: Callable[[messages.AnyPredictionMessage], None]
+    bundle: Path,
+    trust: Path | None,
+    read: Callable[[], Reading],
+    emit: Callable[[messages.AnyPredictionMessage], None],
 ) -> tuple[LoadedBundle, Reading]:
     """Verify a bundle, and read a table while another process loads the models of the bundle."""
     from tabapp.bundle.box import Box
 
     emit(messages.StageStarted(stage="verifying the bundle"))
-    with Box(bundle) as box:
+    with Box(bundle, trust=trust) as box:
         emit(messages.StageStarted(stage="reading the file"))
         reading = read()
         emit(messages.StageStarted(stage="loading the models"))
@@ -149,12 +154,12 @@ def _discard(message: messages.AnyPredictionMessage) -> None:
     """Print nothing, without `--json`."""
 
 
-def _check(bundle: Path, reading: Reading, as_json: bool, fill: bool) -> int:
+def _check(bundle: Path, trust: Path | None, reading: Reading, as_json: bool, fill: bool) -> int:
     """Compare a table with the training schema; loads no model."""
     from tabapp.bundle.contents import open_bundle
     from tabapp.data.match import match_columns
 
-    schema = open_bundle(bundle).schema
+    schema = open_bundle(bundle, trust=trust).schema
     matches = match_columns(reading.frame, schema)
     refused = any(match.refused for match in matches) and not fill
     notes = [warning.message for warning in reading.warnings]
@@ -219,11 +224,13 @@ def _beside(data: pl.DataFrame, predictions: pl.DataFrame, notes: list[str]) -> 
 @click.argument("bundle", type=click.Path(path_type=Path), shell_complete=bundles)
 @click.argument("data", shell_complete=tables)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
+@trust_option
 @_data_options
 def evaluate(
     bundle: Path,
     data: str,
     as_json: bool,
+    trust: Path | None,
     missing_columns: str,
     delimiter: str | None,
     encoding: str | None,
@@ -233,7 +240,9 @@ def evaluate(
     """Score BUNDLE on the rows of DATA that have a target: every metric of its task, with 95 % intervals."""
     from tabapp.bundle.evaluate import evaluate as evaluate_predictor
 
-    loaded, reading = _load_and_read(bundle, lambda: _read(data, delimiter, encoding, decimal, max_memory), _discard)
+    loaded, reading = _load_and_read(
+        bundle, trust, lambda: _read(data, delimiter, encoding, decimal, max_memory), _discard
+    )
     manifest = loaded.contents.manifest
     try:
         found = evaluate_predictor(
@@ -315,34 +324,45 @@ def _evaluation_json(bundle: Path, data: str, manifest: Manifest, found: Evaluat
 @click.command()
 @click.argument("bundle", type=click.Path(path_type=Path), shell_complete=bundles)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
-def inspect(bundle: Path, as_json: bool) -> int:
+@trust_option
+def inspect(bundle: Path, as_json: bool, trust: Path | None) -> int:
     """Show the contents of BUNDLE and verify every checksum, without loading a model."""
     from tabapp.bundle.contents import open_bundle
 
-    contents = open_bundle(bundle)
+    contents = open_bundle(bundle, trust=trust)
     if as_json:
         import msgspec
 
         described = {
             "file": str(bundle),
             "verified": True,
+            "signed": contents.is_signed,
+            "signed_by": None if trust is None else str(trust),
             "manifest": contents.manifest,
             "schema": contents.schema,
             "ensemble": contents.ensemble,
         }
         echo_json(msgspec.json.format(msgspec.json.encode(described), indent=1))
         return 0
-    _print_contents(bundle, contents)
+    _print_contents(bundle, contents, trust)
     return 0
 
 
-def _print_contents(bundle: Path, contents: Contents) -> None:
+def _print_contents(bundle: Path, contents: Contents, trust: Path | None) -> None:
     from tabapp.headless.tables import print_table
 
     manifest, schema = contents.manifest, contents.schema
+    signature = (
+        f"by {trust}"
+        if trust is not None
+        else "not checked; --trust PUBKEY checks it"
+        if contents.is_signed
+        else "none"
+    )
     facts = [
         ("bundle", f"{bundle} ({bundle.stat().st_size:,} bytes), every checksum verified"),
         ("made by", f"{manifest.created_by}, {manifest.created_at}, Python {manifest.python}, {manifest.platform}"),
+        ("signature", signature),
         ("run", manifest.run + (f" ({manifest.name})" if manifest.name else "")),
         ("target", f"{manifest.target} ({manifest.task})"),
         *([("classes", _shortened(manifest.classes))] if manifest.classes else []),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -69,8 +70,14 @@ def runs(as_json: bool, runs_dir: Path | None) -> int:
 @click.command()
 @click.argument("run_id", metavar="RUN", shell_complete=run_ids)
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path), metavar="FILE.tabapp", help="Output file.")
+@click.option(
+    "--sign",
+    type=click.Path(path_type=Path),
+    metavar="KEY",
+    help="Sign the bundle with this Ed25519 private key (PEM).",
+)
 @click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs.")
-def export(run_id: str, out: Path, runs_dir: Path | None) -> int:
+def export(run_id: str, out: Path, sign: Path | None, runs_dir: Path | None) -> int:
     """Copy the bundle of a run to a file."""
     from tabapp import files
 
@@ -78,8 +85,20 @@ def export(run_id: str, out: Path, runs_dir: Path | None) -> int:
     if not folder.bundle.is_file():
         raise UsageError(f"The run {folder.run} has no bundle yet. Use `tabapp resume {folder.argument}` to finish it.")
     try:
-        files.write_bytes(out, files.read_regular(folder.bundle))
+        if sign is not None:
+            from tabapp.bundle.signing import write_signed
+
+            write_signed(folder.bundle, out, sign, lambda: _passphrase(sign))
+        else:
+            files.write_bytes(out, files.read_regular(folder.bundle))
     except OSError as error:
         raise UsageError(f"{out} cannot be written ({error.strerror}). Choose another path.") from None
     echo_data(f"{out}\n".encode(errors="surrogateescape"))
     return 0
+
+
+def _passphrase(key: Path) -> str:
+    """Ask for the passphrase of a key on the terminal."""
+    if not sys.stdin.isatty():
+        raise UsageError(f"The key {key} is encrypted. Run the command in a terminal, which asks for its passphrase.")
+    return click.prompt(f"Passphrase of {key}", hide_input=True, err=True)
