@@ -40,7 +40,7 @@ demo: $(VENV)/.installed ## Train on a public table, show the results, and predi
 	$(BIN)/tabapp evaluate $(DEMO)/breast_cancer.tabapp $(DEMO)/new_patients.csv
 
 test: $(VENV)/.installed-test lint typecheck ## Everything that a change must pass.
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not slow and not gpu"
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not slow and not gpu"
 
 test-arithmetic: $(VENV)/.installed-test ## Numeric tests under four instruction sets, as on other processors.
 	set -e; for settings in \

@@ -49,19 +49,39 @@ FAMILIES = [
 """Checks that differ in a task, a class or a metric only."""
 
 
+CHECKS_OF_NPT = {
+    "learns, saves and loads: multiclass",
+    "no training rows of class 1 of 4",
+    "same seed, same model",
+    "can be stopped",
+    "attention: binary",
+    "imputation",
+    "training rows in saved models",
+    "neighbors",
+}
+"""Checks of what is special in NPT, and one of each common kind."""
+
+
 def combinations() -> Iterator[object]:
     """Every model with every check.
 
-    In `make test`, the models take turns with the variants of a check, and the memory check, which starts a process, runs for two
-    models. All other combinations are marked slow.
+    In `make test`, the models take turns with the variants of a check, the memory check, which starts a process, runs for two
+    models, and NPT, whose fits take several times as long as those of other models, has only the checks of what is special in
+    it. All other combinations are marked slow.
     """
     for place, name in enumerate(NAMES):
         skipped = {check for family in FAMILIES for i, check in enumerate(family) if i != place % len(family)}
         if name not in ("lightgbm", "mlp"):
             skipped.add("memory within the estimate")
+        if name == "npt":
+            skipped = {check for check, _ in CHECKS} - CHECKS_OF_NPT
         for check, function in CHECKS:
             marks = [pytest.mark.slow] if check in skipped else []
             yield pytest.param(name, check, function, id=f"{name}-{check}", marks=marks)
+
+
+def test_selected_checks_exist() -> None:
+    assert {check for check, _ in CHECKS} >= CHECKS_OF_NPT
 
 
 @pytest.mark.parametrize(("name", "check", "function"), combinations())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import pytest
 from textual.command import CommandPalette
@@ -193,8 +195,15 @@ async def do(driver: Driver, action: Action) -> None:
         await driver.press("escape")
 
 
-@pytest.mark.parametrize("number", [pytest.param(0, id="before_reading"), pytest.param(2, id="while_reading")])
-@pytest.mark.parametrize("scope", sorted({action.scope for action in ACTIONS}))
+def moments() -> Iterator[object]:
+    """Every screen while the file is read; before that too, of which `make test` takes the screens met first."""
+    for scope in sorted({action.scope for action in ACTIONS}):
+        yield pytest.param(scope, 2, id=f"{scope}-while_reading")
+        marks = [] if scope in ("everywhere", "data", "run") else [pytest.mark.slow]
+        yield pytest.param(scope, 0, id=f"{scope}-before_reading", marks=marks)
+
+
+@pytest.mark.parametrize(("scope", "number"), moments())
 async def test_every_action_before_the_plan_acts_waits_or_says_why_not(tmp_path, monkeypatch, scope, number):
     data = write_wine(tmp_path / "wine.csv")
     async with drive(tmp_path, monkeypatch, recordings.opening()[:number], data=str(data)) as driver:
