@@ -9,11 +9,10 @@ from typing import Any
 
 import msgspec
 from optuna.storages import RDBStorage
-from optuna.trial import TrialState
 
 from tabapp import files
 from tabapp.engine.board import STOPPED, Board
-from tabapp.engine.candidates import Candidate, Scorer, read_results
+from tabapp.engine.candidates import Candidate, Scorer
 from tabapp.engine.clock import Clock
 from tabapp.engine.display import Display
 from tabapp.engine.evaluations import Evaluations
@@ -25,7 +24,8 @@ from tabapp.engine.run_data import RunData
 from tabapp.engine.scheduler import ModelRecord, Scheduler, Work
 from tabapp.engine.server import LIGHT_MODELS, libraries_of
 from tabapp.engine.steering import Steering
-from tabapp.engine.tuning import LEAST_RANKED_TRIALS, KnownTrial, Tuner, seed_of
+from tabapp.engine.trials import Emit, Trials
+from tabapp.engine.tuning import LEAST_RANKED_TRIALS, KnownTrial, seed_of
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
 from tabapp.run import commands as cmd
@@ -34,8 +34,6 @@ from tabapp.run.folder import CommandReader, RunFolder
 
 TICK_SECONDS = 0.03
 GPU_FITS = 1
-
-Emit = Callable[[ev.Event], None]
 
 
 @dataclass
@@ -67,15 +65,22 @@ class Conductor:
         known_trials: Mapping[str, Mapping[int, KnownTrial]],
     ) -> None:
         self._folder, self._plan, self._data, self._shape = folder, plan, data, shape
-        self._known_trials = known_trials
         self._executor, self._commands, self._clock, self._emit = executor, commands, clock, emit
         self._interrupted = interrupted
         self._n_folds = data.n_folds
-        self._storage = storage
         self._plugins: dict[str, Plugin] = {}
-        self._tuners: dict[str, Tuner] = {}
         self._titles: dict[str, str] = {}
         self.scorer = Scorer(folder, data, plan.metric, plan.seed)
+        self._trials = Trials(
+            folder,
+            plan,
+            shape,
+            data.n_folds,
+            storage=storage,
+            scorer=self.scorer,
+            known=known_trials,
+            emit=emit,
+        )
         self.scheduler = Scheduler(
             [],
             metric=plan.metric,
@@ -83,7 +88,7 @@ class Conductor:
             trials=1 if plan.quality == "fast" else plan.trials,
             tune=plan.quality != "fast",
             race=plan.quality != "best",
-            new_trial=self._new_trial,
+            new_trial=self._trials.new,
             loss=self.scorer.loss,
             clearly_behind=self.scorer.clearly_behind,
         )
@@ -121,21 +126,12 @@ class Conductor:
         for name in names:
             plugin = self._plugins[name] = registry.get(name)
             self._titles[name] = plugin.title
-            self._tuners[name] = Tuner(
-                self._storage,
-                plugin,
-                task=plan.task,
-                shape=self._shape,
-                device=plan.device,
-                metric=plan.metric,
-                seed=plan.seed,
-            )
             seconds = plugin.cost(plan.task, self._shape, plugin.defaults(*problem), plan.device).seconds
             self.scheduler.add_model(
                 ModelRecord(name, seconds, plugin.starts_first, plugin.merit(plan.task, self._shape))
             )
             self._executor.prepare(libraries_of(plugin.family))
-            self._recover(name)
+            self._trials.add_model(plugin, self.scheduler, self.board)
         self._steering.recall(names)
         self._display.is_stale = True
 
@@ -157,24 +153,6 @@ class Conductor:
         self._plan = self.board.plan = plan
         files.write_bytes(self._folder.plan, msgspec.json.format(msgspec.json.encode(plan), indent=1))
         self._emit(plan_event(plan, self._data.schema, self._folder.config()))
-
-    def _recover(self, name: str) -> None:
-        """Take over a model's trials of an earlier session: complete fits count, and open trials continue with their missing
-        folds."""
-        restored = self._tuners[name].restore(self._known_trials.get(name, {}))
-        if restored:
-            message = f"{self._titles[name]}: {restored} trials are read from the events of the run."
-            self._emit(ev.Log(level="warning", message=message))
-        for number, params, state, cause in self._tuners[name].earlier_trials():
-            candidate = self.scheduler.add(Candidate(name, number, params, self._n_folds))
-            read_results(self._folder, candidate)
-            self.scheduler.models[name].spent += candidate.seconds
-            if candidate.is_complete:
-                self._complete(candidate, recorded=state.is_finished())
-            elif state == TrialState.PRUNED:
-                candidate.status = "pruned" if candidate.results else "failed"
-                candidate.cause = cause
-                self.scheduler.models[name].failures += candidate.status == "failed"
 
     def run(self) -> None:
         """Run fits until none is left to start; no fit is running when it returns."""
@@ -281,13 +259,12 @@ class Conductor:
                 if running.pruned:
                     return
                 self._emit(ev.FitProgress(**common, step=message.step, value=message.value))
-                if fold == 0 and self._tuners[candidate.model].should_prune(
-                    candidate.trial, message.step, message.value
-                ):
+                if fold == 0 and self._trials.should_prune(candidate, message.step, message.value):
                     running.pruned = True
                     self._executor.cancel(message.fit)
                     reason = f"worse than the median of earlier trials at step {message.step}"
-                    self._prune(candidate, reason, message.value)
+                    self._trials.prune(candidate, reason, message.value)
+                    self._display.is_stale = True
             case Done():
                 del self._running[message.fit]
                 self._spend(candidate.model, running)
@@ -313,45 +290,12 @@ class Conductor:
 
     def _after_fold(self, candidate: Candidate) -> None:
         if candidate.is_complete:
-            self._complete(candidate, recorded=False)
+            self._trials.complete(candidate)
+            self.board.mark_stale()
             return
         behind = self.scheduler.is_behind(candidate)
         if behind:
-            self._prune(candidate, behind, self.scorer.score(candidate).value)
-
-    def _complete(self, candidate: Candidate, *, recorded: bool) -> None:
-        candidate.status = "complete"
-        self.board.mark_stale()
-        if recorded:
-            return
-        score = self.scorer.score(candidate).value
-        self._tuners[candidate.model].record(candidate.trial, score)
-        self._emit(
-            ev.TrialFinished(
-                model=candidate.model,
-                trial=candidate.trial,
-                score=score,
-                seconds=round(candidate.seconds, 3),
-                params=candidate.params,
-            )
-        )
-        ranked = self._tuners[candidate.model].rank_parameters()
-        if ranked is not None:
-            n_trials, shares = ranked
-            rows = tuple(
-                ev.ParameterImportance(name=name, importance=round(share, 4)) for name, share in shares.items()
-            )
-            self._emit(ev.ParametersRanked(model=candidate.model, n_trials=n_trials, rows=rows))
-
-    def _prune(self, candidate: Candidate, reason: str, score: float | None) -> None:
-        candidate.status, candidate.cause = "pruned", reason
-        self._tuners[candidate.model].record_pruned(candidate.trial, reason, score)
-        self._display.is_stale = True
-        self._emit(
-            ev.TrialPruned(
-                model=candidate.model, trial=candidate.trial, reason=reason, score=score, params=candidate.params
-            )
-        )
+            self._trials.prune(candidate, behind, self.scorer.score(candidate).value)
 
     def _after_failure(self, candidate: Candidate, failure: Failed) -> None:
         """Retry a fit once if its process was killed, since the cause may be gone; an exception of the model would come again."""
@@ -363,8 +307,7 @@ class Conductor:
             if running.work.candidate is candidate:
                 self._executor.cancel(name)
         if candidate.status == "active":
-            candidate.status, candidate.cause = "failed", failure.reason
-            self._tuners[candidate.model].record_pruned(candidate.trial, failure.reason)
+            self._trials.fail(candidate, failure.reason)
 
     def _handle_commands(self) -> None:
         if self._interrupted():
@@ -397,7 +340,7 @@ class Conductor:
         """End the open trial of a stopped model once its last fit has ended."""
         is_running = any(running.work.candidate is candidate for running in self._running.values())
         if self.scheduler.models[candidate.model].stopped and candidate.status == "active" and not is_running:
-            self._prune(candidate, STOPPED, self.scorer.score(candidate).value if candidate.results else None)
+            self._trials.prune(candidate, STOPPED, self.scorer.score(candidate).value if candidate.results else None)
 
     def _end_running_fits(self) -> None:
         """Wait briefly for fits that have reached their soft deadline, then kill the rest."""
@@ -412,7 +355,3 @@ class Conductor:
 
     def _show(self, *, force: bool = False) -> None:
         self._display.update([running.work for running in self._running.values()], force=force)
-
-    def _new_trial(self, model: str) -> Candidate:
-        number, params = self._tuners[model].ask()
-        return Candidate(model, number, params, self._n_folds)

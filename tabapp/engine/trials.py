@@ -1,0 +1,126 @@
+"""The trials of all models, between Optuna's studies and the scheduler's candidates: start, record, prune and recover them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from optuna.storages import RDBStorage
+from optuna.trial import TrialState
+
+from tabapp.engine.board import Board
+from tabapp.engine.candidates import Candidate, Scorer, read_results
+from tabapp.engine.plan import Plan
+from tabapp.engine.scheduler import Scheduler
+from tabapp.engine.tuning import KnownTrial, Tuner
+from tabapp.models.contract import Plugin, Shape
+from tabapp.run import events as ev
+from tabapp.run.folder import RunFolder
+
+Emit = Callable[[ev.Event], None]
+
+
+class Trials:
+    """Has one tuner per model, and keeps candidates, studies and events in step.
+
+    Args:
+        known: trials of earlier sessions by model and number, as the events record them.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        plan: Plan,
+        shape: Shape,
+        n_folds: int,
+        *,
+        storage: RDBStorage,
+        scorer: Scorer,
+        known: Mapping[str, Mapping[int, KnownTrial]],
+        emit: Emit,
+    ) -> None:
+        self._folder, self._plan, self._shape, self._n_folds = folder, plan, shape, n_folds
+        self._storage, self._scorer, self._known, self._emit = storage, scorer, known, emit
+        self._tuners: dict[str, Tuner] = {}
+
+    def add_model(self, plugin: Plugin, scheduler: Scheduler, board: Board) -> None:
+        """Open the study of a model that the scheduler has, and take over its trials of an earlier session.
+
+        Complete fits count, and open trials continue with their missing folds.
+        """
+        plan, name = self._plan, plugin.name
+        tuner = self._tuners[name] = Tuner(
+            self._storage,
+            plugin,
+            task=plan.task,
+            shape=self._shape,
+            device=plan.device,
+            metric=plan.metric,
+            seed=plan.seed,
+        )
+        restored = tuner.restore(self._known.get(name, {}))
+        if restored:
+            message = f"{plugin.title}: {restored} trials are read from the events of the run."
+            self._emit(ev.Log(level="warning", message=message))
+        for number, params, state, cause in tuner.earlier_trials():
+            candidate = scheduler.add(Candidate(name, number, params, self._n_folds))
+            read_results(self._folder, candidate)
+            scheduler.models[name].spent += candidate.seconds
+            if candidate.is_complete:
+                candidate.status = "complete"
+                board.mark_stale()
+                if not state.is_finished():
+                    self._record(candidate)
+            elif state == TrialState.PRUNED:
+                candidate.status = "pruned" if candidate.results else "failed"
+                candidate.cause = cause
+                scheduler.models[name].failures += candidate.status == "failed"
+
+    def new(self, model: str) -> Candidate:
+        """Start the next trial of a model."""
+        number, params = self._tuners[model].ask()
+        return Candidate(model, number, params, self._n_folds)
+
+    def should_prune(self, candidate: Candidate, step: int, value: float) -> bool:
+        """Whether a fit should end, given a point of its learning curve on the early-stopping rows."""
+        return self._tuners[candidate.model].should_prune(candidate.trial, step, value)
+
+    def complete(self, candidate: Candidate) -> None:
+        """Record a candidate that has all of its folds, and rank the hyperparameters of its model."""
+        candidate.status = "complete"
+        self._record(candidate)
+
+    def _record(self, candidate: Candidate) -> None:
+        tuner = self._tuners[candidate.model]
+        score = self._scorer.score(candidate).value
+        tuner.record(candidate.trial, score)
+        self._emit(
+            ev.TrialFinished(
+                model=candidate.model,
+                trial=candidate.trial,
+                score=score,
+                seconds=round(candidate.seconds, 3),
+                params=candidate.params,
+            )
+        )
+        ranked = tuner.rank_parameters()
+        if ranked is not None:
+            n_trials, shares = ranked
+            rows = tuple(
+                ev.ParameterImportance(name=name, importance=round(share, 4)) for name, share in shares.items()
+            )
+            self._emit(ev.ParametersRanked(model=candidate.model, n_trials=n_trials, rows=rows))
+
+    def prune(self, candidate: Candidate, reason: str, score: float | None) -> None:
+        """End a candidate that gets no further folds; `score` is on the folds it has, if any."""
+        candidate.status, candidate.cause = "pruned", reason
+        self._tuners[candidate.model].record_pruned(candidate.trial, reason, score)
+        self._emit(
+            ev.TrialPruned(
+                model=candidate.model, trial=candidate.trial, reason=reason, score=score, params=candidate.params
+            )
+        )
+
+    def fail(self, candidate: Candidate, reason: str) -> None:
+        """End a candidate whose fit failed."""
+        candidate.status, candidate.cause = "failed", reason
+        self._tuners[candidate.model].record_pruned(candidate.trial, reason)
