@@ -42,3 +42,23 @@ def write_mixed(path: Path, rows: int = 400, seed: int = 0) -> Path:
     frame = pl.DataFrame({"area": area_text, "city": city, "day": [str(d) for d in day], "price": price_text})
     frame.write_csv(path)
     return path
+
+
+def write_shops(path: Path, rows: int = 900, seed: int = 0) -> Path:
+    """A binary target with numbers, a category of 90 levels and a text; the target column is `sold`."""
+    generator = np.random.default_rng(seed)
+    words = np.array(["blue", "red", "large", "small", "old", "new", "round", "flat", "light", "dark", "soft", "hard"])
+    shop, price = generator.integers(0, 90, rows), generator.lognormal(3, 1, rows).round(2)
+    stock = generator.integers(0, 12, rows)
+    texts = [generator.choice(words, 5, replace=False) for _ in range(rows)]
+    liked = np.array([("blue" in text) + ("new" in text) for text in texts])
+    logit = 1.2 * np.sin(shop) - 0.8 * np.log(price / 20) + liked - 0.8 + generator.logistic(0, 0.7, rows)
+    frame = pl.DataFrame({
+        "shop": [f"shop {number}" for number in shop],
+        "price": price,
+        "stock": stock,
+        "description": [" ".join(text) for text in texts],
+        "sold": np.where(logit > 0, "yes", "no"),
+    })  # fmt: skip
+    frame.write_csv(path)
+    return path

@@ -22,10 +22,11 @@ from tabapp.engine.loading import BackgroundLoader
 from tabapp.engine.plan import Plan, plan_event, with_pending_models
 from tabapp.engine.run_data import RunData
 from tabapp.engine.scheduler import ModelRecord, Scheduler, Work
+from tabapp.engine.seeds import seed_of
 from tabapp.engine.server import LIGHT_MODELS, libraries_of
 from tabapp.engine.steering import Steering
 from tabapp.engine.trials import Emit, Trials
-from tabapp.engine.tuning import LEAST_RANKED_TRIALS, KnownTrial, seed_of
+from tabapp.engine.tuning import LEAST_RANKED_TRIALS, KnownTrial
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
 from tabapp.run import commands as cmd
@@ -226,6 +227,7 @@ class Conductor:
             n_classes=self._plan.n_classes,
             metric=self._plan.metric,
             seed=seed_of(self._plan.seed, candidate.model, fold),
+            run_seed=self._plan.seed,
             device=device,
             libraries=libraries_of(self._plugins[candidate.model].family),
             n_threads=self._plan.n_threads,

@@ -16,6 +16,7 @@ from tabapp.data.split import early_stopping_rows
 from tabapp.engine.jobs import FitJob, FitResult
 from tabapp.engine.rows import sha256
 from tabapp.engine.run_data import RunData
+from tabapp.engine.seeds import seed_of
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
 from tabapp.features.prepare import FeaturePreparer, recipe_for
 from tabapp.models import registry
@@ -34,15 +35,17 @@ def features_folder(folder: RunFolder, recipe: FeatureRecipe, fold: int) -> Path
 
 
 def prepared_table(
-    folder: RunFolder, data: RunData, recipe: FeatureRecipe, fold: int, seed: int
+    folder: RunFolder, data: RunData, recipe: FeatureRecipe, fold: int, run_seed: int
 ) -> tuple[Table, FeatureSpec]:
     """The features of all rows, fitted on the fold's training rows only; computed once, then memory-mapped.
 
-    Two processes may compute the same features at the same time: the first to finish keeps the folder, and both are correct.
+    They depend on the run's seed, the recipe and the fold, and not on the model that asks for them first.
+
+    Two processes may compute the same features at the same time: the first to finish keeps the folder, and both are equal.
     """
     place = features_folder(folder, recipe, fold)
     if not place.is_dir():
-        preparer, table = _fitted_features(data, recipe, fold, seed)
+        preparer, table = _fitted_features(data, recipe, fold, seed_of(run_seed, recipe_id(recipe), fold))
         with files.new_folder(place) as temporary:
             (temporary / "state").mkdir()
             preparer.save(temporary / "state")
@@ -83,7 +86,7 @@ def run_fit(job: FitJob, report: Callable[[int, float], None]) -> FitResult:
     folder = RunFolder(Path(job.run))
     data = RunData(folder)
     recipe = recipe_for(job.recipe, data.schema)
-    table, spec = prepared_table(folder, data, recipe, job.fold, job.seed)
+    table, spec = prepared_table(folder, data, recipe, job.fold, job.run_seed)
     training, held_out = data.training(job.fold), data.held_out(job.fold)
     stopping = early_stopping_rows(data.target, job.task, training, job.seed, groups=data.groups, time=data.time)
     plugin = registry.get(job.model)

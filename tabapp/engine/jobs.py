@@ -18,6 +18,8 @@ class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         fit: its id, and the name of its folder.
         run: path of the run folder.
         fold: the fold that is scored; all other rows are training rows.
+        seed: of the model and its early-stopping rows.
+        run_seed: of what fits of several models share.
         libraries: which fit server has what the model needs.
         soft_deadline: `time.monotonic()` (one clock for all processes of a machine) at which the fit returns its best model so far.
     """
@@ -33,6 +35,7 @@ class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     n_classes: int
     metric: str
     seed: int
+    run_seed: int
     device: str
     libraries: Libraries
     n_threads: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from optuna.trial import TrialState
 from sqlalchemy import event
 
 from tabapp import metrics
+from tabapp.engine.seeds import seed_of
 from tabapp.metrics import Task
 from tabapp.models.contract import Params, Plugin, Shape
 
@@ -214,8 +214,3 @@ def as_suggested(params: Params) -> dict[str, Any]:
         if value != 0 or isinstance(value, bool):
             drawn[name] = value
     return drawn
-
-
-def seed_of(seed: int, name: str, number: int) -> int:
-    """A 32-bit seed for one trial of one model; the same in every process."""
-    return zlib.crc32(f"{seed}/{name}/{number}".encode())

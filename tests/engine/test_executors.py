@@ -58,6 +58,7 @@ def job(folder: RunFolder, fit: str, model: str = "lightgbm", fold: int = 0, **p
         n_classes=2,
         metric="roc_auc",
         seed=0,
+        run_seed=0,
         device="cpu",
         libraries="torch" if registry.get(model).family == "deep" else "trees",
         n_threads=1,

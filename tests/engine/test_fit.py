@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tabapp.engine.fit import features_folder, prepared_table
+from tabapp.engine.fit import features_folder, prepared_table, run_fit
+from tabapp.engine.jobs import FitJob
 from tabapp.engine.plan import make_plan
 from tabapp.engine.prepare import infer, read_data
 from tabapp.engine.rows import write_rows
 from tabapp.engine.run_data import RunData
+from tabapp.engine.seeds import seed_of
 from tabapp.features.arrays import FeatureRecipe
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder, create_run
@@ -19,23 +21,27 @@ from tabapp.run.folder import RunFolder, create_run
 ENCODED = FeatureRecipe(target_encoding=True)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> RunFolder:
+def make_run(tmp_path: Path, name: str = "runs") -> RunFolder:
     generator = np.random.default_rng(0)
     shop, answer = generator.integers(0, 90, 400), generator.integers(0, 2, 400)
     rows = [f"s{s},{x:.3f},{y}" for s, x, y in zip(shop, generator.normal(size=400), answer, strict=True)]
     (tmp_path / "shops.csv").write_text("\n".join(["shop,x,y", *rows]) + "\n")
     config = RunConfig(data=str(tmp_path / "shops.csv"), target="y", folds=4)
-    folder = create_run(config, tmp_path / "runs")
+    folder = create_run(config, tmp_path / name)
     reading = read_data(config)
     schema = infer(reading, config)
     write_rows(folder, config, reading, schema, make_plan(config, schema))
     return folder
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return make_run(tmp_path)
+
+
 def test_features_do_not_depend_on_the_target_of_held_out_rows(folder: RunFolder) -> None:
     data = RunData(folder)
-    shown, spec = prepared_table(folder, data, ENCODED, 0, seed=0)
+    shown, spec = prepared_table(folder, data, ENCODED, 0, run_seed=0)
     assert "shop share of 1" in spec.numeric
     features = features_folder(folder, ENCODED, 0)
     files = {path.name: path.read_bytes() for path in features.rglob("*") if path.is_file()}
@@ -44,15 +50,15 @@ def test_features_do_not_depend_on_the_target_of_held_out_rows(folder: RunFolder
     held_out = data.held_out(0)
     data.target = data.target.copy()
     data.target[held_out] = 1 - data.target[held_out]
-    again, _ = prepared_table(folder, data, ENCODED, 0, seed=0)
+    again, _ = prepared_table(folder, data, ENCODED, 0, run_seed=0)
     assert {path.name: path.read_bytes() for path in features.rglob("*") if path.is_file()} == files
     np.testing.assert_array_equal(again.numeric, numeric)
 
 
 def test_training_rows_are_encoded_out_of_fold_and_held_out_rows_by_all_training_rows(folder: RunFolder) -> None:
     data = RunData(folder)
-    table, spec = prepared_table(folder, data, ENCODED, 1, seed=0)
-    plain, plain_spec = prepared_table(folder, data, FeatureRecipe(), 1, seed=0)
+    table, spec = prepared_table(folder, data, ENCODED, 1, run_seed=0)
+    plain, plain_spec = prepared_table(folder, data, FeatureRecipe(), 1, run_seed=0)
     assert spec.numeric == (*plain_spec.numeric, "shop share of 1")
     np.testing.assert_array_equal(table.numeric[:, :-1], plain.numeric)
     np.testing.assert_array_equal(table.categorical, plain.categorical)
@@ -61,3 +67,33 @@ def test_training_rows_are_encoded_out_of_fold_and_held_out_rows_by_all_training
     common = next(name for name in np.unique(shop[held_out]) if (shop[training] == name).sum() >= 5)
     assert len(np.unique(shown[held_out][shop[held_out] == common])) == 1
     assert len(np.unique(shown[training][shop[training] == common])) > 1
+
+
+def fit_in_order(folder: RunFolder, models: tuple[str, ...]) -> dict[str, bytes]:
+    """Run one fit of each model; returns their held-out predictions."""
+    for model in models:
+        job = FitJob(
+            fit=f"{model}-0000-f0",
+            run=str(folder.path),
+            model=model,
+            trial=0,
+            fold=0,
+            params={},
+            recipe=ENCODED,
+            task="binary",
+            n_classes=2,
+            metric="roc_auc",
+            seed=seed_of(0, model, 0),
+            run_seed=0,
+            device="cpu",
+            libraries="trees",
+            n_threads=1,
+            soft_deadline=None,
+        )
+        run_fit(job, lambda step, value: None)
+    return {model: (folder.fits / f"{model}-0000-f0" / "oof.npy").read_bytes() for model in models}
+
+
+def test_fits_do_not_depend_on_which_model_uses_the_features_first(tmp_path: Path) -> None:
+    one, other = make_run(tmp_path, "one"), make_run(tmp_path, "other")
+    assert fit_in_order(one, ("lightgbm", "linear")) == fit_in_order(other, ("linear", "lightgbm"))

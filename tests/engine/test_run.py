@@ -24,7 +24,7 @@ import pytest
 from tabapp.run import events as ev
 from tabapp.run.folder import EventReader, RunFolder, list_runs
 from tabapp.run.state import replay
-from tests.tables import write_mixed, write_wine
+from tests.tables import write_mixed, write_shops, write_wine
 from tests.waiting import HANG_SECONDS, wait_until
 
 QUICK = ["--models", "lightgbm,linear", "--trials", "2", "--folds", "3"]
@@ -144,6 +144,11 @@ def test_the_bundle_predicts_like_the_run(wine_run: tuple[RunFolder, list[dict[s
     np.testing.assert_allclose(predicted.select(names).to_numpy(), expected, atol=2e-6)
 
 
+def facts_of(rows: list[dict[str, Any]]) -> list[tuple[object, ...]]:
+    """What a leaderboard says about each model, apart from times."""
+    return [(row["rank"], row["model"], row["score"], row["low"], row["trial"], row["in_ensemble"]) for row in rows]
+
+
 # With one worker, each fit has a thread for every core. Threads that wait for each other are slow on a busy machine.
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_the_same_seed_gives_the_same_leaderboard(
@@ -154,11 +159,23 @@ def test_the_same_seed_gives_the_same_leaderboard(
         "--auto", folder.config().data, *QUICK, "--json", "--runs-dir", str(tmp_path), "--workers", str(workers)
     )
     again = events_of(done.stdout)[-1]["leaderboard"]
+    assert facts_of(again) == facts_of(events[-1]["leaderboard"])
 
-    def facts(rows: list[dict[str, Any]]) -> list[tuple[object, ...]]:
-        return [(row["rank"], row["model"], row["score"], row["low"], row["trial"], row["in_ensemble"]) for row in rows]
 
-    assert facts(again) == facts(events[-1]["leaderboard"])
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_number_of_workers_does_not_change_a_leaderboard_with_networks(tmp_path: Path) -> None:
+    """The table has numbers, a category of many levels and text, so that all seeded features take part."""
+    data = write_shops(tmp_path / "shops.csv")
+    models = "lightgbm,xgboost,linear,k_neighbors,mlp,resnet,tabm,realmlp,snn"
+    options = ["--models", models, "--trials", "3", "--folds", "3", "--json"]
+    boards: list[list[tuple[object, ...]]] = []
+    for workers in (1, 2, 4):
+        runs = str(tmp_path / f"runs{workers}")
+        done = tabapp("--auto", str(data), *options, "--runs-dir", runs, "--workers", str(workers), timeout=900)
+        assert done.returncode == 0, done.stderr
+        boards.append(facts_of(events_of(done.stdout)[-1]["leaderboard"]))
+    assert boards[0] == boards[1] == boards[2]
 
 
 def test_resuming_a_complete_run_needs_more_budget_or_trials(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:

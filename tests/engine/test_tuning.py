@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from optuna.trial import TrialState
 
-from tabapp.engine.tuning import Tuner, as_suggested, open_storage, seed_of
+from tabapp.engine.seeds import seed_of
+from tabapp.engine.tuning import Tuner, as_suggested, open_storage
 from tabapp.models import registry
 from tabapp.models.contract import Shape
 
