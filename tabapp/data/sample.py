@@ -7,9 +7,10 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from tabapp.data.columnar import read_columnar
 from tabapp.data.decode import file_type
 from tabapp.data.limits import memory_limit
-from tabapp.data.read import Reading, ReadOptions, read_columnar, read_text
+from tabapp.data.read import Reading, ReadOptions, read_text
 from tabapp.errors import TabappError
 
 _BLOCKS, _BLOCK = 8, 128 << 10

@@ -17,7 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tabapp.data import decode, read
+from tabapp.data import decode, records
+from tabapp.data.dialect import Dialect
 from tabapp.data.read import ReadOptions, read_table
 from tabapp.errors import DataError, UsageError
 
@@ -219,12 +220,12 @@ def test_rows_that_end_in_missing_cells_need_no_repair(tmp_path: Path) -> None:
 def test_completeness_of_rows_does_not_depend_on_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
 ) -> None:
-    monkeypatch.setattr(read, "_CHUNK", chunk)
+    monkeypatch.setattr(records, "_CHUNK", chunk)
     whole = b'a,b\n1,"x,\ny"\n2,\n3,4'
-    dialect = read.Dialect(",", ("a", "b"), 1)
-    assert read._rows_are_complete(whole, dialect)
-    assert not read._rows_are_complete(whole + b"\n5", dialect)
-    assert not read._rows_are_complete(whole + b"\n\n", dialect)
+    dialect = Dialect(",", ("a", "b"), 1)
+    assert records._rows_are_complete(whole, dialect)
+    assert not records._rows_are_complete(whole + b"\n5", dialect)
+    assert not records._rows_are_complete(whole + b"\n\n", dialect)
 
 
 def test_header_names_are_made_unique(tmp_path: Path) -> None:
