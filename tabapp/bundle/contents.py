@@ -11,6 +11,7 @@ from pathlib import Path
 from tabapp.bundle.archive import Archive, is_safe_path, open_archive
 from tabapp.bundle.format import COVERAGES, ENSEMBLE, SAMPLE, SAMPLE_OUTPUT, SCHEMA, Ensemble, Manifest
 from tabapp.data.schema import Schema
+from tabapp.data.schema_checks import schema_problem
 from tabapp.errors import BundleError
 
 
@@ -73,7 +74,7 @@ def _schema_problem(manifest: Manifest, schema: Schema) -> str | None:
     is_valid = {"regression": n_classes == 0, "binary": n_classes == 2, "multiclass": n_classes > 2}[schema.task]
     if not is_valid or len(set(schema.classes)) < n_classes:
         return f"its classes do not fit a {schema.task} task"
-    return None
+    return schema_problem(schema)
 
 
 def _ensemble_problem(manifest: Manifest, ensemble: Ensemble) -> str | None:

@@ -22,8 +22,9 @@ DOUBTFUL_MISSING = frozenset({"none", "nil", "missing", "-", "--", "---", "—",
 """Spellings that are often labels in a target of classes: "none", or "-" next to "+"."""
 
 _CURRENCIES = r"US\$|CA\$|A\$|\$|€|£|¥|₹|₩|₽|USD|EUR|GBP|CHF|JPY|INR|CNY|SEK|NOK|DKK|Rs\.?|R\$|kr\.?|zł"
+_UNITS = rf"%|‰|{_CURRENCIES}|[A-Za-zµ°][A-Za-zµ°²³/]{{0,6}}"
 _PREFIX = rf"^[+-]?\(?\s*({_CURRENCIES})\s*[+-]?[\d.]"
-_SUFFIX = rf"[\d.]\s*(%|‰|{_CURRENCIES}|[A-Za-zµ°][A-Za-zµ°²³/]{{0,6}})\)?$"
+_SUFFIX = rf"[\d.]\s*({_UNITS})\)?$"
 _FORMAT_SAMPLE = 2000
 _INFINITE = r"(?i)^[+-]?inf(inity)?$"
 EXACT_INTEGER = 2**53
@@ -54,6 +55,14 @@ _ISO_DURATION = r"^P(?:(\d+(?:\.\d+)?)D)?(?:T(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d
 _SEPARATORS: tuple[tuple[str, str | None], ...] = (
     (".", None), (".", ","), (",", None), (",", "."), (".", " "), (",", " "), (".", "'"), (".", "_"),
 )  # fmt: skip
+
+
+def is_number_format(form: NumberFormat) -> bool:
+    """Whether `number_format` or `clock_share` can have found a format."""
+    separators = (form.decimal, form.thousands)
+    return separators in _SEPARATORS and (
+        form.unit in (None, CLOCK) or re.fullmatch(_UNITS, form.unit or "") is not None
+    )
 
 
 def strip(texts: pl.Series) -> pl.Series:
@@ -213,6 +222,25 @@ _EPOCHS: dict[str, tuple[str, int]] = {
     "epoch us": (r"^1\d{15}$", 1),
 }
 """Unix timestamps between 2001 and 2033: the pattern, and the number of microseconds per unit."""
+
+_FORMATS = frozenset(
+    {
+        *_EPOCHS,
+        "%Y%m%d",
+        *(
+            date.format(mark) + time
+            for _, dates in _SHAPES
+            for date in dates
+            for mark in ("-", "/", ".", " ", ", ")
+            for time in ("", *_TIMES)
+        ),
+    }
+)
+
+
+def is_date_format(form: str) -> bool:
+    """Whether `date_format` or `epoch_format` can have found a format. Others may not even be valid for polars."""
+    return form in _FORMATS
 
 
 def _from_epoch(texts: pl.Series, form: str) -> pl.Series:

@@ -25,6 +25,7 @@ import polars as pl
 from tabapp import files, metrics
 from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
+from tabapp.data.schema_checks import schema_problem
 from tabapp.data.typed import typed_frame
 from tabapp.engine.jobs import FitResult
 from tabapp.engine.plan import Plan, make_plan
@@ -162,6 +163,8 @@ def _read_table(folder: RunFolder) -> tuple[Schema, pl.DataFrame]:
         if name in checksums and checksums[name] != sha256(folder.data / name):
             raise ValueError(f"{name} has another checksum")
     schema = msgspec.json.decode(files.read_regular(folder.data / "schema.json"), type=Schema)
+    if problem := schema_problem(schema):
+        raise ValueError(problem)
     table = read_arrow(folder.data / "table.arrow")
     missing = [column.name for column in (*schema.features, schema.column(schema.target)) if column.name not in table]
     if missing or not table.height:
