@@ -27,6 +27,8 @@ BIDI = "bidi\u202egpj.exe\u2066"
 ZERO_WIDTH = "zero\u200bwidth\ufeff\u00ad"
 BACKSPACE = "back\x08\x7fspace\x00\x0b"
 ATTACKS = (TITLE, CLIPBOARD, CURSOR, LINK, C1, BIDI, ZERO_WIDTH, BACKSPACE)
+LONG = (("".join(ATTACKS) + "[/b][red]price [$] \n") * 40)[:5_000]
+"""5,000 characters of every attack."""
 
 BRACKETS = (
     "price [$]",

@@ -16,6 +16,7 @@ from textual.widgets import Input, Static
 from tabapp.printable import one_line
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Dialog
+from tabapp.tui.paths import is_file, is_folder, quoted, typed_path
 from tabapp.tui.viewmodels.texts import MUTED, file_size, keep_end, short_path
 from tabapp.tui.widgets.table import Column, Row, Table
 
@@ -39,7 +40,7 @@ MOST_ENTRIES = 300
 def entries(typed: str) -> list[tuple[str, bool, int]]:
     """Completions of a typed path: text, whether it is a folder, and size in bytes. Folders come last."""
     folder, _, begun = typed.rpartition("/")
-    place = Path(f"{folder}/" if "/" in typed else ".").expanduser()
+    place = typed_path(f"{folder}/" if "/" in typed else ".")
     prefix = f"{folder}/" if "/" in typed else ""
     found: list[tuple[str, bool, int]] = []
     try:
@@ -54,7 +55,7 @@ def entries(typed: str) -> list[tuple[str, bool, int]]:
                     found.append((f"{prefix}{entry.name}", False, entry.stat().st_size))
                 if len(found) >= MOST_ENTRIES:
                     break
-    except OSError:
+    except (OSError, ValueError):
         return []
     return sorted(found, key=lambda entry: (entry[1], entry[0].casefold()))
 
@@ -128,14 +129,14 @@ class FileChoice(Dialog):
 
     @on(Input.Submitted)
     def _entered(self, event: Input.Submitted) -> None:
-        typed = Path(event.value.strip()).expanduser()
+        typed = typed_path(event.value)
         key = self.query_one(Table).key
-        if event.value.strip() and typed.is_file():
+        if event.value.strip() and is_file(typed):
             self.dismiss(str(typed))
         elif key is not None:
             self._take(key)
         else:
-            sentence = f"There is no file {event.value.strip()}. Press tab to complete existing names."
+            sentence = f"There is no file {quoted(event.value)}. Press tab to complete existing names."
             self.query_one("#problem", Static).update(Content.styled(one_line(sentence), "$error"))
 
     @on(Table.Selected)
@@ -143,10 +144,11 @@ class FileChoice(Dialog):
         self._take(event.key)
 
     def _take(self, key: str) -> None:
-        if Path(key).expanduser().is_dir():
+        path = typed_path(key)
+        if is_folder(path):
             self.action_complete()
         else:
-            self.dismiss(str(Path(key).expanduser()))
+            self.dismiss(str(path))
 
     async def action_list(self, action: str) -> None:
         await self.query_one(Table).run_action(action)

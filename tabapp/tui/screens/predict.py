@@ -17,6 +17,7 @@ from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Ask, Decision, Option, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice
+from tabapp.tui.paths import can_be_written, exists, is_file, quoted, typed_path
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.session.prediction import OUTPUT_SUFFIXES, Prediction
 from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count, short_path
@@ -77,7 +78,7 @@ class PredictView(RunView):
     def _bundle(self) -> Path:
         finished = self.snapshot.state.finished
         named = Path(finished.bundle) if finished is not None and finished.bundle else None
-        return named if named is not None and named.is_file() else self.tabapp.folder.bundle
+        return named if named is not None and is_file(named) else self.tabapp.folder.bundle
 
     @property
     def is_at_work(self) -> bool:
@@ -185,7 +186,7 @@ class PredictView(RunView):
             except (TabappError, OSError):
                 continue
             here.setdefault(path, "trained on in this run" if path == own else "trained on")
-        return [(path, note) for path, note in here.items() if path.is_file()][:MOST_RECENT]
+        return [(path, note) for path, note in here.items() if is_file(path)][:MOST_RECENT]
 
     def _chosen(self, file: str | None) -> None:
         if file is not None:
@@ -214,7 +215,7 @@ class PredictView(RunView):
             self.redraw()
         elif job.checked.refused and not job.fill:
             self.notify("Feature columns are missing or changed; m treats them as missing values.", severity="warning")
-        elif job.output is not None and job.output.exists() and job.output != self._replaced:
+        elif job.output is not None and exists(job.output) and job.output != self._replaced:
             dialog = Decision(
                 f"Replace {job.output.name}?",
                 f"{short_path(job.output)} already exists.",
@@ -242,10 +243,10 @@ class PredictView(RunView):
             self.tabapp.push_screen(dialog, self._output_chosen)
 
     def _check_output(self, text: str) -> str:
-        path = Path(text.strip()).expanduser()
-        if path.suffix.lower() not in OUTPUT_SUFFIXES or path.is_dir() or not path.parent.is_dir():
-            raise UsageError(f"{text.strip() or 'Nothing'} is not a .csv or .parquet file in an existing folder.")
-        if self._job.file is not None and path.exists() and path.samefile(self._job.file):
+        path = typed_path(text)
+        if path.suffix.lower() not in OUTPUT_SUFFIXES or not can_be_written(path):
+            raise UsageError(f"{quoted(text)} is not a .csv or .parquet file in an existing folder.")
+        if self._job.file is not None and exists(path) and path.samefile(self._job.file):
             raise UsageError(f"{path} is the input file; choose another output file.")
         return str(path)
 

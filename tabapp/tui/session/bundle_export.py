@@ -8,6 +8,7 @@ from pathlib import Path
 from tabapp import files
 from tabapp.errors import UsageError
 from tabapp.tui.dialogs.basic import Ask
+from tabapp.tui.paths import can_be_written, exists, is_file, quoted, typed_path
 from tabapp.tui.session.host import Host
 
 
@@ -20,7 +21,10 @@ def ask_for_export(app: Host) -> None:
         )
         return
     bundle = Path(finished.bundle) if finished.bundle else app.folder.bundle
-    if not bundle.is_file():
+    if not is_file(bundle):
+        # The file of --out may have been moved; the run keeps its own.
+        bundle = app.folder.bundle
+    if not is_file(bundle):
         app.notify(f"This run has no bundle. {finished.message}", severity="warning")
         return
     default = f"./{Path(app.config.data).name.split('.')[0]}.tabapp"
@@ -28,12 +32,10 @@ def ask_for_export(app: Host) -> None:
     asked: set[Path] = set()
 
     def check(text: str) -> str:
-        path = Path(text.strip()).expanduser()
-        if not text.strip() or path.is_dir() or not path.parent.is_dir():
-            raise UsageError(
-                f"{text.strip() or 'Nothing'} is not a file in a folder that exists; write a path like {default}."
-            )
-        if path.exists() and path not in asked:
+        path = typed_path(text)
+        if not text.strip() or not can_be_written(path):
+            raise UsageError(f"{quoted(text)} is not a file in a folder that exists; write a path like {default}.")
+        if exists(path) and path not in asked:
             asked.add(path)
             raise UsageError(f"{path} exists; press enter once more to replace it.")
         return str(path)

@@ -13,6 +13,7 @@ from tabapp.printable import one_line
 from tabapp.run.state import RunState
 from tabapp.tui.chrome.actions import phase_of
 from tabapp.tui.content import Content
+from tabapp.tui.paths import is_file
 from tabapp.tui.viewmodels.texts import MUTED, count, keep_end, spinner
 from tabapp.tui.widgets.panel import Panel
 
@@ -78,7 +79,7 @@ def _line(key: str, name: str, value: str, note: str = "") -> Content:
 
 def lacking_bundle(state: RunState, trouble: str | None, bundle: Path) -> str:
     """Why there is no bundle and what to do; empty if there is one."""
-    if bundle.is_file():
+    if is_file(bundle):
         return ""
     if trouble is not None:
         return f"This run has no bundle: {trouble}"
