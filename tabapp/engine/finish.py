@@ -226,7 +226,10 @@ class Finish:
         try:
             files.write_bytes(out, files.read_regular(self._folder.bundle), shared=True)
         except OSError as error:
-            message = f"Cannot write {out} ({error.strerror}). The bundle is in {self._folder.bundle}."
+            message = (
+                f"{out} cannot be written ({error.strerror}). The bundle is in the run; "
+                f"copy it with `tabapp export {self._folder.argument} -o FILE.tabapp`."
+            )
             self._emit(ev.Log(level="warning", message=message))
             return self._folder.bundle, message
         return out, ""

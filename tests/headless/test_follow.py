@@ -15,6 +15,7 @@ import pytest
 from tabapp.headless import follow as follow_module
 from tabapp.headless.follow import follow
 from tabapp.run import events as ev
+from tabapp.run.client import DISK_FULL
 from tabapp.run.folder import EventLog, RunFolder
 from tests.run.recording import recorded, write_run
 from tests.waiting import wait_until
@@ -125,6 +126,49 @@ def test_engine_death_is_reported_with_the_resume_command(folder, engine, capsys
     assert f"`tabapp resume {folder.path}`" in err
     assert str(folder.log) in err
     assert "LightGBM" in out, "earlier results are shown"
+
+
+def test_a_full_disk_is_named_with_the_resume_command(folder, engine, capsys):
+    processes = engine(
+        """
+import errno
+from tabapp import files, worker
+from tabapp.engine import server
+
+def full(descriptor, data):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+server.start_first = lambda models: None
+files.operations = files.Operations(full, os.fsync, os.replace)
+sys.exit(worker.main([str(folder.path)]))
+"""
+    )
+    assert watch(folder, quiet=True) == 1
+    assert processes[0].returncode == DISK_FULL == 74
+    (line,) = capsys.readouterr().err.splitlines()[-1:]
+    assert f"The disk of {folder.path} is full." in line
+    assert f"`tabapp resume {folder.path}`" in line
+    assert read(folder) == []
+
+
+def test_a_suspended_engine_is_reported_once(folder, engine, monkeypatch):
+    processes = engine(
+        "import msgspec\n"
+        "first, *rest = recorded(folder.run)\n"
+        "log.append(msgspec.structs.replace(first, pid=os.getpid()))\n"
+        "os.kill(os.getpid(), signal.SIGSTOP)\n"
+        "for event in rest: log.append(event)"
+    )
+    messages = []
+
+    def say(message):
+        messages.append(message)
+        os.kill(processes[0].pid, signal.SIGCONT)
+
+    monkeypatch.setattr(follow_module, "SILENT_SECONDS", 0.1)
+    monkeypatch.setattr(follow_module, "say", say)
+    assert watch(folder, quiet=True) == 0
+    assert messages == [f"The engine is suspended; `kill -CONT {processes[0].pid}` continues it."]
 
 
 def test_events_of_an_earlier_session_are_not_repeated(folder, engine, capsys):
