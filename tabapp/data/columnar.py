@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 from polars.exceptions import PolarsError
 
-from tabapp.data.dialect import Dialect, unique_names
+from tabapp.data.dialect import MAX_COLUMNS, Dialect, unique_names
 from tabapp.data.limits import CELL, MemoryLimit, panics_as_errors
 from tabapp.data.repairs import warn_about_header
 from tabapp.data.schema import DataWarning
@@ -46,5 +46,8 @@ def _text_size(path: Path, kind: str, n_rows: int | None) -> int:
     """Bytes that the text of a Parquet or Arrow file needs, estimated from its metadata: packed rows may take a few bytes."""
     lazy = pl.scan_parquet(path, glob=False) if kind == "parquet" else pl.scan_ipc(path)
     n_stored: int = lazy.select(pl.len()).collect().item()
-    n_cells = len(lazy.collect_schema()) * (n_stored if n_rows is None else min(n_rows, n_stored))
+    n_columns = len(lazy.collect_schema())
+    if n_columns > MAX_COLUMNS:
+        raise DataError(f"{path}: has more than {MAX_COLUMNS:,} columns. Give fewer columns.")
+    n_cells = n_columns * (n_stored if n_rows is None else min(n_rows, n_stored))
     return path.stat().st_size + 2 * CELL * n_cells

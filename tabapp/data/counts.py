@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tabapp.data.values import EXACT_INTEGER, LEADING_ZERO, is_missing, strip
+from tabapp.data.small import SMALL, WHITE_SPACE
+from tabapp.data.values import EXACT_INTEGER, LEADING_ZERO, MISSING, is_missing, strip
 
 Float64 = npt.NDArray[np.float64]
 
@@ -57,17 +59,17 @@ class Values:
     @property
     def uniques(self) -> pl.Series:
         """Distinct non-missing values, most frequent first; ties are in the order of the file."""
-        return self._counted["value"]
+        return self._counted[0]
 
     @property
     def counts(self) -> pl.Series:
         """Number of occurrences of each value in `uniques`."""
-        return self._counted["count"]
+        return self._counted[1]
 
     @property
     def n_unique(self) -> int:
         """Number of distinct values."""
-        return self._counted.height if self.plain is None else self.plain.n_unique
+        return len(self.uniques) if self.plain is None else self.plain.n_unique
 
     @property
     def n_rows(self) -> int:
@@ -82,10 +84,18 @@ class Values:
         return self.n_rows - self.n_missing
 
     @cached_property
-    def _counted(self) -> pl.DataFrame:
+    def _counted(self) -> tuple[pl.Series, pl.Series]:
+        if len(self.texts) <= SMALL:
+            counter = Counter(self.texts.to_list())
+            counter.pop(None, None)
+            # Stable, so equally frequent values stay in the order of the file.
+            ordered = counter.most_common()
+            uniques = pl.Series("value", [value for value, _ in ordered], dtype=pl.String)
+            return uniques, pl.Series("count", [count for _, count in ordered], dtype=pl.UInt32)
         # `maintain_order` makes the order of equally frequent values reproducible.
         table = self.texts.alias("value").drop_nulls().to_frame().group_by("value", maintain_order=True).len("count")
-        return table.sort("count", descending=True, maintain_order=True)
+        table = table.sort("count", descending=True, maintain_order=True)
+        return table["value"], table["count"]
 
 
 def count_values(column: pl.Series, null: Collection[str] = (), keep: Collection[str] = ()) -> Values:
@@ -97,6 +107,8 @@ def count_values(column: pl.Series, null: Collection[str] = (), keep: Collection
     """
     # Without its name, which polars may take for a pattern.
     name, column = column.name, column.alias("")
+    if len(column) <= SMALL:
+        return _count_short(name, column, null, keep)
     if not null and not keep and (plain := _plain_numbers(column)) is not None:
         return Values(name, column, plain=plain)
     values = Values(name, column)
@@ -113,6 +125,21 @@ def count_values(column: pl.Series, null: Collection[str] = (), keep: Collection
         return values
     texts = values.texts
     return Values(name, texts.set(texts.is_in(list(spellings)).fill_null(False), None), spellings)
+
+
+def _count_short(name: str, column: pl.Series, null: Collection[str], keep: Collection[str]) -> Values:
+    """`count_values` of a short column."""
+    cells: list[str | None] = column.to_list()
+    stripped = {cell: cell.strip(WHITE_SPACE) for cell in dict.fromkeys(cells) if cell is not None}
+    kept = {*keep, "-"} if "+" in stripped.values() else set(keep)
+    nulls = {spelling.strip() for spelling in null}
+    gone = {
+        text for text in stripped.values() if text in nulls or ((low := text.lower()) in MISSING and low not in kept)
+    }
+    final = {cell: None if text in gone else text for cell, text in stripped.items()}
+    if any(cell != text for cell, text in final.items()):
+        column = pl.Series("", [None if cell is None else final[cell] for cell in cells], dtype=pl.String)
+    return Values(name, column, tuple(sorted(gone - {""})))
 
 
 def _plain_numbers(texts: pl.Series) -> PlainNumbers | None:

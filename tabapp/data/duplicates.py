@@ -10,6 +10,7 @@ import polars as pl
 
 from tabapp.data.counts import Values
 from tabapp.data.schema import Column
+from tabapp.data.small import SMALL
 
 _ROWS_IN_KEY = 20
 MOSTLY_DISTINCT = 0.5
@@ -18,21 +19,43 @@ MOSTLY_DISTINCT = 0.5
 
 def repeated_columns(columns: Sequence[Column], values: Mapping[str, Values]) -> dict[str, str]:
     """Columns that repeat an earlier one of the sequence cell by cell, as {name: original}."""
-    candidates: dict[tuple[object, ...], list[str]] = {}
-    found: dict[str, str] = {}
+    candidates: dict[tuple[int, int, int], list[str]] = {}
     for column in columns:
         mine = values[column.name]
         if column.kind == "constant":
             continue
-        few = mine.texts.gather_every(max(1, mine.n_rows // _ROWS_IN_KEY)).head(_ROWS_IN_KEY)
-        key = (column.unique, column.missing, *few.to_list())
-        for earlier in candidates.setdefault(key, []):
-            if mine.texts.equals(values[earlier].texts):
-                found[column.name] = earlier
-                break
+        texts = mine.texts
+        few = texts if len(texts) <= SMALL else texts[:: len(texts) // _ROWS_IN_KEY].head(_ROWS_IN_KEY)
+        key = (column.unique, column.missing, hash(tuple(few.to_list())))
+        candidates.setdefault(key, []).append(column.name)
+    found: dict[str, str] = {}
+    for names in candidates.values():
+        if len(names) > 1:
+            found |= _equal_columns(names, values)
+    return {column.name: found[column.name] for column in columns if column.name in found}
+
+
+def _equal_columns(names: Sequence[str], values: Mapping[str, Values]) -> dict[str, str]:
+    """Columns that equal an earlier one, as {name: original}; each is compared with those of the same checksum only."""
+    found: dict[str, str] = {}
+    distinct: dict[int, list[str]] = {}
+    for name in names:
+        texts = values[name].texts
+        same = distinct.setdefault(_checksum(texts), [])
+        original = next((earlier for earlier in same if texts.equals(values[earlier].texts)), None)
+        if original is None:
+            same.append(name)
         else:
-            candidates[key].append(column.name)
+            found[name] = original
     return found
+
+
+def _checksum(texts: pl.Series) -> int:
+    if len(texts) <= SMALL:
+        return hash(tuple(texts.to_list()))
+    # A sum would not depend on the order of rows.
+    hashes = texts.hash().to_numpy()
+    return int((hashes * np.arange(1, 2 * len(hashes), 2, dtype=np.uint64)).sum())
 
 
 def groups_of_equal_rows(frame: pl.DataFrame) -> npt.NDArray[np.int64] | None:

@@ -15,11 +15,12 @@ from tabapp.data.checks.registry import Comparison, Evidence, run_checks, run_co
 from tabapp.data.columns import column_of
 from tabapp.data.counts import Values, count_values
 from tabapp.data.duplicates import repeated_columns
-from tabapp.data.kinds import judge
+from tabapp.data.kinds import judge, needs_search
 from tabapp.data.leaks import rows_to_sample
 from tabapp.data.read import ReadOptions
 from tabapp.data.sample import Sample, read_sample
 from tabapp.data.schema import KINDS, Column, DataWarning, Role, Schema
+from tabapp.data.small import SMALL
 from tabapp.data.stored import StoredType
 from tabapp.data.target import Goal, choose_target, decide_task
 from tabapp.data.typed import encode_target, typed_column, typed_frame
@@ -27,6 +28,8 @@ from tabapp.data.values import DOUBTFUL_MISSING, MISSING
 from tabapp.errors import DataError, UsageError, did_you_mean
 
 MINIMUM_ROWS = 20
+MAX_SEARCHED = 1_000
+"""Columns of a short table that are searched for units, dates and times of day; only very wide tables have more."""
 _MOST_NAMED = 8
 
 
@@ -67,17 +70,12 @@ def infer_schema(
     if target is not None and target in {*ignore, group, time, weight}:
         raise UsageError(f"the target {target!r} cannot be ignored or have another role")
 
-    def judge_series(series: pl.Series) -> tuple[Values, Column]:
-        column_type = stored.get(series.name)
-        # A category is a value, even one that is spelled like a missing cell.
-        is_category = column_type is not None and column_type.kind == "categorical"
-        counted = count_values(series, null, keep=MISSING if is_category else ())
-        return counted, _judge(counted, kinds.get(series.name), column_type)
-
-    with ThreadPoolExecutor(pl.thread_pool_size()) as threads:
-        judged = list(threads.map(judge_series, frame))
+    if frame.height < MINIMUM_ROWS:
+        raise DataError(f"the table has only {frame.height} rows; training needs at least {MINIMUM_ROWS}")
+    judged = _judge_all(frame, null, kinds, stored)
     values = {counted.name: counted for counted, _ in judged}
-    columns = [_with_given_role(column, ignore, group, time, weight) for _, column in judged]
+    roles: dict[str | None, Role] = {**dict.fromkeys(ignore, "ignore"), group: "group", time: "time", weight: "weight"}
+    columns = [_with_given_role(column, roles) for _, column in judged]
     if target is None:
         target, target_reason = choose_target(columns, frame.height)
     else:
@@ -169,8 +167,9 @@ def _check_names(
 ) -> None:
     named = [("--kind", name) for name in kinds] + [("--ignore", name) for name in ignore]
     named += [(option, name) for option, name in roles.items() if name is not None]
+    present = set(frame.columns)
     for option, name in named:
-        if name not in frame.columns:
+        if name not in present:
             raise UsageError(f"{option}: there is no column {name!r}{_suggestion(name, frame.columns)}")
     for name, kind in kinds.items():
         if kind not in KINDS:
@@ -179,18 +178,44 @@ def _check_names(
             )
 
 
-def _judge(values: Values, kind: str | None, stored: StoredType | None = None) -> Column:
+def _judge_all(
+    frame: pl.DataFrame, null: Sequence[str], kinds: Mapping[str, str], stored: Mapping[str, StoredType]
+) -> list[tuple[Values, Column]]:
+    """The values and the verdict of every column.
+
+    Only the first `MAX_SEARCHED` columns of a wide table that need it are searched for units, dates and times of day, because a
+    search takes a hundred times as long as any other verdict.
+    """
+
+    def count(series: pl.Series) -> Values:
+        column_type = stored.get(series.name)
+        # A category is a value, even one that is spelled like a missing cell.
+        is_category = column_type is not None and column_type.kind == "categorical"
+        return count_values(series, null, keep=MISSING if is_category else ())
+
+    def judge_one(values: Values, search: bool) -> Column:
+        return _judge(values, kinds.get(values.name), stored.get(values.name), search=search)
+
+    if frame.height <= SMALL:
+        # Short columns are judged in Python, where threads only wait for each other.
+        counted = list(map(count, frame))
+        unsearched: set[int] = set()
+        if frame.width > MAX_SEARCHED:
+            unsearched.update([index for index, values in enumerate(counted) if needs_search(values)][MAX_SEARCHED:])
+        return [(values, judge_one(values, index not in unsearched)) for index, values in enumerate(counted)]
+    with ThreadPoolExecutor(pl.thread_pool_size()) as threads:
+        counted = list(threads.map(count, frame))
+        return list(zip(counted, threads.map(lambda values: judge_one(values, True), counted), strict=True))
+
+
+def _judge(values: Values, kind: str | None, stored: StoredType | None = None, *, search: bool = True) -> Column:
     try:
-        return judge(values, None if kind is None else KINDS[KINDS.index(kind)], stored)
+        return judge(values, None if kind is None else KINDS[KINDS.index(kind)], stored, search=search)
     except ValueError as error:
         raise UsageError(f"--kind {values.name}={kind}: {error}") from None
 
 
-def _with_given_role(
-    column: Column, ignore: Sequence[str], group: str | None, time: str | None, weight: str | None
-) -> Column:
-    roles: dict[str | None, Role] = dict.fromkeys(ignore, "ignore")
-    roles |= {group: "group", time: "time", weight: "weight"}
+def _with_given_role(column: Column, roles: Mapping[str | None, Role]) -> Column:
     role = roles.get(column.name)
     return column if role is None else msgspec.structs.replace(column, role=role, overridden=True)
 

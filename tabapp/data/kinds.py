@@ -10,17 +10,28 @@ from tabapp.data.names import looks_like_id, names_date
 from tabapp.data.numeric import judge_clock, judge_number
 from tabapp.data.scales import order_of
 from tabapp.data.schema import Column, Kind
+from tabapp.data.small import contains, first, words_and_characters
 from tabapp.data.stored import StoredType
 from tabapp.data.values import DateFormat, date_format, epoch_format, number_format, parses_as_date
 from tabapp.data.verdict import show, verdict
 
 _FEWEST_ORDERED, _MOST_ORDERED = 3, 60
+_PLAIN_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
-def judge(values: Values, forced: Kind | None = None, stored: StoredType | None = None) -> Column:
+def needs_search(values: Values) -> bool:
+    """Whether a short column has texts with digits that are not plain numbers, so that they may be dates or have units."""
+    plain = contains(values.uniques, _PLAIN_NUMBER)
+    return not plain.all() and bool((contains(values.uniques, r"\d") & ~plain).any())
+
+
+def judge(
+    values: Values, forced: Kind | None = None, stored: StoredType | None = None, *, search: bool = True
+) -> Column:
     """Judge what a column is.
 
     Args:
+        search: look for units, dates and times; without, a column that `needs_search` is text or categories.
         forced: the kind that the user set, which overrules the judgment.
         stored: type of the column in a typed file, which decides unless every row is equal or the user set a kind.
 
@@ -39,11 +50,15 @@ def judge(values: Values, forced: Kind | None = None, stored: StoredType | None 
     if is_boolean(values):
         false, true = false_and_true(boolean_levels(values)[0])
         return verdict(values, "boolean", f"Two values: {show(true)} and {show(false)}.")
+    if not search:
+        column = _judge_text(values)
+        reason = f"{column.reason} The table has too many such columns to search all of them for dates and units."
+        return msgspec.structs.replace(column, reason=reason)
     if (epoch := _judge_epoch(values)) is not None:
         return epoch
     if values.plain is not None and (number := judge_number(values)) is not None:
         return number
-    compact = unique >= 5 and bool(values.uniques.head(1000).str.contains(r"^(19|20)\d{6}$").all())
+    compact = unique >= 5 and bool(contains(values.uniques.head(1000), r"^(19|20)\d{6}$").all())
     if not compact and (number := judge_number(values)) is not None:
         return number
     dates = date_format(values.uniques, values.counts)
@@ -92,9 +107,7 @@ def _date_column(values: Values, dates: DateFormat) -> Column:
 
 def _judge_text(values: Values) -> Column:
     n, unique = values.n_present, values.n_unique
-    sample = values.uniques.head(5000)
-    words = float(sample.str.count_matches(r"\S+").to_numpy().mean())
-    length = float(sample.str.len_chars().to_numpy().mean())
+    words, length = words_and_characters(values.uniques)
     share = unique / n
     if unique > 50 and share > 0.1 and (words >= 3 or (length > 50 and words >= 2)):
         return verdict(values, "text", f"Text: {unique:,} distinct among {n:,} values, {words:.0f} words on average.")
@@ -107,7 +120,7 @@ def _judge_text(values: Values) -> Column:
         reason = f"Identifier by the name: {unique:,} distinct among {n:,} values."
         return verdict(values, "identifier", reason, support=share, role_ignore=True)
     missing = f"; {values.n_missing:,} cells are missing" if values.n_missing else ""
-    order = order_of(values.uniques.head(_MOST_ORDERED).to_list()) if unique <= _MOST_ORDERED else ()
+    order = order_of(first(values.uniques, _MOST_ORDERED)) if unique <= _MOST_ORDERED else ()
     ordered = f" Ordered: {' < '.join(order[:12])}{' < …' if len(order) > 12 else ''}." if order else ""
     column = verdict(values, "categorical", f"Categories: {unique:,} distinct among {n:,} values{missing}.{ordered}")
     return msgspec.structs.replace(column, order=order)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import polars as pl
 
 from tabapp.data.names import AFTERWARDS, is_twin, stem, words_of
 from tabapp.data.schema import Column
+from tabapp.data.small import SMALL
 
 Codes = npt.NDArray[np.intp]
 Float64 = npt.NDArray[np.float64]
@@ -17,6 +19,8 @@ Float64 = npt.NDArray[np.float64]
 MAX_ROWS = 5_000
 """Rows that are sampled; a leak that needs more rows to show does not ruin a run."""
 _MAX_CELLS = 20_000_000
+_MAX_EXAMINED = 2_000
+"""Numeric features, and features of other kinds, that are examined in a wide table; each takes half a millisecond."""
 _FOLDS = 3
 _BINS = 64
 _ALONE = 0.99
@@ -43,19 +47,28 @@ def rows_to_sample(n_rows: int, n_columns: int) -> int:
 def codes_of(values: pl.Series) -> Codes:
     """Typed values as small integers: numbers and dates by quantile bin, texts by level; 0 is missing."""
     if values.dtype == pl.String:
-        codes = values.rank("dense").fill_null(0).to_numpy().astype(np.intp)
+        codes = _ranks(values)
         # A level of one or two rows says nothing alone, but all rare levels together may.
         return np.where((np.bincount(codes)[codes] < _RARE) & (codes > 0), int(codes.max()) + 1, codes)
-    numbers = values.to_physical().cast(pl.Float64)
-    known = numbers.drop_nulls().to_numpy()
+    filled = values.to_physical().cast(pl.Float64).to_numpy()
+    known = filled[~np.isnan(filled)]
     distinct = np.unique(known)
     edges = distinct
     if len(distinct) > _BINS:
         edges = np.unique(np.quantile(known, np.linspace(0, 1, _BINS + 1)[1:-1]))
-    filled = numbers.fill_null(np.nan).to_numpy()
     return np.where(np.isnan(filled), 0, np.searchsorted(edges, filled, side="right") + 1).astype(np.intp)
 
 
+def _ranks(texts: pl.Series) -> Codes:
+    """Dense ranks of texts from 1; 0 for null."""
+    if len(texts) > SMALL:
+        return texts.rank("dense").fill_null(0).to_numpy().astype(np.intp)
+    cells: list[str | None] = texts.to_list()
+    ranks: dict[str | None, int] = {text: rank for rank, text in enumerate(sorted({*cells} - {None}), 1)}  # pyright: ignore[reportArgumentType]
+    return np.array([ranks.get(cell, 0) for cell in cells], dtype=np.intp)
+
+
+@cache
 def _fold_of(n_rows: int) -> Codes:
     return np.random.default_rng(0).permutation(n_rows) % _FOLDS
 
@@ -141,6 +154,7 @@ def find_leaks(
     found: dict[str, str] = {}
     scores: dict[str, tuple[float, str]] = {}
     examined = [column for column in columns if column.role == "feature" and column.name in features]
+    examined = _most_related(examined, features, answer, classes)
     for column in examined:
         codes = codes_of(features[column.name])
         score, measure = scores[column.name] = score_alone(codes, answer, classes)
@@ -159,6 +173,39 @@ def find_leaks(
     found |= _similar_names(examined, target, found)
     found |= _after_target(columns, target, found)
     return found
+
+
+def _most_related(
+    columns: Sequence[Column], features: Mapping[str, pl.Series], answer: pl.Series, classes: int
+) -> list[Column]:
+    """The columns to examine, in file order: all of them, except in a table of several thousand columns.
+
+    There, the first `_MAX_EXAMINED` columns that are not numbers, and as many numeric ones, those most correlated with the answer.
+    """
+    numeric = [column for column in columns if features[column.name].dtype == pl.Float64]
+    others = [column for column in columns if features[column.name].dtype != pl.Float64]
+    if len(numeric) > _MAX_EXAMINED:
+        truth = answer.to_numpy().astype(np.float64)
+        outputs = _standardized(np.eye(classes)[truth.astype(np.intp)] if classes > 2 else truth[:, None])
+        strength = np.empty(len(numeric))
+        for start in range(0, len(numeric), _MAX_EXAMINED):
+            block = numeric[start : start + _MAX_EXAMINED]
+            values = _standardized(np.column_stack([features[column.name].to_numpy() for column in block]))
+            strength[start : start + len(block)] = np.abs(values.T @ outputs).max(axis=1)
+        strongest = np.argsort(-strength, kind="stable")[:_MAX_EXAMINED]
+        numeric = [numeric[index] for index in strongest]
+    chosen = {column.name for column in (*numeric, *others[:_MAX_EXAMINED])}
+    return [column for column in columns if column.name in chosen]
+
+
+def _standardized(values: Float64) -> Float64:
+    """Columns with mean 0 and length 1; missing values become the mean."""
+    known = ~np.isnan(values)
+    mean = np.where(known, values, 0).sum(axis=0) / np.maximum(1, known.sum(axis=0))
+    centered = np.where(known, values - mean, 0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        length = np.sqrt((centered**2).sum(axis=0))
+    return np.divide(centered, length, out=np.zeros_like(centered), where=np.isfinite(length) & (length > 0))
 
 
 def _is_rescaled(feature: pl.Series, answer: pl.Series) -> bool:

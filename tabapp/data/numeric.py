@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import polars as pl
 
 from tabapp.data.counts import Values
 from tabapp.data.names import looks_like_id, names_code
 from tabapp.data.schema import Column
+from tabapp.data.small import contains
 from tabapp.data.values import (
     CLOCK,
     EXACT_INTEGER,
@@ -39,16 +43,17 @@ def judge_number(values: Values) -> Column | None:
     form, parsed, share = number_format(values.uniques, values.counts)
     if share < _NUMBERS_AGREE:
         return None
-    zeros = values.uniques.filter(values.uniques.str.contains(LEADING_ZERO))
-    if len(zeros):
-        return _text_of_digits(values, f"Codes: some have leading zeros, such as {show(zeros[0])}.")
+    zeros = contains(values.uniques, LEADING_ZERO)
+    if zeros.any():
+        example = show(values.uniques[int(zeros.argmax())])
+        return _text_of_digits(values, f"Codes: some have leading zeros, such as {example}.")
     if share < 1:
         outsiders = values.uniques.filter(parsed.is_null())
         if len(outsiders) > _MAX_OUTSIDERS or unique - len(outsiders) < 20:
             return None
     if form.unit is not None and form.unit.isalpha() and (unique <= 10 or _without(values, form.unit) > 0.05):
         return None
-    largest = _extreme(parsed.abs().max())
+    largest = max(abs(_extreme(parsed.min())), abs(_extreme(parsed.max())))
     if largest > EXACT_INTEGER and _whole(values):
         digits = len(f"{largest:.0f}")
         return _text_of_digits(
@@ -66,7 +71,7 @@ def judge_number(values: Values) -> Column | None:
     else:
         odd = ", ".join(show(text) for text in values.uniques.filter(parsed.is_null()).head(3))
         reason = f"Numbers{how}: {share:.1%} of {n:,} values; texts such as {odd} are read as missing."
-    infinite = int(values.counts.filter(parsed.is_infinite().fill_null(False)).sum() or 0)
+    infinite = int(values.counts.to_numpy()[np.isinf(parsed.to_numpy())].sum())
     if infinite:
         reason += f" {infinite:,} are infinite or too large, and count as missing."
     return verdict(values, "numeric", reason, support=share, form=form, numbers=parsed)
@@ -78,7 +83,7 @@ def judge_clock(values: Values) -> Column | None:
     if share < _NUMBERS_AGREE or values.n_unique < 3:
         return None
     of_day = bool((seconds.is_between(0, 86_399.999) | seconds.is_null()).all())
-    short = values.uniques.str.contains(r"^\d{1,2}:\d\d").mean() == 1
+    short = contains(values.uniques, r"^\d{1,2}:\d\d").all()
     what = "Times of day, read as seconds since midnight" if of_day and short else "Durations, read as seconds"
     reason = f"{what}: {'all' if share == 1 else f'{share:.1%} of'} {values.n_present:,} values."
     return verdict(values, "numeric", reason, support=share, form=NumberFormat(unit=CLOCK), numbers=seconds)
@@ -90,8 +95,8 @@ def _extreme(value: object) -> float:
 
 
 def _without(values: Values, unit: str) -> float:
-    lacking = ~values.uniques.str.contains(unit, literal=True)
-    return float(values.counts.filter(lacking).sum() or 0) / values.n_present
+    lacking = ~contains(values.uniques, re.escape(unit))
+    return float(values.counts.to_numpy()[lacking].sum()) / values.n_present
 
 
 def _format_words(form: NumberFormat) -> str:
@@ -107,9 +112,7 @@ def _format_words(form: NumberFormat) -> str:
 
 def _whole(values: Values) -> bool:
     integer = r"^[+-]?\d+$"
-    return bool(values.uniques.head(1000).str.contains(integer).all()) and bool(
-        values.uniques.str.contains(integer).all()
-    )
+    return bool(contains(values.uniques.head(1000), integer).all()) and bool(contains(values.uniques, integer).all())
 
 
 def _number_code(values: Values) -> Column | None:
@@ -152,7 +155,7 @@ def _number_identifier(values: Values, parsed: pl.Series) -> Column | None:
 
 def _not_round(values: Values) -> bool:
     """Whether about a tenth of the integers at most end in 0, as those of codes do."""
-    return int(values.uniques.str.ends_with("0").sum()) < 0.2 * len(values.uniques)
+    return int(contains(values.uniques, "0$").sum()) < 0.2 * len(values.uniques)
 
 
 def _digits(low: float, high: float) -> str:

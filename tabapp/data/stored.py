@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
 from tabapp.data.limits import panics_as_errors
 from tabapp.data.schema import Kind
+from tabapp.data.small import SMALL
 from tabapp.errors import DataError
 
 _DATE = "%Y-%m-%d"
@@ -71,7 +73,8 @@ def _as_text(column: pl.Series, where: str, datetime_format: str | None) -> pl.S
     name, column = column.name, column.alias("")
     kind = column.dtype
     if kind.is_float():
-        column = column.fill_nan(None)
+        if np.isnan(column.to_numpy()).sum() > column.null_count():
+            column = column.fill_nan(None)
     elif isinstance(kind, pl.Datetime | pl.Date):
         unreadable = f"{where}: column {name!r} has dates out of range"
         try:
@@ -83,7 +86,14 @@ def _as_text(column: pl.Series, where: str, datetime_format: str | None) -> pl.S
         column = column.dt.total_microseconds() / 1e6
     elif kind.is_nested() or isinstance(kind, pl.Binary | pl.Object):
         raise DataError(f"{where}: column {name!r} holds {kind} values; only plain columns can be used")
-    return column.cast(pl.String).replace("", None).alias(name)
+    return _empty_as_null(column.cast(pl.String)).alias(name)
+
+
+def _empty_as_null(texts: pl.Series) -> pl.Series:
+    if len(texts) > SMALL:
+        return texts.replace("", None)
+    cells = texts.to_list()
+    return pl.Series("", [cell or None for cell in cells], dtype=pl.String) if "" in cells else texts
 
 
 def _dates_as_text(column: pl.Series, datetime_format: str | None) -> pl.Series:

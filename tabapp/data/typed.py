@@ -54,7 +54,8 @@ def _plain_numbers(texts: pl.Series, column: Column) -> pl.Series | None:
     if column.decimal != "." or column.unit == CLOCK or len(column.missing_spellings):
         return None
     numbers = texts.cast(pl.Float64, strict=False)
-    return numbers if numbers.null_count() == texts.null_count() and numbers.is_finite().all() else None
+    n_known = len(texts) - texts.null_count()
+    return numbers if np.count_nonzero(np.isfinite(numbers.to_numpy())) == n_known else None
 
 
 def _normalize_booleans(texts: pl.Series, column: Column) -> pl.Series:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
+import numpy as np
 import polars as pl
+
+from tabapp.data.small import SMALL, WHITE_SPACE, contains
 
 MISSING = frozenset(
     {
@@ -25,6 +29,8 @@ _CURRENCIES = r"US\$|CA\$|A\$|\$|€|£|¥|₹|₩|₽|USD|EUR|GBP|CHF|JPY|INR|C
 _UNITS = rf"%|‰|{_CURRENCIES}|[A-Za-zµ°][A-Za-zµ°²³/]{{0,6}}"
 _PREFIX = rf"^[+-]?\(?\s*({_CURRENCIES})\s*[+-]?[\d.]"
 _SUFFIX = rf"[\d.]\s*({_UNITS})\)?$"
+_IN_PARENTHESES = re.compile(r"^\(([^()-]*)\)$")
+_THIN_SPACES = re.compile("[\u00a0\u202f\u2009]")
 _FORMAT_SAMPLE = 2000
 _INFINITE = r"(?i)^[+-]?inf(inity)?$"
 EXACT_INTEGER = 2**53
@@ -67,6 +73,10 @@ def is_number_format(form: NumberFormat) -> bool:
 
 def strip(texts: pl.Series) -> pl.Series:
     """Strip white space at both ends, including no-break spaces; empty texts become null."""
+    if len(texts) <= SMALL:
+        cells: list[str | None] = texts.to_list()
+        short = [cell and (cell.strip(WHITE_SPACE) or None) for cell in cells]
+        return texts if short == cells else pl.Series(texts.name, short, dtype=pl.String)
     stripped = texts.str.strip_chars()
     if (stripped.str.len_bytes() == texts.str.len_bytes()).all():
         # Nothing to strip: keep the original column instead of a copy, to save memory.
@@ -76,6 +86,16 @@ def strip(texts: pl.Series) -> pl.Series:
 
 def is_missing(texts: pl.Series, levels: Collection[str], spellings: Collection[str]) -> pl.Series:
     """Which stripped texts mean a missing cell: known spellings that are not levels of the column, and `spellings`."""
+    if len(texts) <= SMALL:
+        values, missing = {*levels} - {*spellings}, {*spellings}
+        return pl.Series(
+            texts.name,
+            [
+                text is None or text in missing or (text.lower() in MISSING and text not in values)
+                for text in texts.to_list()
+            ],
+            dtype=pl.Boolean,
+        )
     known = texts.str.to_lowercase().is_in(list(MISSING))
     doubtful = [level for level in levels if level.casefold() in MISSING]
     if doubtful:
@@ -99,7 +119,8 @@ def parse_numbers(texts: pl.Series, form: NumberFormat) -> pl.Series:
 
 
 def _cast(texts: pl.Series) -> pl.Series:
-    return texts.cast(pl.Float64, strict=False).fill_nan(None)
+    numbers = texts.cast(pl.Float64, strict=False)
+    return numbers.fill_nan(None) if np.isnan(numbers.to_numpy()).sum() > numbers.null_count() else numbers
 
 
 def _seconds(texts: pl.Series) -> pl.Series:
@@ -119,7 +140,7 @@ def _seconds(texts: pl.Series) -> pl.Series:
 def clock_share(uniques: pl.Series, counts: pl.Series) -> tuple[pl.Series, float]:
     """Parse distinct values as seconds (null if not a time or duration); also returns the share of values that parse."""
     sample = uniques.head(_FORMAT_SAMPLE)
-    if not sample.str.contains(r"^(?:P|[+-]?\d).*[:DHMSdhms]").mean():
+    if not contains(sample, r"^(?:P|[+-]?\d).*[:DHMSdhms]").any():
         return pl.Series(uniques.name, [None] * len(uniques), dtype=pl.Float64), 0.0
     seconds = _seconds(uniques)
     return seconds, _share(seconds.is_not_null(), counts, float(counts.sum() or 0))
@@ -127,26 +148,65 @@ def clock_share(uniques: pl.Series, counts: pl.Series) -> tuple[pl.Series, float
 
 def _rewrite(texts: pl.Series, form: NumberFormat) -> pl.Series:
     """Rewrite numbers in a format as plain numbers; null if a text does not match the format."""
+    if len(texts) <= SMALL:
+        return pl.Series(texts.name, _rewrite_cells(texts.to_list(), form), dtype=pl.String)
     cleaned = texts.str.replace_all("\u2212", "-", literal=True)
     if form.unit is not None:
         unit = re.escape(form.unit)
         cleaned = cleaned.str.replace(rf"^([+-]?\(?)\s*{unit}\s*", "${1}").str.replace(rf"\s*{unit}(\)?)$", "${1}")
     cleaned = cleaned.str.replace(r"^\(([^()-]*)\)$", "-${1}").str.strip_chars()
-    decimal = re.escape(form.decimal)
-    whole = r"\d+"
     if form.thousands == " ":
         cleaned = cleaned.str.replace_all("[\u00a0\u202f\u2009]", " ")
     if form.thousands == "'":
         cleaned = cleaned.str.replace_all("’", "'", literal=True)
-    if form.thousands is not None:
-        whole = rf"(?:[1-9]\d{{0,2}}(?:{re.escape(form.thousands)}\d{{3}})+|\d{{1,3}})"
-    pattern = rf"^[+-]?(?:{whole}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?$"
-    valid = cleaned.str.contains(pattern) | cleaned.str.contains(_INFINITE)
+    valid = cleaned.str.contains(_number_pattern(form)) | cleaned.str.contains(_INFINITE)
     if form.thousands is not None:
         cleaned = cleaned.str.replace_all(form.thousands, "", literal=True)
     if form.decimal != ".":
         cleaned = cleaned.str.replace_all(form.decimal, ".", literal=True)
     return cleaned.set(~valid, None)
+
+
+@cache
+def _number_pattern(form: NumberFormat) -> str:
+    """Matches a number whose unit was removed."""
+    decimal = re.escape(form.decimal)
+    whole = r"\d+"
+    if form.thousands is not None:
+        whole = rf"(?:[1-9]\d{{0,2}}(?:{re.escape(form.thousands)}\d{{3}})+|\d{{1,3}})"
+    return rf"^[+-]?(?:{whole}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?$"
+
+
+@cache
+def _unit_patterns(unit: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    escaped = re.escape(unit)
+    return re.compile(rf"^([+-]?\(?)\s*{escaped}\s*"), re.compile(rf"\s*{escaped}(\)?)$")
+
+
+def _rewrite_cells(cells: list[str | None], form: NumberFormat) -> list[str | None]:
+    """`_rewrite` for a few texts, in plain Python."""
+    number, infinite = re.compile(_number_pattern(form)), re.compile(_INFINITE)
+    rewritten: list[str | None] = []
+    for cell in cells:
+        if cell is None:
+            rewritten.append(None)
+            continue
+        text = cell.replace("\u2212", "-")
+        if form.unit is not None:
+            before, after = _unit_patterns(form.unit)
+            text = after.sub(r"\1", before.sub(r"\1", text, count=1), count=1)
+        text = _IN_PARENTHESES.sub(r"-\1", text).strip(WHITE_SPACE)
+        if form.thousands == " ":
+            text = _THIN_SPACES.sub(" ", text)
+        if form.thousands == "'":
+            text = text.replace("’", "'")
+        if number.search(text) is None and infinite.search(text) is None:
+            rewritten.append(None)
+            continue
+        if form.thousands is not None:
+            text = text.replace(form.thousands, "")
+        rewritten.append(text.replace(form.decimal, ".") if form.decimal != "." else text)
+    return rewritten
 
 
 def number_format(uniques: pl.Series, counts: pl.Series) -> tuple[NumberFormat, pl.Series, float]:
@@ -161,10 +221,12 @@ def number_format(uniques: pl.Series, counts: pl.Series) -> tuple[NumberFormat, 
     """
     total = float(counts.sum() or 0)
     numbers = _cast(uniques)
-    plain = numbers.is_not_null()
+    if total and not numbers.has_nulls():
+        return PLAIN, numbers, 1.0
+    plain = pl.Series(~np.isnan(numbers.to_numpy()))
     plain_share = _share(plain, counts, total)
     rest = uniques.filter(~plain)
-    if not rest.head(1000).str.contains(r"\d").any():
+    if not contains(rest.head(1000), r"\d").any():
         return PLAIN, numbers, plain_share
     best, best_share = PLAIN, plain_share
     for (decimal, thousands), unit in product(_SEPARATORS, dict.fromkeys((None, _unit(rest)))):
@@ -251,7 +313,7 @@ def _from_epoch(texts: pl.Series, form: str) -> pl.Series:
 
 def epoch_format(uniques: pl.Series) -> str | None:
     """The format of Unix timestamps that all values match, or None."""
-    return next((form for form, (pattern, _) in _EPOCHS.items() if uniques.str.contains(pattern).all()), None)
+    return next((form for form, (pattern, _) in _EPOCHS.items() if contains(uniques, pattern).all()), None)
 
 
 def parse_dates(texts: pl.Series, form: str) -> pl.Series:
@@ -280,7 +342,9 @@ def date_format(uniques: pl.Series, counts: pl.Series) -> DateFormat | None:
     """
     total = float(counts.sum() or 0)
     step = max(1, len(uniques) // _SAMPLE)
-    sample = uniques.gather_every(step).head(2 * _SAMPLE)
+    sample = uniques[::step].head(2 * _SAMPLE)
+    if not contains(sample, r"\d").any():
+        return None
     best: DateFormat | None = None
     for form in _candidates(sample):
         if parses_as_date(sample, form).mean() < DATES_AGREE - 0.1:  # pyright: ignore[reportOperatorIssue]
@@ -305,11 +369,11 @@ def parses_as_date(texts: pl.Series, form: str) -> pl.Series:
 
 
 def _candidates(sample: pl.Series) -> Sequence[str]:
-    if sample.str.contains(_COMPACT).all():
+    if contains(sample, _COMPACT).all():
         return ("%Y%m%d",)
     for shape, dates in _SHAPES:
-        separator = sample.str.extract(shape).drop_nulls()
-        if len(separator) >= (DATES_AGREE - 0.1) * len(sample):
+        if contains(sample, shape).sum() >= (DATES_AGREE - 0.1) * len(sample):
+            separator = sample.str.extract(shape).drop_nulls()
             mark = str(separator.mode()[0])
             with_time = sample.str.contains(r"\d:\d\d").sum() > len(sample) // 2
             times = _TIMES if with_time else ("",)

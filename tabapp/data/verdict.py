@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from tabapp.data.booleans import boolean_levels
 from tabapp.data.counts import Values, spread
 from tabapp.data.schema import Column, Kind
+from tabapp.data.small import first
 from tabapp.data.values import PLAIN, NumberFormat, parse_dates
 
 _MAX_LEVELS = 10_000
@@ -37,8 +39,8 @@ def verdict(
         levels, level_counts = boolean_levels(values)
         unique, histogram = len(levels), level_counts
     elif kind == "categorical":
-        levels = tuple(values.uniques.head(_MAX_LEVELS).to_list())
-        level_counts = tuple(values.counts.head(_MAX_LEVELS).to_list())
+        levels = tuple(first(values.uniques, _MAX_LEVELS))
+        level_counts = tuple(values.counts.to_list()[:_MAX_LEVELS])
         histogram = level_counts[:10]
     elif numbers is not None:
         low, high, histogram = _range(numbers, values.counts)
@@ -76,10 +78,11 @@ def verdict(
 
 
 def _range(numbers: pl.Series, counts: pl.Series) -> tuple[float | None, float | None, tuple[int, ...]]:
-    finite = numbers.is_finite().fill_null(False)
+    known = numbers.to_numpy()
+    finite = np.isfinite(known)
     if not finite.any():
         return None, None, ()
-    return spread(numbers.filter(finite).to_numpy(), counts.filter(finite).to_numpy())
+    return spread(known[finite], counts.to_numpy()[finite])
 
 
 def show(value: object) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tabapp.data.checks.registry import Evidence, check
 from tabapp.data.names import names_entity
 from tabapp.data.schema import Column, DataWarning
+from tabapp.data.small import contains
 
 _FEWEST_ENTITIES = 20
 _ROWS_PER_ENTITY = 1.5
@@ -38,4 +39,4 @@ def _holds_entities(column: Column, evidence: Evidence) -> bool:
         return False
     if column.kind != "numeric":
         return column.kind in ("categorical", "identifier")
-    return column.unit is None and bool(evidence.values[column.name].uniques.str.contains(r"^\d+$").all())
+    return column.unit is None and bool(contains(evidence.values[column.name].uniques, r"^\d+$").all())

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tabapp.data.checks.registry import Evidence, check
 from tabapp.data.names import looks_like_id
 from tabapp.data.schema import Column, DataWarning
+from tabapp.data.small import contains
 
 _MOSTLY_DISTINCT = 0.5
 _FEWEST_VALUES = 50
@@ -24,7 +25,7 @@ def identifier(evidence: Evidence) -> Iterator[DataWarning]:
         if column.role not in ("feature", "ignore") or column.overridden or column.name in evidence.copies:
             continue
         if column.kind == "identifier":
-            digits = evidence.values[column.name].uniques.str.contains(r"^\d+$").all()
+            digits = contains(evidence.values[column.name].uniques, r"^\d+$").all()
             kind = "numeric" if digits else "categorical"
             action = f"left out; --kind {column.name}={kind} keeps it"
             yield DataWarning(check="identifier", column=column.name, message=column.reason, action=action)
