@@ -6,7 +6,7 @@ import gzip
 import io
 import random
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 
 import polars as pl
@@ -105,6 +105,13 @@ def mutated(content: bytes, generator: random.Random) -> bytes:
     return bytes(data)
 
 
+def wide(cell: Callable[[int, int], str]) -> bytes:
+    """A table of 50,000 columns and 20 rows; the last column is the answer."""
+    header = ",".join([*(f"c{j}" for j in range(49_999)), "y"])
+    rows = (",".join([*(cell(i, j) for j in range(49_999)), str(i % 2)]) for i in range(20))
+    return "\n".join([header, *rows, ""]).encode()
+
+
 def crafted() -> dict[str, bytes]:
     """Tables made to exhaust memory or time, or to confuse a parser."""
     days = pl.Series("day", [0, 2**31 - 1, -(2**31)] * 20, dtype=pl.Int32)
@@ -130,7 +137,11 @@ def crafted() -> dict[str, bytes]:
         "blank-lines-below-a-wide-header": ",".join(f"c{i}" for i in range(5_000)).encode() + b"\n" * 1_000_000,
         "bomb.gz": gzip.compress(bytes(1_100_000_000), 1),
         "equal-names": b",".join([b"a"] * 50_000) + b"\n" + b",".join([b"1"] * 50_000) + b"\n",
+        "distinct-names": b",".join(b"c%d" % i for i in range(50_000)) + b"\n" + b",".join([b"1"] * 50_000) + b"\n",
         "empty-names": b"," * 50_000 + b"\n",
+        "wide-numbers": wide(lambda i, j: f"{(i * 7919 + j * 31) % 10_007 / 8}"),
+        "wide-dates": wide(lambda i, j: f"2024-{(i + j) % 12 + 1:02}-{j % 28 + 1:02}"),
+        "wide.parquet": parquet(pl.DataFrame({f"c{j}": [i / (j + 1) for i in range(20)] for j in range(20_000)})),
         "many-columns": b"x," * 150_000 + b"y\n" + b"1," * 150_000 + b"2\n",
         "unclosed-at-start": b'a,b\n"1,2\n' + b"3,4\n" * 700_000,
         "unclosed-at-end": b"a,b\n" + b"3,4\n" * 700_000 + b'"1,2\n',

@@ -55,8 +55,8 @@ def profiled(folder: Path, files: Iterable[tuple[str, bytes]]) -> list[dict[str,
 
 EXPENSIVE = frozenset(
     {
-        "equal-names", "many-columns", "odd-quotes", "only-quotes", "rows.gz", "rows.zst", "unclosed-at-end", "unclosed-at-start",
-        "unclosed-header",
+        "many-columns", "odd-quotes", "only-quotes", "rows.gz", "rows.zst", "unclosed-at-end", "unclosed-at-start",
+        "unclosed-header", "wide-dates", "wide-numbers", "wide.parquet",
     }
 )  # fmt: skip
 """Crafted tables of the long form."""
