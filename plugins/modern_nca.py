@@ -112,7 +112,13 @@ class ModernNCANetwork(RetrievalNetwork):
         NOTE[DIFF]: 1e-8 is added before the square root, which is below the rounding error of the squares. Without it, the
         gradient for two equal rows would be noise in float32; TALENT computes in float64.
         """
-        distance = (squared_distances(queries, keys) + LEAST_SQUARE).sqrt()
+        if self.training or queries.device.type != "cpu":
+            squares = squared_distances(queries, keys)
+        else:
+            # The square root of a float32 rounding error is 1e-4 of the scale: between equal rows, other processors would
+            # find other distances, and the bundle would predict its training rows differently there.
+            squares = torch.cdist(queries.double(), keys.double()).square().float()
+        distance = (squares + LEAST_SQUARE).sqrt()
         return weight.clamp_min(1e-30).log() - distance / self.temperature
 
     def vote(self, similarities: Tensor, target: Tensor) -> Tensor:

@@ -25,9 +25,11 @@ from tabapp.features.saved import demand
 WEIGHTS = "weights.safetensors"
 MOST = 2**20
 """Largest integer among saved hyperparameters: more than any network needs, few enough for the length of a list."""
-_SPARE_VALUES = 2**22
+_SPARE_VALUES = 2**20
 """Values of a tensor that a network may create without saved weights of this size, such as indices and masks."""
-_SPARE_BYTES = 2**28
+_SPARE_BYTES = 2**24
+_BYTES_PER_BYTE = 8
+"""Bytes that building may allocate per saved byte; the built-in networks allocate up to three, most of them twice the same."""
 _MODULES_PER_WEIGHT = 16
 
 _Network = TypeVar("_Network", bound=nn.Module)
@@ -143,7 +145,7 @@ def _bounded(shapes: Sequence[tuple[int, ...]]) -> Generator[None]:
         register_module_module_registration_hook(count_module),
     ]
     try:
-        with _BoundedMemory(max((math.prod(shape) for shape in shapes), default=0)):
+        with _BoundedMemory([math.prod(shape) for shape in shapes]):
             yield
     finally:
         for hook in hooks:
@@ -154,13 +156,13 @@ class _BoundedMemory(TorchDispatchMode):
     """Refuses operations of torch that would create too much, before they do.
 
     Args:
-        largest: values of the largest saved tensor.
+        sizes: number of values of each saved tensor.
     """
 
-    def __init__(self, largest: int) -> None:
+    def __init__(self, sizes: Sequence[int]) -> None:
         super().__init__()
-        self._most_values = max(_SPARE_VALUES, largest)
-        self._bytes_left = max(_SPARE_BYTES, 64 * largest)
+        self._most_values = max(_SPARE_VALUES, *sizes, 0)
+        self._bytes_left = _SPARE_BYTES + _BYTES_PER_BYTE * 4 * sum(sizes)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

@@ -83,10 +83,11 @@ class Candidates(nn.Module):
             torch.cat([self.weight, weight.float()]),
         )
 
-    def check(self, cardinalities: tuple[int, ...], n_classes: int) -> None:
+    def check(self, n_numeric: int, cardinalities: tuple[int, ...], n_classes: int) -> None:
         """Check loaded rows.
 
         Args:
+            n_numeric, cardinalities: columns of the table.
             n_classes: number of classes; 1 for regression.
 
         Raises:
@@ -95,7 +96,8 @@ class Candidates(nn.Module):
         n = len(self.target)
         shapes = {self.target.shape, self.weight.shape}
         demand(shapes == {(n,)} and len(self.numeric) == len(self.categorical) == n, "its stored rows differ in length")
-        demand(self.categorical.shape[1:] == (len(cardinalities),), "its stored rows have other columns")
+        columns = (self.numeric.shape[1:], self.categorical.shape[1:])
+        demand(columns == ((n_numeric,), (len(cardinalities),)), "its stored rows have other columns")
         ends = torch.tensor(cardinalities, dtype=torch.int32)
         demand(((self.categorical >= 0) & (self.categorical < ends)).all(), "a code of a stored row is out of range")
         codes = (self.target >= 0) & (self.target < n_classes) & (self.target == self.target.floor())
@@ -221,7 +223,7 @@ class RetrievalModel(DeepModel):
     def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:
         super().check(features, task, n_classes)
         assert isinstance(self.network, RetrievalNetwork)
-        self.network.candidates.check(features.cardinalities, n_classes)
+        self.network.candidates.check(len(features.numeric), features.cardinalities, n_classes)
 
     def row_neighbors(self, table: Table, n: int) -> RowNeighbors | None:
         network = self.network
