@@ -21,6 +21,7 @@ from tabapp.errors import BundleError, DataError, TabappError, UsageError
 
 SMALL_REPLY = 2**16
 _CHUNK = 2**20
+_UNSEEN_SECONDS = 2.0
 _ADVICE = "The bundle may be damaged or malicious; get it again from a source that you trust."
 _ERRORS: dict[str, type[TabappError]] = {"bundle": BundleError, "data": DataError, "usage": UsageError}
 _REPLIES = msgspec.msgpack.Decoder(messages.AnyReply)
@@ -62,8 +63,8 @@ class BoxProcess:
         self.pid = self._process.pid
         self._owner = os.getpid()
         self._allowed = limits.IMPORT_SECONDS
-        self._started = time.monotonic()
-        self._cpu_at_start = 0.0
+        self._started = self._last_look = self._last_active = time.monotonic()
+        self._cpu_at_start = self._cpu_seen = 0.0
 
     def start(self, request: messages.Request, seconds: float) -> None:
         """Send a request without waiting for its answer.
@@ -117,7 +118,9 @@ class BoxProcess:
 
     def _allow(self, seconds: float) -> None:
         """Start a step that may take this long."""
-        self._allowed, self._started, self._cpu_at_start = seconds, time.monotonic(), self._cpu_seconds()
+        self._allowed = seconds
+        self._started = self._last_look = self._last_active = time.monotonic()
+        self._cpu_at_start = self._cpu_seen = self._cpu_seconds()
 
     def _send(self, request: messages.Request) -> None:
         """Send a request.
@@ -172,18 +175,35 @@ class BoxProcess:
         return content
 
     def _wait(self, descriptor: int, event: int) -> None:
-        """Wait until a pipe is ready. A step ends at its time limit, or later if the process has computed less than that."""
+        """Wait until a pipe is ready.
+
+        A step ends when its process has computed for the time limit, or has slept for as long or for a minute: in a deadlock,
+        nothing wakes it. A process that waits for a processor or a disk gets a multiple of the limit.
+        """
         poll = select.poll()
         poll.register(descriptor, event)
         while not poll.poll(200):
-            elapsed = time.monotonic() - self._started
-            if elapsed < self._allowed:
-                continue
+            now, used = time.monotonic(), self._cpu_seconds()
+            # Between two calls of this method, the process may have worked unseen.
+            if used > self._cpu_seen or now - self._last_look > _UNSEEN_SECONDS or not self._is_asleep():
+                self._last_active, self._cpu_seen = now, used
+            self._last_look = now
+            elapsed = now - self._started
             if (
                 elapsed > limits.IDLE_FACTOR * self._allowed
-                or self._cpu_seconds() - self._cpu_at_start >= self._allowed
+                or now - self._last_active >= min(self._allowed, limits.SLEEP_SECONDS)
+                or (elapsed >= self._allowed and used - self._cpu_at_start >= self._allowed)
             ):
                 raise self._failed(f"took longer than {self._allowed:.0f} s")
+
+    def _is_asleep(self) -> bool:
+        """Whether no thread of the process runs, waits for a processor or waits for a disk. Only Linux reports it."""
+        threads = Path(f"/proc/{self.pid}/task")
+        try:
+            states = [(thread / "stat").read_text().rpartition(")")[2].split()[0] for thread in threads.iterdir()]
+        except (OSError, IndexError):
+            return False
+        return bool(states) and not set(states) & {"R", "D"}
 
     def _cpu_seconds(self) -> float:
         import psutil

@@ -8,6 +8,8 @@ IMPORT_SECONDS = 600.0
 """Time to start and to import the libraries, which does not depend on the bundle."""
 IDLE_FACTOR = 12.0
 """A process that computes little is given this much longer: it may wait for a busy machine."""
+SLEEP_SECONDS = 60.0
+"""Longest sleep of a process that should answer; more is a deadlock."""
 
 _LOAD_SECONDS, _BYTES_PER_SECOND = 5.0, 2**20
 _PREDICT_SECONDS, _SECONDS_PER_ROW = 5.0, 0.02

@@ -96,13 +96,20 @@ def fit_candidate(folder, plugin, params, frame, schema, weight, features):
     return CandidateSource(plugin.name, 0, msgspec.to_builtins(params), weight, folds)
 
 
-def make_contents(folder: Path, task="binary", *, lightgbm=False) -> BundleContents:
-    """The contents that a run passes to `write_bundle`, with its folders in `folder`."""
+BOOSTERS = {"lightgbm": {"min_data_in_leaf": 5}, "xgboost": {"n_trees": 20}, "catboost": {"n_trees": 20}}
+
+
+def make_contents(folder: Path, task="binary", *, booster=None) -> BundleContents:
+    """The contents that a run passes to `write_bundle`, with its folders in `folder`.
+
+    Args:
+        booster: name of the second model; a second linear model by default.
+    """
     frame = text_table(task)
     schema = infer_schema(frame, target="outcome")
     candidates = [fit_candidate(folder / "fits", Linear(), LinearParams(), frame, schema, 0.25, folder / "features")]
-    second = registry.get("lightgbm") if lightgbm else Linear()
-    params = second.params_type(min_data_in_leaf=5) if lightgbm else LinearParams(penalty=30.0)
+    second = registry.get(booster) if booster else Linear()
+    params = second.params_type(**BOOSTERS[booster]) if booster else LinearParams(penalty=30.0)
     more = fit_candidate(folder / "more", second, params, frame, schema, 0.75, folder / "features")
     candidates.append(replace(more, trial=3))
     metric = {"binary": "roc_auc", "multiclass": "log_loss", "regression": "rmse"}[task]

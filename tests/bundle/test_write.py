@@ -175,7 +175,7 @@ def test_bundle_that_predicts_differently_after_loading_is_not_written(contents,
 
 
 def test_lightgbm_round_trip(tmp_path):
-    content = make_contents(tmp_path, "binary", lightgbm=True)
+    content = make_contents(tmp_path, "binary", booster="lightgbm")
     manifest = write_bundle(tmp_path / "a.tabapp", content)
     assert "lightgbm" in manifest.libraries
     loaded = load_bundle(tmp_path / "a.tabapp", tolerance=1e-6)
