@@ -5,6 +5,7 @@ Each `fit` is a run of its own in a temporary folder; the estimator keeps the bu
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ from sklearn.utils.validation import (
 from tabapp.api.fitting import follow, prepare_run
 from tabapp.api.frames import from_objects, is_pandas, to_polars
 from tabapp.api.progress import Silent
+from tabapp.bundle.box import load_boxed
 from tabapp.bundle.load import load_bundle
 from tabapp.bundle.predict import Predictor
 from tabapp.data.infer import MINIMUM_ROWS
@@ -110,7 +112,8 @@ class _TabappEstimator(BaseEstimator):
             run = _as_value_error(follow, folder, Silent())
             self.leaderboard_ = run.leaderboard()
             self.bundle_ = folder.bundle.read_bytes()
-            self._loaded: Predictor | None = load_bundle(folder.bundle).predictor
+            # The engine that this process started has just written the bundle, so it is not loaded in a confined process.
+            self._loaded: tuple[int, Predictor] | None = (os.getpid(), load_bundle(folder.bundle).predictor)
 
     def _seed(self) -> int:
         if isinstance(self.random_state, int | np.integer):
@@ -145,14 +148,14 @@ class _TabappEstimator(BaseEstimator):
         return [f"x{i}" for i in range(self.n_features_in_)] if names is None else [str(name) for name in names]
 
     def _predictor(self) -> Predictor:
-        """The ensemble of the bundle, loaded again where the estimator comes from a pickle."""
+        """The ensemble of the bundle. Where the estimator comes from a pickle or another process, a confined process loads it."""
         check_is_fitted(self)
-        if self._loaded is None:
+        if self._loaded is None or self._loaded[0] != os.getpid():
             with tempfile.TemporaryDirectory(prefix="tabapp-estimator-") as folder:
                 path = Path(folder) / "model.tabapp"
                 path.write_bytes(self.bundle_)
-                self._loaded = load_bundle(path).predictor
-        return self._loaded
+                self._loaded = (os.getpid(), load_boxed(path).predictor)
+        return self._loaded[1]
 
     def _predicted(self, X: Any) -> Any:
         """Predictions for X as an array: (rows, classes) or (rows,)."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tabapp.api.frames import frame_like, is_path, series_like, to_polars
 from tabapp.errors import BundleError, DataError, UsageError
+from tabapp.run.config import parse_bytes
 from tabapp.run.keywords import in_python
 
 if TYPE_CHECKING:
@@ -83,27 +84,33 @@ class Predictor:
         run chose its models by comes first."""
         return {value.name: value for value in self._loaded.contents.manifest.metrics}
 
-    def predict(self, data: Any, *, missing_columns: MissingColumns = "error") -> Any:
+    def predict(
+        self, data: Any, *, missing_columns: MissingColumns = "error", max_memory: str | int | None = None
+    ) -> Any:
         """Predict every row: the most probable class as text, or a number in target units.
 
         Args:
             data: path of a file, or a table.
             missing_columns: "fill" predicts without feature columns that are missing or of another kind than in training.
+            max_memory: memory that reading a file may use, such as "8GiB" or bytes; by default 80 % of what is free.
 
         Returns:
             A series named like the target.
 
         Raises:
-            DataError: feature columns are missing or of another kind than in training; names every one.
+            DataError: feature columns are missing or of another kind than in training, which names every one; or a file cannot be
+                read, or needs more memory.
         """
-        found = self._predict(data, missing_columns)
+        found = self._predict(data, missing_columns, max_memory)
         return series_like(data, self._loaded.predictor.to_frame(found)["prediction"].alias(self.target))
 
-    def predict_proba(self, data: Any, *, missing_columns: MissingColumns = "error") -> Any:
+    def predict_proba(
+        self, data: Any, *, missing_columns: MissingColumns = "error", max_memory: str | int | None = None
+    ) -> Any:
         """Predict the probability of each class.
 
         Args:
-            data, missing_columns: as for `predict`.
+            data, missing_columns, max_memory: as for `predict`.
 
         Returns:
             A frame with a column for each class, named by its label, in the order of `classes`. Rows sum to 1.
@@ -118,16 +125,23 @@ class Predictor:
             raise UsageError(
                 "Probabilities exist for classification only; predict_interval gives the intervals of a regression."
             )
-        values = self._predict(data, missing_columns).values
+        values = self._predict(data, missing_columns, max_memory).values
         return frame_like(data, {label: pl.Series(values[:, code]) for code, label in enumerate(self.classes)})
 
-    def predict_interval(self, data: Any, coverage: float = 0.9, *, missing_columns: MissingColumns = "error") -> Any:
+    def predict_interval(
+        self,
+        data: Any,
+        coverage: float = 0.9,
+        *,
+        missing_columns: MissingColumns = "error",
+        max_memory: str | int | None = None,
+    ) -> Any:
         """Predict an interval around each prediction that covers a share of new rows, on average over rows like the training ones.
 
         The half-width is a quantile of the absolute out-of-fold errors (split-conformal prediction).
 
         Args:
-            data, missing_columns: as for `predict`.
+            data, missing_columns, max_memory: as for `predict`.
             coverage: share of rows, above 0 and up to 0.999. It is rounded up to a whole percent, 0.995 or 0.999.
 
         Returns:
@@ -140,13 +154,16 @@ class Predictor:
         import polars as pl
 
         half = self._loaded.predictor.half_width(coverage)
-        values = self._predict(data, missing_columns).values
+        values = self._predict(data, missing_columns, max_memory).values
         return frame_like(data, {"low": pl.Series(values - half), "high": pl.Series(values + half)})
 
-    def _predict(self, data: Any, missing_columns: str) -> Prediction:
+    def _predict(self, data: Any, missing_columns: str, max_memory: str | int | None) -> Prediction:
         if missing_columns not in ("error", "fill"):
             raise UsageError(f"missing_columns={missing_columns!r} is not known; use 'error' or 'fill'.")
-        frame = self._text(data)
+        try:
+            frame = self._text(data, max_memory)
+        except DataError as error:
+            raise DataError(in_python(str(error))) from None
         try:
             found = self._loaded.predictor.predict_frame(frame, fill_missing_columns=missing_columns == "fill")
         except DataError as error:
@@ -155,12 +172,13 @@ class Predictor:
             warnings.warn(f"{note.rstrip('.')}.", stacklevel=3)
         return found
 
-    def _text(self, data: Any) -> pl.DataFrame:
+    def _text(self, data: Any, max_memory: str | int | None) -> pl.DataFrame:
         """A table as text, its dates written as the bundle reads them."""
         if is_path(data):
-            from tabapp.data.read import read_table
+            from tabapp.data.read import ReadOptions, read_table
 
-            return read_table(Path(data), allow_no_rows=True).frame
+            limit = parse_bytes(str(max_memory)) if max_memory is not None else None
+            return read_table(Path(data), ReadOptions(max_memory=limit), allow_no_rows=True).frame
         from tabapp.data.stored import as_text
 
         formats = {c.name: c.datetime_format for c in self.schema.columns if c.datetime_format is not None}

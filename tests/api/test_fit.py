@@ -133,6 +133,17 @@ def test_predicting_a_file_gives_the_same(run, tmp_path):
     assert predictor.predict(tmp_path / "new.csv").equals(predictor.predict(frame))
 
 
+def test_memory_to_predict_a_file_is_limited(run, tmp_path):
+    customers().write_csv(tmp_path / "shop.csv")
+    predictor = run.predictor()
+    for limit in ("1kB", 1000):
+        with pytest.raises(tabapp.DataError, match=r"needs about .* raise max_memory\.$"):
+            predictor.predict_proba(tmp_path / "shop.csv", max_memory=limit)
+    with pytest.raises(tabapp.UsageError, match="'much' is not a size"):
+        predictor.predict(tmp_path / "shop.csv", max_memory="much")
+    assert len(predictor.predict(tmp_path / "shop.csv", max_memory="8GiB")) == customers().height
+
+
 def test_dates_may_come_in_another_type_than_in_training(run):
     predictor, frame = run.predictor(), customers()
     moments = frame.with_columns(pl.col("since").cast(pl.Datetime("ns")))

@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import tabapp
+from tabapp.bundle.box import BoxedPredictor
 from tabapp.sklearn import TabappClassifier, TabappRegressor
 from tests.api.tables import customers, houses
 
@@ -123,6 +124,13 @@ def test_the_estimator_keeps_its_bundle_and_nothing_else(classifier, tmp_path):
     np.testing.assert_array_equal(copy.predict(features()), classifier.predict(features()))
     (tmp_path / "model.tabapp").write_bytes(classifier.bundle_)
     assert tabapp.load(tmp_path / "model.tabapp").classes == ("no", "yes")
+
+
+def test_the_bundle_of_a_pickled_estimator_is_loaded_in_a_confined_process(classifier):
+    copy = pickle.loads(pickle.dumps(classifier))
+    assert isinstance(copy._predictor(), BoxedPredictor)
+    assert copy._predictor() is copy._predictor()
+    assert not isinstance(classifier._predictor(), BoxedPredictor)
 
 
 def test_runs_of_estimators_are_not_in_the_list_of_runs(classifier, monkeypatch, tmp_path):
