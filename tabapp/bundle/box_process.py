@@ -183,6 +183,9 @@ class BoxProcess:
         poll = select.poll()
         poll.register(descriptor, event)
         while not poll.poll(200):
+            # A fork of this program may have inherited the other end, which then stays open when the process ends.
+            if self._process.poll() is not None and not poll.poll(0):
+                raise self._ended()
             now, used = time.monotonic(), self._cpu_seconds()
             # Between two calls of this method, the process may have worked unseen.
             if used > self._cpu_seen or now - self._last_look > _UNSEEN_SECONDS or not self._is_asleep():

@@ -136,3 +136,13 @@ def test_a_process_that_computes_forever_is_ended_at_its_time_limit(tmp_path, mo
     process.start(box_process.messages.Prepare(()), 0.5)
     with pytest.raises(BundleError, match="took longer"):
         process.answer(box_process.messages.Ready)
+
+
+def test_the_end_of_a_process_is_noticed_while_another_holds_its_pipes(tmp_path, monkeypatch):
+    """A program that forks in one thread while another starts the process passes the pipes on."""
+    program = "import os, sys; sys.stdin.read() if os.fork() == 0 else os._exit(3)"
+    monkeypatch.setattr(box_process, "module_command", lambda *_: [sys.executable, "-c", program])
+    process = box_process.BoxProcess("x.tabapp", tmp_path)
+    with pytest.raises(BundleError, match=r"exit code 3") as caught:
+        process.answer(box_process.messages.Ready)
+    assert_one_sentence(caught.value, Path("x.tabapp"))

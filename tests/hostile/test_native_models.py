@@ -112,7 +112,8 @@ def load_each(members, booster, seeds, path):
     return outcomes
 
 
-@pytest.mark.parametrize("booster", FILES)
+# LightGBM is on the command line and on the screen below.
+@pytest.mark.parametrize("booster", ["xgboost", "catboost"])
 def test_a_mutated_model_never_ends_the_program(made, tmp_path, booster):
     assert load_each(made(booster), booster, [0], tmp_path / "a.tabapp")["refused"] == 1
 
