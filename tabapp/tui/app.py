@@ -271,8 +271,10 @@ class TabappApp(App[None], inherit_bindings=False):
     # -- actions ----------------------------------------------------------------------------------------------------
 
     async def action_view(self, view: View) -> None:
-        """Switch to a screen."""
-        if view in [name for _, name, _ in TABS]:
+        """Switch to a screen. The screen of all rows covers the Data screen and makes way for it."""
+        if self.current_mode == view and isinstance(self.screen, RunView) and view != self.screen.VIEW:
+            self.screen.dismiss()
+        elif view in [name for _, name, _ in TABS]:
             await self.switch_mode(view)
 
     def action_help(self) -> None:
