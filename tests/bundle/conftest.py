@@ -9,20 +9,20 @@ def linear_plugin(monkeypatch):
     register_linear(monkeypatch)
 
 
-@pytest.fixture(scope="session")
-def _whole_session():
+@pytest.fixture(scope="package")
+def _whole_package():
     with pytest.MonkeyPatch.context() as monkeypatch:
         register_linear(monkeypatch)
         yield
 
 
-@pytest.fixture(scope="session")
-def contents(_whole_session, tmp_path_factory):
+@pytest.fixture(scope="package")
+def contents(_whole_package, tmp_path_factory):
     return {task: make_contents(tmp_path_factory.mktemp(task), task) for task in ("binary", "multiclass", "regression")}
 
 
-@pytest.fixture(scope="session")
-def bundles(_whole_session, contents, tmp_path_factory):
+@pytest.fixture(scope="package")
+def bundles(_whole_package, contents, tmp_path_factory):
     """A bundle for each task."""
     folder = tmp_path_factory.mktemp("bundles")
     for task, content in contents.items():
