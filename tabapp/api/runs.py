@@ -126,6 +126,18 @@ class Run:
             raise UsageError(f"{out} cannot be written ({error.strerror}). Choose another path.") from None
         return out
 
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write a report of the run to one file and return its path. The name ends with `.html`, `.md` or `.json`.
+
+        Raises:
+            UsageError: the name ends with something else, the run has not read its table yet, or the file cannot be written.
+        """
+        from tabapp.report.write import write_report
+
+        out = Path(path)
+        write_report(self._folder, out)
+        return out
+
     def _bundle(self) -> Path:
         if not self._folder.bundle.is_file():
             raise UsageError(f"The run {self.id} has no bundle. Use tabapp.resume to finish it.")

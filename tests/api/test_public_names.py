@@ -19,7 +19,7 @@ PUBLIC = [
 ]  # fmt: skip
 METHODS = {
     "Run": [
-        "export", "id", "importances", "leaderboard", "metric", "path", "predictor", "score", "status", "target", "task",
+        "export", "id", "importances", "leaderboard", "metric", "path", "predictor", "report", "score", "status", "target", "task",
         "test_score",
     ],
     "Predictor": [

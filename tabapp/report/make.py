@@ -1,0 +1,349 @@
+"""A report from the state of a run. Pure: no file is read, and the numbers are those that the screens show."""
+
+from __future__ import annotations
+
+import time
+from pathlib import PurePath
+
+from tabapp.report.parts import Bar, Bars, Facts, Lines, Part, Report, Section, Series, Table, Text
+from tabapp.report.quality import quality_parts
+from tabapp.run import events as ev
+from tabapp.run.state import RunState, format_score, is_partial, title_of
+
+MAX_IMPORTANCES = 30
+MAX_CLASSES_OF_EFFECT = 6
+
+
+def make_report(state: RunState, *, version: str = "") -> Report:
+    """Make the report of a run, finished or not.
+
+    Args:
+        version: version of tabapp that wrote the run; empty if unknown.
+    """
+    sections = (
+        ("Result", _result(state)),
+        ("Data", _data(state)),
+        ("Plan", _plan(state)),
+        ("Leaderboard", _leaderboard(state)),
+        ("Ensemble", _ensemble(state)),
+        ("Quality of the predictions", quality_parts(state)),
+        ("Importances", _importances(state)),
+        ("Effects", _effects(state)),
+        ("Weak slices", _slices(state)),
+        ("Hyperparameters", _hyperparameters(state)),
+        ("Problems", _problems(state)),
+        ("Reproduce", _reproduce(state, version)),
+    )
+    file = state.read.file if state.read else state.data
+    target = f" · {state.plan.target}" if state.plan else ""
+    return Report(
+        f"{PurePath(file).name}{target}",
+        summary_of(state),
+        tuple(Section(title, tuple(parts)) for title, parts in sections if parts),
+    )
+
+
+def summary_of(state: RunState) -> str:
+    """The result in one sentence."""
+    best, plan = state.best, state.plan
+    if best is None or plan is None:
+        return (
+            "No model has a score yet." if state.finished is None else state.finished.message or "No model has a score."
+        )
+    return (
+        f"{best.title} predicts {plan.target} with a {plan.metric_title} of {_interval(best)}, "
+        f"measured by {plan.validation} on rows that its models were not trained on."
+    )
+
+
+def _interval(row: ev.LeaderboardRow) -> str:
+    score = format_score(row.score)
+    return score if row.low is None else f"{score} (95 % interval {format_score(row.low)} to {format_score(row.high)})"
+
+
+def _seconds(value: float) -> str:
+    if value < 60:
+        return f"{value:.1f} s"
+    minutes, seconds = divmod(round(value), 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {seconds} s"
+
+
+def _result(state: RunState) -> list[Part]:
+    plan, finished, best = state.plan, state.finished, state.best
+    rows = [("Run", state.run)]
+    if state.started is not None:
+        rows.append(("Started", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(state.started))))
+    if finished is not None:
+        rows += [("Status", finished.status), ("Duration", _seconds(finished.seconds))]
+    else:
+        rows.append(("Status", f"not finished ({state.stage})"))
+    if plan is not None:
+        rows += [("Target", plan.target), ("Task", plan.task), ("Metric", plan.metric_title)]
+    if best is not None and plan is not None:
+        rows += [("Best model", best.title), (f"Out-of-fold {plan.metric_title}", _interval(best))]
+    if finished is not None and finished.test_score is not None and plan is not None:
+        rows.append((f"{plan.metric_title} on the test file", format_score(finished.test_score)))
+    if finished is not None and finished.bundle:
+        rows.append(("Bundle", PurePath(finished.bundle).name))
+    return [Facts(tuple(rows))]
+
+
+def _data(state: RunState) -> list[Part]:
+    read, schema = state.read, state.schema
+    if read is None:
+        return []
+    parts: list[Part] = [Text(f"{read.rows:,} rows and {read.columns:,} columns of {PurePath(read.file).name}.")]
+    if schema is None:
+        return parts
+    if schema.rows_without_target:
+        parts.append(Text(f"{schema.rows_without_target:,} rows without a target were not used."))
+    rows = tuple(
+        (c.name, c.kind, c.role, f"{c.missing:,}", f"{c.unique:,}", c.summary, c.reason) for c in schema.columns
+    )
+    header = ("Column", "Kind", "Role", "Missing", "Distinct", "Values", "Reason")
+    parts.append(Table("Columns", header, rows, (3, 4)))
+    if schema.warnings:
+        warnings = tuple((w.column or "—", w.message, w.action) for w in schema.warnings)
+        parts.append(Table("Checks", ("Column", "Finding", "Action"), warnings))
+    else:
+        parts.append(Text("The checks of the data found no problem."))
+    return parts
+
+
+def _plan(state: RunState) -> list[Part]:
+    plan = state.plan
+    if plan is None:
+        return []
+    limits = [
+        *([_seconds(plan.budget)] if plan.budget is not None else []),
+        *([f"{plan.trials} trials per model"] if plan.trials is not None else []),
+    ]
+    rows = (
+        ("Target", f"{plan.target} ({plan.target_reason})"),
+        ("Task", f"{plan.task} ({plan.task_reason})"),
+        *((("Classes", ", ".join(plan.classes)),) if plan.classes else ()),
+        ("Metric", f"{plan.metric_title}, {'higher' if plan.greater_is_better else 'lower'} is better"),
+        ("Validation", f"{plan.validation} ({plan.validation_reason})"),
+        ("Limit", " and ".join(limits)),
+        ("Quality", plan.quality),
+        ("Device", plan.device),
+        ("Workers", str(plan.workers)),
+        ("Seed", str(plan.seed)),
+    )
+    return [Facts(rows)]
+
+
+STATUSES = {"ok": "complete", "queued": "not started"}
+
+
+def _status(row: ev.LeaderboardRow, folds: int) -> str:
+    word = "incomplete" if is_partial(row, folds) else STATUSES.get(row.status, row.status)
+    return f"{word}: {row.reason}" if row.reason else word
+
+
+def _leaderboard(state: RunState) -> list[Part]:
+    plan = state.plan
+    if plan is None or not state.leaderboard:
+        return []
+    shown = [row for row in state.leaderboard if not row.not_started]
+    rows = tuple(
+        (
+            str(row.rank) if row.rank else "–",
+            row.title,
+            format_score(row.score),
+            "—" if row.low is None else f"{format_score(row.low)} to {format_score(row.high)}",
+            f"{row.folds}/{plan.folds}" if row.score is not None else "—",
+            str(row.trials) if row.trials else "—",
+            _seconds(row.fit_seconds) if row.score is not None else "—",
+            "—" if row.predict_ms_per_1k is None else f"{row.predict_ms_per_1k:.1f} ms",
+            f"{row.in_ensemble:.2f}" if row.in_ensemble and row.model != "ensemble" else "—",
+            _status(row, plan.folds),
+        )
+        for row in shown
+    )
+    header = (
+        "Rank", "Model", plan.metric_title, "95 % interval", "Folds", "Trials", "Training", "1,000 rows", "Weight", "Status",
+    )  # fmt: skip
+    better = "higher" if plan.greater_is_better else "lower"
+    parts: list[Part] = [
+        Text(f"Each score is out of fold, by {plan.validation}; {better} is better."),
+        Table("Models", header, rows, (0, 2, 3, 4, 5, 6, 7, 8)),
+    ]
+    left = len(state.leaderboard) - len(shown)
+    if left:
+        parts.append(Text(f"{left} models were not started within the budget."))
+    folds = _folds(state)
+    return [*parts, folds] if folds is not None else parts
+
+
+def _folds(state: RunState) -> Table | None:
+    """The score of each fold of each model's best trial."""
+    scores = {(fit.model, fit.trial, fit.fold): fit.score for fit in state.fits.values()}
+    numbers = sorted({fold for _, _, fold in scores})
+    scored = [row for row in state.leaderboard if row.score is not None and row.model != "ensemble"]
+    if not numbers or not scored:
+        return None
+    rows = tuple(
+        (row.title, *(format_score(scores.get((row.model, row.trial or 0, fold))) for fold in numbers))
+        for row in scored
+    )
+    header = ("Model", *(f"Fold {fold + 1}" for fold in numbers))
+    return Table("Score by fold", header, rows, tuple(range(1, len(header))))
+
+
+def _ensemble(state: RunState) -> list[Part]:
+    found = state.ensemble
+    if found is None or state.plan is None:
+        return []
+    bars = tuple(Bar(f"{title_of(state, m.model)} #{m.trial}", m.weight) for m in found.members)
+    return [
+        Text(
+            f"The ensemble is a weighted mean of {len(bars)} candidate{'s' if len(bars) > 1 else ''}. Its "
+            f"{state.plan.metric_title} of {format_score(found.score)} is cross-fitted: weights are selected and scored on "
+            "different rows."
+        ),
+        Bars("Weights", "weight", bars),
+    ]
+
+
+def _importances(state: RunState) -> list[Part]:
+    found, plan = state.importances, state.plan
+    if found is None or plan is None or not found.rows:
+        return []
+    shown = found.rows[:MAX_IMPORTANCES]
+    bars = tuple(Bar(row.feature, row.permutation, row.low, row.high) for row in shown)
+    parts: list[Part] = [
+        Text(
+            f"Permutation importance: how much the {plan.metric_title} of {title_of(state, found.model)} worsens when the values "
+            f"of a column are shuffled, on {found.n_rows:,} held-out rows. Negative values are noise around zero."
+        ),
+        Bars("Permutation importance", f"worse {plan.metric_title}", bars),
+    ]
+    if len(found.rows) > len(shown):
+        parts.append(Text(f"{len(found.rows) - len(shown)} less important columns are not shown."))
+    if found.attention_model is not None:
+        attention = sorted(
+            (Bar(row.feature, row.attention) for row in found.rows if row.attention is not None),
+            key=lambda bar: -bar.value,
+        )
+        parts.append(
+            Bars(
+                f"Attention of {title_of(state, found.attention_model)}",
+                "share of attention",
+                tuple(attention[:MAX_IMPORTANCES]),
+            )
+        )
+        if found.agreement is not None:
+            parts.append(
+                Text(
+                    f"The rank correlation of attention and permutation importance is {found.agreement:.2f}. Where they disagree, "
+                    "trust permutation importance, which measures the effect on the score."
+                )
+            )
+    return parts
+
+
+def _effects(state: RunState) -> list[Part]:
+    found, plan = state.effects, state.plan
+    if found is None or plan is None or not found.effects:
+        return []
+    parts: list[Part] = [
+        Text(
+            f"Partial dependence: the mean prediction of {title_of(state, found.model)} on {found.n_rows:,} rows when a column has "
+            "the same value in all of them. Bands contain the middle 80 % of the rows."
+        )
+    ]
+    for effect in found.effects:
+        curves = effect.curves[:MAX_CLASSES_OF_EFFECT]
+        y_title = f"probability of {curves[0].label}" if len(curves) == 1 and curves[0].label else plan.target
+        if len(curves) > 1:
+            y_title = "probability"
+        if effect.places:
+            series = tuple(
+                Series(c.label, tuple(zip(effect.places, c.values, strict=True)), c.low, c.high) for c in curves
+            )
+            parts.append(Lines(effect.feature, effect.feature, y_title, series))
+        else:
+            header = ("Value", "Rows", *(curve.label or plan.target for curve in curves))
+            rows = tuple(
+                (label, f"{count:,}", *(format_score(curve.values[i]) for curve in curves))
+                for i, (label, count) in enumerate(zip(effect.labels, effect.counts, strict=True))
+            )
+            parts.append(Table(effect.feature, header, rows, tuple(range(1, len(header)))))
+        if len(effect.curves) > len(curves):
+            parts.append(Text(f"{len(effect.curves) - len(curves)} more classes are not shown."))
+    return parts
+
+
+def _slices(state: RunState) -> list[Part]:
+    found = state.slices
+    if found is None:
+        return []
+    clear = [row for row in found.rows if row.clear]
+    text = (
+        f"The mean error ({found.measure}) of {title_of(state, found.model)} is {format_score(found.overall)}. Of {found.tested:,} "
+        f"tested slices of the data, {len(clear) or 'none'} {'has' if len(clear) == 1 else 'have'} a clearly higher error."
+    )
+    if not found.rows:
+        return [Text(text)]
+    rows = tuple(
+        (
+            f"{row.column} {row.level}",
+            f"{row.n:,}",
+            format_score(row.error),
+            f"{format_score(row.difference)} ({format_score(row.low)} to {format_score(row.high)})",
+            "—" if row.share_wrong is None else f"{row.share_wrong:.0%}",
+            "yes" if row.clear else "no",
+        )
+        for row in found.rows
+    )
+    header = ("Slice", "Rows", "Error", "More than other rows", "Wrong class", "Clear")
+    return [Text(text), Table("Slices with the highest error", header, rows, (1, 2, 4))]
+
+
+def _hyperparameters(state: RunState) -> list[Part]:
+    rows = tuple(
+        (row.title, ", ".join(f"{name}={_value(value)}" for name, value in row.params.items()))
+        for row in state.leaderboard
+        if row.score is not None and row.params
+    )
+    parts: list[Part] = [Table("Best trial of each model", ("Model", "Hyperparameters"), rows)] if rows else []
+    best = next((row for row in state.leaderboard if row.score is not None and row.model != "ensemble"), None)
+    curves = _learning_curves(state, best) if best is not None else None
+    return [*parts, curves] if curves is not None else parts
+
+
+def _learning_curves(state: RunState, row: ev.LeaderboardRow) -> Lines | None:
+    """The learning curve of each fold of a model's best trial, on its early-stopping rows."""
+    fits = [fit for fit in state.fits.values() if (fit.model, fit.trial) == (row.model, row.trial or 0)]
+    series = tuple(
+        Series(f"fold {fit.fold + 1}", tuple((float(step), value) for step, value in fit.curve))
+        for fit in sorted(fits, key=lambda fit: fit.fold)
+        if len(fit.curve) > 1
+    )
+    return Lines(f"Learning curves of {row.title}", "step", "score on early-stopping rows", series) if series else None
+
+
+def _value(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _problems(state: RunState) -> list[Part]:
+    lines = [line.text for line in state.feed if line.kind in ("warn", "error")]
+    return (
+        [Table("Warnings and errors", ("Message",), tuple((line,) for line in dict.fromkeys(lines)))] if lines else []
+    )
+
+
+def _reproduce(state: RunState, version: str) -> list[Part]:
+    if state.plan is None:
+        return []
+    parts: list[Part] = [Text(state.plan.command, code=True)]
+    if state.plan.trials is None:
+        parts.append(
+            Text(
+                "A time limit makes the number of trials depend on the machine. With --trials and without --budget, the same seed "
+                "gives the same leaderboard on the same machine."
+            )
+        )
+    return [*parts, Facts((("tabapp", version),))] if version else parts

@@ -1,0 +1,104 @@
+"""The structure of a report. The texts are those of the data and of the run; renderers escape them."""
+
+from __future__ import annotations
+
+import msgspec
+
+Point = tuple[float, float]
+
+
+class Text(msgspec.Struct, frozen=True, tag_field="part", tag="text"):
+    """A paragraph; `code` marks one that is shown with a fixed width."""
+
+    text: str
+    code: bool = False
+
+
+class Facts(msgspec.Struct, frozen=True, tag_field="part", tag="facts"):
+    """Names with their values."""
+
+    rows: tuple[tuple[str, str], ...]
+
+
+class Table(msgspec.Struct, frozen=True, tag_field="part", tag="table"):
+    """A table; the columns in `right` are right-aligned."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: tuple[int, ...] = ()
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """A value with its interval, None without one."""
+
+    label: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+class Bars(msgspec.Struct, frozen=True, tag_field="part", tag="bars"):
+    """Horizontal bars from zero. `unit` names their values."""
+
+    title: str
+    unit: str
+    rows: tuple[Bar, ...]
+
+
+class Series(msgspec.Struct, frozen=True):
+    """A line, and the band from `low` to `high` around it where there is one."""
+
+    name: str
+    points: tuple[Point, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+
+
+class Lines(msgspec.Struct, frozen=True, tag_field="part", tag="lines"):
+    """A line chart. `reference` is a dashed line to compare with, from its first point to its last."""
+
+    title: str
+    x_title: str
+    y_title: str
+    series: tuple[Series, ...]
+    reference: tuple[Point, ...] = ()
+    x_range: Point | None = None
+    y_range: Point | None = None
+
+
+class Histogram(msgspec.Struct, frozen=True, tag_field="part", tag="histogram"):
+    """Counts in equal bins of a range."""
+
+    title: str
+    x_title: str
+    x_range: Point
+    counts: tuple[int, ...]
+
+
+class HeatMap(msgspec.Struct, frozen=True, tag_field="part", tag="heat_map"):
+    """Counts by row and column; shades are shares of the row."""
+
+    title: str
+    row_title: str
+    column_title: str
+    labels: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+
+
+Part = Text | Facts | Table | Bars | Lines | Histogram | HeatMap
+
+
+class Section(msgspec.Struct, frozen=True):
+    """A titled part of the report."""
+
+    title: str
+    parts: tuple[Part, ...]
+
+
+class Report(msgspec.Struct, frozen=True):
+    """A whole report. It contains no time of its own: the same run gives the same report."""
+
+    title: str
+    summary: str
+    sections: tuple[Section, ...]

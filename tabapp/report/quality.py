@@ -1,0 +1,87 @@
+"""The part of a report on out-of-fold predictions: confusion, curves, calibration and residuals."""
+
+from __future__ import annotations
+
+from tabapp.report.parts import Facts, HeatMap, Histogram, Lines, Part, Series, Table, Text
+from tabapp.run import events as ev
+from tabapp.run.state import RunState, format_score, title_of
+
+QUANTILES = ("5 %", "25 %", "50 %", "75 %", "95 %")
+
+
+def quality_parts(state: RunState) -> list[Part]:
+    """The diagnostics of the best model: the ensemble if there is one, else the first of the leaderboard."""
+    found = state.evaluations.get("ensemble")
+    if found is None and state.best is not None:
+        found = state.evaluations.get(state.best.model)
+    if found is None:
+        return []
+    rows = f"a sample of {found.n_rows:,}" if found.sampled else f"{found.n_rows:,}"
+    parts: list[Part] = [Text(f"Out-of-fold predictions of {title_of(state, found.model)} on {rows} rows.")]
+    return parts + (_classification(found) if found.labels else _regression(found, state.plan))
+
+
+def _classification(found: ev.EvaluationReady) -> list[Part]:
+    facts = [
+        (name, f"{value:.4f}")
+        for name, value in (
+            ("Area under the ROC curve", found.roc_auc),
+            ("Average precision", found.average_precision),
+            ("Calibration error", found.calibration_error),
+        )
+        if value is not None
+    ]
+    parts: list[Part] = [Facts(tuple(facts))] if facts else []
+    if found.confusion:
+        parts.append(HeatMap("Confusion matrix", "true class", "predicted class", found.labels, found.confusion))
+    of = f" ({found.positive})" if found.positive else " (mean of the classes)"
+    unit = (0.0, 1.0)
+    if found.roc:
+        roc = (Series("ROC", found.roc),)
+        diagonal = ((0.0, 0.0), (1.0, 1.0))
+        parts.append(Lines(f"ROC curve{of}", "false positive rate", "true positive rate", roc, diagonal, unit, unit))
+    if found.precision_recall:
+        curve = (Series("precision", found.precision_recall),)
+        chance = ((0.0, found.base_rate), (1.0, found.base_rate)) if found.base_rate is not None else ()
+        parts.append(Lines(f"Precision–recall curve{of}", "recall", "precision", curve, chance, unit, unit))
+    if found.calibration:
+        bins = found.calibration
+        points = tuple((b.predicted, b.observed) for b in bins)
+        curve = (Series("observed", points, tuple(b.low for b in bins), tuple(b.high for b in bins)),)
+        diagonal = ((0.0, 0.0), (1.0, 1.0))
+        parts.append(
+            Lines(
+                "Calibration: observed frequency with its 95 % interval",
+                "predicted probability",
+                "observed frequency",
+                curve,
+                diagonal,
+                unit,
+                unit,
+            )
+        )
+    return parts
+
+
+def _regression(found: ev.EvaluationReady, plan: ev.PlanMade | None) -> list[Part]:
+    parts: list[Part] = []
+    target = plan.target if plan is not None else "target"
+    if found.residuals:
+        parts.append(Histogram("Residuals", f"true {target} minus prediction", found.residual_range, found.residuals))
+    if found.residual_quantiles:
+        cells = tuple(format_score(value) for value in found.residual_quantiles)
+        parts.append(Table("Quantiles of the residuals", QUANTILES, (cells,), tuple(range(len(QUANTILES)))))
+    if found.bands:
+        points = tuple((band.predicted, band.median) for band in found.bands)
+        low, high = tuple(band.low for band in found.bands), tuple(band.high for band in found.bands)
+        ends = (points[0][0], 0.0), (points[-1][0], 0.0)
+        parts.append(
+            Lines(
+                "Residuals by prediction: median and the middle 80 %",
+                f"predicted {target}",
+                "residual",
+                (Series("median", points, low, high),),
+                ends,
+            )
+        )
+    return parts

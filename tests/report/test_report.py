@@ -1,0 +1,231 @@
+"""Reports of recorded runs: complete, self-contained, the same numbers as the screens, and safe with hostile names."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from html.parser import HTMLParser
+
+import msgspec
+import pytest
+
+from tabapp.cli.main import run_command_line
+from tabapp.errors import ExitCode
+from tabapp.report.html import to_html
+from tabapp.report.make import make_report, summary_of
+from tabapp.report.markdown import escaped, to_markdown
+from tabapp.report.parts import Bar, Bars, Facts, HeatMap, Histogram, Lines, Report, Section, Series, Table, Text
+from tabapp.report.svg import draw_bars, draw_lines, number, ticks
+from tabapp.run.state import RunState, format_score, replay
+from tests.recordings import events_of
+from tests.recordings.replay import make_run
+
+RECORDINGS = ("cancer", "prices", "tuned", "wine")
+HOSTILE = "mass [kg]</td><script>alert(1)</script>\x1b]0;x\x07|`*_$x$"
+
+
+class Page(HTMLParser):
+    """Checks that elements nest, and collects texts, elements and addresses."""
+
+    VOID = frozenset({"meta", "line", "rect", "polyline", "polygon", "path"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in ("meta",):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+@pytest.fixture(params=RECORDINGS)
+def state(request) -> RunState:
+    return replay(events_of(request.param))
+
+
+def parts_of(report: Report) -> dict[str, list[object]]:
+    return {section.title: list(section.parts) for section in report.sections}
+
+
+def test_a_report_has_every_section_of_its_run(state):
+    sections = parts_of(make_report(state, version="1.2"))
+    expected = {
+        "Result",
+        "Data",
+        "Plan",
+        "Leaderboard",
+        "Ensemble",
+        "Quality of the predictions",
+        "Importances",
+        "Reproduce",
+    }
+    assert expected <= set(sections)
+    assert ("Effects" in sections) == (state.effects is not None)
+    assert ("Weak slices" in sections) == (state.slices is not None)
+    assert Facts((("tabapp", "1.2"),)) in sections["Reproduce"]
+    assert Text(state.plan.command, code=True) in sections["Reproduce"]
+
+
+def test_the_leaderboard_has_the_scores_of_the_screens(state):
+    table = next(part for part in parts_of(make_report(state))["Leaderboard"] if isinstance(part, Table))
+    rows = [row for row in state.leaderboard if not row.not_started]
+    assert [(cells[1], cells[2]) for cells in table.rows] == [(row.title, format_score(row.score)) for row in rows]
+    assert all(len(cells) == len(table.header) for cells in table.rows)
+
+
+def test_the_scores_of_folds_are_those_of_the_best_trial(state):
+    tables = [part for part in parts_of(make_report(state))["Leaderboard"] if isinstance(part, Table)]
+    folds = tables[1]
+    row = next(row for row in state.leaderboard if row.score is not None and row.model != "ensemble")
+    fits = sorted(
+        (f for f in state.fits.values() if (f.model, f.trial) == (row.model, row.trial)), key=lambda f: f.fold
+    )
+    assert folds.rows[0] == (row.title, *(format_score(fit.score) for fit in fits))
+
+
+def test_pages_are_well_formed_and_request_nothing(state):
+    page = Page(to_html(make_report(state)))
+    assert not any(tag in ("script", "link", "img", "iframe", "object") for tag, _ in page.elements)
+    assert not any(name in attributes for _, attributes in page.elements for name in ("src", "onload", "onclick"))
+    links = [attributes["href"] for tag, attributes in page.elements if tag == "a"]
+    anchors = {attributes["id"] for _, attributes in page.elements if "id" in attributes}
+    assert links
+    assert {link.removeprefix("#") for link in links} == anchors
+    images = [attributes for tag, attributes in page.elements if tag == "svg"]
+    assert images
+    assert all(attributes["role"] == "img" and attributes["aria-label"] for attributes in images)
+
+
+def test_a_page_has_a_chart_for_each_effect(state):
+    if state.effects is None:
+        pytest.skip("the recording has no effects")
+    titles = Page(to_html(make_report(state))).texts
+    assert all(effect.feature in titles for effect in state.effects.effects)
+
+
+def test_reports_are_the_same_each_time_and_in_each_format(state):
+    report = make_report(state)
+    assert to_html(report) == to_html(make_report(state))
+    decoded = msgspec.json.decode(msgspec.json.encode(report), type=Report)
+    assert to_markdown(decoded) == to_markdown(report)
+    assert f"# {escaped(report.title)}" in to_markdown(report)
+
+
+def test_an_unfinished_run_has_a_report():
+    events = events_of("wine")
+    for n in (4, len(events) // 2):
+        state = replay(events[:n])
+        text = to_html(make_report(state))
+        assert f"not finished ({state.stage})" in text
+    assert summary_of(RunState()) == "No model has a score yet."
+
+
+HOSTILE_REPORT = Report(
+    HOSTILE,
+    HOSTILE,
+    (
+        Section(
+            HOSTILE,
+            (
+                Text(HOSTILE),
+                Text(f"```{HOSTILE}", code=True),
+                Facts(((HOSTILE, HOSTILE),)),
+                Table(HOSTILE, (HOSTILE,), ((HOSTILE,),)),
+                Bars(HOSTILE, HOSTILE, (Bar(HOSTILE, 1.0, 0.5, math.inf), Bar(HOSTILE, math.nan), Bar(HOSTILE, -1.0))),
+                Lines(
+                    HOSTILE, HOSTILE, HOSTILE, (Series(HOSTILE, ((0, 1), (1, math.nan), (2, 3))), Series(HOSTILE, ()))
+                ),
+                Histogram(HOSTILE, HOSTILE, (0, 1), (1, 2, 0)),
+                HeatMap(HOSTILE, HOSTILE, HOSTILE, (HOSTILE, "b"), ((1, 2), (0, 0))),
+                HeatMap(HOSTILE, HOSTILE, HOSTILE, (HOSTILE,) * 20, ((1,) * 20,) * 20),
+            ),
+        ),
+    ),
+)
+
+
+def test_hostile_names_are_text_in_every_part():
+    text = to_html(HOSTILE_REPORT)
+    page = Page(text)
+    assert not any(tag == "script" for tag, _ in page.elements)
+    assert any("mass [kg]</td><script>alert(1)</script>␛]0;x" in part for part in page.texts)
+    assert not any((ord(c) < 32 and c != "\n") or 127 <= ord(c) < 160 for c in text)
+    document = to_markdown(HOSTILE_REPORT)
+    assert not any((ord(c) < 32 and c != "\n") or 127 <= ord(c) < 160 for c in document)
+    outside_code = re.sub(r"^(`{3,})text\n.*?\n\1$", "", document, flags=re.DOTALL | re.MULTILINE)
+    assert not re.search(r"(?<!\\)<script", outside_code)
+
+
+def test_numbers_that_are_not_finite_are_left_out():
+    assert "nan" not in draw_lines(HOSTILE_REPORT.sections[0].parts[5]).lower()
+    assert draw_lines(Lines("t", "x", "y", (Series("", ((math.nan, 1.0),)),))) == ""
+    assert draw_bars(Bars("t", "u", (Bar("a", math.inf),))) == ""
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1]), (-3, 7, [-2, 0, 2, 4, 6]), (12_345, 98_765, [20_000, 40_000, 60_000, 80_000])],
+)
+def test_ticks_are_round_numbers(low, high, expected):
+    assert ticks(low, high) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (0.12345, "0.1235"), (1234.5, "1,234"), (98_765.4, "98,765"), (1e9, "1e+09"), (2e-5, "2e-05")],
+)
+def test_numbers_are_short(value, text):
+    assert number(value) == text
+
+
+@pytest.fixture
+def run(tmp_path):
+    folder = make_run(tmp_path / "runs", "wine")
+    folder.events.write_bytes(b"".join(msgspec.json.encode(event) + b"\n" for event in events_of("wine")))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.md", "report.json"])
+def test_the_command_writes_the_format_of_the_name(run, tmp_path, name, capsys):
+    out = tmp_path / name
+    assert run_command_line(["report", run.run, "-o", str(out), "--runs-dir", str(run.path.parent)]) == 0
+    assert capsys.readouterr().out == f"{out}\n"
+    text = out.read_text()
+    beginning = {"html": "<!doctype html>", "md": "# ", "json": "{"}[out.suffix[1:]]
+    assert text.startswith(beginning)
+    if out.suffix == ".json":
+        assert json.loads(text)["sections"][0]["title"] == "Result"
+
+
+def test_a_format_can_be_chosen(run, tmp_path):
+    out = tmp_path / "report.txt"
+    words = ["report", run.run, "-o", str(out), "--runs-dir", str(run.path.parent)]
+    assert run_command_line(words) == ExitCode.USAGE
+    assert not out.exists()
+    assert run_command_line([*words, "--format", "md"]) == 0
+    assert out.read_text().startswith("# ")
+
+
+def test_problems_are_sentences(run, tmp_path, capsys):
+    words = ["report", run.run, "--runs-dir", str(run.path.parent)]
+    assert run_command_line([*words, "-o", str(tmp_path / "missing" / "report.html")]) == ExitCode.USAGE
+    assert "cannot be written" in capsys.readouterr().err
+    run.events.write_bytes(b"")
+    assert run_command_line([*words, "-o", str(tmp_path / "report.html")]) == ExitCode.USAGE
+    assert "has not read its table yet" in capsys.readouterr().err
