@@ -56,12 +56,13 @@ class Subject:
 
     Attributes:
         plugin: the plugin.
-        fit_seconds: soft deadline of each fit, in seconds.
+        fit_seconds: soft deadline of each fit, in seconds; `quick_seconds` for checks that do not measure quality.
         smaller: replaces the default hyperparameters by ones that train faster; the identity by default.
     """
 
     plugin: Plugin
     fit_seconds: float = 10.0
+    quick_seconds: float = 5.0
     smaller: Callable[[Params], Params] = field(default=lambda params: params)
     _trained: dict[Task, Trained] = field(default_factory=dict[Task, "Trained"], repr=False, compare=False)
 
@@ -77,7 +78,7 @@ class Subject:
             fewer = {name: min(n, getattr(params, name)) for name, n in FEW_STEPS.items() if hasattr(params, name)}
             return msgspec.structs.replace(params, **fewer)
 
-        return Subject(self.plugin, min(self.fit_seconds, 5.0), few_steps)
+        return Subject(self.plugin, self.quick_seconds, self.quick_seconds, few_steps)
 
     def trained(self, task: Task) -> Trained:
         """The model of a full fit on the smallest accepted table. The checks of one subject share it.
