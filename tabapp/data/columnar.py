@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 from polars.exceptions import PolarsError
 
+from tabapp.data.arrow_sizes import claimed_bytes
 from tabapp.data.dialect import MAX_COLUMNS, Dialect, unique_names
 from tabapp.data.limits import CELL, MemoryLimit, panics_as_errors
 from tabapp.data.repairs import warn_about_header
@@ -26,7 +27,7 @@ def read_columnar(
     damaged = f"{path}: the {kind} file is damaged or cut off"
     try:
         with panics_as_errors(damaged):
-            memory.require(_text_size(path, kind, n_rows))
+            memory.require(_text_size(path, kind, n_rows, memory))
             if kind == "parquet":
                 frame = pl.read_parquet(path, glob=False, n_rows=n_rows)
             else:
@@ -42,8 +43,10 @@ def read_columnar(
     return as_text(frame, str(path)), warnings, stored_types(frame)
 
 
-def _text_size(path: Path, kind: str, n_rows: int | None) -> int:
+def _text_size(path: Path, kind: str, n_rows: int | None, memory: MemoryLimit) -> int:
     """Bytes that the text of a Parquet or Arrow file needs, estimated from its metadata: packed rows may take a few bytes."""
+    if kind == "arrow":
+        memory.require(claimed_bytes(path))
     lazy = pl.scan_parquet(path, glob=False) if kind == "parquet" else pl.scan_ipc(path)
     n_stored: int = lazy.select(pl.len()).collect().item()
     n_columns = len(lazy.collect_schema())

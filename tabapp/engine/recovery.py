@@ -23,6 +23,8 @@ import numpy as np
 import polars as pl
 
 from tabapp import files, metrics
+from tabapp.data.arrow_sizes import claimed_bytes
+from tabapp.data.limits import memory_limit
 from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
 from tabapp.data.schema_checks import schema_problem
@@ -175,6 +177,7 @@ def _read_table(folder: RunFolder) -> tuple[Schema, pl.DataFrame]:
 def read_arrow(path: Path) -> pl.DataFrame:
     """Read an Arrow file of the run folder, which must be a regular file."""
     files.open_to_read(path).close()
+    memory_limit(path, None).require(claimed_bytes(path))
     return pl.read_ipc(path)
 
 

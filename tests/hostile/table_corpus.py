@@ -112,6 +112,12 @@ def wide(cell: Callable[[int, int], str]) -> bytes:
     return "\n".join([header, *rows, ""]).encode()
 
 
+def with_claim(content: bytes, size: int) -> bytes:
+    """An Arrow file whose first compressed buffer claims another size."""
+    place = content.index(b"\x28\xb5\x2f\xfd") - 8
+    return content[:place] + (size % 2**64).to_bytes(8, "little") + content[place + 8 :]
+
+
 def crafted() -> dict[str, bytes]:
     """Tables made to exhaust memory or time, or to confuse a parser."""
     days = pl.Series("day", [0, 2**31 - 1, -(2**31)] * 20, dtype=pl.Int32)
@@ -172,6 +178,9 @@ def crafted() -> dict[str, bytes]:
         "constant-rows.parquet": parquet(
             pl.DataFrame({f"c{i}": pl.repeat(1, 5_000_000, eager=True) for i in range(80)})
         ),
+        "claims-exbibytes.arrow": with_claim(arrow(frame(), "zstd"), 2**62),
+        "claims-gibibytes.arrow": with_claim(arrow(frame(), "zstd"), 2**36),
+        "claims-negative.arrow": with_claim(arrow(frame(), "zstd"), -5),
         "magic.parquet": b"PAR1" * 3,
         "magic.arrow": b"ARROW1\0\0" * 3,
         "magic.gz": b"\x1f\x8b" * 8,

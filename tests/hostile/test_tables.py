@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from tabapp.cli.main import run_command_line
+from tabapp.data.arrow_sizes import claimed_bytes
 from tabapp.data.dialect import unique_names
 from tabapp.data.head import first_rows
 from tabapp.data.read import ReadOptions, read_table
@@ -83,6 +84,9 @@ def test_crafted_tables(tmp_path: Path) -> None:
         "json",
         "far-days.parquet",
         "constant-rows.parquet",
+        "claims-exbibytes.arrow",
+        "claims-gibibytes.arrow",
+        "claims-negative.arrow",
     ):
         assert found[name]["code"] == ExitCode.DATA, found[name]
 
@@ -108,6 +112,18 @@ def test_memory_is_estimated_before_parsing(tmp_path: Path) -> None:
     pl.DataFrame({"a": [1] * 100_000}).write_parquet(columnar := tmp_path / "table.parquet")
     with pytest.raises(DataError, match="--max-memory"):
         read_table(columnar, ReadOptions(max_memory=1 << 20))
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
+def test_claimed_sizes_of_arrow_files_are_those_of_their_columns(tmp_path: Path, compression: str) -> None:
+    table = pl.DataFrame({"a": range(10_000), "b": [f"a text of more than twelve bytes {i}" for i in range(10_000)]})
+    table.write_ipc(path := tmp_path / "table.arrow", compression=compression)
+    assert 0.9 * table.estimated_size() < claimed_bytes(path) < 2 * table.estimated_size()
+    content = path.read_bytes()
+    for damaged in (content[:-1], content[:-8] + b"\xff" * 8, content[-12:], b"ARROW1" * 3):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"metadata|end is missing"):
+            claimed_bytes(path)
 
 
 def test_wide_header_is_read_whole(tmp_path: Path) -> None:
