@@ -306,10 +306,14 @@ def _similar_names(columns: Sequence[Column], target: str, known: Mapping[str, s
     """Columns named like the target or like a leak: `y_2` next to `y_1`, `status_date` next to `status`."""
     found: dict[str, str] = {}
     names = [column.name for column in columns if column.name not in known]
-    for leak in known:
-        for name in names:
-            if stem(name) == stem(leak) or (name.startswith(leak) and name[len(leak)] in "_ -."):
-                found[name] = f"Its name belongs to {leak!r}, which gives the target away."
+    place_of = {leak: place for place, leak in enumerate(known)}
+    by_stem = {stem(leak): leak for leak in known}
+    for name in names:
+        begins = (name[:end] for end, character in enumerate(name) if character in "_ -.")
+        leaks = [leak for leak in (by_stem.get(stem(name)), *begins) if leak in place_of]
+        if leaks:
+            leak = max(leaks, key=lambda leak: place_of[leak])
+            found[name] = f"Its name belongs to {leak!r}, which gives the target away."
     twins = [name for name in names if is_twin(name, target) and name not in found]
     if len(twins) <= 3:
         found |= dict.fromkeys(twins, f"Its name is so similar to {target!r} that it may be a second outcome.")

@@ -110,9 +110,9 @@ def parse_numbers(texts: pl.Series, form: NumberFormat) -> pl.Series:
     if form.unit == CLOCK:
         return _seconds(texts)
     numbers = _cast(texts) if form.decimal == "." else pl.Series(texts.name, [None] * len(texts), dtype=pl.Float64)
-    rest = texts.is_not_null() & numbers.is_null()
-    if not rest.any():
+    if numbers.null_count() == texts.null_count():
         return numbers
+    rest = texts.is_not_null() & numbers.is_null()
     rewritten = _rewrite(texts.filter(rest), form)
     positions = rest.arg_true()
     return numbers.scatter(positions, _cast(rewritten))

@@ -94,10 +94,11 @@ def _count_numbers(column: Column, values: Values) -> _Numbers:
     if values.plain is not None:
         numbers = values.texts.cast(pl.Float64).drop_nulls().to_numpy()
         return _Numbers(*np.unique(numbers, return_counts=True))
-    parsed = parse_numbers(values.uniques, format_of(column))
-    table = pl.DataFrame({"number": parsed, "count": values.counts}).drop_nulls()
-    table = table.group_by("number").sum().sort("number")
-    return _Numbers(table["number"].to_numpy(), table["count"].to_numpy())
+    parsed = parse_numbers(values.uniques, format_of(column)).to_numpy()
+    known = ~np.isnan(parsed)
+    numbers, place = np.unique(parsed[known], return_inverse=True)
+    counts = np.bincount(place, weights=values.counts.to_numpy()[known]).astype(np.int64)
+    return _Numbers(numbers, counts)
 
 
 def _usual_code(column: _Numbers) -> int | None:
