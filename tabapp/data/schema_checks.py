@@ -1,4 +1,4 @@
-"""Check a schema that was read from a file: whoever wrote the file chose its values."""
+"""Check a schema that was read from a file, whose author chose its values."""
 
 from __future__ import annotations
 
