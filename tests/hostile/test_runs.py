@@ -6,12 +6,14 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -19,7 +21,7 @@ import numpy as np
 import pytest
 
 from tabapp.cli.main import run_command_line
-from tabapp.errors import DataError, TabappError, UsageError
+from tabapp.errors import DataError, ExitCode, TabappError, UsageError
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 from tabapp.run.description import describe_run
@@ -179,9 +181,28 @@ def test_an_intact_run_is_not_changed(finished_run: RunFolder, tmp_path: Path) -
     assert not list(folder.path.rglob("*.damaged*"))
 
 
-def test_damaged_parts_are_set_aside_and_made_again(finished_run: RunFolder, tmp_path: Path) -> None:
+def one_of_each(cases: list[tuple[str, Damage]]) -> list[tuple[str, Damage]]:
+    """Cases that have every file and every kind of damage."""
+    chosen: list[tuple[str, Damage]] = []
+    files: set[str] = set()
+    kinds: set[str] = set()
+    for name, damage in cases:
+        if name not in files or damage.__qualname__ not in kinds:
+            chosen.append((name, damage))
+            files.add(name)
+            kinds.add(damage.__qualname__)
+    return chosen
+
+
+@pytest.mark.parametrize(
+    "cases", [one_of_each(REPAIRED), pytest.param(REPAIRED, marks=pytest.mark.slow)], ids=["some", "all"]
+)
+def test_damaged_parts_are_set_aside_and_made_again(
+    finished_run: RunFolder, tmp_path: Path, cases: list[tuple[str, Damage]]
+) -> None:
     assert len(REPAIRED) >= 60
-    for name, damage in REPAIRED:
+    assert {name for name, _ in cases} == {name for name, _ in REPAIRED}
+    for name, damage in cases:
         with copies(finished_run, tmp_path) as folder, hang_guard():
             damage(folder.path / name)
             warnings = repair(folder)
@@ -233,22 +254,53 @@ def test_damaged_features_are_set_aside_with_the_fits_that_use_them(finished_run
             assert [words.split()[0].split("/")[0] for words in warnings] == ["features", "fits"]
 
 
-def test_a_resumed_run_with_damaged_parts_finishes(finished_run: RunFolder, tmp_path: Path) -> None:
-    folder = copied(finished_run, tmp_path)
+@dataclass(frozen=True)
+class Resumed:
+    """A run that was resumed with damaged parts, and whose place for the bundle has vanished meanwhile."""
+
+    folder: RunFolder
+    done: subprocess.CompletedProcess[str]
+    out: Path
+
+
+@pytest.fixture(scope="module")
+def resumed(finished_run: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Resumed:
+    runs = tmp_path_factory.mktemp("resumed")
+    folder, out = copied(finished_run, runs), runs / "vanished" / "wine.tabapp"
+    folder.save_config(msgspec.structs.replace(folder.config(), out=str(out)))
+    folder.bundle.unlink()
     for name in ("study.db", f"{FIT}/metrics.json", "plan.json", "data/fingerprint.json"):
         garble(folder.path / name)
     with folder.events.open("ab") as events:
         events.write(DEEP + b"\nnot an event\n")
     folder.commands.write_bytes(DEEP + b"\n{\n" + b'{"command": ' + DEEP + b"}\n")
-    done = tabapp("resume", str(folder.path), "--plain", "--runs-dir", str(tmp_path))
-    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    return Resumed(folder, tabapp("resume", str(folder.path), "--plain", "--runs-dir", str(runs)), out)
+
+
+def test_a_resumed_run_with_damaged_parts_finishes(resumed: Resumed) -> None:
+    folder = resumed.folder
+    assert "Traceback" not in resumed.done.stderr
     messages = [event.message for event in EventReader(folder.events).read_new() if isinstance(event, ev.Log)]
     assert "2 damaged lines of events.jsonl are skipped." in messages
     assert sum("is damaged" in message for message in messages) == 4, messages
     trials = [event for event in EventReader(folder.events).read_new() if isinstance(event, ev.TrialFinished)]
     assert {(event.model, event.trial) for event in trials} == {("linear", 0)}
     assert {event.score for event in trials} == {trials[0].score}
+    finished = folder.state().finished
+    assert finished is not None
+    assert finished.status == "ok"
     assert folder.bundle.is_file()
+
+
+def test_a_bundle_that_cannot_be_copied_stays_in_its_run(resumed: Resumed, tmp_path: Path) -> None:
+    assert resumed.done.returncode == ExitCode.NO_MODEL
+    sentence = resumed.done.stderr.splitlines()[-1]
+    assert f"{resumed.out} cannot be written (No such file or directory)." in sentence
+    command = re.search(r"`tabapp (export .*) -o FILE.tabapp`", sentence)
+    assert command is not None
+    copy = tmp_path / "copy.tabapp"
+    assert run_command_line([*command[1].split(), "-o", str(copy)]) == 0
+    assert copy.read_bytes() == resumed.folder.bundle.read_bytes()
 
 
 def mutate(path: Path, generator: random.Random) -> None:
@@ -393,7 +445,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, finished_run: RunFold
                 shutil.rmtree(path)
             path.unlink(missing_ok=True)
             path.symlink_to(elsewhere if "." not in name and name != "lock" else precious)
-            if name in ("fits", "study.db"):
+            if name == "fits":
                 done = tabapp("resume", str(folder.path), "--plain", "--runs-dir", str(tmp_path))
                 assert done.returncode == 2
                 assert "is a symbolic link" in done.stderr
