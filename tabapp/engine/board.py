@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from tabapp.run import events as ev
 MOST_ENSEMBLE_CANDIDATES = 30
 STOPPED = "stopped by you"
 NOT_STARTED = "not started within the budget"
+GAIN_SHARES = (0.1, 0.25, 0.5)
+"""Weights of a candidate in the blends with the ensemble that measure what it adds."""
 RESELECT_PAUSE = 4.0
 """Pause between two ensemble selections, as a multiple of the last one's duration: selection takes at most a fifth of a core."""
 
@@ -91,6 +94,10 @@ class Board:
     _selection_started: float = 0.0
     _rest_until: float = 0.0
     _stale: bool = False
+    n_selections: int = 0
+    _gains: dict[tuple[str, int], tuple[object, float]] = field(
+        default_factory=dict[tuple[str, int], tuple[object, float]]
+    )
 
     def mark_stale(self) -> None:
         """Select the ensemble again at the next refresh, since a candidate became complete."""
@@ -103,6 +110,7 @@ class Board:
             future, self._selecting = self._selecting, None
             self._rest_until = now + RESELECT_PAUSE * (now - self._selection_started)
             self.selected = future.result()
+            self.n_selections += 1
             return self.selected
         if self._stale and self._selecting is None and now >= self._rest_until:
             self._stale = False
@@ -119,6 +127,53 @@ class Board:
         self._pool.shutdown(wait=True)
         self.selected = select_ensemble(self._eligible(), self.scorer, self.plan.metric, self.plan.seed)
         return self.selected
+
+    def weights(self) -> dict[tuple[str, int], float]:
+        """Weight of each member of the current ensemble by model and trial."""
+        return {} if self.selected is None else {candidate.key: weight for candidate, weight in self.selected.members}
+
+    def gain(self, candidate: Candidate) -> float:
+        """How much lower the error of the current ensemble is with a candidate, on the rows of the candidate's folds, as a share of
+        the error: the difference of its score to 1, or the score itself if lower is better.
+
+        Without an ensemble, the best other candidate on these rows takes its place; infinite without that.
+        """
+        state = len(candidate.results), self._state_of_rivals()
+        known = self._gains.get(candidate.key)
+        if known is None or known[0] != state:
+            known = self._gains[candidate.key] = state, self._gain(candidate)
+        return known[1]
+
+    def _state_of_rivals(self) -> object:
+        """Identifies what the gain of a candidate is measured against."""
+        if self.selected is not None:
+            return self.n_selections
+        return tuple((candidate.key, len(candidate.results)) for candidate in self.scheduler.candidates.values())
+
+    def _gain(self, candidate: Candidate) -> float:
+        metric, target, weight = self.plan.metric, self.scorer.target, self.scorer.weight
+        prediction, covered = self.scorer.out_of_fold(candidate)
+        rivals: list[tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]] = []
+        if self.selected is not None:
+            blended = np.zeros(prediction.shape, dtype=np.float32)
+            blended[self.selected.covered] = self.selected.prediction
+            rivals.append((blended, self.selected.covered))
+        else:
+            others = (c for c in self.scheduler.candidates.values() if c.results and c is not candidate)
+            rivals += [self.scorer.out_of_fold(other) for other in others]
+
+        def loss(values: npt.NDArray[np.floating], rows: npt.NDArray[np.bool_]) -> float:
+            return metrics.loss(metric, target[rows], values[rows], None if weight is None else weight[rows])
+
+        gains: list[float] = []
+        for other, other_covered in rivals:
+            rows = covered & other_covered
+            if rows.any():
+                blends = (share * prediction + (1 - share) * other for share in GAIN_SHARES)
+                alone = loss(other, rows)
+                error = 1.0 + alone if metrics.get(metric).greater_is_better else alone
+                gains.append((alone - min(loss(blend, rows) for blend in blends)) / max(abs(error), 1e-9))
+        return min(gains, default=math.inf)
 
     def _eligible(self) -> list[Candidate]:
         """The candidates that may join the ensemble: all of them if the user excludes every model that has a score."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from tabapp.engine.scheduler import ModelRecord, Scheduler, Work
 from tabapp.engine.seeds import seed_of
 from tabapp.engine.server import LIGHT_MODELS, libraries_of
 from tabapp.engine.steering import Steering
+from tabapp.engine.timed import TimedScheduler
 from tabapp.engine.trials import Emit, Trials
 from tabapp.engine.tuning import LEAST_RANKED_TRIALS, KnownTrial
 from tabapp.models import registry
@@ -82,17 +84,7 @@ class Conductor:
             known=known_trials,
             emit=emit,
         )
-        self.scheduler = Scheduler(
-            [],
-            metric=plan.metric,
-            workers=plan.workers,
-            trials=1 if plan.quality == "fast" else plan.trials,
-            tune=plan.quality != "fast",
-            race=plan.quality != "best",
-            new_trial=self._trials.new,
-            loss=self.scorer.loss,
-            clearly_behind=self.scorer.clearly_behind,
-        )
+        self.scheduler = self._new_scheduler()
         self.board = Board(plan, self.scheduler, self.scorer)
         self.evaluations = Evaluations(folder, data, self.board)
         self._steering = Steering(
@@ -120,6 +112,29 @@ class Conductor:
         self._add_models(at_once)
         self.scheduler.n_expected = len(competing)
 
+    def _new_scheduler(self) -> Scheduler:
+        """A scheduler without models. Only in a run with a time limit may decisions depend on measured times."""
+        plan = self._plan
+        options: dict[str, Any] = {
+            "metric": plan.metric,
+            "workers": plan.workers,
+            "n_folds": self._n_folds,
+            "trials": 1 if plan.quality == "fast" else plan.trials,
+            "tune": plan.quality != "fast",
+            "race": plan.quality != "best",
+            "new_trial": self._trials.new,
+            "loss": self.scorer.loss,
+            "clearly_behind": self.scorer.clearly_behind,
+        }
+        if self._clock.budget is None:
+            return Scheduler([], **options)
+        return TimedScheduler(
+            [],
+            gain=lambda candidate: self.board.gain(candidate),
+            weights=lambda: self.board.weights(),
+            **options,
+        )
+
     def _add_models(self, names: Sequence[str]) -> None:
         """Let models compete, with the trials of an earlier session and what the user has asked of them."""
         plan = self._plan
@@ -129,7 +144,7 @@ class Conductor:
             self._titles[name] = plugin.title
             seconds = plugin.cost(plan.task, self._shape, plugin.defaults(*problem), plan.device).seconds
             self.scheduler.add_model(
-                ModelRecord(name, seconds, plugin.starts_first, plugin.merit(plan.task, self._shape))
+                ModelRecord(name, seconds, plugin.starts_first, plugin.merit(plan.task, self._shape), plugin.family)
             )
             self._executor.prepare(libraries_of(plugin.family))
             self._trials.add_model(plugin, self.scheduler, self.board)
@@ -191,7 +206,7 @@ class Conductor:
         started = False
         while len(self._running) < self._plan.workers:
             busy = {(*running.work.candidate.key, running.work.fold) for running in self._running.values()}
-            work = self.scheduler.next_work(busy, self._clock.fitting_left())
+            work = self.scheduler.next_work(busy, self._clock.fitting_left(), self._fit_limit())
             if work is None:
                 # Workers are free for what loads in the background.
                 self._loader.start()
@@ -199,6 +214,10 @@ class Conductor:
             self._start(work)
             started = True
         return started
+
+    def _fit_limit(self) -> float:
+        """Seconds that one fit may take; infinite without a time limit."""
+        return math.inf if self._clock.budget is None else self.scheduler.cap_share() * self._clock.budget
 
     def _device_for(self, model: str) -> str:
         if not self._plan.device.startswith("cuda") or self._plugins[model].family != "deep":
@@ -210,11 +229,11 @@ class Conductor:
         candidate, fold = work.candidate, work.fold
         device = self._device_for(candidate.model)
         soft_deadline = None
-        if self._clock.fitting_end is not None and self._clock.budget is not None:
-            cap = self.scheduler.cap_share(self._n_folds) * self._clock.budget
-            cap *= max(1.0, self.scheduler.models[candidate.model].share)
+        if self._clock.fitting_end is not None:
+            cap = self._fit_limit() * max(1.0, self.scheduler.models[candidate.model].share)
             # The fit still has to predict and save between its deadline and the end of fitting.
-            soft_deadline = time.monotonic() + min(cap, 0.9 * self._clock.fitting_left())
+            left = 0.9 * self._clock.fitting_left()
+            soft_deadline = time.monotonic() + min(cap, self.scheduler.seconds_for(candidate, left))
         job = FitJob(
             fit=candidate.fit_name(fold),
             run=str(self._folder.path),
@@ -269,11 +288,12 @@ class Conductor:
                     self._display.is_stale = True
             case Done():
                 del self._running[message.fit]
-                self._spend(candidate.model, running)
+                seconds = self._spend(candidate.model, running)
                 self._display.is_stale = True
                 if running.pruned:
                     return
                 result = message.result
+                self.scheduler.record_overhead(seconds - result.seconds - result.predict_seconds)
                 candidate.results[fold] = result
                 self._emit(ev.FitFinished(**common, score=result.score, seconds=round(result.seconds, 3)))
                 self._after_fold(candidate)
@@ -287,8 +307,11 @@ class Conductor:
                     self._after_failure(candidate, message)
                 self._settle(candidate)
 
-    def _spend(self, model: str, running: Running) -> None:
-        self.scheduler.models[model].spent += time.monotonic() - running.seconds_started
+    def _spend(self, model: str, running: Running) -> float:
+        """Add the seconds of a fit that has ended to those of its model, and return them."""
+        seconds = time.monotonic() - running.seconds_started
+        self.scheduler.models[model].spent += seconds
+        return seconds
 
     def _after_fold(self, candidate: Candidate) -> None:
         if candidate.is_complete:
@@ -298,6 +321,10 @@ class Conductor:
         behind = self.scheduler.is_behind(candidate)
         if behind:
             self._trials.prune(candidate, behind, self.scorer.score(candidate).value)
+            for name, running in self._running.items():
+                if running.work.candidate is candidate:
+                    running.pruned = True
+                    self._executor.cancel(name)
 
     def _after_failure(self, candidate: Candidate, failure: Failed) -> None:
         """Retry a fit once if its process was killed, since the cause may be gone; an exception of the model would come again."""

@@ -1,14 +1,14 @@
-"""What to fit next: pure decisions from the candidates, measured fit times and the time left.
+"""What to fit next in a run without a time limit. `timed.py` extends it for runs with one.
 
-The order: the defaults of every model on fold 0, core models and those with a high merit first, cheap before expensive, so that
-the leaderboard fills quickly; then the other folds of the defaults, since an ensemble needs different models; then new trials,
-where better models get more of the time. A model whose defaults are clearly worse than the best model on fold 0 gets its other
-folds only during tuning. A trial that is worse than its own model's best on fold 0 gets no further folds.
+The order changes no result, since a trial gets all of its folds unless its first is worse than that of its own model's best trial:
+the defaults of every model on fold 0, core models and those with a high merit first, cheap before expensive, so that the
+leaderboard fills quickly; then the other folds of the defaults; then new trials, where better models get more of the time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,14 +21,10 @@ FAILURES_TO_GIVE_UP = 2
 CAP_SHARE, HOLDOUT_CAP_SHARE, ALL_OF_IT = 0.15, 0.3, 0.9
 """Largest share of the budget for one fit, so that one slow model cannot starve the others. With one holdout the share is larger,
 since a trial is a single fit. With few models, each gets an equal part of almost the whole budget."""
-FIRST_SHARE = 0.4
-"""Other models than the core ones start while first folds have taken less than this share of the time of all workers."""
-LEAST_SHARE = 0.05
-"""In leftover time, a fit starts if at least this share of its expected time is left: at its deadline, a model returns its best
-so far."""
-AFFORDABLE_SHARE, LEADER_SHARE, URGENT_SHARE = 0.6, 0.9, 0.5
-"""Defaults are completed if that takes at most this share of the time that all workers have left. Those of the best model may take
-almost all of it, and come first if they take more than half, since later there would be no time for them."""
+
+
+Fold = tuple[str, int, int]
+"""Model, trial and fold of a fit."""
 
 
 @dataclass
@@ -39,6 +35,7 @@ class ModelRecord:
         prior_seconds: estimated seconds of one fit, before any is measured.
         is_core: starts before the others.
         merit: divides its cost in the queue of first folds.
+        family: models of a family are expected to differ from their priors by the same factor.
         spent: seconds of its fits so far.
         failures: trials that failed.
         stopped, paused: by the user; it gets no further fits.
@@ -49,6 +46,7 @@ class ModelRecord:
     prior_seconds: float
     is_core: bool = True
     merit: float = 1.0
+    family: str = ""
     spent: float = 0.0
     failures: int = 0
     stopped: bool = False
@@ -80,6 +78,7 @@ class Scheduler:
     Args:
         models: the competing models.
         workers: number of parallel fits.
+        n_folds: folds of a complete candidate.
         trials: maximum trials per model, or None.
         tune: whether to continue after the defaults.
         race: whether trials that are worse on fold 0 are pruned.
@@ -94,6 +93,7 @@ class Scheduler:
         *,
         metric: str,
         workers: int,
+        n_folds: int,
         trials: int | None,
         tune: bool,
         race: bool,
@@ -103,7 +103,7 @@ class Scheduler:
     ) -> None:
         self.models = {model.name: model for model in models}
         self._metric = metric
-        self._workers = workers
+        self.workers, self.n_folds = workers, n_folds
         self._trials = trials
         self._tune = tune
         self._race = race
@@ -143,10 +143,17 @@ class Scheduler:
         never_succeeded = not any(candidate.results for candidate in self.of_model(name))
         return record.stopped or (never_succeeded and record.failures >= FAILURES_TO_GIVE_UP)
 
-    def cap_share(self, n_folds: int) -> float:
+    def cap_share(self) -> float:
         """The largest share of the budget that one fit may take."""
-        rounds = -(-self.n_expected * n_folds // self._workers)
-        return max(CAP_SHARE if n_folds > 1 else HOLDOUT_CAP_SHARE, ALL_OF_IT / rounds)
+        rounds = -(-self.n_expected * self.n_folds // self.workers)
+        return max(CAP_SHARE if self.n_folds > 1 else HOLDOUT_CAP_SHARE, ALL_OF_IT / rounds)
+
+    def seconds_for(self, candidate: Candidate, seconds_left: float) -> float:
+        """Seconds that a fit of a candidate may take."""
+        return seconds_left
+
+    def record_overhead(self, seconds: float) -> None:
+        """Record what a fit took beside training and predicting: to start, to prepare features, and to save."""
 
     def waits_for_user(self, seconds_left: float) -> bool:
         """Whether a model paused by the user has something left to fit."""
@@ -162,31 +169,29 @@ class Scheduler:
 
     def expected_seconds(self, name: str) -> float:
         """Expected seconds of the next fit of a model: the mean of its last ten fits, or its prior."""
-        measured = [result.seconds for candidate in self.of_model(name) for result in candidate.results.values()]
+        measured = self.measured_seconds(name)
         return float(np.mean(measured[-10:])) if measured else self.models[name].prior_seconds
 
-    def next_work(self, running: set[tuple[str, int, int]], seconds_left: float) -> Work | None:
-        """The next fit to start, or None if there is none that the time allows.
+    def measured_seconds(self, name: str) -> list[float]:
+        """Seconds of the fits of a model, oldest first."""
+        return [r.seconds + r.predict_seconds for candidate in self.of_model(name) for r in candidate.results.values()]
+
+    def next_work(self, running: set[Fold], seconds_left: float, fit_limit: float = math.inf) -> Work | None:
+        """The next fit to start, or None if there is none.
 
         Args:
             running: (model, trial, fold) of the fits in progress.
-            seconds_left: seconds until fitting ends; infinite without a time limit.
+            seconds_left: seconds until fitting ends.
+            fit_limit: seconds that one fit may take.
         """
         if seconds_left <= 0:
             return None
-        return (
-            self._first_fold(running, seconds_left, may_start=self._may_start)
-            or self._defaults(running, seconds_left)
-            or self._next_share(running, seconds_left)
-            or self._first_fold(running, seconds_left, may_start=self._fits_leftover_time)
-        )
+        return self._first_fold(running) or self._defaults(running) or self._next_share(running, seconds_left)
 
     def _first_fold(
-        self,
-        running: set[tuple[str, int, int]],
-        seconds_left: float,
-        may_start: Callable[[ModelRecord, set[tuple[str, int, int]], float], bool],
+        self, running: set[Fold], may_start: Callable[[ModelRecord], bool] = lambda record: True
     ) -> Work | None:
+        """The first fold of a model without a score. `may_start` decides on models that the user does not favor."""
         order = sorted(
             self.models.values(), key=lambda r: (not r.is_favored, not r.is_core and r.merit <= 1, r.price, r.name)
         )
@@ -196,34 +201,17 @@ class Scheduler:
             candidates = self.of_model(record.name)
             if any(candidate.results for candidate in candidates):
                 continue
-            at_once = record.is_core or record.is_favored
-            if not candidates and not at_once and not may_start(record, running, seconds_left):
-                continue
             active = [candidate for candidate in candidates if candidate.status == "active"]
+            if active and (*active[0].key, 0) in running:
+                continue
             if not active and not self._has_trials_left(record.name):
                 continue
-            candidate = active[0] if active else self.add(self._new_trial(record.name))
-            if (*candidate.key, 0) not in running:
-                return Work(candidate, 0)
+            if record.is_favored or may_start(record):
+                return Work(active[0] if active else self.add(self._new_trial(record.name)), 0)
         return None
 
-    def _may_start(self, record: ModelRecord, running: set[tuple[str, int, int]], seconds_left: float) -> bool:
-        """Whether there is time for the first fold of a model that is not a core model, given what the others have used."""
-        in_progress = sum(self.models[name].prior_seconds for name, _, _ in running)
-        used = sum(other.spent for other in self.models.values()) + in_progress
-        return used + record.price <= FIRST_SHARE * (used + self._workers * seconds_left)
-
-    def _fits_leftover_time(self, record: ModelRecord, running: set[tuple[str, int, int]], seconds_left: float) -> bool:
-        """Whether the first fit of a model may use leftover time, beside other such fits only. As long as there is no score it
-        always may: any fold is better than a run without a score."""
-        first = [name for name, _, _ in running if not any(c.results for c in self.of_model(name))]
-        idle = len(first) == len(running) and not any(self.models[name].is_core for name in first)
-        without_score = not any(candidate.results for candidate in self.candidates.values())
-        return idle and (without_score or LEAST_SHARE * record.prior_seconds <= seconds_left)
-
-    def _defaults(self, running: set[tuple[str, int, int]], seconds_left: float) -> Work | None:
-        """The next fold of a model's first successful trial: trials already begun first, and the best model if its time runs out;
-        then cheap and good models."""
+    def _defaults(self, running: set[Fold]) -> Work | None:
+        """The next fold of a model's first successful trial: trials already begun first, then cheap and good models."""
         ranked = self._ranked()
         leader = self.best_of(ranked[0]) if ranked else None
         options: list[tuple[bool, float, Candidate]] = []
@@ -232,29 +220,29 @@ class Scheduler:
             if record.paused or candidate.status != "active" or leader is None:
                 continue
             cost = len(candidate.missing_folds) * self.expected_seconds(name)
-            begun, leads, time_left = len(candidate.results) > 1, name == leader.model, self._workers * seconds_left
-            affordable = cost <= (LEADER_SHARE if leads else AFFORDABLE_SHARE) * time_left
-            urgent = begun or (leads and affordable and cost > URGENT_SHARE * time_left)
-            if begun or record.is_favored or (affordable and not self._clearly_behind(candidate, leader)):
-                options.append((not urgent, cost * rank / record.share, candidate))
+            begun = len(candidate.results) > 1
+            if begun or record.is_favored or not self._clearly_behind(candidate, leader):
+                options.append((not begun, cost * rank / record.share, candidate))
         for _, _, candidate in sorted(options, key=lambda option: option[:2]):
-            option = self._option_of(candidate.model, running, seconds_left)
-            if option is not None and option[0] is candidate:
-                return Work(candidate, option[1])
+            open_folds = self.open_folds(candidate, running)
+            if open_folds:
+                return Work(candidate, open_folds[0])
         return None
 
-    def _next_share(self, running: set[tuple[str, int, int]], seconds_left: float) -> Work | None:
-        """The fit of the model that is furthest below its share of the time: the model of rank k gets 1/k of the time of the first.
-        The expected time of the fit counts as spent, so that cheap fits come before expensive ones. A model that the user favors
-        counts as first, times its share."""
+    def _next_share(
+        self, running: set[Fold], seconds_left: float, targets: Mapping[str, float] | None = None
+    ) -> Work | None:
+        """The fit of the model that is furthest below its share of the time, which is proportional to its target.
+
+        The expected time of the fit counts as spent, so that cheap fits come before expensive ones.
+        """
         options: list[tuple[float, str, Candidate | None, int]] = []
-        for rank, name in enumerate(self._ranked(), start=1):
+        for name, target in (self._targets() if targets is None else targets).items():
             record = self.models[name]
             option = None if record.paused else self._option_of(name, running, seconds_left)
             if option is not None:
                 in_progress = sum(key[0] == name for key in running)
                 expected = self.expected_seconds(name)
-                target = record.share if record.is_favored else record.share / rank
                 share = (record.spent + (1 + in_progress) * expected) / target
                 options.append((share, name, *option))
         if not options:
@@ -262,26 +250,37 @@ class Scheduler:
         _, name, candidate, fold = min(options, key=lambda option: option[:2])
         return Work(candidate or self.add(self._new_trial(name)), fold)
 
-    def _option_of(
-        self, name: str, running: set[tuple[str, int, int]], seconds_left: float
-    ) -> tuple[Candidate | None, int] | None:
+    def _targets(self) -> dict[str, float]:
+        """Share of the time of each model that may get new trials, not normalized: the model of rank k gets 1/k of the time of the
+        first. A model that the user favors counts as first, times its share."""
+        records = [self.models[name] for name in self._ranked()]
+        return {
+            record.name: record.share if record.is_favored else record.share / rank
+            for rank, record in enumerate(records, start=1)
+        }
+
+    def open_folds(self, candidate: Candidate, running: set[Fold]) -> list[int]:
+        """Folds of a candidate that have no fit and none in progress."""
+        return [fold for fold in candidate.missing_folds if (*candidate.key, fold) not in running]
+
+    def _option_of(self, name: str, running: set[Fold], seconds_left: float) -> tuple[Candidate | None, int] | None:
         """The next fit of a model: a missing fold of its open trial, or fold 0 of a new trial (with None as candidate). None if all
         its folds are in progress, or the time left is too short to complete the trial."""
-        each = self.expected_seconds(name)
-        candidates = self.of_model(name)
-        active = [candidate for candidate in candidates if candidate.status == "active"]
+        active = [candidate for candidate in self.of_model(name) if candidate.status == "active"]
         if active:
             candidate = active[0]
-            open_folds = [fold for fold in candidate.missing_folds if (*candidate.key, fold) not in running]
-            rounds = -(-len(open_folds) // self._workers)
-            if not open_folds or not candidate.results or rounds * each > seconds_left:
+            open_folds = self.open_folds(candidate, running)
+            if not open_folds or not candidate.results or not self.fits(name, len(open_folds), seconds_left):
                 return None
             return candidate, open_folds[0]
-        rounds = -(-candidates[0].n_folds // self._workers)
         tunes = self._tune or self.models[name].is_favored
-        if not tunes or not self._has_trials_left(name) or rounds * each > seconds_left:
+        if not tunes or not self._has_trials_left(name) or not self.fits(name, self.n_folds, seconds_left):
             return None
         return None, 0
+
+    def fits(self, name: str, n_folds: int, seconds_left: float) -> bool:
+        """Whether that many fits of a model end in time if all workers work on them."""
+        return -(-n_folds // self.workers) * self.expected_seconds(name) <= seconds_left
 
     def _ranked(self) -> list[str]:
         """Models that may get time, best first, compared on the folds that the best trials of all of them have."""

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tabapp.engine.candidates import Candidate
@@ -31,20 +33,31 @@ def mean_loss(candidate: Candidate) -> float:
     return -sum(result.score for result in candidate.results.values()) / len(candidate.results)
 
 
-def make(models: dict[str, float], *, trials: int | None = None, tune: bool = True, race: bool = True) -> Scheduler:
+def make(
+    models: dict[str, float],
+    *,
+    trials: int | None = None,
+    tune: bool = True,
+    race: bool = True,
+    n_folds: int = FOLDS,
+    kind: type[Scheduler] = Scheduler,
+    **more: Any,
+) -> Scheduler:
     def new_trial(name: str) -> Candidate:
-        return Candidate(name, len(scheduler.of_model(name)), {}, FOLDS)
+        return Candidate(name, len(scheduler.of_model(name)), {}, n_folds)
 
-    scheduler = Scheduler(
+    scheduler = kind(
         [ModelRecord(name, prior) for name, prior in models.items()],
         metric="roc_auc",
         workers=2,
+        n_folds=n_folds,
         trials=trials,
         tune=tune,
         race=race,
         new_trial=new_trial,
         loss=mean_loss,
         clearly_behind=lambda candidate, other: mean_loss(candidate) > mean_loss(other) + 0.2,
+        **more,
     )
     return scheduler
 
@@ -67,61 +80,11 @@ def test_every_model_starts_with_its_first_fold_cheapest_first() -> None:
     assert scheduler.next_work(running, 1e9) is None
 
 
-def test_other_models_start_after_the_core_models_while_there_is_time() -> None:
-    scheduler = make({"core": 10.0, "cheap": 1.0, "expensive": 50.0})
-    scheduler.models["cheap"].is_core = scheduler.models["expensive"].is_core = False
-    running: set[tuple[str, int, int]] = set()
-    for expected in ("core", "cheap"):
-        work = take(scheduler, running, seconds=20.0)
-        assert work[0] == expected
-        running.add(work)
-    assert scheduler.next_work(running, 20.0) is None
-    assert take(scheduler, running, seconds=1e9)[0] == "expensive"
-
-
-def test_merit_moves_a_model_up_in_the_queue() -> None:
-    scheduler = make({"core": 10.0, "cheap": 1.0, "worthy": 80.0})
-    scheduler.models["cheap"].is_core = scheduler.models["worthy"].is_core = False
-    assert scheduler.next_work({("core", 0, 0), ("cheap", 0, 0)}, 20.0) is None
-    scheduler.models["worthy"].merit = 16.0
-    running: set[tuple[str, int, int]] = set()
-    for expected in ("worthy", "core", "cheap"):
-        work = take(scheduler, running, seconds=20.0)
-        assert work[0] == expected
-        running.add(work)
-
-
-def test_leftover_time_goes_to_models_that_have_not_run() -> None:
-    scheduler = make({"core": 5.0, "expensive": 500.0, "too_expensive": 1300.0, "other": 550.0}, trials=1)
-    for name in ("expensive", "too_expensive", "other"):
-        scheduler.models[name].is_core = False
-    work = scheduler.next_work(set(), 80.0)
-    assert work is not None
-    for fold in range(FOLDS):
-        assert scheduler.next_work({("core", 0, f) for f in range(fold, FOLDS)}, 60.0) is None
-        finish(work.candidate, fold, 0.8)
-    running = {take(scheduler, set(), seconds=60.0)}
-    assert running == {("expensive", 0, 0)}
-    running.add(take(scheduler, running, seconds=60.0))
-    assert ("other", 0, 0) in running
-    assert scheduler.next_work(running, 60.0) is None
-
-
-def test_a_run_without_a_score_starts_a_fit_that_exceeds_its_time() -> None:
-    scheduler = make({"expensive": 500.0, "slowest": 900.0})
-    for record in scheduler.models.values():
-        record.is_core = False
-    running = {take(scheduler, set(), seconds=5.0)}
-    assert running == {("expensive", 0, 0)}
-    running.add(take(scheduler, running, seconds=5.0))
-    assert ("slowest", 0, 0) in running
-
-
 def test_few_models_may_take_more_of_the_budget_for_a_fit() -> None:
-    assert make({"a": 1.0}).cap_share(n_folds=5) == pytest.approx(0.3)
-    assert make({"a": 1.0, "b": 1.0}).cap_share(n_folds=1) == pytest.approx(0.9)
-    six = make(dict.fromkeys("abcdef", 1.0))
-    assert (six.cap_share(n_folds=5), six.cap_share(n_folds=1)) == (0.15, 0.3)
+    assert make({"a": 1.0}, n_folds=5).cap_share() == pytest.approx(0.3)
+    assert make({"a": 1.0, "b": 1.0}, n_folds=1).cap_share() == pytest.approx(0.9)
+    six = dict.fromkeys("abcdef", 1.0)
+    assert (make(six, n_folds=5).cap_share(), make(six, n_folds=1).cap_share()) == (0.15, 0.3)
 
 
 def test_a_better_model_gets_the_next_folds_and_an_expensive_one_waits() -> None:
@@ -148,39 +111,6 @@ def test_defaults_are_completed_before_tuning_unless_clearly_behind() -> None:
         order.append((model, trial, fold))
     assert order[:4] == [("best", 0, 1), ("best", 0, 2), ("close", 0, 1), ("close", 0, 2)]
     assert order[4] == ("best", 1, 0)
-
-
-def test_the_leader_may_take_most_of_the_time_that_is_left_to_complete_its_defaults() -> None:
-    scheduler = make({"leader": 10.0, "other": 10.0}, tune=False)
-    for name, score in {"leader": 0.9, "other": 0.8}.items():
-        finish(scheduler.add(Candidate(name, 0, {}, FOLDS)), 0, score, seconds=10.0)
-    # Two folds of 10 s each are 0.77 of the time that two workers have left: allowed for the leader only.
-    first = scheduler._defaults(set(), 13.0)
-    assert first is not None
-    assert (*first.candidate.key, first.fold) == ("leader", 0, 1)
-    second = scheduler._defaults({("leader", 0, 1)}, 13.0)
-    assert second is not None
-    assert (*second.candidate.key, second.fold) == ("leader", 0, 2)
-    assert scheduler._defaults({("leader", 0, 1), ("leader", 0, 2)}, 13.0) is None
-    assert scheduler._defaults(set(), 11.0) is None
-
-
-def test_the_leader_comes_before_cheaper_models_when_its_time_runs_out() -> None:
-    scheduler = make({"leader": 10.0, "other": 1.0}, tune=False)
-    for name, score, seconds in (("leader", 0.9, 10.0), ("other", 0.8, 1.0)):
-        finish(scheduler.add(Candidate(name, 0, {}, FOLDS)), 0, score, seconds)
-    assert take(scheduler, seconds=25.0)[0] == "other"
-    # Two folds of 10 s each are two thirds of the time that two workers have left.
-    assert take(scheduler, seconds=15.0)[0] == "leader"
-    assert take(scheduler, seconds=10.5)[0] == "other"
-
-
-def test_a_trial_that_cannot_be_completed_in_time_is_not_continued() -> None:
-    scheduler = make({"slow": 10.0})
-    candidate = scheduler.add(Candidate("slow", 0, {}, FOLDS))
-    finish(candidate, 0, 0.9, seconds=10.0)
-    assert scheduler.next_work(set(), 9.0) is None
-    assert take(scheduler, seconds=11.0) == ("slow", 0, 1)
 
 
 def test_tuning_starts_after_the_defaults_and_ends_at_the_maximum_of_trials() -> None:

@@ -1,0 +1,326 @@
+"""What to fit next in a run with a time limit: only fits that can be useful in the end.
+
+A candidate counts once it has all of its folds, so it is either completed or dropped after its first fold. In this order:
+
+1. Until a candidate is complete: the first folds of a few models, then the other folds of the best of them.
+2. The other folds of candidates whose first fold improves the ensemble, by improvement per second.
+3. The first folds of other models, those that take little time first, if all of their folds end in time, and as long as dropped
+   first folds have taken little time.
+4. New trials of models in the ensemble, in proportion to their weight and to the success of their earlier trials. A trial is pruned
+   if its first fold does not improve the ensemble.
+5. In time that nothing else can use: candidates that do not improve the ensemble yet, models that have not run, and new trials of
+   models outside the ensemble.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tabapp.engine.candidates import Candidate
+from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
+
+N_RIVALS = 3
+"""Models with a first fold of which the best is completed before others start."""
+GAIN_OF_ALL_TIME, TRIAL_NOISE = 0.01, 0.1
+"""The other folds of a candidate are fitted if its first lowers the error of the ensemble by at least the first share times the
+share of all time that they take. A new trial resembles a member of the ensemble, so that what it adds is less than the noise of a
+fold: it may be worse by the second share over the square root of the rows of the fold."""
+QUICK_SHARE = 0.025
+"""A first fold that takes at most this share of the time of all workers is quick."""
+DROPPED_SHARE, DROP_RATE = 0.08, 0.5
+"""First folds of dropped candidates may take the first share of the time of all workers; the second share of those in progress is
+expected to be dropped."""
+AFFORDABLE_SHARE, LEADER_SHARE = 0.6, 0.9
+"""A candidate is begun, and continued after its first fold, only if its folds take at most this share of the time that all workers
+have left. The second value is for the first candidate that is completed."""
+FIRST_SHARE = 0.75
+"""Share of the time of all workers for the defaults of models; an expensive model does not start beyond it."""
+URGENT_SHARE = 0.5
+"""The candidate that improves the ensemble most comes first if its missing folds take more than this share of the time left, since
+later there would be no time for them."""
+SAFETY = 1.05
+"""Factor on expected times, since fits that do not end in time are lost."""
+SHORTENED_SHARE, LEAST_SHARE = 0.5, 0.05
+"""Share of its expected time that a model must get to start: at its deadline, it returns its best so far. The second value is for a
+single holdout in time that nothing else can use."""
+DEEP_SLOWDOWN = 3.0
+"""Ratio of measured and prior seconds of networks, relative to other models, before any is measured: priors are for a core of a
+server without other work."""
+PRIOR_WEIGHT = 1.0
+"""Weight of the prior time of a model against one measured model when the factor between the two is estimated."""
+
+
+@dataclass(frozen=True)
+class TimeLeft:
+    """The time that a decision depends on.
+
+    Attributes:
+        seconds: until fitting ends.
+        limit: seconds that one fit may take.
+        committed: expected seconds of the missing folds of candidates that are being completed.
+    """
+
+    workers: int
+    seconds: float
+    limit: float
+    committed: float
+
+    @property
+    def of_workers(self) -> float:
+        """Seconds that all workers have left."""
+        return self.workers * self.seconds
+
+    def fits(self, n_folds: int, each: float, committed: float = 0.0) -> bool:
+        """Whether that many fits end in time, beside others that take `committed` seconds."""
+        rounds = -(-n_folds // self.workers)
+        return SAFETY * max(rounds * each, (committed + n_folds * each) / self.workers) <= self.seconds
+
+
+class TimedScheduler(Scheduler):
+    """Chooses the next fit in a run with a time limit.
+
+    Args:
+        models: the competing models.
+        gain: how much a candidate lowers the error of the current ensemble on the folds that it has, as a share of that error.
+        weights: weight of each member of the current ensemble by model and trial.
+        others: as in `Scheduler`.
+    """
+
+    def __init__(
+        self,
+        models: Iterable[ModelRecord],
+        *,
+        gain: Callable[[Candidate], float],
+        weights: Callable[[], Mapping[tuple[str, int], float]],
+        **others: Any,
+    ) -> None:
+        super().__init__(models, **others)
+        self._gain, self._weights = gain, weights
+        self._overheads: list[float] = []
+        self._total = math.inf
+        """Seconds that all workers have in the whole run."""
+
+    def record_overhead(self, seconds: float) -> None:
+        """Record what a fit took beside training and predicting: to start, to prepare features, and to save."""
+        self._overheads.append(seconds)
+
+    def expected_seconds(self, name: str) -> float:
+        """Expected seconds of a worker for the next fit of a model: measured on this table, or its prior, corrected by the ratios
+        of measured and prior times of other models, those of its family first."""
+        overhead = float(np.median(self._overheads[-20:])) if self._overheads else 0.0
+        measured = self.measured_seconds(name)
+        if measured:
+            return overhead + float(np.mean(measured[-10:]))
+        return overhead + self.models[name].prior_seconds * self._slowdown(self.models[name].family)
+
+    def _slowdown(self, family: str) -> float:
+        """Expected ratio of measured and prior seconds of a model without a fit: a geometric mean over its family, shrunk to the
+        mean of all models, which is shrunk to 1."""
+        logs: dict[str, list[float]] = {}
+        for record in self.models.values():
+            measured = self.measured_seconds(record.name)
+            if measured:
+                ratio = max(float(np.mean(measured)), 1e-3) / record.prior_seconds
+                logs.setdefault(record.family, []).append(math.log(ratio))
+        every = [value for values in logs.values() for value in values]
+        overall = sum(every) / (len(every) + PRIOR_WEIGHT)
+        related = logs.get(family, [])
+        prior = overall + (math.log(DEEP_SLOWDOWN) if family == "deep" else 0.0)
+        return math.exp((sum(related) + PRIOR_WEIGHT * prior) / (len(related) + PRIOR_WEIGHT))
+
+    def next_work(self, running: set[Fold], seconds_left: float, fit_limit: float = math.inf) -> Work | None:
+        """The next fit to start, or None if there is none that the time allows.
+
+        Args:
+            running: (model, trial, fold) of the fits in progress.
+            seconds_left: seconds until fitting ends.
+            fit_limit: seconds that one fit may take.
+        """
+        if seconds_left <= 0:
+            return None
+        time = self._time_left(running, seconds_left, fit_limit)
+        if not any(candidate.is_complete for candidate in self.candidates.values()):
+            early = self._first_complete(running, time)
+            if early is not None:
+                return early
+        return (
+            self._begun(running, time)
+            or self._first_fold(
+                running, lambda record: self._is_quick(record.name) and self._may_start(record, running, time)
+            )
+            or self._first_fold(running, lambda record: self._may_start(record, running, time))
+            or self._next_share(running, seconds_left, self._targets_of_members())
+            or self._ahead(running, time)
+            or self._begun(running, time, improving=False)
+            or self._first_fold(running, lambda record: self._fits_leftover(record, running, time))
+            or self._next_share(running, seconds_left)
+        )
+
+    def _first_complete(self, running: set[Fold], time: TimeLeft) -> Work | None:
+        """The next fit of a run without a complete candidate: a few first folds, then the other folds of the best of them, so that
+        there is an ensemble to compare other models with."""
+        started = {c.model for c in self.candidates.values() if c.results} | {name for name, _, _ in running}
+        if len(started) < N_RIVALS:
+            return self._first_fold(running, lambda record: self._may_start(record, running, time))
+        return self._begun(running, time)
+
+    def _time_left(self, running: set[Fold], seconds_left: float, fit_limit: float) -> TimeLeft:
+        used = sum(record.spent for record in self.models.values())
+        used += sum(self.expected_seconds(name) for name, _, _ in running)
+        self._total = used + self.workers * seconds_left
+        committed = 0.0
+        for candidate in self.candidates.values():
+            is_running = any(fold[:2] == candidate.key for fold in running)
+            if candidate.status == "active" and (is_running or (candidate.results and self._improves(candidate))):
+                committed += len(candidate.missing_folds) * min(self.expected_seconds(candidate.model), fit_limit)
+        return TimeLeft(self.workers, seconds_left, fit_limit, committed)
+
+    def _improves(self, candidate: Candidate) -> bool:
+        """Whether a candidate with at least one fold is to be completed."""
+        if len(candidate.results) > 1 or (candidate.trial and not self._race):
+            return True
+        cost = len(candidate.missing_folds) * self.expected_seconds(candidate.model)
+        n_rows = sum(result.n_rows for result in candidate.results.values())
+        noise = TRIAL_NOISE / math.sqrt(max(1, n_rows)) if candidate.trial else 0.0
+        least = GAIN_OF_ALL_TIME * min(1.0, cost / self._total) - noise
+        return self._gain(candidate) > least
+
+    def _is_quick(self, name: str) -> bool:
+        return self.expected_seconds(name) <= QUICK_SHARE * self._total
+
+    def _has_score(self) -> bool:
+        return any(candidate.results for candidate in self.candidates.values())
+
+    def _may_start(self, record: ModelRecord, running: set[Fold], time: TimeLeft) -> bool:
+        """Whether all folds of a model's defaults can be completed, and its first may be lost."""
+        needed = self.expected_seconds(record.name)
+        each = min(needed, time.limit)
+        if each < SHORTENED_SHARE * needed or not time.fits(self.n_folds, each, time.committed):
+            return False
+        of_all = self.n_folds * each / record.merit
+        if of_all > AFFORDABLE_SHARE * time.of_workers:
+            return False
+        if not self._has_score() or self.n_folds == 1:
+            return True
+        in_progress = [name for name, trial, _ in running if not self.candidates[name, trial].results and not trial]
+        at_risk = DROP_RATE * (each + sum(min(self.expected_seconds(name), time.limit) for name in in_progress))
+        if self._dropped_seconds(running) + at_risk > DROPPED_SHARE * self._total:
+            return False
+        if self._is_quick(record.name):
+            return True
+        # The result of one such fold tells more about the next than a prior does.
+        if sum(not self._is_quick(name) for name in in_progress) >= max(1, self.workers // 2):
+            return False
+        used = sum(self._seconds_of(candidate) for candidate in self.candidates.values() if candidate.trial == 0)
+        return used + of_all <= FIRST_SHARE * self._total
+
+    def _seconds_of(self, candidate: Candidate) -> float:
+        return sum(result.seconds + result.predict_seconds for result in candidate.results.values())
+
+    def _dropped_seconds(self, running: set[Fold]) -> float:
+        """Seconds of the defaults that have one fold and are not to be completed."""
+        begun = (c for c in self.candidates.values() if c.trial == 0 and c.results and not c.is_complete)
+        return sum(self._seconds_of(c) for c in begun if c.status != "active" or not self._improves(c))
+
+    def _fits_leftover(self, record: ModelRecord, running: set[Fold], time: TimeLeft) -> bool:
+        """Whether a model may start in time that nothing else can use. As long as there is no score it always may, unless a core
+        model is running: any fold is better than a run without a score."""
+        if not self._has_score():
+            return not any(self.models[name].is_core for name, _, _ in running)
+        needed = self.expected_seconds(record.name)
+        each = min(needed, time.limit, self._slot(self.n_folds, time.seconds))
+        least = SHORTENED_SHARE if self.n_folds > 1 else LEAST_SHARE
+        return each >= least * needed and time.fits(self.n_folds, each, time.committed)
+
+    def _slot(self, n_folds: int, seconds: float) -> float:
+        """Seconds for each of so many fits, so that all of them end in time."""
+        return seconds / (SAFETY * -(-n_folds // self.workers))
+
+    def seconds_for(self, candidate: Candidate, seconds_left: float) -> float:
+        """Seconds that a fit of a candidate may take, so that its other missing folds can still be completed."""
+        return self._slot(max(1, len(candidate.missing_folds)), seconds_left)
+
+    def _begun(self, running: set[Fold], time: TimeLeft, *, improving: bool = True) -> Work | None:
+        """The next fold of a candidate that has some of its folds: one that more than one fold was begun of, then by improvement
+        per second.
+
+        Args:
+            improving: leave out candidates that do not improve the ensemble.
+        """
+        options: list[tuple[bool, bool, float, float, Candidate]] = []
+        share = (
+            AFFORDABLE_SHARE if any(candidate.is_complete for candidate in self.candidates.values()) else LEADER_SHARE
+        )
+        for candidate in self.candidates.values():
+            record = self.models[candidate.model]
+            if candidate.status != "active" or not candidate.results or record.paused or self.is_out(record.name):
+                continue
+            folds, each = self.open_folds(candidate, running), min(self.expected_seconds(record.name), time.limit)
+            if not folds or not time.fits(len(folds), each):
+                continue
+            if improving and not record.is_favored and not self._improves(candidate):
+                continue
+            n_begun, cost = candidate.n_folds - len(folds), len(folds) * each
+            if improving and n_begun < 2 and not record.is_favored and cost > share * time.of_workers:
+                continue
+            options.append((not record.is_favored, n_begun < 2, self._gain(candidate), cost, candidate))
+        if not options:
+            return None
+        most = max(gain for _, _, gain, _, _ in options)
+
+        def order(
+            option: tuple[bool, bool, float, float, Candidate],
+        ) -> tuple[bool, bool, bool, float, tuple[str, int]]:
+            unfavored, new, gain, cost, candidate = option
+            urgent = gain == most and cost > URGENT_SHARE * time.of_workers
+            return unfavored, new, not urgent, -gain / cost if gain > 0 else -gain * cost, candidate.key
+
+        candidate = min(options, key=order)[-1]
+        return Work(candidate, self.open_folds(candidate, running)[0])
+
+    def _targets_of_members(self) -> dict[str, float]:
+        """The weight of a model in the ensemble, times the share of its earlier new trials that are in it. A model that the user
+        favors counts as one with the largest weight."""
+        weights = self._weights()
+        of_model: dict[str, float] = {}
+        for (name, _), weight in weights.items():
+            of_model[name] = of_model.get(name, 0.0) + weight
+        targets: dict[str, float] = {}
+        for record in self.models.values():
+            if self.is_out(record.name) or not any(candidate.results for candidate in self.of_model(record.name)):
+                continue
+            weight = max(of_model.values(), default=1.0) if record.is_favored else of_model.get(record.name, 0.0)
+            tried = [c.key for c in self.of_model(record.name) if c.trial and c.status != "active"]
+            success = (1 + sum(key in weights for key in tried)) / (1 + len(tried))
+            if weight > 0:
+                targets[record.name] = record.share * weight * (1.0 if record.is_favored else success)
+        return targets
+
+    def fits(self, name: str, n_folds: int, seconds_left: float) -> bool:
+        time = TimeLeft(self.workers, seconds_left, math.inf, 0.0)
+        return time.fits(n_folds, self.expected_seconds(name))
+
+    def _ahead(self, running: set[Fold], time: TimeLeft) -> Work | None:
+        """Another fold of a new trial whose first is in progress, if there is nothing else to do."""
+        for name, trial, _ in sorted(running):
+            candidate = self.candidates[name, trial]
+            folds, record = self.open_folds(candidate, running), self.models[name]
+            if not trial or candidate.status != "active" or record.paused or record.stopped or not folds:
+                continue
+            if time.fits(len(folds), self.expected_seconds(name)):
+                return Work(candidate, folds[0])
+        return None
+
+    def is_behind(self, candidate: Candidate) -> str | None:
+        """Why a new trial gets no further folds after its first, or None if it continues: it does not improve the ensemble."""
+        if not self._race or not candidate.trial or len(candidate.results) != 1 or candidate.n_folds == 1:
+            return None
+        if self.models[candidate.model].is_favored or self._improves(candidate):
+            return None
+        fold, result = next(iter(candidate.results.items()))
+        return f"fold {fold + 1}: {result.score:.5g}; it does not improve the ensemble"

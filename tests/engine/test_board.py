@@ -1,0 +1,93 @@
+"""What a candidate adds to the current ensemble."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tabapp.engine.board import Board, Selected
+from tabapp.engine.candidates import Candidate, Score
+from tests.engine.test_scheduler import finish, make
+
+ROWS = 300
+FOLD = np.arange(ROWS) % 3
+GENERATOR = np.random.default_rng(0)
+TARGET = GENERATOR.normal(size=ROWS)
+Floats = npt.NDArray[np.float32]
+
+
+class Predictions:
+    """Stands in for a scorer: a prediction of all rows for each candidate."""
+
+    target, weight = TARGET, None
+
+    def __init__(self) -> None:
+        self.of: dict[tuple[str, int], npt.NDArray[np.float64]] = {}
+
+    def out_of_fold(self, candidate: Candidate) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        covered = np.isin(FOLD, list(candidate.results))
+        return np.where(covered, self.of[candidate.key], 0.0).astype(np.float32), covered
+
+
+@pytest.fixture
+def predictions() -> Predictions:
+    return Predictions()
+
+
+@pytest.fixture
+def board(predictions: Predictions) -> Board:
+    scheduler = make({"a": 1.0, "b": 1.0})
+    return Board(cast(Any, SimpleNamespace(metric="rmse")), scheduler, cast(Any, predictions))
+
+
+def candidate_with(
+    board: Board, predictions: Predictions, name: str, prediction: npt.NDArray[np.float64], folds: int
+) -> Candidate:
+    candidate = board.scheduler.add(Candidate(name, 0, {}, 3))
+    predictions.of[candidate.key] = prediction
+    for fold in range(folds):
+        finish(candidate, fold, 0.5)
+    return candidate
+
+
+def select(board: Board, prediction: npt.NDArray[np.float64]) -> None:
+    """Make this prediction the current ensemble."""
+    board.selected = Selected((), Score(0.0, 0.0, 0.0), prediction.astype(np.float32), np.ones(ROWS, dtype=bool))
+    board.n_selections += 1
+
+
+def test_a_gain_is_the_share_of_the_error_that_the_best_blend_removes(board: Board, predictions: Predictions) -> None:
+    noise, other = GENERATOR.normal(size=(2, ROWS))
+    select(board, TARGET + noise)
+    same = candidate_with(board, predictions, "a", TARGET + noise, folds=1)
+    assert board.gain(same) == pytest.approx(0.0, abs=1e-6)
+    independent = candidate_with(board, predictions, "b", TARGET + other, folds=1)
+    rows = FOLD == 0
+    # Equal and independent errors are best blended in equal parts.
+    blended = np.sqrt(np.mean(((noise + other)[rows] / 2) ** 2) / np.mean(noise[rows] ** 2))
+    assert board.gain(independent) == pytest.approx(1 - blended, abs=1e-5)
+
+
+def test_a_candidate_that_does_not_help_has_a_negative_gain(board: Board, predictions: Predictions) -> None:
+    select(board, TARGET + 0.01 * GENERATOR.normal(size=ROWS))
+    assert board.gain(candidate_with(board, predictions, "a", GENERATOR.normal(size=ROWS), folds=2)) < 0
+
+
+def test_a_gain_follows_the_ensemble(board: Board, predictions: Predictions) -> None:
+    candidate = candidate_with(board, predictions, "a", TARGET + 0.3 * GENERATOR.normal(size=ROWS), folds=1)
+    select(board, TARGET + GENERATOR.normal(size=ROWS))
+    assert board.gain(candidate) > 0
+    select(board, TARGET.copy())
+    assert board.gain(candidate) < 0
+
+
+def test_without_an_ensemble_a_candidate_is_compared_with_the_others(board: Board, predictions: Predictions) -> None:
+    good = candidate_with(board, predictions, "a", TARGET + 0.1 * GENERATOR.normal(size=ROWS), folds=1)
+    assert board.gain(good) == float("inf")
+    poor = candidate_with(board, predictions, "b", TARGET + 9.0 * GENERATOR.normal(size=ROWS), folds=1)
+    assert board.gain(good) > 0.4
+    assert board.gain(poor) < 0

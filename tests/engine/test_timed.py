@@ -1,0 +1,300 @@
+"""The order of fits in runs with a time limit: decisions one by one, and whole runs in simulated time."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from tabapp.engine.candidates import Candidate
+from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
+from tabapp.engine.timed import DEEP_SLOWDOWN, DROPPED_SHARE, TimedScheduler
+from tests.engine.simulation import MODELS, Library, Simulation, simulate
+from tests.engine.test_scheduler import FOLDS, finish, make, mean_loss, take
+
+
+class BreadthFirst(Scheduler):
+    """First folds of all models in 40 % of the time, then the other folds of the defaults, then trials of the best models."""
+
+    def next_work(self, running: set[Fold], seconds_left: float, fit_limit: float = 0.0) -> Work | None:
+        if seconds_left <= 0:
+            return None
+        used = sum(record.spent for record in self.models.values())
+        used += sum(self.models[name].prior_seconds for name, _, _ in running)
+
+        def may_start(record: ModelRecord) -> bool:
+            return record.is_core or used + record.price <= 0.4 * (used + self.workers * seconds_left)
+
+        return (
+            self._first_fold(running, may_start) or self._defaults(running) or self._next_share(running, seconds_left)
+        )
+
+
+class RoundRobin(Scheduler):
+    """All folds of one trial of each model in turn."""
+
+    def next_work(self, running: set[Fold], seconds_left: float, fit_limit: float = 0.0) -> Work | None:
+        if seconds_left <= 0:
+            return None
+        for candidate in self.candidates.values():
+            folds = self.open_folds(candidate, running)
+            if candidate.status == "active" and folds:
+                return Work(candidate, folds[0])
+        name = min(self.models, key=lambda name: len(self.of_model(name)))
+        return Work(self.add(self._new_trial(name)), 0)
+
+
+def timed(simulation: Simulation) -> TimedScheduler:
+    return TimedScheduler(
+        simulation.records(), gain=simulation.gain, weights=simulation.weights, **simulation.options()
+    )
+
+
+def make_timed(
+    models: dict[str, float],
+    weights: Mapping[tuple[str, int], float] | None = None,
+    *,
+    gains: Mapping[tuple[str, int], float] | None = None,
+    n_folds: int = FOLDS,
+    trials: int | None = None,
+    tune: bool = True,
+    race: bool = True,
+) -> TimedScheduler:
+    """A scheduler whose candidates improve the ensemble if they are at most 0.2 worse than the best, or by `gains`."""
+
+    def gain(candidate: Candidate) -> float:
+        scored = [c for c in scheduler.candidates.values() if c.results and c is not candidate]
+        lead = min(map(mean_loss, scored), default=1.0) - mean_loss(candidate)
+        return (gains or {}).get(candidate.key, lead + 0.2)
+
+    scheduler = make(
+        models,
+        trials=trials,
+        tune=tune,
+        race=race,
+        n_folds=n_folds,
+        kind=TimedScheduler,
+        gain=gain,
+        weights=lambda: weights or {},
+    )
+    assert isinstance(scheduler, TimedScheduler)
+    return scheduler
+
+
+def with_first_folds(scheduler: TimedScheduler, scores: Mapping[str, float], seconds: float = 1.0) -> TimedScheduler:
+    for name, score in scores.items():
+        finish(scheduler.add(Candidate(name, 0, {}, scheduler.n_folds)), 0, score, seconds)
+        scheduler.models[name].spent += seconds
+    return scheduler
+
+
+def complete(scheduler: TimedScheduler, name: str, trial: int = 0, score: float = 0.9, seconds: float = 1.0) -> None:
+    candidate = scheduler.candidates.get((name, trial)) or scheduler.add(Candidate(name, trial, {}, scheduler.n_folds))
+    for fold in candidate.missing_folds:
+        finish(candidate, fold, score, seconds)
+        scheduler.models[name].spent += seconds
+
+
+def test_core_models_start_first_and_others_only_if_all_of_their_folds_end_in_time() -> None:
+    scheduler = make_timed({"core": 6.0, "cheap": 1.0, "expensive": 50.0})
+    scheduler.models["cheap"].is_core = scheduler.models["expensive"].is_core = False
+    running: set[Fold] = set()
+    for expected in ("core", "cheap"):
+        work = take(scheduler, running, seconds=20.0)
+        assert work[0] == expected
+        running.add(work)
+    assert scheduler.next_work(running, 20.0) is None
+    assert take(scheduler, running, seconds=1e9)[0] == "expensive"
+
+
+def test_merit_moves_a_model_up_in_the_queue() -> None:
+    scheduler = make_timed({"core": 10.0, "cheap": 1.0, "worthy": 80.0})
+    scheduler.models["cheap"].is_core = scheduler.models["worthy"].is_core = False
+    for merit, expected in ((1.0, ["core", "cheap", "worthy"]), (16.0, ["worthy", "core", "cheap"])):
+        scheduler.models["worthy"].merit = merit
+        order: list[Fold] = []
+        for _ in range(3):
+            order.append(take(scheduler, set(order), seconds=1e4))
+        assert [name for name, _, _ in order] == expected
+
+
+def test_a_run_without_a_score_starts_a_fit_that_exceeds_its_time() -> None:
+    scheduler = make_timed({"expensive": 500.0, "slowest": 900.0})
+    for record in scheduler.models.values():
+        record.is_core = False
+    running = {take(scheduler, set(), seconds=5.0)}
+    assert running == {("expensive", 0, 0)}
+    running.add(take(scheduler, running, seconds=5.0))
+    assert ("slowest", 0, 0) in running
+
+
+def test_the_best_of_a_few_first_folds_is_completed_before_other_models_start() -> None:
+    scheduler = with_first_folds(make_timed(dict.fromkeys("abcdef", 1.0)), {"a": 0.6, "b": 0.9, "c": 0.85})
+    works = [take(scheduler, seconds=100.0)]
+    works.append(take(scheduler, set(works), seconds=100.0))
+    assert works == [("b", 0, 1), ("b", 0, 2)]
+    complete(scheduler, "b")
+    assert take(scheduler, seconds=100.0) == ("c", 0, 1)
+    complete(scheduler, "c")
+    # The first fold of a does not help.
+    assert take(scheduler, seconds=100.0) == ("d", 0, 0)
+
+
+def test_a_first_fold_that_does_not_improve_the_ensemble_gets_no_others() -> None:
+    scheduler = with_first_folds(make_timed({"good": 1.0, "poor": 1.0}, {("good", 0): 1.0}), {"good": 0.9, "poor": 0.5})
+    complete(scheduler, "good")
+    assert take(scheduler, seconds=100.0) == ("good", 1, 0)
+    scheduler.models["poor"].share = 2.0
+    assert take(scheduler, seconds=100.0) == ("poor", 0, 1)
+
+
+def test_candidates_are_completed_by_improvement_per_second() -> None:
+    gains = {("slow", 0): 0.2, ("fast", 0): 0.1}
+    scheduler = make_timed({"slow": 10.0, "fast": 1.0, "first": 1.0}, {("first", 0): 1.0}, gains=gains)
+    complete(scheduler, "first")
+    with_first_folds(scheduler, {"slow": 0.9}, seconds=10.0)
+    with_first_folds(scheduler, {"fast": 0.9})
+    assert take(scheduler, seconds=100.0) == ("fast", 0, 1)
+    # Two folds of 10 s each are more than half of the time that two workers have left: later they would not fit.
+    assert take(scheduler, seconds=17.0) == ("slow", 0, 1)
+    # They are more than what one candidate may take.
+    assert take(scheduler, seconds=15.0) == ("fast", 0, 1)
+    # A candidate with two folds comes before any with one.
+    finish(scheduler.candidates["fast", 0], 1, 0.9)
+    assert take(scheduler, seconds=17.0) == ("fast", 0, 2)
+
+
+def test_a_candidate_that_cannot_be_completed_in_time_is_not_continued() -> None:
+    scheduler = with_first_folds(make_timed({"slow": 10.0}), {"slow": 0.9}, seconds=10.0)
+    assert scheduler.next_work(set(), 10.0) is None
+    assert take(scheduler, seconds=11.0) == ("slow", 0, 1)
+
+
+def test_first_folds_that_were_dropped_end_the_search_for_other_models() -> None:
+    def scheduler_after(dropped: float) -> TimedScheduler:
+        scheduler = make_timed({"good": 1.0, "poor": 5.0, "next": 5.0}, {("good", 0): 1.0}, tune=False)
+        complete(scheduler, "good")
+        with_first_folds(scheduler, {"poor": 0.1}, seconds=dropped)
+        return scheduler
+
+    left = 100.0
+    total = 2 * left + FOLDS
+    # Every second first fold is expected to be dropped, so that of the next model costs 2.5 s.
+    within = scheduler_after(DROPPED_SHARE * total - 3.0)
+    assert take(within, seconds=left) == ("next", 0, 0)
+    beyond = scheduler_after(DROPPED_SHARE * total + 1.0)
+    # What is left then is to complete a candidate that does not help.
+    assert take(beyond, seconds=left) == ("poor", 0, 1)
+
+
+def test_times_of_models_that_have_not_run_follow_those_of_their_family() -> None:
+    scheduler = make_timed(dict.fromkeys(("tree", "other_tree", "network", "other_network"), 2.0))
+    for name, record in scheduler.models.items():
+        record.family = "deep" if "network" in name else "gbdt"
+    assert scheduler.expected_seconds("other_network") == pytest.approx(2.0 * DEEP_SLOWDOWN)
+    with_first_folds(scheduler, {"tree": 0.9}, seconds=2.0)
+    with_first_folds(scheduler, {"network": 0.9}, seconds=16.0)
+    assert scheduler.expected_seconds("network") == 16.0
+    # Geometric means with one pseudo-observation each: 8^(1/3) = 2 for all models, then (8 × 2 × 3)^(1/2) and (1 × 2)^(1/2).
+    assert scheduler.expected_seconds("other_network") == pytest.approx(2.0 * (16 * DEEP_SLOWDOWN) ** 0.5)
+    assert scheduler.expected_seconds("other_tree") == pytest.approx(2.0 * 2**0.5)
+    scheduler.record_overhead(0.5)
+    assert scheduler.expected_seconds("network") == 16.5
+
+
+def test_only_members_of_the_ensemble_get_new_trials_and_those_that_succeed_get_more() -> None:
+    weights = {("a", 0): 0.5, ("b", 0): 0.5}
+    scheduler = make_timed(dict.fromkeys("abc", 1.0), weights)
+    for name in "abc":
+        complete(scheduler, name)
+    assert [take(scheduler, seconds=100.0)[0]] == ["a"]
+    del scheduler.candidates["a", 1]
+    for trial in (1, 2):
+        complete(scheduler, "a", trial)
+        scheduler.models["b"].spent += FOLDS
+        complete(scheduler, "c", trial)
+    # As much time and weight, but no trial of a has a weight.
+    assert take(scheduler, seconds=100.0)[0] == "b"
+
+
+def test_a_run_continues_while_there_is_no_ensemble_or_its_members_have_all_of_their_trials() -> None:
+    unselected = make_timed({"a": 1.0})
+    complete(unselected, "a")
+    assert take(unselected, seconds=100.0) == ("a", 1, 0)
+    scheduler = make_timed({"a": 1.0, "b": 1.0}, {("a", 0): 1.0}, trials=2)
+    for name, trial in (("a", 0), ("b", 0), ("a", 1)):
+        complete(scheduler, name, trial)
+    assert take(scheduler, seconds=100.0) == ("b", 1, 0)
+
+
+def test_a_new_trial_is_pruned_if_it_does_not_improve_the_ensemble() -> None:
+    gains = {("m", 1): -0.05, ("m", 2): -0.02, ("m", 3): 0.01}
+    scheduler = make_timed({"m": 1.0}, {("m", 0): 1.0}, gains=gains)
+    complete(scheduler, "m")
+    candidates = [scheduler.add(Candidate("m", trial, {}, FOLDS)) for trial in (1, 2, 3)]
+    for candidate in candidates:
+        finish(candidate, 0, 0.8)
+    # The noise of a fold of ten rows is 0.1 / √10.
+    reasons = [scheduler.is_behind(candidate) for candidate in candidates]
+    assert reasons == ["fold 1: 0.8; it does not improve the ensemble", None, None]
+    assert scheduler.is_behind(scheduler.candidates["m", 0]) is None
+    patient = make_timed({"m": 1.0}, gains=gains, race=False)
+    patient.add(candidates[0])
+    assert patient.is_behind(candidates[0]) is None
+
+
+def test_a_fit_gets_at_most_its_part_of_the_time_that_all_folds_need() -> None:
+    scheduler = make_timed({"m": 100.0}, n_folds=5)
+    candidate = scheduler.add(Candidate("m", 0, {}, 5))
+    # Two workers fit five folds in three rounds.
+    assert 3 * scheduler.seconds_for(candidate, 60.0) == pytest.approx(60.0, rel=0.06)
+    for fold in range(3):
+        finish(candidate, fold, 0.9)
+    assert scheduler.seconds_for(candidate, 60.0) == pytest.approx(60.0, rel=0.06)
+
+
+def test_with_one_holdout_a_model_may_use_leftover_time_that_is_too_short_for_it() -> None:
+    for n_folds, expected in ((1, Work), (FOLDS, type(None))):
+        scheduler = make_timed({"core": 5.0, "expensive": 500.0}, n_folds=n_folds, tune=False)
+        scheduler.models["expensive"].is_core = False
+        complete(scheduler, "core")
+        assert type(scheduler.next_work(set(), 60.0)) is expected
+
+
+@functools.cache
+def simulated(kind: type[Scheduler], seconds: float) -> list[Simulation]:
+    def make_one(simulation: Simulation) -> Scheduler:
+        return timed(simulation) if kind is TimedScheduler else kind(simulation.records(), **simulation.options())
+
+    return [simulate(Library(MODELS, seed), make_one, seconds) for seed in range(3)]
+
+
+def mean_of(kind: type[Scheduler], measure: Callable[[Simulation], float], seconds: float = 60.0) -> float:
+    return float(np.mean([measure(run) for run in simulated(kind, seconds)]))
+
+
+@pytest.mark.parametrize("seconds", [60.0, pytest.param(200.0, marks=pytest.mark.slow)])
+def test_little_time_goes_to_candidates_that_count_nowhere(seconds: float) -> None:
+    nowhere = mean_of(TimedScheduler, Simulation.share_nowhere, seconds)
+    assert nowhere < 0.12
+    for other in (BreadthFirst, RoundRobin):
+        assert nowhere < mean_of(other, Simulation.share_nowhere, seconds)
+
+
+def test_most_time_goes_to_members_of_the_ensemble() -> None:
+    share = mean_of(TimedScheduler, Simulation.share_with_weight)
+    assert share > 0.65
+    assert share > mean_of(BreadthFirst, Simulation.share_with_weight)
+
+
+def test_the_error_falls_earlier_than_breadth_first_and_further_than_in_turns() -> None:
+    def area(run: Simulation) -> float:
+        return run.mean_error(60.0)
+
+    def final(run: Simulation) -> float:
+        return run.errors[-1][1]
+
+    assert mean_of(TimedScheduler, area) < 0.85 * mean_of(BreadthFirst, area)
+    assert mean_of(TimedScheduler, final) < mean_of(RoundRobin, final)
