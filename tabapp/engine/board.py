@@ -182,7 +182,14 @@ class Board:
         return wanted if any(candidate.results for candidate in wanted) else candidates
 
     def rows(self, activity: dict[str, str], *, over: bool = False) -> tuple[ev.LeaderboardRow, ...]:
-        """The leaderboard, best first. `activity` describes the running fits of each model; with `over`, nothing more will run."""
+        """The leaderboard: the ensemble, then the models, best first.
+
+        A model may have a better score than the ensemble by chance, since its best trial is selected on the rows that score it.
+
+        Args:
+            activity: describes the running fits of each model.
+            over: nothing more will run.
+        """
         weights: dict[str, float] = {}
         if self.selected is not None:
             for candidate, weight in self.selected.members:
@@ -192,10 +199,10 @@ class Board:
             rows.append(self._ensemble_row(self.selected))
         greater = metrics.get(self.plan.metric).greater_is_better
 
-        def order(row: ev.LeaderboardRow) -> tuple[bool, int, float, bool, str]:
+        def order(row: ev.LeaderboardRow) -> tuple[bool, bool, int, float, str]:
             if row.score is None:
-                return True, 0, 0.0, False, row.model
-            return False, -row.folds, -row.score if greater else row.score, row.model != "ensemble", row.model
+                return True, True, 0, 0.0, row.model
+            return False, row.model != "ensemble", -row.folds, -row.score if greater else row.score, row.model
 
         rows.sort(key=order)
         ranked: list[ev.LeaderboardRow] = []

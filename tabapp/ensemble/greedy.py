@@ -31,7 +31,8 @@ class EnsembleResult:
 
     Attributes:
         weights: (candidates,) weights of at least 0 that sum to 1, selected on all rows, for predicting new rows.
-        prediction: the out-of-fold blend: each part of the rows is blended with weights selected on the other parts.
+        prediction: the out-of-fold blend: each part of the rows is blended with weights selected on the other parts. For a single
+            candidate, the best one on the other parts.
         score, low, high: score of that prediction with its 95 % bootstrap interval, in the metric's units.
     """
 
@@ -125,6 +126,11 @@ def _parts(folds: npt.NDArray[np.integer], target: Array, metric: str, seed: int
     return parts
 
 
+def _best(predictions: Sequence[Array], target: Array, metric: str, weight: Array | None) -> int:
+    """The candidate with the lowest loss."""
+    return int(np.argmin([metrics.loss(metric, target, prediction, weight) for prediction in predictions]))
+
+
 def cross_fitted(
     predictions: Sequence[Array],
     target: Array,
@@ -139,8 +145,9 @@ def cross_fitted(
     """Select an ensemble, and score it with weights that were selected on other rows than those they are scored on.
 
     The rows of each fold are blended with weights selected on the other folds; a single holdout is split into five parts. The
-    returned weights are selected on all rows. If the cross-fitted blend is not better than the best single candidate, the ensemble
-    is that candidate with its own prediction and score.
+    returned weights are selected on all rows. A blend competes with the best single candidate on equal terms: the candidate, too,
+    is selected on the other folds for the rows of each fold. The score of the winner is that of its cross-fitted prediction, so
+    luck in the selection does not raise it.
 
     Args:
         predictions: candidates' held-out predictions of the same rows, each (rows, classes) or (rows,).
@@ -150,36 +157,29 @@ def cross_fitted(
     Raises:
         ValueError: there is no candidate with finite predictions.
     """
-    losses = [
-        metrics.loss(metric, target, prediction, weight) if np.isfinite(prediction).all() else float("inf")
-        for prediction in predictions
-    ]
-    single = int(np.argmin(losses))
-    weights = np.eye(len(predictions))[single]
-    prediction = np.asarray(predictions[single])
-    if not np.isfinite(prediction).all():
+    usable = [np.asarray(p) for p in predictions if np.isfinite(p).all()]
+    if not usable:
         raise ValueError("no candidate has finite predictions")
-
-    if len(predictions) > 1:
+    single = _best(usable, target, metric, weight)
+    prediction, chosen = usable[single], np.eye(len(usable))[single]
+    if len(usable) > 1:
         parts = _parts(folds, target, metric, seed)
-        blended = np.zeros(prediction.shape)
+        blended, picked = np.zeros(prediction.shape), np.zeros(prediction.shape)
         for part in range(int(parts.max(initial=0)) + 1):
             scored, fitted = parts == part, parts != part
             if not fitted.any():
                 continue
-            part_weights = select(
-                [np.asarray(p)[fitted] for p in predictions],
-                target[fitted],
-                metric,
-                None if weight is None else weight[fitted],
-                n_rounds,
-                seed=seed,
-                max_rows=max_rows,
-            )
-            blended[scored] = blend([np.asarray(p)[scored] for p in predictions], part_weights)
-        if metrics.loss(metric, target, blended, weight) < losses[single]:
-            weights = select(predictions, target, metric, weight, n_rounds, seed=seed, max_rows=max_rows)
+            others = [p[fitted] for p in usable]
+            known = target[fitted], metric, None if weight is None else weight[fitted]
+            part_weights = select(others, *known, n_rounds, seed=seed, max_rows=max_rows)
+            blended[scored] = blend([p[scored] for p in usable], part_weights)
+            picked[scored] = usable[_best(others, *known)][scored]
+        prediction = picked
+        if metrics.loss(metric, target, blended, weight) < metrics.loss(metric, target, picked, weight):
+            chosen = select(usable, target, metric, weight, n_rounds, seed=seed, max_rows=max_rows)
             prediction = blended
+    weights = np.zeros(len(predictions))
+    weights[[i for i, p in enumerate(predictions) if np.isfinite(p).all()]] = chosen
     score = metrics.score(metric, target, prediction, weight)
     low, high = metrics.interval(metric, target, prediction, weight, seed=seed)
     return EnsembleResult(weights, prediction, score, low, high)

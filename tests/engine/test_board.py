@@ -11,6 +11,7 @@ import pytest
 
 from tabapp.engine.board import Board, Selected
 from tabapp.engine.candidates import Candidate, Score
+from tabapp.engine.plan import PlannedModel
 from tests.engine.test_scheduler import finish, make
 
 ROWS = 300
@@ -27,6 +28,9 @@ class Predictions:
 
     def __init__(self) -> None:
         self.of: dict[tuple[str, int], npt.NDArray[np.float64]] = {}
+
+    def score(self, candidate: Candidate) -> Score:
+        return Score(candidate.results[0].score, 0.0, 1.0)
 
     def out_of_fold(self, candidate: Candidate) -> tuple[Floats, npt.NDArray[np.bool_]]:
         covered = np.isin(FOLD, list(candidate.results))
@@ -52,6 +56,23 @@ def candidate_with(
     for fold in range(folds):
         finish(candidate, fold, 0.5)
     return candidate
+
+
+def test_the_ensemble_is_the_first_row_even_if_a_single_score_is_better(board: Board, predictions: Predictions) -> None:
+    models = tuple(PlannedModel(name=name, title=name.upper(), family="gbdt") for name in "ab")
+    board.plan = cast(Any, SimpleNamespace(metric="rmse", models=models))
+    members = [candidate_with(board, predictions, name, TARGET, folds=3) for name in "ab"]
+    for candidate, score in zip(members, (0.4, 0.3), strict=True):
+        for fold in range(3):
+            finish(candidate, fold, score)
+    board.selected = Selected(
+        tuple((member, 0.5) for member in members),
+        Score(0.35, 0.3, 0.4),
+        TARGET.astype(np.float32),
+        np.ones(ROWS, dtype=bool),
+    )
+    rows = board.rows({}, over=True)
+    assert [(row.rank, row.model, row.score) for row in rows] == [(1, "ensemble", 0.35), (2, "b", 0.3), (3, "a", 0.4)]
 
 
 def select(board: Board, prediction: npt.NDArray[np.float64]) -> None:

@@ -153,6 +153,19 @@ def test_noise_candidates_do_not_join_the_best_candidate():
         np.testing.assert_array_equal(result.prediction, good)
 
 
+def test_the_luckiest_of_many_equal_candidates_does_not_replace_the_ensemble():
+    generator = np.random.default_rng(0)
+    target, shared = generator.normal(size=(2, 120))
+    candidates = [target + 0.9 * shared + 0.45 * generator.normal(size=120) for _ in range(40)]
+    result = cross_fitted(candidates, target, np.arange(120) % 5, "rmse")
+    luckiest = min(metrics.loss("rmse", target, candidate) for candidate in candidates)
+    assert luckiest < result.score, "on the rows that it is selected on"
+    assert np.count_nonzero(result.weights) > 1
+    # On new rows, every candidate has an error of √(0.9² + 0.45²), and the blend a lower one.
+    assert np.hypot(0.9, 0.45 * np.linalg.norm(result.weights)) < 0.96 * np.hypot(0.9, 0.45)
+    assert result.low < np.hypot(0.9, 0.45 * np.linalg.norm(result.weights)) < result.high
+
+
 def test_single_candidate_is_the_ensemble():
     candidates, target = binary_candidates(n_candidates=1)
     result = cross_fitted(candidates, target, np.zeros(len(target), int), "log_loss")
