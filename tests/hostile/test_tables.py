@@ -54,25 +54,14 @@ def profiled(folder: Path, files: Iterable[tuple[str, bytes]]) -> list[dict[str,
     return found
 
 
-EXPENSIVE = frozenset(
-    {
-        "many-columns", "odd-quotes", "only-quotes", "rows.gz", "rows.zst", "unclosed-at-end", "unclosed-at-start",
-        "unclosed-header", "wide-dates", "wide-numbers", "wide.parquet",
-    }
-)  # fmt: skip
-"""Crafted tables of the long form."""
-
-
 @pytest.mark.slow
 def test_expensive_tables(tmp_path: Path) -> None:
-    tables = table_corpus.crafted()
-    assert len(profiled(tmp_path, [(name, tables[name]) for name in EXPENSIVE])) == len(EXPENSIVE)
+    tables = table_corpus.expensive()
+    assert len(profiled(tmp_path, tables.items())) == len(tables)
 
 
 def test_crafted_tables(tmp_path: Path) -> None:
-    tables = table_corpus.crafted()
-    cheap = [(name, content) for name, content in tables.items() if name not in EXPENSIVE]
-    found = {each["name"]: each for each in profiled(tmp_path, cheap)}
+    found = {each["name"]: each for each in profiled(tmp_path, table_corpus.crafted().items())}
     assert len(found) >= 40
     for name in ("names-of-patterns", "names-of-markup", "names-of-escapes", "nul-bytes", "formulas"):
         assert found[name]["code"] == ExitCode.OK, found[name]
@@ -80,7 +69,7 @@ def test_crafted_tables(tmp_path: Path) -> None:
     for name in (
         "commas",
         "semicolons.gz",
-        "bomb.gz",
+        "bomb.zst",
         "json",
         "far-days.parquet",
         "constant-rows.parquet",
