@@ -213,7 +213,7 @@ class TimedScheduler(Scheduler):
             return False
         if self._is_quick(record.name):
             return True
-        # The result of one such fold tells more about the next than a prior does.
+        # A measured fold of such a model predicts the next better than a prior.
         if sum(not self._is_quick(name) for name in in_progress) >= max(1, self.workers // 2):
             return False
         used = sum(self._seconds_of(candidate) for candidate in self.candidates.values() if candidate.trial == 0)
