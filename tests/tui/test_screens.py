@@ -269,6 +269,18 @@ async def test_export_copies_the_bundle(tmp_path, monkeypatch):
         await driver.sees("is not a file in a folder that exists")
 
 
+async def test_export_writes_a_report(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    async with drive(tmp_path / "runs", monkeypatch, recordings.finished(), attach=True) as driver:
+        driver.folder.bundle.write_bytes(b"a bundle")
+        await driver.press("e")
+        await wait_for(driver, Ask)
+        await driver.press("ctrl+u", *"report.html", "enter")
+        await driver.until(Path("report.html").exists)
+        await driver.sees("The report of the run is in")
+        assert Path("report.html").read_text().startswith("<!doctype html>")
+
+
 async def test_a_run_without_a_bundle_says_why(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.finished(), attach=True, engine_runs=False) as driver:
         await driver.press("e")

@@ -1,4 +1,4 @@
-"""Export of the bundle of a run to a path of the user."""
+"""Export of the bundle or a report of a run to a path of the user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tabapp.tui.session.host import Host
 
 
 def ask_for_export(app: Host) -> None:
-    """Ask for a path and copy the bundle there; warn if there is no bundle."""
+    """Ask for a path and copy the bundle there, or write a report if the path is one of a report; warn if there is no bundle."""
     finished = app.snapshot().state.finished
     if finished is None:
         app.notify(
@@ -28,7 +28,10 @@ def ask_for_export(app: Host) -> None:
         app.notify(f"This run has no bundle. {finished.message}", severity="warning")
         return
     default = f"./{Path(app.config.data).name.split('.')[0]}.tabapp"
-    message = "The bundle contains everything that `tabapp predict` needs. Copy it to:"
+    message = (
+        "The bundle contains everything that `tabapp predict` needs. "
+        "A path that ends with .html, .md or .json gets a report of the run instead."
+    )
     asked: set[Path] = set()
 
     def check(text: str) -> str:
@@ -42,9 +45,12 @@ def ask_for_export(app: Host) -> None:
 
     def export(path: str | None) -> None:
         if path is not None:
-            app.run_worker(_copy(app, bundle, Path(path)), exit_on_error=False)
+            from tabapp.report.write import FORMATS
 
-    app.push_screen(Ask("Export the bundle", message, default, check), export)
+            write = _report if Path(path).suffix.lower() in FORMATS else _copy
+            app.run_worker(write(app, bundle, Path(path)), exit_on_error=False)
+
+    app.push_screen(Ask("Export the bundle or a report", message, default, check), export)
 
 
 async def _copy(app: Host, bundle: Path, path: Path) -> None:
@@ -53,3 +59,13 @@ async def _copy(app: Host, bundle: Path, path: Path) -> None:
         app.notify(f"tabapp predict {path} NEW.csv -o OUT.csv", title=f"Saved {path}", timeout=8)
     except OSError as error:
         app.notify(f"{path} could not be written: {error.strerror}.", title="Not exported", severity="error")
+
+
+async def _report(app: Host, bundle: Path, path: Path) -> None:
+    from tabapp.report.write import write_report
+
+    try:
+        await asyncio.to_thread(write_report, app.folder, path)
+        app.notify(f"The report of the run is in {path}.", title=f"Saved {path}", timeout=8)
+    except UsageError as error:
+        app.notify(str(error), title="Not exported", severity="error")
