@@ -32,7 +32,7 @@ def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Termina
 def test_from_a_table_to_an_exported_bundle_by_keyboard(terminal: Terminal, tmp_path: Path) -> None:
     data = write_wine(tmp_path / "wine.csv")
     runs = tmp_path / "runs"
-    terminal.run(str(data), "--budget", "60s", "--trials", "2", "--models", "lightgbm,linear", "--runs-dir", str(runs))
+    terminal.run(str(data), "--trials", "1", "--folds", "2", "--models", "lightgbm,linear", "--runs-dir", str(runs))
     terminal.wait("wine.csv")
     terminal.wait("cultivar")
     terminal.wait("log loss")

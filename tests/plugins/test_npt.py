@@ -65,6 +65,7 @@ def test_score_on_a_noise_target_is_chance(tmp_path: Path) -> None:
         assert 0.35 < metrics.score("roc_auc", table.target, said) < (0.8 if table is valid else 0.65)
 
 
+@pytest.mark.slow
 def test_early_stopping_score_on_a_noise_target_is_chance(tmp_path: Path) -> None:
     scores: list[float] = []
     context = make_context("binary", SPEC, 2, tmp_path, on_report=lambda step, value: scores.append(value))
@@ -238,6 +239,7 @@ def test_deletion_keeps_few_of_many_identical_rows(model: NPTModel) -> None:
         deletion(no_target, made(1, 3), seed=0)
 
 
+@pytest.mark.slow
 def test_fewer_steps_are_planned_if_time_is_short(tmp_path: Path, ticking_clock: Callable[[], float]) -> None:
     context = make_context("regression", SPEC, 1, tmp_path, soft_deadline=ticking_clock() + 0.3)
     params = sized("mini", 5, d_embedding=8, n_layers=2, n_steps=1_000_000, n_evaluations=100_000)
