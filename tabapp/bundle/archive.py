@@ -6,9 +6,7 @@ Nothing in an archive is used before its names, its sizes and the checksum of ev
 from __future__ import annotations
 
 import hashlib
-import math
 import os
-import re
 import stat
 import struct
 import uuid
@@ -25,24 +23,17 @@ import msgspec
 
 from tabapp import files
 from tabapp.bundle import signature
+from tabapp.bundle.archive_checks import check_size, names_problem, structure_problem
 from tabapp.bundle.format import FORMAT_VERSION, MANIFEST, SIGNATURE, Kind, Manifest, Member, VersionOnly
-from tabapp.errors import BundleError, UsageError
+from tabapp.errors import BundleError
 
-MAX_MEMBERS = 4_096
-MAX_BYTES = 4 * 2**30
-"""Unpacked size of a bundle from elsewhere; `LIMIT_VARIABLE` changes it."""
-LIMIT_VARIABLE = "TABAPP_BUNDLE_LIMIT"
 MAX_JSON_BYTES = 64 * 2**20
 SIGNATURE_BYTES = 64
-MAX_RATIO = 100
-SMALL_BYTES = 64 * 2**20
-"""Unpacked size up to which the compression ratio is not checked."""
 
 _CHUNK = 2**20
 _LEVEL = 2
 """Compression level: files are an eighth larger than with zlib's default, in a third of the time, which is part of the budget."""
 _REMEDY = "Copy the bundle again or export it again."
-_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
 _Decoded = TypeVar("_Decoded")
 
@@ -139,7 +130,7 @@ def write_archive(path: Path, entries: Iterable[Entry], manifest: Manifest) -> M
         OSError: the disk is full, or a file cannot be read.
     """
     ordered = sorted(entries, key=lambda entry: entry.path)
-    if problem := _names_problem([entry.path for entry in ordered]):
+    if problem := names_problem([entry.path for entry in ordered]):
         raise ValueError(problem)
     members: list[Member] = []
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -158,79 +149,6 @@ def append_signature(path: Path, signature: bytes) -> None:
     """Add a signature of its manifest to a bundle without one, in place."""
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr(_info(SIGNATURE), signature)
-
-
-def is_safe_path(path: str) -> bool:
-    """Whether a path is relative, normalized, and made of ASCII letters, digits, dots, dashes and underscores."""
-    return len(path) <= 512 and all(_PART.fullmatch(part) for part in path.split("/"))
-
-
-def _names_problem(names: list[str]) -> str | None:
-    """The problem with the member names, or None: unsafe, duplicate (ignoring case), or a file used as a folder."""
-    for name in names:
-        if not is_safe_path(name):
-            return f"its member {name[:80]!r} has a name that is not allowed"
-    folded = [name.casefold() for name in names]
-    if len(set(folded)) < len(folded):
-        twice = next(name for name, key in zip(names, folded, strict=True) if folded.count(key) > 1)
-        return f"it has two members named {twice!r}"
-    known = set(folded)
-    for name, key in zip(names, folded, strict=True):
-        parts = key.split("/")
-        if any("/".join(parts[:depth]) in known for depth in range(1, len(parts))):
-            return f"its member {name!r} is inside another member"
-    return None
-
-
-def chosen_limit() -> int | None:
-    """Unpacked bytes up to which bundles are read, if the environment variable `LIMIT_VARIABLE` (in GiB) is set, else None.
-
-    Raises:
-        UsageError: the variable is not a positive number.
-    """
-    chosen = os.environ.get(LIMIT_VARIABLE)
-    if not chosen:
-        return None
-    try:
-        gibibytes = float(chosen)
-    except ValueError:
-        gibibytes = math.nan
-    if not 0 < gibibytes < math.inf:
-        raise UsageError(f"{LIMIT_VARIABLE} is {chosen[:40]!r}, but must be a number of GiB above 0, such as 8.")
-    return int(gibibytes * 2**30)
-
-
-def _structure_problem(infos: list[zipfile.ZipInfo]) -> str | None:
-    """The problem with an archive that its directory shows, or None."""
-    if len(infos) > MAX_MEMBERS:
-        return f"it has {len(infos):,} members, more than {MAX_MEMBERS:,}"
-    if problem := _names_problem([info.orig_filename for info in infos]):
-        return problem
-    for info in infos:
-        file_type = stat.S_IFMT(info.external_attr >> 16)
-        if info.filename != info.orig_filename or info.is_dir() or file_type not in (0, stat.S_IFREG):
-            return f"its member {info.filename!r} is not a plain file"
-        if info.flag_bits & 0x1:
-            return f"its member {info.filename!r} is encrypted"
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            return f"its member {info.filename!r} uses a compression method that bundles do not use"
-    return None
-
-
-def _check_size(path: Path, infos: list[zipfile.ZipInfo], n_bytes_on_disk: int) -> None:
-    """Check how much unpacking can cost: reading a member never yields more than its declared size.
-
-    Raises:
-        BundleError: it is more than the limit or, unless the user chose the limit, than the file is worth.
-        UsageError: the limit in the environment is not valid.
-    """
-    total, chosen = sum(info.file_size for info in infos), chosen_limit()
-    is_bomb = chosen is None and total > SMALL_BYTES and total > MAX_RATIO * n_bytes_on_disk
-    if is_bomb or total > (MAX_BYTES if chosen is None else chosen):
-        raise BundleError(
-            f"{path} would unpack to {total:,} bytes from {n_bytes_on_disk:,}. If you trust it, set {LIMIT_VARIABLE} to "
-            f"{math.ceil(total / 2**30)} (GiB)."
-        )
 
 
 class Archive:
@@ -389,10 +307,10 @@ def open_archive(path: Path, *, is_own: bool = False, trust: Path | None = None)
         with file:
             try:
                 infos = file.infolist()
-                if problem := _structure_problem(infos):
+                if problem := structure_problem(infos):
                     raise BundleError(f"{path} is not a safe bundle: {problem}.")
                 if not is_own:
-                    _check_size(path, infos, os.fstat(opened.fileno()).st_size)
+                    check_size(path, infos, os.fstat(opened.fileno()).st_size)
                 content, signed_by = _read_manifest(path, file)
             except _DAMAGED as error:
                 raise BundleError(f"{path} is damaged ({_first_line(error)}). {_REMEDY}") from None

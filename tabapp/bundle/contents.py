@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from tabapp.bundle.archive import Archive, is_safe_path, open_archive
+from tabapp.bundle.archive import Archive, open_archive
+from tabapp.bundle.archive_checks import is_safe_path
 from tabapp.bundle.format import COVERAGES, ENSEMBLE, SAMPLE, SAMPLE_OUTPUT, SCHEMA, Ensemble, Manifest
 from tabapp.data.schema import Schema
 from tabapp.data.schema_checks import schema_problem

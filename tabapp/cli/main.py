@@ -24,7 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "predict": ("tabapp.cli.predict:predict", "Predict rows with a bundle."),
     "evaluate": ("tabapp.cli.predict:evaluate", "Score a bundle on labeled rows."),
     "impute": ("tabapp.cli.impute:impute", "Fill the missing cells of a table."),
-    "inspect": ("tabapp.cli.predict:inspect", "Show the contents of a bundle without loading a model."),
+    "inspect": ("tabapp.cli.inspect:inspect", "Show the contents of a bundle without loading a model."),
     "runs": ("tabapp.cli.runs:runs", "List the runs."),
     "attach": ("tabapp.cli.run:attach", "Show a running or finished run."),
     "resume": ("tabapp.cli.run:resume", "Resume a stopped or killed run."),

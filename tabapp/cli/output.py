@@ -1,4 +1,4 @@
-"""The output file of the commands that write a table."""
+"""What commands write: the output file of a table, and metrics as cells."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from tabapp.headless.narration import echo_data
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from tabapp.bundle.format import MetricValue
 
 OUTPUT_FORMATS = (".csv", ".parquet")
 
@@ -69,3 +71,18 @@ def write_table(frame: pl.DataFrame, target: Path | None, *, safe_csv: bool = Fa
             files.write_bytes(target, content.getvalue())
     except OSError as error:
         raise UsageError(f"{target} cannot be written ({error.strerror}). Choose another path with -o.") from None
+
+
+def metric_cells(values: tuple[MetricValue, ...]) -> list[list[str]]:
+    """Rows of title, score, low and high; an em dash for a missing number."""
+    from tabapp.metrics import known
+
+    titles = [metric.title if (metric := known(value.name)) else value.name for value in values]
+    return [
+        [title, _number(value.score), _number(value.low), _number(value.high)]
+        for title, value in zip(titles, values, strict=True)
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "—" if value is None else f"{value:.6g}"

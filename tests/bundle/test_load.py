@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from tabapp.bundle import archive as archive_module
-from tabapp.bundle.archive import is_safe_path
+from tabapp.bundle import archive_checks
+from tabapp.bundle.archive_checks import is_safe_path
 from tabapp.bundle.contents import open_bundle
 from tabapp.bundle.format import FORMAT_VERSION
 from tabapp.bundle.load import _difference, load_bundle
@@ -200,12 +201,12 @@ def test_unknown_compression_is_rejected(members, place):
 def test_zip_bombs_are_rejected_by_their_declared_size(members, place, monkeypatch):
     bomb = {**members, "models/zeros": bytes(70 * 2**20)}
     assert_rejected(write_zip(place, bomb.items()), "unpack")
-    monkeypatch.setattr(archive_module, "MAX_BYTES", 1000)
+    monkeypatch.setattr(archive_checks, "MAX_BYTES", 1000)
     assert_rejected(write_zip(place, members.items()), "unpack")
 
 
 def test_too_many_members_are_rejected(members, place, monkeypatch):
-    monkeypatch.setattr(archive_module, "MAX_MEMBERS", 5)
+    monkeypatch.setattr(archive_checks, "MAX_MEMBERS", 5)
     assert_rejected(write_zip(place, members.items()), "members")
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tabapp.bundle import unpack
-from tabapp.bundle.archive import LIMIT_VARIABLE, MAX_BYTES, chosen_limit
+from tabapp.bundle.archive_checks import LIMIT_VARIABLE, MAX_BYTES, chosen_limit
 from tabapp.bundle.contents import open_bundle
 from tabapp.errors import BundleError, UsageError
 from tests.bundle.test_load import members_of, with_manifest, write_zip

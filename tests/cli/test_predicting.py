@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from tabapp.bundle.load import load_bundle
 from tabapp.bundle.write import write_bundle
+from tabapp.cli import inspect as inspecting
 from tabapp.cli import predict as predicting
 from tabapp.errors import BundleError, DataError, TabappError, UsageError
 from tests.bundle.making import make_contents, register_linear, text_table
@@ -132,7 +133,7 @@ def test_invalid_inputs_give_one_sentence(bundles, data, tmp_path):
                 call(command, bundle, data["binary"])
             assert sentence(caught.value)
         with pytest.raises(BundleError):
-            call(predicting.inspect, bundle)
+            call(inspecting.inspect, bundle)
     for table in (tmp_path / "none.csv", tmp_path):
         for command in (predicting.predict, predicting.evaluate):
             with pytest.raises(DataError) as caught:
@@ -202,7 +203,7 @@ def test_evaluate_with_one_class_leaves_undefined_metrics_empty(bundles, data, t
 
 
 def test_inspect_lists_members_with_their_checksums(bundles):
-    described = json.loads(call(predicting.inspect, bundles["multiclass"], "--json").stdout)
+    described = json.loads(call(inspecting.inspect, bundles["multiclass"], "--json").stdout)
     with zipfile.ZipFile(bundles["multiclass"]) as archive:
         names = set(archive.namelist()) - {"manifest.json"}
     members = described["manifest"]["members"]
@@ -210,7 +211,7 @@ def test_inspect_lists_members_with_their_checksums(bundles):
     assert all(set(member) == {"path", "kind", "bytes", "sha256"} for member in members)
     assert described["verified"] is True
     assert [column["name"] for column in described["schema"]["columns"]][-1] == "outcome"
-    shown = call(predicting.inspect, bundles["multiclass"]).stdout
+    shown = call(inspecting.inspect, bundles["multiclass"]).stdout
     for part in (
         "outcome (multiclass)",
         "'high, very'",
@@ -225,7 +226,7 @@ def test_inspect_lists_members_with_their_checksums(bundles):
 def test_inspect_loads_no_model_and_no_model_library(bundles):
     """Runs in a subprocess: inspecting a bundle imports no model library."""
     program = (
-        "import sys; from click.testing import CliRunner; from tabapp.cli.predict import inspect;"
+        "import sys; from click.testing import CliRunner; from tabapp.cli.inspect import inspect;"
         f"result = CliRunner().invoke(inspect, [{str(bundles['binary'])!r}], catch_exceptions=False);"
         "assert result.exit_code == 0, result.output;"
         "print(sorted(m for m in sys.modules if m in ('torch', 'lightgbm', 'xgboost', 'catboost', 'sklearn')))"
