@@ -28,6 +28,7 @@ from tabapp.tui.chrome.actions import TABS, View, bindings_for, has_started, pha
 from tabapp.tui.chrome.clipboard import copy
 from tabapp.tui.chrome.crash_report import report_crash
 from tabapp.tui.chrome.keymap import use_keys
+from tabapp.tui.chrome.stylesheet import CachedStylesheet
 from tabapp.tui.chrome.theme import use_theme
 from tabapp.tui.content import PrintableFilter
 from tabapp.tui.dialogs.basic import Reading
@@ -83,6 +84,7 @@ class TabappApp(App[None], inherit_bindings=False):
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(css_path=str(package_files("tabapp_assets") / "tabapp.tcss"))
+        self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
         self.settings = settings or Settings()
         use_theme(self, self.settings)
         use_keys(self, self.settings)
