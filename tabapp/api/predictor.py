@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -157,20 +159,57 @@ class Predictor:
         values = self._predict(data, missing_columns, max_memory).values
         return frame_like(data, {"low": pl.Series(values - half), "high": pl.Series(values + half)})
 
+    def explain(
+        self,
+        data: Any,
+        *,
+        label: str | None = None,
+        missing_columns: MissingColumns = "error",
+        max_memory: str | int | None = None,
+    ) -> dict[str, Any]:
+        """Explain the prediction of every row by the contribution of each column.
+
+        Contributions are Shapley values of the ensemble's own output, compared with the sample rows of the bundle. They are in
+        units of the output: the probability of a class, or the target's unit.
+
+        Args:
+            data, missing_columns, max_memory: as for `predict`. A row takes about a second.
+            label: the class whose probability is explained; by default the one predicted for the first row.
+
+        Returns:
+            The JSON of `tabapp explain --json`: `base` plus the sum of the `contributions` of a row is its `output`.
+
+        Raises:
+            UsageError: there is no such class, or the bundle has more columns than can be explained.
+            DataError: as for `predict`.
+        """
+        from tabapp.explain.rows import Explainer, explanations_json
+
+        predictor = self._loaded.predictor
+        frame = self._text_of(data, missing_columns, max_memory)
+        with _python_words(data):
+            typed, notes = predictor.typed_rows(frame, fill_missing_columns=missing_columns == "fill")
+        for note in notes:
+            warnings.warn(f"{note.rstrip('.')}.", stacklevel=2)
+        explainer = Explainer(predictor.predict_typed, self.schema, self._loaded.reference_rows())
+        found = explainer.explain(typed, range(typed.height), label=label)
+        return explanations_json(found, self.target)
+
     def _predict(self, data: Any, missing_columns: str, max_memory: str | int | None) -> Prediction:
-        if missing_columns not in ("error", "fill"):
-            raise UsageError(f"missing_columns={missing_columns!r} is not known; use 'error' or 'fill'.")
-        try:
-            frame = self._text(data, max_memory)
-        except DataError as error:
-            raise DataError(in_python(str(error))) from None
-        try:
+        frame = self._text_of(data, missing_columns, max_memory)
+        with _python_words(data):
             found = self._loaded.predictor.predict_frame(frame, fill_missing_columns=missing_columns == "fill")
-        except DataError as error:
-            raise DataError(in_python(f"{data}: {error}" if is_path(data) else str(error))) from None
         for note in found.notes:
             warnings.warn(f"{note.rstrip('.')}.", stacklevel=3)
         return found
+
+    def _text_of(self, data: Any, missing_columns: str, max_memory: str | int | None) -> pl.DataFrame:
+        if missing_columns not in ("error", "fill"):
+            raise UsageError(f"missing_columns={missing_columns!r} is not known; use 'error' or 'fill'.")
+        try:
+            return self._text(data, max_memory)
+        except DataError as error:
+            raise DataError(in_python(str(error))) from None
 
     def _text(self, data: Any, max_memory: str | int | None) -> pl.DataFrame:
         """A table as text, its dates written as the bundle reads them."""
@@ -188,3 +227,12 @@ class Predictor:
         first = next(iter(self.metrics.values()), None)
         score = f", {first.name}={first.score:.4g}" if first is not None and first.score is not None else ""
         return f"<Predictor of {self.target!r} ({self.task}){score}, {self.path.name}>"
+
+
+@contextmanager
+def _python_words(data: Any) -> Generator[None]:
+    """Name the file in errors of its content, and keywords instead of options."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(in_python(f"{data}: {error}" if is_path(data) else str(error))) from None

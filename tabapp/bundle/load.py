@@ -41,11 +41,17 @@ class LoadedBundle:
         drift: largest difference from the stored predictions: absolute for probabilities; for a regression beyond the rounding of
             a float32 prediction, and relative to the spread of the stored predictions or the half-width of the 90 % interval,
             whichever is larger.
+        sample: the sample rows as text.
     """
 
     contents: Contents
     predictor: Predictor
     drift: float
+    sample: pl.DataFrame
+
+    def reference_rows(self) -> pl.DataFrame:
+        """The sample as typed rows, with which explanations compare a row."""
+        return self.predictor.typed_rows(self.sample, fill_missing_columns=True)[0]
 
 
 def load_bundle(path: Path, *, tolerance: float = TOLERANCE, is_own: bool = False) -> LoadedBundle:
@@ -72,14 +78,14 @@ def self_tested(archive: Archive, contents: Contents, predictor: Predictor, tole
     Raises:
         BundleError: they differ by more than `tolerance`, or the sample cannot be predicted.
     """
-    drift = _replay(archive, predictor)
+    drift, sample = _replay(archive, predictor)
     if not drift <= tolerance:
         saved_by = ", ".join(f"{name} {version}" for name, version in contents.manifest.libraries.items())
         raise BundleError(
             f"{archive.path} predicts its sample differently here than where it was made (by up to {drift:.2g}). Install "
             f"the versions that it was made with: {saved_by}."
         )
-    return LoadedBundle(contents, predictor, drift)
+    return LoadedBundle(contents, predictor, drift, sample)
 
 
 def read_sample(content: bytes) -> pl.DataFrame:
@@ -91,8 +97,8 @@ def read_sample(content: bytes) -> pl.DataFrame:
     return pl.read_csv(BytesIO(content), infer_schema=False)
 
 
-def _replay(archive: Archive, predictor: Predictor) -> float:
-    """The difference between the predictions for the sample and the stored ones, as in `LoadedBundle.drift`.
+def _replay(archive: Archive, predictor: Predictor) -> tuple[float, pl.DataFrame]:
+    """The difference between the predictions for the sample and the stored ones, as in `LoadedBundle.drift`, and the sample.
 
     Raises:
         BundleError: the sample is missing, is not a sample, or cannot be predicted.
@@ -118,7 +124,7 @@ def _replay(archive: Archive, predictor: Predictor) -> float:
         detail = str(error).splitlines()[0][:160]
         raise BundleError(f"{archive.path}: cannot predict its sample ({detail}).") from None
     half_width = predictor.ensemble.residual_quantile or 0.0 if predictor.schema.task == "regression" else None
-    return _difference(found, expected, half_width)
+    return _difference(found, expected, half_width), sample
 
 
 def _difference(found: Float64, expected: Float64, half_width: float | None) -> float:

@@ -151,12 +151,31 @@ class Predictor(ABC):
             DataError: feature columns are absent or mistyped; names all of them.
             BundleError: a model or its features fail, or predict values that are not finite.
         """
+        typed, notes = self.typed_rows(frame, fill_missing_columns=fill_missing_columns)
+        values = self.predict_typed(typed, progress)
+        if self.schema.classes:
+            return Prediction(values, notes=tuple(notes))
+        half = self.ensemble.residual_quantile
+        if half is None:
+            half = float("nan")
+        return Prediction(values, values - half, values + half, tuple(notes))
+
+    def typed_rows(self, frame: pl.DataFrame, *, fill_missing_columns: bool = False) -> tuple[pl.DataFrame, list[str]]:
+        """The typed columns of a table as text, and notes for the user; arguments and errors are those of `predict_frame`."""
         notes = check_columns(frame, self.schema, fill_missing_columns)
         used = [column.name for column in self.schema.columns if column.name in frame.columns]
         typed = typed_frame(frame[used], self.schema) if used else self._rows_without_columns(frame.height)
+        return typed, notes
+
+    def predict_typed(self, typed: pl.DataFrame, progress: Callable[[float], None] | None = None) -> Float64:
+        """Predict typed rows: (rows, classes) probabilities that sum to 1, or (rows,) in target units.
+
+        Raises:
+            BundleError: a model or its features fail, or predict values that are not finite.
+        """
         n_classes = len(self.schema.classes)
-        values = np.zeros((frame.height, n_classes) if n_classes else frame.height, dtype=np.float64)
-        starts = range(0, frame.height, _BATCH_ROWS)
+        values = np.zeros((typed.height, n_classes) if n_classes else typed.height, dtype=np.float64)
+        starts = range(0, typed.height, _BATCH_ROWS)
         for n_done, start in enumerate(starts):
 
             def report(share: float, n_done: int = n_done) -> None:
@@ -171,11 +190,7 @@ class Predictor(ABC):
             if values.size and values.sum(axis=1).min() <= 0:
                 raise BundleError(f"{self._where} predicts no class for a row. Do not use this bundle.")
             values /= values.sum(axis=1, keepdims=True)
-            return Prediction(values, notes=tuple(notes))
-        half = self.ensemble.residual_quantile
-        if half is None:
-            half = float("nan")
-        return Prediction(values, values - half, values + half, tuple(notes))
+        return values
 
     def half_width(self, coverage: float) -> float:
         """Half-width of the prediction interval that covers a share of new rows, which is rounded up to one of `COVERAGES`.

@@ -22,6 +22,7 @@ COMPLETION = "_TABAPP_COMPLETE"
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("tabapp.cli.run:run", "Open DATA in the terminal UI, or run it without a screen with --auto."),
     "predict": ("tabapp.cli.predict:predict", "Predict rows with a bundle."),
+    "explain": ("tabapp.cli.explain:explain", "Explain single predictions."),
     "evaluate": ("tabapp.cli.predict:evaluate", "Score a bundle on labeled rows."),
     "impute": ("tabapp.cli.impute:impute", "Fill the missing cells of a table."),
     "inspect": ("tabapp.cli.inspect:inspect", "Show the contents of a bundle without loading a model."),

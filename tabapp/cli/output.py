@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 OUTPUT_FORMATS = (".csv", ".parquet")
 
 
-def check_output(target: Path | None, noun: str, *, safe_csv: bool = False) -> None:
+def check_output(target: Path | None, noun: str, *, safe_csv: bool = False, more: tuple[str, ...] = ()) -> None:
     """Reject an output that cannot be written, before any work is done.
 
     Args:
         target: the file; None for CSV on stdout.
         noun: what is written, for the error.
+        more: further formats, as suffixes.
 
     Raises:
         UsageError: the format is unknown or no CSV although `safe_csv` is set, or the folder does not exist.
     """
     if target is None:
         return
-    if target.suffix.lower() not in OUTPUT_FORMATS:
-        raise UsageError(
-            f"{noun} are written as {' or '.join(OUTPUT_FORMATS)}, but the output file is {target}. Rename it."
-        )
+    formats = (*OUTPUT_FORMATS, *more)
+    if target.suffix.lower() not in formats:
+        raise UsageError(f"{noun} are written as {' or '.join(formats)}, but the output file is {target}. Rename it.")
     if safe_csv and target.suffix.lower() != ".csv":
         raise UsageError(f"--safe-csv applies to CSV only, but the output file is {target}. Omit --safe-csv.")
     if target.is_dir():

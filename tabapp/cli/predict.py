@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 PREVIEW_ROWS = 100
 
 
-def _data_options(function: Any) -> Any:
+def data_options(function: Any) -> Any:
+    """Add the options of commands that read DATA for a bundle."""
     options = (
         click.option(
             "--missing-columns",
@@ -67,7 +68,7 @@ def _data_options(function: Any) -> Any:
 @click.option("--safe-csv", is_flag=True, help="Put ' before texts that a spreadsheet program would run as formulas.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
 @trust_option
-@_data_options
+@data_options
 def predict(
     bundle: Path,
     data: str,
@@ -86,14 +87,16 @@ def predict(
 ) -> int:
     """Predict every row of DATA with BUNDLE, in the original order."""
     if check:
-        reading = _read(data, delimiter, encoding, decimal, max_memory)
+        reading = read_data(data, delimiter, encoding, decimal, max_memory)
         return _check(bundle, trust, reading, as_json, missing_columns == "fill")
     target = None if output in (None, "-") else Path(output)
     check_output(target, "Predictions", safe_csv=safe_csv)
     if as_json and target is None:
         raise UsageError("--json prints events on stdout, so the predictions need a file. Choose one with -o.")
     emit = _emit if as_json else _discard
-    loaded, reading = _load_and_read(bundle, trust, lambda: _read(data, delimiter, encoding, decimal, max_memory), emit)
+    loaded, reading = load_and_read(
+        bundle, trust, lambda: read_data(data, delimiter, encoding, decimal, max_memory), emit
+    )
     emit(messages.StageStarted(stage="predicting"))
     try:
         prediction = loaded.predictor.predict_frame(
@@ -127,11 +130,11 @@ def predict(
     return 0
 
 
-def _load_and_read(
+def load_and_read(
     bundle: Path,
     trust: Path | None,
     read: Callable[[], Reading],
-    emit: Callable[[messages.AnyPredictionMessage], None],
+    emit: Callable[[messages.AnyPredictionMessage], None] = lambda message: None,
 ) -> tuple[LoadedBundle, Reading]:
     """Verify a bundle, and read a table while another process loads the models of the bundle."""
     from tabapp.bundle.box import Box
@@ -182,9 +185,10 @@ def _check(bundle: Path, trust: Path | None, reading: Reading, as_json: bool, fi
     return DataError.exit_code if refused else 0
 
 
-def _read(
+def read_data(
     data: str, delimiter: str | None, encoding: str | None, decimal: str | None, max_memory: int | None
 ) -> Reading:
+    """Read the file of a command, or stdin for `-`."""
     import shutil
     import sys
     import tempfile
@@ -224,7 +228,7 @@ def _beside(data: pl.DataFrame, predictions: pl.DataFrame, notes: list[str]) -> 
 @click.argument("data", shell_complete=tables)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 @trust_option
-@_data_options
+@data_options
 def evaluate(
     bundle: Path,
     data: str,
@@ -239,8 +243,8 @@ def evaluate(
     """Score BUNDLE on the rows of DATA that have a target: every metric of its task, with 95 % intervals."""
     from tabapp.bundle.evaluate import evaluate as evaluate_predictor
 
-    loaded, reading = _load_and_read(
-        bundle, trust, lambda: _read(data, delimiter, encoding, decimal, max_memory), _discard
+    loaded, reading = load_and_read(
+        bundle, trust, lambda: read_data(data, delimiter, encoding, decimal, max_memory), _discard
     )
     manifest = loaded.contents.manifest
     try:

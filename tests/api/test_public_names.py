@@ -23,7 +23,7 @@ METHODS = {
         "test_score",
     ],
     "Predictor": [
-        "classes", "metrics", "path", "predict", "predict_interval", "predict_proba", "schema", "target", "task",
+        "classes", "explain", "metrics", "path", "predict", "predict_interval", "predict_proba", "schema", "target", "task",
     ],
 }  # fmt: skip
 

@@ -1,0 +1,199 @@
+"""The command `explain`: why a bundle predicts what it predicts for single rows."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tabapp.cli.completion import bundles, tables
+from tabapp.cli.options import trust_option
+from tabapp.cli.output import check_output, write_table
+from tabapp.cli.predict import data_options, load_and_read, read_data
+from tabapp.errors import DataError, UsageError
+from tabapp.headless.narration import echo, echo_json, say
+from tabapp.printable import one_line
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tabapp.explain.rows import Explained, Explanations
+
+SHOWN_COLUMNS = 20
+
+
+def _read_rows(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d+)(?:-(\d+))?", value.strip())
+    if match is None or len(value) > 30:
+        raise UsageError(f"--rows {value!r} is not a range of rows. Give numbers from 0, such as --rows 0-9.")
+    first, last = int(match[1]), int(match[2] or match[1])
+    if last < first:
+        raise UsageError(f"--rows {value} ends before it starts. Give the smaller number first.")
+    return first, last
+
+
+def _read_settings(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for text in value:
+        column, equals, setting = text.partition("=")
+        if not equals:
+            raise UsageError(
+                f"--set {text!r} has no value. Write it as COLUMN=VALUE; nothing after = is a missing value."
+            )
+        settings[column] = setting
+    return settings
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path), shell_complete=bundles)
+@click.argument("data", shell_complete=tables)
+@click.option("--row", type=click.IntRange(0), metavar="N", help="Row to explain, counted from 0 [default: 0].")
+@click.option("--rows", callback=_read_rows, metavar="A-B", help="First and last row to explain, counted from 0.")
+@click.option(
+    "--set",
+    "settings",
+    callback=_read_settings,
+    multiple=True,
+    metavar="COLUMN=VALUE",
+    help="Change a value of the explained rows first; may be repeated.",
+)
+@click.option(
+    "--class",
+    "label",
+    metavar="LABEL",
+    help="Class whose probability is explained [default: as predicted for the first row].",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Output file, .json, .csv or .parquet, with a line for each row and column; an existing file is replaced.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
+@trust_option
+@data_options
+def explain(
+    bundle: Path,
+    data: str,
+    row: int | None,
+    rows: tuple[int, int] | None,
+    settings: dict[str, str],
+    label: str | None,
+    output: str | None,
+    as_json: bool,
+    trust: Path | None,
+    missing_columns: str,
+    delimiter: str | None,
+    encoding: str | None,
+    decimal: str | None,
+    max_memory: int | None,
+) -> int:
+    """Explain the predictions of BUNDLE for rows of DATA by the contribution of each column.
+
+    Contributions are Shapley values of the ensemble, in units of its output: the probability of a class, or the target's
+    unit. The base is the mean output for the sample rows in the bundle; base plus contributions is the output.
+    """
+    from tabapp.explain.rows import Explainer, explanations_json
+    from tabapp.explain.what_if import changed_rows
+
+    if row is not None and rows is not None:
+        raise UsageError("Give either --row or --rows.")
+    target = None if output in (None, "-") else Path(output)
+    is_json = target is not None and target.suffix.lower() == ".json"
+    check_output(target, "Explanations", more=(".json",))
+    first, last = rows or (row or 0, row or 0)
+    loaded, reading = load_and_read(bundle, trust, lambda: read_data(data, delimiter, encoding, decimal, max_memory))
+    predictor = loaded.predictor
+    schema = predictor.schema
+    n_rows = reading.frame.height
+    if last >= n_rows:
+        rows_there = f"rows 0 to {n_rows - 1:,}" if n_rows else "no rows"
+        raise UsageError(f"There is no row {last:,}: {data} has {rows_there}. Choose others with --rows.")
+    frame, remarks = changed_rows(reading.frame, range(first, last + 1), settings, schema)
+    try:
+        typed, notes = predictor.typed_rows(frame, fill_missing_columns=missing_columns == "fill")
+    except DataError as error:
+        raise DataError(f"{data}: {error}") from None
+    for note in [*(warning.message for warning in reading.warnings), *remarks, *notes]:
+        say(note)
+    explainer = Explainer(predictor.predict_typed, schema, loaded.reference_rows())
+    found = explainer.explain(typed[first : last + 1], range(first, last + 1), label=label)
+    if target is not None and not is_json:
+        write_table(_table(found, frame), target)
+    elif target is not None or as_json:
+        text = json.dumps(explanations_json(found, schema.target), ensure_ascii=False, indent=1)
+        if target is not None:
+            _write(target, text)
+        else:
+            echo_json(text)
+    else:
+        for each in found.rows:
+            _print(each, found, frame, schema.target)
+    return 0
+
+
+def _table(found: Explanations, frame: pl.DataFrame) -> pl.DataFrame:
+    """A line for each row and column."""
+    import polars as pl
+
+    return pl.DataFrame(
+        [
+            {
+                "row": each.row,
+                "prediction": str(each.prediction),
+                "base": found.base,
+                "output": each.output,
+                "column": name,
+                "value": _cell(frame, each.row, name),
+                "contribution": contribution,
+                "error": each.errors[name],
+            }
+            for each in found.rows
+            for name, contribution in each.contributions.items()
+        ]
+    )
+
+
+def _cell(frame: pl.DataFrame, row: int, name: str) -> str | None:
+    return frame[row, name] if name in frame.columns else None
+
+
+def _write(target: Path, text: str) -> None:
+    from tabapp import files
+
+    try:
+        files.write_bytes(target, f"{text}\n".encode())
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written ({error.strerror}). Choose another path with -o.") from None
+
+
+def _print(each: Explained, found: Explanations, frame: pl.DataFrame, target: str) -> None:
+    """Print the explanation of a row as a table, largest contributions first."""
+    from tabapp.headless.tables import print_table
+
+    prediction = each.prediction if isinstance(each.prediction, str) else f"{each.prediction:.6g}"
+    what = f"probability of {found.label!r}" if found.label is not None else "prediction"
+    echo(
+        one_line(
+            f"row {each.row} · {target}: {prediction} · {what} {each.output:.4g} = base {found.base:.4g} "
+            f"{each.output - found.base:+.4g}"
+        )
+    )
+    order = sorted(each.contributions, key=lambda name: -abs(each.contributions[name]))
+    lines = [
+        [name, _cell(frame, each.row, name) or "", f"{each.contributions[name]:+.4g}", _error(each.errors[name])]
+        for name in order[:SHOWN_COLUMNS]
+    ]
+    print_table(["column", "value", "contribution", "±"], lines, right=(2, 3))
+    rest = sum(each.contributions[name] for name in order[SHOWN_COLUMNS:])
+    if len(order) > SHOWN_COLUMNS:
+        echo(f"{len(order) - SHOWN_COLUMNS:,} other columns contribute {rest:+.4g}.")
+
+
+def _error(error: float) -> str:
+    return f"{error:.2g}" if error else "exact"

@@ -1,0 +1,198 @@
+"""Explanations of single predictions in units of the output: the probability of a class, or the unit of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tabapp.data.schema import Schema
+from tabapp.errors import UsageError, did_you_mean
+from tabapp.explain.shapley import Effort, ShapleyValues, shapley_values
+
+Float64 = npt.NDArray[np.float64]
+Predict = Callable[[pl.DataFrame], Float64]
+"""Predictions for typed rows: (rows, classes) probabilities or (rows,) in target units."""
+
+MOST_COLUMNS = 2_000
+PROBABILITY_TOLERANCE = 0.01
+SPREAD_TOLERANCE = 0.02
+"""Of a regression: the largest error that ends the sampling, as a share of the spread of the reference outputs."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The explanation of one prediction.
+
+    Attributes:
+        row: number of the row, counted from 0.
+        prediction: class label, or a number in target units.
+        output: probability of the explained class, or the number.
+        contributions: by column; they add up to the output minus the base.
+        errors: half-width of the Monte-Carlo interval of each contribution; 0 if it is exact. All hold at once in 95 % of samples.
+        evaluations: predictions that were computed.
+    """
+
+    row: int
+    prediction: str | float
+    output: float
+    contributions: dict[str, float]
+    errors: dict[str, float]
+    evaluations: int
+
+    @property
+    def error(self) -> float:
+        """The largest of the errors."""
+        return max(self.errors.values(), default=0.0)
+
+
+@dataclass(frozen=True)
+class Explanations:
+    """Explanations of rows by one output.
+
+    Attributes:
+        base: mean output of the reference rows.
+        label: the class whose probability is explained; None for a regression.
+        reference_rows: number of reference rows.
+        rows: in the requested order.
+    """
+
+    base: float
+    label: str | None
+    reference_rows: int
+    rows: tuple[Explained, ...]
+
+
+class Explainer:
+    """Explains rows by the output of one model or ensemble.
+
+    Args:
+        predict: called with typed rows.
+        schema: the columns.
+        reference: typed rows; contributions are differences from their mean output. A wide table uses fewer of them.
+
+    Raises:
+        UsageError: the table has too many columns.
+    """
+
+    def __init__(self, predict: Predict, schema: Schema, reference: pl.DataFrame) -> None:
+        self.columns = [column.name for column in schema.features]
+        if len(self.columns) > MOST_COLUMNS:
+            raise UsageError(
+                f"The bundle has {len(self.columns):,} feature columns. "
+                f"Predictions from at most {MOST_COLUMNS:,} columns can be explained."
+            )
+        self._predict = predict
+        self._schema = schema
+        self.reference = _thinned(reference[self.columns], Effort().evaluations // (4 * len(self.columns)))
+        self._reference_values = predict(self.reference)
+
+    def code_of(self, label: str | None, predicted: Float64) -> int:
+        """The position of the class to explain, by default the most probable one of the first row; 0 for a regression.
+
+        Raises:
+            UsageError: there is no such class, or the task is a regression.
+        """
+        classes = self._schema.classes
+        if label is None:
+            return int(predicted[0].argmax()) if classes and len(predicted) else 0
+        if not classes:
+            raise UsageError("A regression has no classes. Explain it without a class.")
+        if label not in classes:
+            hint = did_you_mean(label, classes) or f"; use one of {', '.join(classes[:10])}."
+            raise UsageError(f"There is no class {label!r}{hint}")
+        return classes.index(label)
+
+    def explain(
+        self,
+        typed: pl.DataFrame,
+        numbers: Sequence[int],
+        *,
+        label: str | None = None,
+        effort: Effort | None = None,
+        progress: Callable[[float], None] | None = None,
+    ) -> Explanations:
+        """Explain every row.
+
+        Args:
+            typed: typed rows.
+            numbers: (rows,) their numbers in the file.
+            label: the class whose probability is explained; by default the one predicted for the first row.
+            effort: how exact the contributions are.
+            progress: called with the share of rows that are done.
+
+        Raises:
+            UsageError: there is no such class.
+        """
+        classes = self._schema.classes
+        typed = typed[self.columns]
+        predicted = self._predict(typed)
+        code = self.code_of(label, predicted)
+
+        def output(rows: pl.DataFrame) -> Float64:
+            return _outputs(self._predict(rows), code)
+
+        reference = _outputs(self._reference_values, code)
+        effort = effort or Effort(
+            tolerance=PROBABILITY_TOLERANCE if classes else SPREAD_TOLERANCE * float(reference.std())
+        )
+        found: list[Explained] = []
+        for index, number in enumerate(numbers):
+            row = typed[index : index + 1]
+            values = shapley_values(
+                output, row, self.reference, self.columns, reference_outputs=reference, effort=effort
+            )
+            prediction = classes[int(predicted[index].argmax())] if classes else float(predicted[index])
+            found.append(_explained(number, prediction, values, self.columns))
+            if progress is not None:
+                progress((index + 1) / len(numbers))
+        return Explanations(
+            float(reference.mean()), classes[code] if classes else None, self.reference.height, tuple(found)
+        )
+
+
+def explanations_json(found: Explanations, target: str) -> dict[str, Any]:
+    """The JSON of `tabapp explain --json`; `base` plus the sum of `contributions` is `output` in every row."""
+    return {
+        "target": target,
+        "class": found.label,
+        "base": found.base,
+        "reference_rows": found.reference_rows,
+        "rows": [
+            {
+                "row": each.row,
+                "prediction": each.prediction,
+                "output": each.output,
+                "contributions": each.contributions,
+                "error": each.error,
+                "errors": each.errors,
+                "neighbours": [],
+            }
+            for each in found.rows
+        ],
+    }
+
+
+def _outputs(predicted: Float64, code: int) -> Float64:
+    return predicted[:, code] if predicted.ndim == 2 else predicted
+
+
+def _thinned(reference: pl.DataFrame, most: int) -> pl.DataFrame:
+    """Evenly spaced rows, at least 2 if there are as many."""
+    n_rows = min(reference.height, max(2, most))
+    return reference[np.linspace(0, reference.height - 1, n_rows).round().astype(int).tolist()]
+
+
+def _explained(row: int, prediction: str | float, values: ShapleyValues, columns: Sequence[str]) -> Explained:
+    return Explained(
+        row=row,
+        prediction=prediction,
+        output=values.output,
+        contributions=dict(zip(columns, values.values.tolist(), strict=True)),
+        errors=dict(zip(columns, values.errors.tolist(), strict=True)),
+        evaluations=values.evaluations,
+    )

@@ -1,0 +1,153 @@
+"""`tabapp explain` and `Predictor.explain` over bundles in a process of their own."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+
+import tabapp
+from tabapp.bundle.write import write_bundle
+from tabapp.cli.explain import explain
+from tabapp.cli.predict import predict
+from tabapp.data.infer import infer_schema
+from tabapp.errors import DataError, UsageError
+from tabapp.explain.what_if import changed_rows
+from tests.bundle.making import make_contents, register_linear, text_table
+from tests.cli.test_predicting import call, sentence
+
+TASKS = ["binary", "multiclass", "regression"]
+
+
+@pytest.fixture(autouse=True)
+def linear_plugin(monkeypatch):
+    register_linear(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        register_linear(monkeypatch)
+        found = {}
+        for task in TASKS:
+            folder = tmp_path_factory.mktemp(task)
+            found[task] = folder / "model.tabapp"
+            write_bundle(found[task], make_contents(folder, task, booster="lightgbm" if task == "binary" else None))
+        return found
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A CSV of 12 new rows for each task."""
+    paths = {task: tmp_path / f"{task}.csv" for task in TASKS}
+    for task, path in paths.items():
+        text_table(task, n_rows=12, seed=7).write_csv(path)
+    return paths
+
+
+def explained(*arguments):
+    return json.loads(call(explain, *arguments, "--json").stdout)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_base_plus_contributions_is_the_output_of_predict(bundles, data, tmp_path, task):
+    found = explained(bundles[task], data[task], "--rows", "2-4")
+    assert [row["row"] for row in found["rows"]] == [2, 3, 4]
+    out = tmp_path / "out.csv"
+    call(predict, bundles[task], data[task], "-o", out)
+    predictions = pl.read_csv(out)
+    for row in found["rows"]:
+        assert list(row["contributions"]) == ["size", "age", "color", "joined"]
+        assert found["base"] + sum(row["contributions"].values()) == pytest.approx(row["output"], abs=1e-9)
+        assert row["prediction"] == predictions["prediction"][row["row"]] or task == "regression"
+        column = "prediction" if task == "regression" else f"probability_{found['class']}"
+        assert row["output"] == pytest.approx(predictions[column][row["row"]], rel=1e-5)
+        assert row["error"] == max(row["errors"].values()) == 0.0, "four columns are enumerated"
+    if task != "regression":
+        assert found["class"] == found["rows"][0]["prediction"]
+        label = "mid" if task == "multiclass" else "no"
+        other = explained(bundles[task], data[task], "--row", 2, "--class", label)
+        assert other["rows"][0]["output"] == pytest.approx(predictions[f"probability_{label}"][2], rel=1e-5)
+
+
+def test_changed_values_change_the_prediction_as_in_the_file(bundles, data, tmp_path):
+    rows = pl.read_csv(data["regression"], infer_schema=False)
+    changed = rows.with_columns(
+        pl.Series("age", ["77.5" if i == 3 else v for i, v in enumerate(rows["age"])]),
+        pl.Series("size", [None if i == 3 else v for i, v in enumerate(rows["size"])]),
+    )
+    path = tmp_path / "changed.csv"
+    changed.write_csv(path)
+    found = explained(bundles["regression"], data["regression"], "--row", 3, "--set", "age=77.5", "--set", "size=")
+    again = tmp_path / "again.json"
+    call(explain, bundles["regression"], path, "--row", 3, "-o", again)
+    assert found == json.loads(again.read_text())
+
+
+def test_python_gives_the_same_explanation(bundles, data):
+    found = explained(bundles["multiclass"], data["multiclass"], "--rows", "0-1", "--class", "low")
+    predictor = tabapp.load(bundles["multiclass"])
+    frame = pl.read_csv(data["multiclass"], infer_schema=False).drop("outcome")[:2]
+    again = predictor.explain(frame, label="low")
+    assert again["rows"] == found["rows"]
+    assert again["base"] == found["base"]
+
+
+def test_the_table_lists_the_largest_contribution_first(bundles, data, tmp_path):
+    text = call(explain, bundles["multiclass"], data["multiclass"], "--row", 1).stdout
+    first, header, *lines = text.splitlines()
+    assert first.startswith("row 1 · outcome: ")
+    assert header.split() == ["column", "value", "contribution", "±"]
+    call(explain, bundles["multiclass"], data["multiclass"], "--row", 1, "-o", tmp_path / "out.csv")
+    table = pl.read_csv(tmp_path / "out.csv")
+    assert table.columns == ["row", "prediction", "base", "output", "column", "value", "contribution", "error"]
+    assert table.height == 4
+    order = table.sort(pl.col("contribution").abs(), descending=True)["column"].to_list()
+    assert [line.split()[0] for line in lines] == order
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--rows", "4-2"], "ends before it starts"),
+        (["--rows", "some"], "is not a range of rows"),
+        (["--row", "1", "--rows", "2-3"], "either --row or --rows"),
+        (["--set", "age"], "has no value"),
+        (["-o", "out.txt"], ".json"),
+    ],
+)
+def test_what_cannot_be_explained_is_one_sentence(bundles, data, arguments, words):
+    with pytest.raises(UsageError) as error:
+        call(explain, bundles["binary"], data["binary"], *arguments)
+    assert words in sentence(error.value)
+
+
+def test_a_missing_column_is_named_and_can_be_given(bundles, data):
+    pl.read_csv(data["regression"], infer_schema=False).drop("age").write_csv(data["regression"])
+    with pytest.raises(DataError, match="columns are missing: 'age'"):
+        call(explain, bundles["regression"], data["regression"])
+    result = call(
+        explain, bundles["regression"], data["regression"], "--set", "age=40", "--set", "color=mauve", "--json"
+    )
+    assert json.loads(result.stdout)["rows"]
+    assert "'mauve' is not among the values of 'color'" in result.stderr
+    with pytest.raises(UsageError) as error:
+        call(explain, bundles["regression"], data["regression"], "--rows", "9-12")
+    assert "There is no row 12" in sentence(error.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"aeg": "3"}, "did you mean 'age'"),
+        ({"outcome": "no"}, "has no feature 'outcome'"),
+        ({"age": "old"}, "'old' is not a number"),
+        ({"joined": "soon"}, "'soon' is not a date"),
+    ],
+)
+def test_a_value_that_cannot_be_set_is_named(settings, words):
+    frame = text_table("binary", n_rows=20)
+    with pytest.raises(UsageError) as error:
+        changed_rows(frame, range(2), settings, infer_schema(frame, target="outcome"))
+    assert words in sentence(error.value)
