@@ -43,11 +43,29 @@ def read_columnar(
     return as_text(frame, str(path)), warnings, stored_types(frame)
 
 
+def count_rows(path: Path, kind: str) -> int:
+    """The rows of a Parquet or Arrow file, by its metadata.
+
+    Raises:
+        DataError: the file is damaged.
+    """
+    damaged = f"{path}: the {kind} file is damaged or cut off"
+    try:
+        with panics_as_errors(damaged):
+            return _scan(path, kind).select(pl.len()).collect().item()
+    except (PolarsError, OSError) as error:
+        raise DataError(f"{damaged} ({str(error).partition(chr(10))[0]})") from None
+
+
+def _scan(path: Path, kind: str) -> pl.LazyFrame:
+    return pl.scan_parquet(path, glob=False) if kind == "parquet" else pl.scan_ipc(path)
+
+
 def _text_size(path: Path, kind: str, n_rows: int | None, memory: MemoryLimit) -> int:
     """Bytes that the text of a Parquet or Arrow file needs, estimated from its metadata: packed rows may take a few bytes."""
     if kind == "arrow":
         memory.require(claimed_bytes(path))
-    lazy = pl.scan_parquet(path, glob=False) if kind == "parquet" else pl.scan_ipc(path)
+    lazy = _scan(path, kind)
     n_stored: int = lazy.select(pl.len()).collect().item()
     n_columns = len(lazy.collect_schema())
     if n_columns > MAX_COLUMNS:

@@ -6,14 +6,17 @@ import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tabapp.data.dialect import Dialect
 from tabapp.data.schema import DataWarning
 
 Cells = tuple[str | None, ...]
+Positions = npt.NDArray[np.uint32]
 
 _MAX_FOOTERS = 5
+_MANY_ROWS = 10_000
 _TOTAL = r"(?i)^\s*(grand |sub)?(total|sum|summe|gesamt|somme|average|mean|count)s?:?\s*$"
 _REMARK = r"(?i)^\s*(\*|source|note|generated|exported|quelle|©|\(c\)|--+ ?end|\d+ rows?\b|end of)"
 _COMMA_NUMBER = r"^\s*[+-]?(\d{1,3}(\.\d{3})+|\d+)?,\d+\s*$|^\s*[+-]?\d{1,3}(\.\d{3})+\s*$"
@@ -60,29 +63,55 @@ def drop_non_data_rows(frame: pl.DataFrame, dialect: Dialect, warnings: list[Dat
         return frame
     # Columns are taken by position and without a name: polars takes names such as "*" for patterns.
     first, second = (frame.to_series(index).alias("") for index in (0, 1))
-    comments = _positions(frame, first.str.starts_with("#") & second.is_null(), _is_alone)
-    copies: list[int] = []
+    comments = _positions(
+        frame, first.str.starts_with("#") & second.is_null(), lambda cells, _: cells.is_null(), _is_alone
+    )
+    copies: Positions = np.zeros(0, dtype=np.uint32)
     if dialect.header:
         names = dialect.names
         like_header = (first.str.strip_chars() == names[0]) & (second.str.strip_chars() == names[1])
-        copies = _positions(frame, like_header, lambda row: _repeats(row, names))
+        copies = _positions(
+            frame,
+            like_header,
+            lambda cells, index: cells.str.strip_chars() == names[index],
+            lambda row: _repeats(row, names),
+        )
     for what, positions in (("comments", comments), ("copies of the header", copies)):
-        if positions:
+        if len(positions):
             message = f"{len(positions):,} rows are {what}."
             warnings.append(DataWarning(check="repaired_rows", message=message, action="dropped"))
-    if comments or copies:
+    if len(comments) or len(copies):
         keep = np.ones(frame.height, dtype=np.bool_)
-        keep[[*comments, *copies]] = False
+        keep[comments] = keep[copies] = False
         frame = frame.filter(pl.Series(keep))
     return _drop_footers(frame, warnings)
 
 
-def _positions(frame: pl.DataFrame, candidates: pl.Series, belongs: Callable[[Cells], bool]) -> list[int]:
-    """The positions of the candidates whose cells pass a test. A row at a time costs less than an expression per column."""
-    positions: list[int] = candidates.fill_null(False).arg_true().to_list()
-    if not positions:
-        return []
-    return [at for at, row in zip(positions, frame[positions].iter_rows(), strict=True) if belongs(row)]
+def _positions(
+    frame: pl.DataFrame,
+    candidates: pl.Series,
+    column_belongs: Callable[[pl.Series, int], pl.Series],
+    row_belongs: Callable[[Cells], bool],
+) -> Positions:
+    """The positions of the candidates whose cells pass a test.
+
+    A few rows are tested in Python, which costs less than a query per column of a wide table; many rows by column.
+
+    Args:
+        candidates: rows whose first two cells pass.
+        column_belongs: the test of each cell of a column, given its index.
+        row_belongs: the same test of a whole row.
+    """
+    found = candidates.fill_null(False).arg_true()
+    for index in range(2, frame.width):
+        if len(found) <= _MANY_ROWS:
+            break
+        cells = frame.to_series(index).alias("").gather(found)
+        found = found.filter(column_belongs(cells, index).fill_null(False))
+    positions: Positions = found.to_numpy()
+    if not 0 < len(positions) <= _MANY_ROWS:
+        return positions
+    return positions[[row_belongs(row) for row in frame[found].iter_rows()]]
 
 
 def _is_alone(row: Cells) -> bool:

@@ -7,7 +7,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from tabapp.data.columnar import read_columnar
+from tabapp.data.columnar import count_rows, read_columnar
 from tabapp.data.decode import file_type
 from tabapp.data.limits import memory_limit
 from tabapp.data.read import Reading, ReadOptions, read_text
@@ -44,6 +44,9 @@ def read_sample(path: Path, options: ReadOptions = ReadOptions()) -> Sample | No
             return None
         memory = memory_limit(path, options.max_memory)
         if kind in ("parquet", "arrow"):
+            if count_rows(path, kind) <= _ROWS:
+                # The sample would be the whole table.
+                return None
             frame, warnings, stored = read_columnar(path, kind, memory, n_rows=_ROWS)
             return Sample(Reading(frame, kind, None, None, size, tuple(warnings), stored), None)
         if kind not in ("text", "gzip"):

@@ -57,7 +57,9 @@ def profiled(folder: Path, files: Iterable[tuple[str, bytes]]) -> list[dict[str,
 @pytest.mark.slow
 def test_expensive_tables(tmp_path: Path) -> None:
     tables = table_corpus.expensive()
-    assert len(profiled(tmp_path, tables.items())) == len(tables)
+    found = profiled(tmp_path, tables.items())
+    assert len(found) == len(tables)
+    print({each["name"]: round(each["seconds"], 1) for each in found})
 
 
 def test_crafted_tables(tmp_path: Path) -> None:
@@ -113,6 +115,19 @@ def test_claimed_sizes_of_arrow_files_are_those_of_their_columns(tmp_path: Path,
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match=r"metadata|end is missing"):
             claimed_bytes(path)
+
+
+def test_many_comments_and_copies_of_the_header_are_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    rows = ("a,b,c", "a, b ,c ", "a,b,x", "#,,", "#,,1", "1,2,3")
+    path.write_text("a,b,c\n" + "".join(f"{row}\n" * 6_000 for row in rows))
+    reading = read_table(path)
+    assert reading.frame.unique(maintain_order=True).rows() == [("a", "b", "x"), ("#", None, "1"), ("1", "2", "3")]
+    assert reading.frame.height == 18_000
+    assert [warning.message for warning in reading.warnings] == [
+        "6,000 rows are comments.",
+        "12,000 rows are copies of the header.",
+    ]
 
 
 def test_wide_header_is_read_whole(tmp_path: Path) -> None:
