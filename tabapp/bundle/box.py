@@ -67,7 +67,6 @@ class Box:
 
     Args:
         path: the bundle. Its archive and checksums are verified before this returns.
-        imputer: load only the models that impute.
         trust: file of the public key that must have signed the bundle.
 
     Raises:
@@ -75,7 +74,7 @@ class Box:
         UsageError: the key cannot be used.
     """
 
-    def __init__(self, path: Path, *, imputer: bool = False, trust: Path | None = None) -> None:
+    def __init__(self, path: Path, *, trust: Path | None = None) -> None:
         self.path = path
         with ExitStack() as stack:
             self._process = BoxProcess(str(path), stack.enter_context(temporary_folder()))
@@ -93,7 +92,6 @@ class Box:
                 where=str(path),
                 schema=self.contents.schema,
                 ensemble=ensemble,
-                imputer=imputer,
             )
             self._process.start(request, limits.IMPORT_SECONDS)
             self._stack = stack.pop_all()
@@ -133,17 +131,17 @@ class Box:
         return loaded
 
     def impute(self, frame: pl.DataFrame, *, as_numbers: bool) -> Imputed:
-        """Fill the missing cells of a table of text; see `tabapp.bundle.impute.impute`.
+        """Load the models as `load` does, and fill the missing cells of a table of text; see `tabapp.bundle.impute.impute`.
 
         Raises:
-            BundleError: the models do not load or do not predict.
+            BundleError: the models do not load, predict differently here, or do not impute.
             DataError: columns are absent or mistyped.
+            UsageError: no model of the bundle imputes.
         """
-        self._ready()
-        self._process.start(
-            messages.Impute(_ipc(frame), as_numbers),
-            limits.impute_seconds(frame.height, sum(len(c.folds) for c in self.contents.ensemble.candidates)),
-        )
+        # Its process ends with the predictor.
+        predictor = self.load().predictor
+        n_models = sum(len(candidate.folds) for candidate in predictor.ensemble.candidates)
+        self._process.start(messages.Impute(_ipc(frame), as_numbers), limits.impute_seconds(frame.height, n_models))
         limit = SMALL_REPLY + _BYTES_PER_CELL * max(frame.height * frame.width, 1)
         reply = self._process.answer(messages.Cells, limit=limit)
         columns: list[pl.Series] = []

@@ -25,14 +25,13 @@ class Prepare(Request, frozen=True):
 class Load(Request, frozen=True):
     """Load the models of a verified bundle, unpacked to a folder; the answer is `Ready`.
 
-    `where` names the bundle in sentences. With `imputer`, only the models that impute are loaded.
+    `where` names the bundle in sentences.
     """
 
     folder: str
     where: str
     schema: Schema
     ensemble: Ensemble
-    imputer: bool = False
 
 
 class Predict(Request, frozen=True):

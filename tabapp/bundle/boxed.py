@@ -16,7 +16,6 @@ from tabapp.bundle import sandbox
 
 if TYPE_CHECKING:
     from tabapp.bundle.box_messages import Impute, Load, Reply
-    from tabapp.bundle.impute import Imputer
     from tabapp.bundle.predict import LocalPredictor
 
 MESSAGE_LENGTH = 500
@@ -31,8 +30,7 @@ class _Server:
         self._replies = replies
         self._protections = protections
         self._predictor: LocalPredictor | None = None
-        self._imputers: list[Imputer] = []
-        self._load: Load | None = None
+        self._where = "the bundle"
 
     def serve(self) -> None:
         import msgspec
@@ -66,10 +64,6 @@ class _Server:
                 reply = messages.Failed(kind, f"{self._where}: its models do not predict ({reason}).")
             self._answer(reply)
 
-    @property
-    def _where(self) -> str:
-        return self._load.where if self._load is not None else "the bundle"
-
     def _answer(self, reply: Reply) -> None:
         from tabapp.bundle.box_messages import encode
 
@@ -93,8 +87,9 @@ class _Server:
     def _load_models(self, request: Load) -> Reply:
         from tabapp.bundle import limits
         from tabapp.bundle.box_messages import Loading, Ready
+        from tabapp.bundle.predict import load_predictor
 
-        self._load = request
+        self._where = request.where
         folder = Path(request.folder)
         if sandbox.restrict_calls():
             self._protections.append("seccomp")
@@ -108,14 +103,7 @@ class _Server:
             self._answer(Loading(member))
             return folder / member
 
-        if request.imputer:
-            from tabapp.bundle.impute import load_imputers
-
-            self._imputers = load_imputers(request.schema, request.ensemble, folder_of, request.where)
-        else:
-            from tabapp.bundle.predict import load_predictor
-
-            self._predictor = load_predictor(request.schema, request.ensemble, folder_of, request.where)
+        self._predictor = load_predictor(request.schema, request.ensemble, folder_of, request.where)
         return Ready(tuple(self._protections))
 
     def _predict(self, rows: bytes) -> Reply:
@@ -137,18 +125,18 @@ class _Server:
     def _impute(self, request: Impute) -> Reply:
         import polars as pl
 
-        from tabapp.bundle.box_messages import Cells
-        from tabapp.bundle.impute import impute
-
-        assert self._load is not None
         from tabapp.bundle import limits
+        from tabapp.bundle.box_messages import Cells
+        from tabapp.bundle.impute import impute, imputers_of
 
+        assert self._predictor is not None
+        imputers = imputers_of(self._predictor)
         frame = pl.read_ipc(BytesIO(request.rows))
         sandbox.limit_resources(
             memory=limits.predict_memory(frame.height, len(request.rows)),
-            cpu_seconds=limits.cpu_seconds(limits.impute_seconds(frame.height, len(self._imputers))),
+            cpu_seconds=limits.cpu_seconds(limits.impute_seconds(frame.height, len(imputers))),
         )
-        done = impute(frame, self._load.schema, self._imputers, as_numbers=request.as_numbers)
+        done = impute(frame, self._predictor.schema, imputers, as_numbers=request.as_numbers)
         changed = {
             name: done.frame[name].to_list()
             for name in frame.columns

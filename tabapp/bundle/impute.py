@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tabapp.bundle.format import Ensemble
-from tabapp.bundle.predict import bundle_errors, load_features, load_model, name_of
+from tabapp.bundle.predict import LocalPredictor, bundle_errors, name_of
 from tabapp.data.columns import column_of
 from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Column, Schema
@@ -59,30 +58,28 @@ class Imputed:
     notes: tuple[str, ...] = ()
 
 
-def load_imputers(schema: Schema, ensemble: Ensemble, folder_of: Callable[[str], Path], where: str) -> list[Imputer]:
-    """The fold models of the imputing model with the largest weight in a verified bundle.
-
-    Args:
-        folder_of: the folder on disk of a path in the bundle.
-        where: name of the bundle in error messages.
+def imputers_of(predictor: LocalPredictor) -> list[Imputer]:
+    """The fold models of the imputing model with the largest weight.
 
     Raises:
-        BundleError: a part does not load.
         UsageError: the ensemble has no such model.
     """
-    names = {candidate.model: registry.find(candidate.model).plugin for candidate in ensemble.candidates}
-    able = [c for c in ensemble.candidates if (found := names[c.model]) is not None and found.can_impute]
+    candidates = predictor.ensemble.candidates
+    names = {candidate.model: registry.find(candidate.model).plugin for candidate in candidates}
+    able = [c for c in candidates if (found := names[c.model]) is not None and found.can_impute]
     if not able:
         raise UsageError(
-            f"{where} has no model that imputes, only {', '.join(sorted(names))}. Omit --model to train one."
+            f"{predictor.where} has no model that imputes, only {', '.join(sorted(names))}. Omit --model to train one."
         )
     best = max(able, key=lambda candidate: candidate.weight)
-    imputers: list[Imputer] = []
-    for fold in best.folds:
-        preparer = load_features(schema, folder_of(fold.features), fold.features, where)
-        model = load_model(schema, best, preparer.spec, folder_of(fold.model), fold.model, where)
-        imputers.append(Imputer(preparer, model, f"{where}: {name_of(best)} in {fold.model}"))
-    return imputers
+    return [
+        Imputer(
+            predictor.preparers[fold.features],
+            predictor.models[fold.model],
+            f"{predictor.where}: {name_of(best)} in {fold.model}",
+        )
+        for fold in best.folds
+    ]
 
 
 def schema_without_target(frame: pl.DataFrame, kinds: dict[str, str]) -> Schema:

@@ -113,16 +113,12 @@ def _residual_quantiles(
 
 
 class Predictor(ABC):
-    """An ensemble that is ready to predict.
-
-    Args:
-        where: name of the bundle in error messages.
-    """
+    """An ensemble that is ready to predict. `where` is the name of its bundle in error messages."""
 
     def __init__(self, schema: Schema, ensemble: Ensemble, where: str = "the ensemble") -> None:
         self.schema = schema
         self.ensemble = ensemble
-        self._where = where
+        self.where = where
 
     @abstractmethod
     def predict_batch(self, batch: pl.DataFrame, progress: Callable[[float], None]) -> Float64:
@@ -184,11 +180,11 @@ class Predictor(ABC):
 
             values[start : start + _BATCH_ROWS] = self.predict_batch(typed[start : start + _BATCH_ROWS], report)
         if not np.isfinite(values).all():
-            raise BundleError(f"{self._where} predicts values that are not finite. Do not use this bundle.")
+            raise BundleError(f"{self.where} predicts values that are not finite. Do not use this bundle.")
         if n_classes:
             values = np.clip(values, 0.0, 1.0)
             if values.size and values.sum(axis=1).min() <= 0:
-                raise BundleError(f"{self._where} predicts no class for a row. Do not use this bundle.")
+                raise BundleError(f"{self.where} predicts no class for a row. Do not use this bundle.")
             values /= values.sum(axis=1, keepdims=True)
         return values
 
@@ -235,7 +231,12 @@ class Predictor(ABC):
 
 
 class LocalPredictor(Predictor):
-    """An ensemble with its models in this process. Thread-safe if its models are."""
+    """An ensemble with its models in this process. Thread-safe if its models are.
+
+    Attributes:
+        preparers: feature preparations by their path in the bundle.
+        models: fold models by their path in the bundle.
+    """
 
     def __init__(
         self,
@@ -246,7 +247,8 @@ class LocalPredictor(Predictor):
         where: str = "the ensemble",
     ) -> None:
         super().__init__(schema, ensemble, where)
-        self._preparers = preparers
+        self.preparers = preparers
+        self.models = models
         self._members = [
             _Member(
                 share=candidate.weight / len(candidate.folds),
@@ -267,8 +269,8 @@ class LocalPredictor(Predictor):
         n_classes = len(self.schema.classes)
         values = np.zeros((batch.height, n_classes) if n_classes else batch.height, dtype=np.float64)
         n_done = 0
-        for folder, preparer in self._preparers.items():
-            with bundle_errors(f"{self._where}: the feature state in {folder} fails"):
+        for folder, preparer in self.preparers.items():
+            with bundle_errors(f"{self.where}: the feature state in {folder} fails"):
                 table = preparer.transform(batch)
             for member in self._members:
                 if member.features == folder:

@@ -91,7 +91,7 @@ def impute(
         if bundle is not None:
             from tabapp.bundle.box import Box
 
-            with Box(bundle, imputer=True, trust=trust) as box:
+            with Box(bundle, trust=trust) as box:
                 done = box.impute(reading.frame, as_numbers=as_numbers)
         else:
             schema = schema_without_target(reading.frame, kinds)

@@ -11,12 +11,13 @@ from tabapp.bundle.write import write_bundle
 from tabapp.cli import impute as imputing
 from tabapp.data.infer import infer_schema
 from tabapp.data.typed import typed_frame
-from tabapp.errors import DataError, UsageError
+from tabapp.errors import BundleError, DataError, UsageError
 from tabapp.features.arrays import FIRST_LEVEL, FeatureRecipe
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
 from tabapp.models.contract import FittedModel
 from tests.bundle.making import fit_candidate, make_contents, register_linear, text_table
+from tests.bundle.test_load import members_of, with_manifest, write_zip
 
 COLUMNS = ("size", "weight", "color", "smokes", "rooms")
 FILLED = ("weight", "color", "smokes", "rooms")
@@ -155,6 +156,16 @@ def test_fills_with_the_model_of_a_bundle(tmp_path, monkeypatch):
     assert f"{mask.sum()} cells filled" in result.stderr
     assert filled["size"].null_count() == 0
     assert filled.filter(~mask).equals(new.filter(~mask))
+
+    def change_sample(_, members):
+        header, first, *rows = members["sample_output.csv"].decode().split("\n")
+        cells = [str(float(cell) + 1.0) for cell in first.split(",")]
+        members["sample_output.csv"] = "\n".join([header, ",".join(cells), *rows]).encode()
+
+    other = write_zip(tmp_path / "other.tabapp", with_manifest(members_of(bundle), change_sample).items())
+    with pytest.raises(BundleError, match="predicts its sample differently"):
+        call(data, "-o", tmp_path / "refused.csv", "--model", other)
+    assert not (tmp_path / "refused.csv").exists()
 
     without = tmp_path / "without.tabapp"
     write_bundle(without, make_contents(tmp_path / "other", "regression"))
