@@ -13,6 +13,7 @@ from tabapp.run.settings import load_settings, settings_file
 EXAMPLE = """\
 # theme = "textual-light"     # or "ansi-dark" and "ansi-light", which use the terminal's own colors
 # bell = true                 # ring when a run ends
+# trust = "~/key.pub.pem"     # the key that must have signed a bundle on the Predict screen
 
 [keys]
 # "run.pause" = "f5"          # docs/terminal.md lists the ids

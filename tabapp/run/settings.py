@@ -2,6 +2,7 @@
 
 theme = "textual-light"      a theme by name; "ansi-dark" and "ansi-light" use the terminal's own colors
 bell = true                  ring when a run ends
+trust = "~/keys/pub.pem"     public key that must have signed the bundles of the Predict screen
 [keys]                       keys by action id, such as "run.pause" = "f5"
 [run]                        options of a run by their long names, such as budget = "2m"
 """
@@ -24,12 +25,14 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     Attributes:
         theme: name of a theme, or None for tabapp's own.
         bell: whether the terminal's bell rings when a run ends.
+        trust: file of the Ed25519 public key that must have signed the bundles of the Predict screen; None checks no signature.
         keys: keys by action id, comma-separated as Textual names them.
         run: defaults for the options of a run, by their long names without leading dashes.
     """
 
     theme: str | None = None
     bell: bool = False
+    trust: str | None = None
     keys: dict[str, str] = {}
     run: dict[str, Any] = {}
 

@@ -27,9 +27,10 @@ def test_default_path_is_in_the_platform_folder(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_load_all_fields(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file.write_text('theme = "nord"\nbell = true\n[keys]\n"run.pause" = "f5"\n[run]\nbudget = "2m"\nfolds = 3\n')
+    general = 'theme = "nord"\nbell = true\ntrust = "~/key.pub"\n'
+    file.write_text(general + '[keys]\n"run.pause" = "f5"\n[run]\nbudget = "2m"\nfolds = 3\n')
     assert load_settings() == Settings(
-        theme="nord", bell=True, keys={"run.pause": "f5"}, run={"budget": "2m", "folds": 3}
+        theme="nord", bell=True, trust="~/key.pub", keys={"run.pause": "f5"}, run={"budget": "2m", "folds": 3}
     )
     monkeypatch.setenv("TABAPP_THEME", "dracula")
     assert load_settings().theme == "dracula"
@@ -39,7 +40,10 @@ def test_load_all_fields(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("text", "sentence"),
     [
         ("# mine\nthme = 'x'\n", "line 2 sets 'thme', which is not a key; did you mean 'theme'?"),
-        ("[colors]\nred = 1\n", "line 1 sets 'colors', which is not a key; the keys are theme, bell, keys, run."),
+        (
+            "[colors]\nred = 1\n",
+            "line 1 sets 'colors', which is not a key; the keys are theme, bell, trust, keys, run.",
+        ),
         ("bell = 'loud'\n", "Expected bool, got str - at $.bell."),
         ("bell = \n", "is not TOML: Invalid value (at line 1, column 8)."),
     ],

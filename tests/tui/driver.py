@@ -17,6 +17,7 @@ from textual.pilot import Pilot
 from tabapp.run import events as ev
 from tabapp.run.commands import COMMANDS
 from tabapp.run.folder import RunFolder
+from tabapp.run.settings import Settings
 from tabapp.tui import app as app_module
 from tabapp.tui.app import AttachedApp, TabappApp
 from tabapp.tui.session import engine_handle, quitting
@@ -134,6 +135,7 @@ async def drive(
     engine_runs: bool = True,
     start_error: OSError | None = None,
     data: str = "titanic.csv",
+    settings: Settings | None = None,
 ) -> AsyncIterator[Driver]:
     """The app on a run whose engine has said some events."""
     monkeypatch.setattr(app_module, "POLL_SECONDS", 0.02)
@@ -152,7 +154,8 @@ async def drive(
     folder = recordings.make_run(tmp_path, data)
     recorder = Recorder(folder)
     recorder.write(*events)
-    app = (AttachedApp if attach else TabappApp)(folder, runs_dir=tmp_path, clock=lambda: recordings.START + now)
+    app_type = AttachedApp if attach else TabappApp
+    app = app_type(folder, runs_dir=tmp_path, settings=settings, clock=lambda: recordings.START + now)
     async with app.run_test(size=size, notifications=True) as pilot:
         driver = Driver(app, pilot, recorder, process)
         await driver.until(lambda: app.snapshot().state.seq == recorder.seq)

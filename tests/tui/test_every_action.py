@@ -102,6 +102,7 @@ CASES: dict[str, Case] = {
     "predict.output": Case(dialog(Ask, "Write the predictions to", ".parquet file"), "after", before=file_is_chosen),
     "predict.keep": Case(changes(lambda screen: screen._job.keep), "after"),
     "predict.fill": Case(changes(lambda screen: screen._job.fill), "after"),
+    "predict.trust": Case(dialog(Ask, "The key that must have signed the bundle"), "after"),
     "predict.stop": Case(lambda driver: lambda: not driver.app.screen._job.at_work, "after", before=is_at_work),
     "predict.copy": Case(copies("tabapp predict", "wine-predictions.csv"), "after", before=file_is_chosen),
     "runs.sort": Case(changes(lambda screen: screen.query_one(Runs).sort), "after"),

@@ -8,9 +8,11 @@ import msgspec
 import polars as pl
 import pytest
 
+from tabapp.bundle.signing import write_signed
 from tabapp.bundle.write import write_bundle
 from tabapp.run.prediction import Predicted, Progressed, StageStarted
-from tabapp.tui.dialogs.basic import Decision, Reading
+from tabapp.run.settings import Settings
+from tabapp.tui.dialogs.basic import Ask, Decision, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice, entries
 from tabapp.tui.screens.predict import PredictView
 from tabapp.tui.session.prediction import Prediction, default_output
@@ -199,6 +201,57 @@ async def test_the_output_must_be_somewhere_else(tmp_path, monkeypatch, bundle, 
         line.value = str(tmp_path / "out.parquet")
         await driver.press("enter")
         await driver.until(lambda: screen._job.output == tmp_path / "out.parquet")
+
+
+@pytest.fixture
+def signed(bundle, tmp_path):
+    """A signed copy of the bundle, and the file of the public key."""
+    form = pytest.importorskip("cryptography.hazmat.primitives.serialization", reason="the extra `sign` is missing")
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key, private, public = Ed25519PrivateKey.generate(), tmp_path / "private.pem", tmp_path / "public.pem"
+    private.write_bytes(key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()))
+    public.write_bytes(key.public_key().public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo))
+    write_signed(bundle, tmp_path / "signed.tabapp", private)
+    return tmp_path / "signed.tabapp", public
+
+
+async def test_a_bundle_that_the_trusted_key_has_not_signed_is_rejected(tmp_path, monkeypatch, bundle, file, signed):
+    public = signed[1]
+    async with drive(tmp_path, monkeypatch, finished(bundle), settings=Settings(trust=str(public))) as driver:
+        screen = await choose(driver, file)
+        await driver.sees("Trusted key", "public.pem", "has no signature")
+        await driver.press("ctrl+r")
+        await driver.until(lambda: not screen._job.at_work, SECONDS)
+        assert screen._job.checked is None
+        assert not screen._job.output.exists()
+        await driver.press("t")
+        await driver.until(lambda: isinstance(driver.app.screen, Ask))
+        line = driver.app.screen.query_one("#typed")
+        line.value = str(tmp_path / "nowhere.pem")
+        await driver.press("enter")
+        await driver.sees("There is no file")
+        line.value = ""
+        await driver.press("enter")
+        await driver.sees("The file can be predicted")
+        assert "Trusted key" not in driver.text()
+
+
+async def test_a_bundle_that_the_trusted_key_has_signed_is_checked(tmp_path, monkeypatch, file, signed):
+    path, public = signed
+    async with drive(tmp_path, monkeypatch, finished(path)) as driver:
+        await driver.press("6", "t")
+        await driver.until(lambda: isinstance(driver.app.screen, Ask))
+        driver.app.screen.query_one("#typed").value = str(public)
+        await driver.press("enter")
+        screen = await choose(driver, file)
+        await driver.sees("Trusted key", "public.pem", "The file can be predicted")
+        await driver.press("y")
+        assert driver.app.clipboard.split()[-2:] == ["--trust", str(public)]
+        # A click on the line asks as its key does.
+        await driver.pilot.click("#predict-file", offset=(10, 5))
+        await driver.until(lambda: isinstance(driver.app.screen, Ask))
+        assert driver.app.screen.query_one("#typed").value == str(screen._job.trust)
 
 
 async def test_work_can_be_stopped_and_ends_with_the_app(tmp_path, monkeypatch, bundle, file):

@@ -194,6 +194,8 @@ ACTIONS: tuple[Action, ...] = (
            "Include the columns of the file before the predictions, or omit them."),
     Action("predict.fill", "m", "fill", "predict", ALWAYS, "prediction: fill or reject missing columns", "",
            "Treat missing columns and columns of another kind as missing values, or reject the file."),
+    Action("predict.trust", "t", "trust", "predict", ALWAYS, "prediction: choose trusted key", "",
+           "Reject the bundle unless a public key has signed it. The file is then checked again."),
     Action("predict.stop", "x", "stop", "predict", ALWAYS, "prediction: stop", "Stop",
            "Stop the check or the prediction. Nothing is written."),
     Action("predict.copy", "y", "copy_command", "predict", ALWAYS, "prediction: copy command", "",

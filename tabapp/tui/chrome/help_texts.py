@@ -143,7 +143,7 @@ PANELS: dict[str, tuple[str, str]] = {
         "Predict",
         "Predict the rows of another file with the bundle of this run. The file needs the feature columns, in any order, and "
         "no target. Predictions keep the order and number of rows. Classification writes a probability per class, "
-        "regression the bounds of a 90 % interval.",
+        "regression the bounds of a 90 % interval. t chooses a public key: a bundle that it has not signed is rejected.",
     ),
     "findings": (
         "Checked against the training schema",

@@ -68,6 +68,8 @@ class PredictView(RunView):
         yield Table([], wide=True, id="predictions", empty="The first predictions appear here.")
 
     def on_mount(self) -> None:
+        if key := self.tabapp.settings.trust:
+            self._job.trust = typed_path(key)
         set_titles(self.query_one("#findings"), "Checked against the training schema")
         set_titles(self.query_one("#predictions"), "Predictions")
 
@@ -98,6 +100,7 @@ class PredictView(RunView):
             stage=f"{job.stage}, then predicting" if self._wanted and job.at_work else job.stage,
             share=job.share,
             verdict=self._verdict(),
+            trust=short_path(job.trust) if job.trust is not None else "",
             frame=int(snapshot.now * 4) if job.at_work and self.app.animation_level != "none" else None,
         )
         self.query_one(Job).show(facts)
@@ -266,6 +269,24 @@ class PredictView(RunView):
             self._job.fill = not self._job.fill
             self.redraw()
 
+    def action_trust(self) -> None:
+        if self._is_ready(with_file=False):
+            message = "The file of an Ed25519 public key, or nothing to check no signature:"
+            known = str(self._job.trust) if self._job.trust is not None else ""
+            dialog = Ask("The key that must have signed the bundle", message, known, _check_key)
+            self.tabapp.push_screen(dialog, self._key_chosen)
+
+    def _key_chosen(self, path: str | None) -> None:
+        job = self._job
+        trust = Path(path) if path else None
+        if path is None or trust == job.trust:
+            return
+        job.stop()
+        job.trust, job.checked, job.predicted, job.trouble, self._wanted = trust, None, None, "", False
+        if job.file is not None:
+            self.run_worker(self._check(), exit_on_error=False)
+        self.redraw()
+
     def action_stop(self) -> None:
         if self._job.at_work:
             self._job.stop()
@@ -286,6 +307,20 @@ class PredictView(RunView):
         found = next((f for f in checked.findings if f"{f.finding} {f.column}" == event.key), None) if checked else None
         text = f"{found.column} {found.message}" if found is not None else event.key
         self.tabapp.push_screen(Reading("Checked against the training schema", Content(one_line(text))))
+
+
+def _check_key(text: str) -> str:
+    """The path of a key as typed; empty for none.
+
+    Raises:
+        UsageError: there is no such file.
+    """
+    if not text.strip():
+        return ""
+    path = typed_path(text)
+    if not is_file(path):
+        raise UsageError(f"There is no file {quoted(text)}. Give the file of a public key.")
+    return str(path)
 
 
 def _cell(text: str | None) -> Content:

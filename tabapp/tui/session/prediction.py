@@ -25,6 +25,7 @@ class Prediction:
         output: where predictions go.
         keep: include the columns of the file before the predictions.
         fill: treat missing and changed columns as missing values.
+        trust: file of the public key that must have signed the bundle; None checks no signature.
         stage: the current step in words, empty when idle. `share` is the share of rows already predicted.
         trouble: the last error as a sentence.
     """
@@ -35,6 +36,7 @@ class Prediction:
         self.output: Path | None = None
         self.keep = False
         self.fill = False
+        self.trust: Path | None = None
         self.stage = ""
         self.share: float | None = None
         self.trouble = ""
@@ -67,7 +69,12 @@ class Prediction:
         """The words of the command that predicts the file."""
         words = ["tabapp", "predict", str(bundle), str(self.file), "-o", str(self.output)]
         words += ["--keep"] if self.keep else []
-        return [*words, *(["--missing-columns", "fill"] if self.fill else [])]
+        words += ["--missing-columns", "fill"] if self.fill else []
+        return [*words, *self._trust_words]
+
+    @property
+    def _trust_words(self) -> list[str]:
+        return [] if self.trust is None else ["--trust", str(self.trust)]
 
     def command(self, bundle: Path) -> str:
         """The command as typed in a shell."""
@@ -77,7 +84,8 @@ class Prediction:
         """Check the file against the training schema."""
         assert self.file is not None
         self.checked = None
-        await self._run("checking the file", ["tabapp", "predict", str(bundle), str(self.file), "--check", "--json"])
+        words = ["tabapp", "predict", str(bundle), str(self.file), "--check", "--json", *self._trust_words]
+        await self._run("checking the file", words)
 
     async def predict(self, bundle: Path) -> None:
         """Predict the file and write the predictions."""

@@ -22,7 +22,7 @@ BAR_CELLS = 20
 
 @dataclass(frozen=True)
 class Facts:
-    """The facts of the panel; `lacking` explains why there is no bundle."""
+    """The facts of the panel; `lacking` explains why there is no bundle, and `trust` is empty if no signature is checked."""
 
     lacking: str
     file: str
@@ -33,13 +33,20 @@ class Facts:
     stage: str
     share: float | None
     verdict: tuple[str, str]
+    trust: str = ""
     frame: int | None = None
 
 
 class Job(Panel[Facts]):
     """Input file, output file and progress. A click on a line runs the action of its key."""
 
-    LINES = ("choose", "output", "keep", "fill")
+    LINES = ("choose", "output", "keep", "fill", "trust")
+
+    _n_lines = 0
+    """Lines that are shown and have a key."""
+
+    def on_facts(self, facts: Facts) -> None:
+        self.set_class(bool(facts.trust) and not facts.lacking, "-trusted")
 
     def draw(self, facts: Facts, width: int, height: int) -> Sequence[Content]:
         if facts.lacking:
@@ -47,13 +54,16 @@ class Job(Panel[Facts]):
         rows = f" · {count(facts.rows, 'row')}" if facts.rows is not None else ""
         columns = "the columns of the file, then the predictions" if facts.keep else "only the predictions"
         missing = "treated as missing values" if facts.fill else "rejected"
-        return [
+        lines = [
             _line("o", "File", keep_end(facts.file, width - 19 - len(rows)) or "choose the file to predict", rows),
             _line("w", "Output", keep_end(facts.output, width - 19) or "—"),
             _line("i", "Columns", columns),
             _line("m", "Missing columns", missing),
-            *self._progress(facts, width),
         ]
+        if facts.trust:
+            lines.append(_line("t", "Trusted key", keep_end(facts.trust, width - 19)))
+        self._n_lines = len(lines)
+        return [*lines, *self._progress(facts, width)]
 
     def _progress(self, facts: Facts, width: int) -> list[Content]:
         if not facts.stage:
@@ -66,7 +76,7 @@ class Job(Panel[Facts]):
 
     async def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
-        if offset is not None and offset.y < len(self.LINES):
+        if offset is not None and offset.y < self._n_lines:
             event.stop()
             await self.run_action(f"screen.{self.LINES[offset.y]}")
 
