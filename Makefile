@@ -26,7 +26,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(INSTALL) --quiet -e '.[test,dev,docs,sign,web]'
+	$(INSTALL) --quiet -e '.[test,dev,docs,serve,sign,web]'
 	@touch $@
 
 install: $(VENV)/.installed ## Install tabapp into .venv.
@@ -61,7 +61,7 @@ fuzz: $(VENV)/.installed-test ## Damaged and malicious files of every kind, the 
 
 test-minimum: ## Tests with the oldest supported versions of the libraries, in an environment of their own.
 	$(PYTHON) -m venv .venv-minimum
-	.venv-minimum/bin/python -m pip install --disable-pip-version-check --quiet -c constraints-minimum.txt -e '.[test,sign,web]'
+	.venv-minimum/bin/python -m pip install --disable-pip-version-check --quiet -c constraints-minimum.txt -e '.[test,serve,sign,web]'
 	.venv-minimum/bin/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu" $(TESTS)
 
 coverage: $(VENV)/.installed-test ## Tests with branch coverage, subprocesses included; a report in build/coverage.

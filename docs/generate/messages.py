@@ -1,7 +1,7 @@
 """The troubleshooting page: every error and warning in the code, every check on data, and what to do about each.
 
-Messages are found in the syntax trees of the package: errors of `tabapp.errors`, warnings in the log of a run, notifications of
-screens, and warnings about data. `troubleshooting.toml` assigns the functions that make them to topics with a cause and a solution.
+Messages are found in the syntax trees of the package: errors of `tabapp.errors`, answers of the prediction server, warnings in the log
+of a run, notifications of screens, and warnings about data. `troubleshooting.toml` assigns the functions that make them to topics with a cause and a solution.
 A test fails when a message has no topic, or a topic no message.
 """
 
@@ -38,7 +38,7 @@ class Message:
 
     Attributes:
         text: its constant parts, with `…` for the parts that depend on the case.
-        kind: "exit code N" for an error, "warning" otherwise.
+        kind: "exit code N" for an error of a command, "HTTP N" for one of the server, "warning" otherwise.
         place: the function that makes it, as module.function.
         checks: names of the checks on data that make it.
     """
@@ -89,6 +89,10 @@ def _message(call: ast.Call, place: str, texts: dict[str, ast.expr]) -> Message 
     level = keywords.get("level", keywords.get("severity"))
     if name in EXIT_CODES and call.args:
         return Message(_text(call.args[0], texts), f"exit code {EXIT_CODES[name]}", place)
+    if name == "RequestError" and isinstance(call.args[0], ast.Constant):
+        return Message(_text(call.args[1], texts), f"HTTP {call.args[0].value}", place)
+    if name == "busy":
+        return Message(_text(call.args[0], texts), "HTTP 503", place)
     if name == "DataWarning" and "message" in keywords:
         return Message(
             _text(keywords["message"], texts), "warning", place, tuple(_text(keywords["check"], texts).split(" / "))

@@ -48,6 +48,29 @@ class BoxedPredictor(Predictor):
         self._lock = threading.Lock()
         self._end = weakref.finalize(self, process.close)
 
+    @property
+    def where(self) -> str:
+        """Name of the bundle in error messages."""
+        return self._process.where
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process can answer."""
+        return self._process.is_running
+
+    def kill(self) -> None:
+        """Kill the process. A thread that waits for its answer gets the error of a process that has ended."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End the process, which must not be predicting. It otherwise ends with this object."""
+        self._end()
+
     def predict_batch(self, batch: pl.DataFrame, progress: Callable[[float], None]) -> Float64:
         n_classes = len(self.schema.classes)
         shape = (batch.height, n_classes) if n_classes else (batch.height,)

@@ -66,6 +66,16 @@ class BoxProcess:
         self._started = self._last_look = self._last_active = time.monotonic()
         self._cpu_at_start = self._cpu_seen = 0.0
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the process can still answer."""
+        return not self._failure and self._process.poll() is None
+
+    def kill(self) -> None:
+        """Kill the process without closing its pipes, which another thread may be reading."""
+        if os.getpid() == self._owner and self._process.returncode is None:
+            self._process.kill()
+
     def start(self, request: messages.Request, seconds: float) -> None:
         """Send a request without waiting for its answer.
 

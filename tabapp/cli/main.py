@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("tabapp.cli.explain:explain", "Explain single predictions."),
     "evaluate": ("tabapp.cli.predict:evaluate", "Score a bundle on labeled rows."),
     "impute": ("tabapp.cli.impute:impute", "Fill the missing cells of a table."),
+    "serve": ("tabapp.cli.serve:serve", "Predict over HTTP with one or more bundles."),
     "inspect": ("tabapp.cli.inspect:inspect", "Show the contents of a bundle without loading a model."),
     "runs": ("tabapp.cli.runs:runs", "List the runs."),
     "attach": ("tabapp.cli.run:attach", "Show a running or finished run."),

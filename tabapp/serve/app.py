@@ -1,0 +1,414 @@
+"""The web application: routes, access, and limits of each request."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tabapp.errors import BundleError, DataError, TabappError
+from tabapp.headless.narration import sentence
+from tabapp.printable import one_line
+from tabapp.serve import metrics as metrics_module
+from tabapp.serve.bodies import JSON, accepted_type, decode_body, encode_json, encode_predictions, media_type
+from tabapp.serve.bundles import Bundles, ServedBundle
+from tabapp.serve.examples import described_bundle
+from tabapp.serve.limits import Access, Limits, RequestError, busy
+from tabapp.serve.openapi import document
+from tabapp.serve.page import PAGE, POLICY
+
+DRAIN_SECONDS = 5.0
+"""Time that a client with a refused body gets to read the answer before the connection is closed."""
+
+_OPEN = ("/", "/health")
+"""Paths without a token: the page has no data, and probes of container platforms send none."""
+_FILL = {"error": False, "fill": True}
+_PLAIN_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+}
+
+Log = Callable[[str], None]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Application:
+    """The routes of a server.
+
+    Args:
+        log: receives one sentence for each unexpected error.
+        log_request: receives a line for each request; None logs none.
+    """
+
+    def __init__(
+        self, bundles: Bundles, limits: Limits, access: Access, log: Log, log_request: Log | None = None
+    ) -> None:
+        self._bundles = bundles
+        self._limits = limits
+        self._access = access
+        self._log = log
+        self._log_request = log_request
+        self._n_in_progress = 0
+        self._metrics = metrics_module.Metrics(bundles, lambda: self._n_in_progress)
+        # Decoding is serial and predictions wait for a model process; a thread beyond that would only wait.
+        self._decoding = ThreadPoolExecutor(2, "decode")
+        self._predicting = {bundle.name: ThreadPoolExecutor(limits.workers, "predict") for bundle in bundles}
+
+    def close(self) -> None:
+        """Start no further work. The running one ends with its model process."""
+        for pool in (self._decoding, *self._predicting.values()):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def asgi(self) -> ASGIApp:
+        """The application as a server calls it."""
+        routes = [
+            Route("/", self._page, methods=["GET"]),
+            Route("/health", self._health, methods=["GET"]),
+            Route("/metrics", self._read_metrics, methods=["GET"]),
+            Route("/openapi.json", self._openapi, methods=["GET"]),
+            Route("/bundles", self._list, methods=["GET"]),
+            Route("/schema", self._schema, methods=["GET"]),
+            Route("/predict", self._predict, methods=["POST"]),
+            Route("/bundles/{name}/schema", self._schema, methods=["GET"]),
+            Route("/bundles/{name}/predict", self._predict, methods=["POST"]),
+        ]
+        handlers: dict[Any, Any] = {
+            HTTPException: self._http_error,
+            RequestError: self._request_error,
+            TabappError: self._tabapp_error,
+            ClientDisconnect: self._disconnected,
+            Exception: self._bug,
+        }
+        app = Starlette(routes=routes, exception_handlers=handlers)
+        app.router.redirect_slashes = False
+        return _Gate(app, self)
+
+    # --- routes ---
+
+    async def _page(self, request: Request) -> Response:
+        return Response(PAGE, media_type="text/html", headers={"Content-Security-Policy": POLICY})
+
+    async def _health(self, request: Request) -> Response:
+        found = {bundle.name: bundle.health() for bundle in self._bundles}
+        is_ok = all(health.predicts for health in found.values())
+        answer: dict[str, Any] = {"status": "ok" if is_ok else "degraded"}
+        if self.is_authorized(request.headers.get("authorization")):
+            answer["bundles"] = {
+                name: {
+                    "status": "ok" if health.predicts else "unavailable",
+                    "problem": health.problem or None,
+                    "sha256": health.digest,
+                }
+                for name, health in found.items()
+            }
+        return _json(answer, 200 if is_ok else 503)
+
+    async def _read_metrics(self, request: Request) -> Response:
+        return Response(
+            await asyncio.to_thread(self._metrics.text), headers={"Content-Type": metrics_module.CONTENT_TYPE}
+        )
+
+    async def _openapi(self, request: Request) -> Response:
+        return _json(document(self._bundles, self._limits, needs_token=self._access.token is not None))
+
+    async def _list(self, request: Request) -> Response:
+        names = [bundle.name for bundle in self._bundles]
+        return _json({"bundles": names, "default": names[0]})
+
+    async def _schema(self, request: Request) -> Response:
+        bundle = self._bundle(request)
+        return _json(described_bundle(bundle.name, bundle.version.contents, bundle.version.digest))
+
+    async def _predict(self, request: Request) -> Response:
+        bundle = self._bundle(request)
+        sent = media_type(request.headers.get("content-type"))
+        wanted = accepted_type(request.headers.get("accept"), sent)
+        fill = request.query_params.get("missing_columns", "error")
+        if fill not in _FILL:
+            raise RequestError(400, f"missing_columns={fill!r} is not known. Use error or fill.", closes=True)
+        if request.headers.get("content-encoding", "identity").lower() != "identity":
+            raise RequestError(
+                415, "Compressed bodies are not supported. Send the body without Content-Encoding.", closes=True
+            )
+        with self._slot() as release:
+            content = await self._body(request)
+            task = asyncio.create_task(self._work(bundle, content, sent, wanted, _FILL[fill]))
+            # The work of a request that has timed out continues, so it keeps its place.
+            release.wait_for(task)
+            done, _ = await asyncio.wait([task], timeout=self._limits.seconds)
+            if not done:
+                raise busy(f"The prediction took longer than {self._limits.seconds:g} s. Send fewer rows at once.")
+            answer, digest = task.result()
+        headers = {"X-Tabapp-Bundle": digest}
+        return Response(answer, media_type=wanted, headers=headers)
+
+    async def _work(
+        self, bundle: ServedBundle, content: bytes, sent: str, wanted: str, fill: bool
+    ) -> tuple[bytes, str]:
+        """Decode a body, predict its rows and encode the predictions, in other threads; returns the digest of the bundle, too."""
+        loop = asyncio.get_running_loop()
+        schema = bundle.version.contents.schema
+        body = await loop.run_in_executor(self._decoding, decode_body, content, sent, schema, self._limits)
+
+        def predict() -> tuple[bytes, str]:
+            prediction, version = bundle.predict(body.frame, fill_missing_columns=fill)
+            process = version.processes[0]
+            frame = process.to_frame(prediction)
+            notes = (*body.notes, *prediction.notes)
+            return encode_predictions(frame, wanted, process.schema, notes), version.digest
+
+        found = await loop.run_in_executor(self._predicting[bundle.name], predict)
+        self._metrics.rows.labels(bundle.name).observe(body.frame.height)
+        return found
+
+    # --- parts of a request ---
+
+    def _bundle(self, request: Request) -> ServedBundle:
+        name = request.path_params.get("name")
+        bundle = self._bundles.get(name)
+        if bundle is None:
+            known = ", ".join(each.name for each in self._bundles)
+            raise RequestError(404, f"There is no bundle {name!r}. Use one of {known}.", closes=True)
+        return bundle
+
+    @contextmanager
+    def _slot(self) -> Generator[_Slot]:
+        if self._n_in_progress >= self._limits.concurrency:
+            raise RequestError(
+                503, "Too many predictions are in progress. Try again later.", {"Retry-After": "1"}, True
+            )
+        self._n_in_progress += 1
+        slot = _Slot(self._free)
+        try:
+            yield slot
+        finally:
+            slot.end()
+
+    def _free(self) -> None:
+        self._n_in_progress -= 1
+
+    async def _body(self, request: Request) -> bytes:
+        """Read the body within the limits."""
+        length = request.headers.get("content-length", "")
+        too_long = RequestError(
+            413, f"The body is longer than {self._limits.max_body:,} bytes. Send several requests.", closes=True
+        )
+        if length.isdecimal() and (len(length) > 18 or int(length) > self._limits.max_body):
+            raise too_long
+        content = bytearray()
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                async for chunk in request.stream():
+                    content += chunk
+                    if len(content) > self._limits.max_body:
+                        raise too_long
+        except TimeoutError:
+            raise RequestError(
+                408, f"The body did not arrive within {self._limits.seconds:g} s. Send it faster.", closes=True
+            ) from None
+        if not content:
+            raise RequestError(400, 'The body is empty. Send {"rows": [{COLUMN: value, …}, …]} or a table.')
+        return bytes(content)
+
+    # --- access ---
+
+    def is_authorized(self, header: str | None) -> bool:
+        """Whether a request with this Authorization header has the token."""
+        if self._access.token is None:
+            return True
+        scheme, _, token = (header or "").partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(
+            token.strip().encode(errors="replace"), self._access.token.encode()
+        )
+
+    def check_access(self, scope: Scope) -> None:
+        """Reject requests from pages of other sites and without the token.
+
+        The name of the host must be expected, which excludes names of other sites that resolve to this machine (DNS rebinding). The
+        origin, if there is one, must be the server itself.
+
+        Raises:
+            RequestError: the request is rejected.
+        """
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if self._access.hosts is not None and _host_name(host) not in self._access.hosts:
+            raise RequestError(
+                403,
+                "This server does not answer to the name in Host. Add --allowed-host NAME to permit it.",
+                closes=True,
+            )
+        if origin is not None and (urlsplit(origin).netloc or origin).lower() != host.lower():
+            raise RequestError(
+                403, "This server answers requests of its own pages only, not of other origins.", closes=True
+            )
+        if scope["path"] not in _OPEN and not self.is_authorized(headers.get("authorization")):
+            raise RequestError(
+                401,
+                "The token is missing or wrong. Send the header Authorization: Bearer TOKEN.",
+                {"WWW-Authenticate": "Bearer"},
+                closes=True,
+            )
+
+    # --- errors ---
+
+    async def _request_error(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestError)
+        return error_response(error)
+
+    async def _http_error(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        path = one_line(request.url.path)
+        if error.status_code == 405:
+            allowed = (error.headers or {}).get("Allow", "")
+            message = f"{path} does not support {one_line(request.method)}. Use {allowed}."
+        elif error.status_code == 404:
+            message = f"There is no address {path}. GET /openapi.json lists all addresses."
+        else:
+            message = f"{error.detail}."
+        return error_response(RequestError(error.status_code, message, dict(error.headers or {}), closes=True))
+
+    async def _tabapp_error(self, request: Request, error: Exception) -> Response:
+        if isinstance(error, DataError):
+            message = str(error).replace("Give --missing-columns fill", "Add ?missing_columns=fill")
+            return error_response(RequestError(422, message))
+        if isinstance(error, BundleError):
+            self._log(str(error))
+            return error_response(busy(str(error)))
+        return error_response(RequestError(400, str(error)))
+
+    async def _disconnected(self, request: Request, error: Exception) -> Response:
+        return error_response(RequestError(400, "The client has closed the connection."))
+
+    async def _bug(self, request: Request, error: Exception) -> Response:
+        # Starlette raises the error again after this answer, and the gate logs it.
+        return error_response(RequestError(500, "This is a bug in tabapp; see the log of the server."))
+
+    # --- counting ---
+
+    def count(self, scope: Scope, status: int, seconds: float) -> None:
+        """Count a request, and log it if requests are logged."""
+        route, method = _route_of(scope["path"]), scope["method"]
+        method = method if method in ("GET", "HEAD", "POST") else "other"
+        self._metrics.requests.labels(route, method, status).inc()
+        self._metrics.seconds.labels(route).observe(seconds)
+        if self._log_request is not None:
+            client = (scope.get("client") or ("-",))[0]
+            path = one_line(scope["path"])
+            self._log_request(f"{client} {one_line(scope['method'])} {path} {status} {1000 * seconds:.0f} ms")
+
+    def log_bug(self, error: Exception) -> None:
+        """Log an unexpected error."""
+        self._log(f"A request failed with a bug in tabapp, {type(error).__name__}: {error}.")
+
+
+class _Slot:
+    """A place among the predictions in progress, free when its block and its work have ended."""
+
+    def __init__(self, free: Callable[[], None]) -> None:
+        self._free = free
+        self._n_holders = 1
+
+    def wait_for(self, task: asyncio.Task[Any]) -> None:
+        self._n_holders += 1
+        task.add_done_callback(self._worked)
+
+    def _worked(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled():
+            # Reading the error marks it as seen: nobody waits for a request that has timed out.
+            task.exception()
+        self.end()
+
+    def end(self) -> None:
+        self._n_holders -= 1
+        if self._n_holders == 0:
+            self._free()
+
+
+class _Gate:
+    """Checks access before a request reaches the routes, counts it, and turns every failure into a sentence."""
+
+    def __init__(self, app: ASGIApp, application: Application) -> None:
+        self._app = app
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        start, status = time.perf_counter(), 499
+
+        async def count_status(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            try:
+                self._application.check_access(scope)
+                await self._app(scope, receive, count_status)
+            except RequestError as error:
+                await error_response(error)(scope, receive, count_status)
+            except Exception as error:
+                self._application.log_bug(error)
+        finally:
+            self._application.count(scope, status, time.perf_counter() - start)
+
+
+class _ClosingResponse(Response):
+    """An answer before the request is complete: the client gets time to read it, then the connection closes."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        # A client that is still sending reads the answer only afterwards.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                while True:
+                    message: MutableMapping[str, Any] = await receive()
+                    if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                        break
+        await send({"type": "http.response.body", "body": b""})
+
+
+def error_response(error: RequestError) -> Response:
+    """The answer to a request that is refused."""
+    content = encode_json({"error": sentence(error.message)})
+    headers = {**_PLAIN_HEADERS, **error.headers}
+    if error.closes:
+        return _ClosingResponse(content, error.status, {**headers, "Connection": "close"}, JSON)
+    return Response(content, error.status, headers, JSON)
+
+
+def _json(answer: Any, status: int = 200) -> Response:
+    return Response(encode_json(answer), status, _PLAIN_HEADERS, JSON)
+
+
+def _host_name(host: str) -> str:
+    """The name in a Host header, without its port; empty if it is not valid."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _route_of(path: str) -> str:
+    """The route of a path without the parts that clients choose."""
+    parts = path.strip("/").split("/")
+    if len(parts) == 3 and parts[0] == "bundles":
+        parts = parts[2:]
+    known = ("", "health", "metrics", "openapi.json", "bundles", "schema", "predict")
+    return f"/{parts[0]}" if len(parts) == 1 and parts[0] in known else "other"

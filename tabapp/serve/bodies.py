@@ -1,0 +1,236 @@
+"""Request bodies as tables of text, and predictions as response bodies."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from tabapp.data.columnar import read_columnar
+from tabapp.data.limits import MemoryLimit
+from tabapp.data.read import ReadOptions, read_text
+from tabapp.data.schema import Column, Schema
+from tabapp.data.values import CLOCK
+from tabapp.errors import DataError
+from tabapp.printable import escape_json
+from tabapp.serve.limits import Limits, RequestError
+
+JSON = "application/json"
+CSV = "text/csv"
+ARROW = "application/vnd.apache.arrow.file"
+PARQUET = "application/vnd.apache.parquet"
+FORMATS = (JSON, CSV, ARROW, PARQUET)
+
+_WHERE = Path("The body")
+_NAMED = 5
+_MOST_DIGITS = 400
+_DECODING = threading.Lock()
+"""One body is decoded at a time: a body may need a hundred times its size."""
+
+
+class _Rows(msgspec.Struct, forbid_unknown_fields=True):
+    """A JSON request."""
+
+    rows: list[dict[str, Any]]
+
+
+class _Fraction(str):
+    """A JSON number with a fraction or an exponent, as it is written: cells of a CSV file keep their digits, too."""
+
+
+_ROWS = msgspec.json.Decoder(_Rows, float_hook=_Fraction)
+
+
+@dataclass(frozen=True)
+class Body:
+    """A table of text as `tabapp.data.read` gives it, and sentences about repairs."""
+
+    frame: pl.DataFrame
+    notes: tuple[str, ...] = ()
+
+
+def media_type(header: str | None) -> str:
+    """The format of a request body by its Content-Type.
+
+    Raises:
+        RequestError: the format is not known.
+    """
+    name = (header or JSON).partition(";")[0].strip().lower()
+    if name not in FORMATS:
+        raise RequestError(
+            415, f"Content-Type {name!r} is not supported. Use one of {', '.join(FORMATS)}.", closes=True
+        )
+    return name
+
+
+def accepted_type(header: str | None, sent: str) -> str:
+    """The format of the answer: the first known one of the Accept header; without a preference, that of the request.
+
+    Raises:
+        RequestError: the client accepts none of the formats.
+    """
+    names = [part.partition(";")[0].strip().lower() for part in (header or "*/*").split(",")]
+    for name in names:
+        if name in FORMATS:
+            return name
+        if name in ("*/*", "application/*") or (name == "text/*" and sent == CSV):
+            return sent
+    raise RequestError(
+        406, f"None of the formats in Accept is supported. Use one of {', '.join(FORMATS)}.", closes=True
+    )
+
+
+def decode_body(content: bytes, kind: str, schema: Schema, limits: Limits) -> Body:
+    """Decode a body.
+
+    Raises:
+        RequestError: the body is not valid, or has too many rows.
+        DataError: the body is not a table, or needs too much memory.
+    """
+    with _DECODING:
+        body = _decode_json(content, schema, limits) if kind == JSON else _decode_table(content, kind, limits)
+    _check_rows(body.frame.height, limits)
+    return body
+
+
+def _check_rows(n_rows: int, limits: Limits) -> None:
+    if n_rows > limits.max_rows:
+        raise RequestError(
+            413, f"The body has {n_rows:,} rows; at most {limits.max_rows:,} are accepted. Send several requests."
+        )
+
+
+def _decode_table(content: bytes, kind: str, limits: Limits) -> Body:
+    memory = MemoryLimit(_WHERE, limits.max_memory)
+    if kind == CSV:
+        reading = read_text(content, _WHERE, ReadOptions(), memory, allow_no_rows=True)
+        return Body(reading.frame, tuple(warning.message for warning in reading.warnings))
+    with tempfile.NamedTemporaryFile(prefix="tabapp-body-") as spool:
+        spool.write(content)
+        spool.flush()
+        file_kind = "arrow" if kind == ARROW else "parquet"
+        try:
+            memory = MemoryLimit(Path(spool.name), limits.max_memory)
+            frame, warnings, _ = read_columnar(Path(spool.name), file_kind, memory, allow_no_rows=True)
+        except DataError as error:
+            raise DataError(str(error).replace(spool.name, str(_WHERE))) from None
+    return Body(frame, tuple(warning.message for warning in warnings))
+
+
+def _decode_json(content: bytes, schema: Schema, limits: Limits) -> Body:
+    try:
+        rows = _ROWS.decode(content).rows
+    except msgspec.ValidationError as error:
+        raise RequestError(
+            422, f'The body is not of the form {{"rows": [{{COLUMN: value, …}}, …]}}: {str(error).rstrip(".")}.'
+        ) from None
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise RequestError(400, f"The body is not valid JSON: {str(error).rstrip('.')}.") from None
+    _check_rows(len(rows), limits)
+    known = {column.name: column for column in schema.columns}
+    names: dict[str, None] = {}
+    unknown: dict[str, None] = {}
+    for row in rows:
+        for name in row:
+            (names if name in known else unknown)[name] = None
+    if not rows:
+        names = dict.fromkeys(column.name for column in schema.features)
+    columns = [pl.Series(name, _cells(rows, known[name]), dtype=pl.String) for name in names]
+    # A frame without columns has no rows; an unknown column keeps their number.
+    frame = pl.DataFrame(columns or [pl.Series(_free_name(known), [None] * len(rows), dtype=pl.String)])
+    if not unknown:
+        return Body(frame)
+    shown = ", ".join(repr(name) for name in list(unknown)[:_NAMED]) + (" …" if len(unknown) > _NAMED else "")
+    return Body(frame, (f"{len(unknown)} columns are unknown from training and are ignored: {shown}",))
+
+
+def _free_name(known: Mapping[str, Column]) -> str:
+    name = "_"
+    while name in known:
+        name += "_"
+    return name
+
+
+def _cells(rows: list[dict[str, Any]], column: Column) -> list[str | None]:
+    cells: list[str | None] = []
+    for number, row in enumerate(rows):
+        value = row.get(column.name)
+        if isinstance(value, bool):
+            cells.append("true" if value else "false")
+        elif isinstance(value, int | _Fraction):
+            cells.append(_number(str(value), column))
+        elif value is None or isinstance(value, str):
+            cells.append(value or None)
+        else:
+            kind = "list" if isinstance(value, list) else "object"
+            raise RequestError(
+                422, f"Row {number}: {column.name!r} is a JSON {kind}. Send a number, a text, true, false or null."
+            )
+    return cells
+
+
+def _number(digits: str, column: Column) -> str:
+    """A JSON number as a cell of a column whose numbers are not written in this way.
+
+    A column with decimal commas would read "1.500" as 1500 where the point separates thousands, and a column of times needs a unit.
+    """
+    if column.kind != "numeric":
+        return digits
+    if column.unit == CLOCK:
+        return f"PT{_fixed(digits)}S"
+    return _fixed(digits).replace(".", column.decimal) if column.decimal != "." else digits
+
+
+def _fixed(digits: str) -> str:
+    """A number without an exponent; unchanged if it would have hundreds of digits."""
+    if "e" not in digits and "E" not in digits:
+        return digits
+    try:
+        number = Decimal(digits)
+        return format(number, "f") if abs(number.adjusted()) < _MOST_DIGITS else digits
+    except InvalidOperation:
+        return digits
+
+
+def encode_predictions(predictions: pl.DataFrame, kind: str, schema: Schema, notes: tuple[str, ...]) -> bytes:
+    """Predictions as a response body.
+
+    Args:
+        kind: media type of the body.
+        predictions: the columns of `Predictor.to_frame`, the same in every format.
+        notes: sentences about the input. Only JSON has a place for them.
+    """
+    content = BytesIO()
+    if kind == CSV:
+        predictions.write_csv(content)
+    elif kind == ARROW:
+        predictions.write_ipc(content)
+    elif kind == PARQUET:
+        predictions.write_parquet(content)
+    else:
+        return encode_json({"predictions": _as_objects(predictions, schema), "notes": list(notes)})
+    return content.getvalue()
+
+
+def encode_json(document: Any) -> bytes:
+    """JSON without raw control and invisible characters; NaN becomes null."""
+    return escape_json(msgspec.json.encode(document).decode()).encode()
+
+
+def _as_objects(predictions: pl.DataFrame, schema: Schema) -> list[dict[str, Any]]:
+    if not schema.classes:
+        return predictions.rows(named=True)
+    labels = predictions["prediction"].to_list()
+    probabilities = predictions.drop("prediction").rows()
+    return [
+        {"prediction": label, "probabilities": dict(zip(schema.classes, row, strict=True))}
+        for label, row in zip(labels, probabilities, strict=True)
+    ]

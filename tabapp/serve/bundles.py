@@ -1,0 +1,322 @@
+"""The bundles of a server: loaded in confined processes, replaced when their file changes, restarted when a process ends."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import queue
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from tabapp.bundle.box import BoxedPredictor, load_boxed
+from tabapp.bundle.contents import Contents
+from tabapp.bundle.predict import Float64, Prediction, Predictor
+from tabapp.errors import BundleError, TabappError
+from tabapp.serve.drift import DriftMonitor
+from tabapp.serve.limits import busy
+
+POLL_SECONDS = 1.0
+LONGEST_PAUSE = 60.0
+"""Longest pause between two attempts to restart a model process."""
+
+Log = Callable[[str], None]
+Signature = tuple[int, int, int, int]
+
+
+class _Watching(Predictor):
+    """A predictor in another process, whose rows are counted for drift."""
+
+    def __init__(self, boxed: BoxedPredictor, drift: DriftMonitor) -> None:
+        super().__init__(boxed.schema, boxed.ensemble, boxed.where)
+        self._boxed = boxed
+        self._drift = drift
+
+    def predict_batch(self, batch: pl.DataFrame, progress: Callable[[float], None]) -> Float64:
+        values = self._boxed.predict_batch(batch, progress)
+        self._drift.add(batch)
+        return values
+
+
+@dataclass
+class Version:
+    """One content of a bundle file, with its model processes.
+
+    Attributes:
+        digest: SHA-256 of the file.
+        copy: a private copy of the file, from which processes are restarted; the file itself may have been replaced.
+        processes: all model processes, including busy ones.
+        idle: those without a request.
+        is_retired: another version has replaced this one.
+    """
+
+    contents: Contents
+    digest: str
+    copy: Path
+    drift: DriftMonitor
+    processes: list[BoxedPredictor] = field(default_factory=list[BoxedPredictor])
+    idle: queue.SimpleQueue[BoxedPredictor] = field(default_factory=queue.SimpleQueue[BoxedPredictor])
+    is_retired: bool = False
+
+
+@dataclass(frozen=True)
+class Health:
+    """The state of a bundle: whether it predicts, and the last problem as a sentence."""
+
+    predicts: bool
+    problem: str
+    digest: str
+
+
+class ServedBundle:
+    """A bundle file and its loaded version.
+
+    Args:
+        name: its name in addresses.
+        path: the file.
+        folder: a private folder for copies.
+        n_processes: number of model processes.
+        trust: file of the public key that must have signed every version.
+        log: receives sentences about reloads and restarts.
+
+    Attributes:
+        counts: number of events by name: reloaded, refused, restarted.
+    """
+
+    def __init__(self, name: str, path: Path, folder: Path, *, n_processes: int, trust: Path | None, log: Log) -> None:
+        self.name = name
+        self.path = path
+        self.counts = {"reloaded": 0, "refused": 0, "restarted": 0}
+        self._folder = folder
+        self._n_processes = n_processes
+        self._trust = trust
+        self._log = log
+        self._lock = threading.Lock()
+        self._refused = ""
+        self._failed = ""
+        self._pause = 0.0
+        self._next_attempt = 0.0
+        self._pending: Signature | None = None
+        self._seen = self._signature()
+        self._version = self._load()
+
+    @property
+    def version(self) -> Version:
+        """The loaded version."""
+        return self._version
+
+    def health(self) -> Health:
+        """The state of the bundle."""
+        with self._lock:
+            predicts = any(process.is_running for process in self._version.processes)
+            return Health(predicts, self._failed or self._refused, self._version.digest)
+
+    def predict(self, frame: pl.DataFrame, *, fill_missing_columns: bool) -> tuple[Prediction, Version]:
+        """Predict rows of text with an idle process, waiting for one if all are busy.
+
+        Raises:
+            RequestError: no process is running.
+            DataError: columns are missing or mistyped.
+            BundleError: a model fails.
+        """
+        with self._process() as (process, version):
+            predictor = _Watching(process, version.drift)
+            try:
+                return predictor.predict_frame(frame, fill_missing_columns=fill_missing_columns), version
+            except BundleError as error:
+                raise self._renamed(error, version.copy) from None
+
+    @contextmanager
+    def _process(self) -> Generator[tuple[BoxedPredictor, Version]]:
+        while True:
+            with self._lock:
+                version = self._version
+                if not any(process.is_running for process in version.processes):
+                    raise busy(f"The models of {self.name!r} are being restarted. Try again in a few seconds.")
+            with suppress(queue.Empty):
+                process = version.idle.get(timeout=POLL_SECONDS)
+                # One that has ended while it was idle is left to `check`.
+                if process.is_running:
+                    break
+        try:
+            yield process, version
+        finally:
+            with self._lock:
+                if version.is_retired:
+                    process.close()
+                elif process.is_running:
+                    version.idle.put(process)
+
+    def check(self) -> None:
+        """Load the file if it was replaced, and restart model processes that have ended. Only one thread may call it."""
+        self._reload_if_replaced()
+        self._restart_ended()
+
+    def close(self) -> None:
+        """End the model processes, also those that are predicting."""
+        self._retire(self._version)
+        for process in self._version.processes:
+            process.kill()
+
+    def _signature(self) -> Signature | None:
+        """Facts that change when the file is replaced or written; None without the file."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+    def _load(self) -> Version:
+        """Load the file completely, including the predictions for its sample.
+
+        Raises:
+            TabappError: the file cannot be read, is not a bundle, is not trusted, or does not predict what it should.
+        """
+        copy = self._folder / f"{time.monotonic_ns()}.tabapp"
+        try:
+            with self.path.open("rb") as source, copy.open("xb") as target:
+                shutil.copyfileobj(source, target, 2**20)
+            with copy.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            loaded = load_boxed(copy, trust=self._trust)
+            version = Version(loaded.contents, digest, copy, DriftMonitor(loaded.contents.schema))
+            self._add(version, loaded.predictor)
+            for _ in range(self._n_processes - 1):
+                self._add(version, load_boxed(copy, trust=self._trust).predictor)
+        except OSError as error:
+            copy.unlink(missing_ok=True)
+            raise BundleError(f"{self.path} cannot be read ({error.strerror}). Check the path.") from None
+        except TabappError as error:
+            copy.unlink(missing_ok=True)
+            raise self._renamed(error, copy) from None
+        return version
+
+    def _renamed(self, error: TabappError, copy: Path) -> TabappError:
+        """The error with the path of the file in place of that of its copy."""
+        return type(error)(str(error).replace(str(copy), str(self.path)))
+
+    def _add(self, version: Version, predictor: Predictor) -> None:
+        assert isinstance(predictor, BoxedPredictor)
+        version.processes.append(predictor)
+        version.idle.put(predictor)
+
+    def _reload_if_replaced(self) -> None:
+        signature = self._signature()
+        if signature is None or signature == self._seen:
+            self._pending = None
+            return
+        if signature != self._pending:
+            # Somebody may still be writing it: wait until it stays the same.
+            self._pending = signature
+            return
+        self._seen, self._pending = signature, None
+        try:
+            version = self._load()
+        except TabappError as error:
+            self.counts["refused"] += 1
+            self._refused = f"The new file was refused: {error}"
+            self._log(f"{self.name}: the replaced file is refused, and the loaded version stays. {error}")
+            return
+        old = self._version
+        with self._lock:
+            self._version = version
+            self._refused = self._failed = ""
+        self.counts["reloaded"] += 1
+        self._retire(old)
+        changed = "" if _columns(old) == _columns(version) else " Its columns, target or classes differ from before."
+        self._log(f"{self.name}: loaded the replaced file {self.path}.{changed}")
+
+    def _restart_ended(self) -> None:
+        version = self._version
+        with self._lock:
+            ended = [process for process in version.processes if not process.is_running]
+        if not ended or time.monotonic() < self._next_attempt:
+            return
+        try:
+            predictor = load_boxed(version.copy, trust=self._trust).predictor
+        except TabappError as raised:
+            error = self._renamed(raised, version.copy)
+            self._pause = min(max(2 * self._pause, POLL_SECONDS), LONGEST_PAUSE)
+            self._next_attempt = time.monotonic() + self._pause
+            self._failed = f"The models cannot be restarted: {error}"
+            self._log(f"{self.name}: the models cannot be restarted; next attempt in {self._pause:.0f} s. {error}")
+            return
+        self._pause, self._failed = 0.0, ""
+        self.counts["restarted"] += 1
+        with self._lock:
+            version.processes.remove(ended[0])
+            ended[0].close()
+            self._add(version, predictor)
+        self._log(f"{self.name}: a model process ended and was restarted.")
+
+    def _retire(self, version: Version) -> None:
+        """End the idle processes of a version; busy ones end with their request."""
+        with self._lock:
+            version.is_retired = True
+            with suppress(queue.Empty):
+                while True:
+                    version.idle.get_nowait().close()
+        version.copy.unlink(missing_ok=True)
+
+
+def _columns(version: Version) -> tuple[object, ...]:
+    schema = version.contents.schema
+    return schema.target, schema.task, schema.classes, {(column.name, column.kind) for column in schema.features}
+
+
+class Bundles:
+    """All bundles of a server, and the thread that watches them. A context manager, which ends their processes.
+
+    Args:
+        paths: the bundles by name; the first is the default.
+
+    Raises:
+        TabappError: one of them does not load.
+    """
+
+    def __init__(self, paths: dict[str, Path], *, n_processes: int, trust: Path | None, log: Log) -> None:
+        self._stop = threading.Event()
+        self._folder = tempfile.TemporaryDirectory(prefix="tabapp-serve-")
+        os.chmod(self._folder.name, 0o700)
+        self._by_name: dict[str, ServedBundle] = {}
+        self._log = log
+        try:
+            for name, path in paths.items():
+                folder = Path(self._folder.name) / str(len(self._by_name))
+                folder.mkdir()
+                self._by_name[name] = ServedBundle(name, path, folder, n_processes=n_processes, trust=trust, log=log)
+        except BaseException:
+            self.close()
+            raise
+        self._thread = threading.Thread(target=self._watch, name="bundles", daemon=True)
+        self._thread.start()
+
+    def __iter__(self) -> Generator[ServedBundle]:
+        yield from self._by_name.values()
+
+    def get(self, name: str | None) -> ServedBundle | None:
+        """The bundle of a name; the first one without a name."""
+        return next(iter(self)) if name is None else self._by_name.get(name)
+
+    def _watch(self) -> None:
+        while not self._stop.wait(POLL_SECONDS):
+            for bundle in self:
+                try:
+                    bundle.check()
+                except Exception as error:
+                    # The thread must survive whatever one file causes.
+                    self._log(f"{bundle.name}: cannot be checked ({type(error).__name__}: {error}).")
+
+    def close(self) -> None:
+        """End all model processes and remove the copies."""
+        self._stop.set()
+        for bundle in self:
+            bundle.close()
+        self._folder.cleanup()
