@@ -49,11 +49,6 @@ class BoxedPredictor(Predictor):
         self._end = weakref.finalize(self, process.close)
 
     @property
-    def where(self) -> str:
-        """Name of the bundle in error messages."""
-        return self._process.where
-
-    @property
     def pid(self) -> int:
         """The id of the process."""
         return self._process.pid

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import time
 from collections.abc import Awaitable, Callable, Generator, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -22,19 +21,17 @@ from tabapp.errors import BundleError, DataError, TabappError
 from tabapp.headless.narration import sentence
 from tabapp.printable import one_line
 from tabapp.serve import metrics as metrics_module
-from tabapp.serve.bodies import JSON, accepted_type, decode_body, encode_json, encode_predictions, media_type
+from tabapp.serve.access import Access
+from tabapp.serve.bodies import JSON, Body, accepted_type, decode_body, encode_json, encode_predictions, media_type
 from tabapp.serve.bundles import Bundles, ServedBundle
 from tabapp.serve.examples import described_bundle
-from tabapp.serve.limits import Access, Limits, RequestError, busy
+from tabapp.serve.limits import MOST_EXPLAINED, Limits, RequestError, busy
 from tabapp.serve.openapi import document
 from tabapp.serve.page import PAGE, POLICY
 
 DRAIN_SECONDS = 5.0
 """Time that a client with a refused body gets to read the answer before the connection is closed."""
 
-_OPEN = ("/", "/health")
-"""Paths without a token: the page has no data, and probes of container platforms send none."""
-_FILL = {"error": False, "fill": True}
 _PLAIN_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
@@ -82,8 +79,10 @@ class Application:
             Route("/bundles", self._list, methods=["GET"]),
             Route("/schema", self._schema, methods=["GET"]),
             Route("/predict", self._predict, methods=["POST"]),
+            Route("/explain", self._explain, methods=["POST"]),
             Route("/bundles/{name}/schema", self._schema, methods=["GET"]),
             Route("/bundles/{name}/predict", self._predict, methods=["POST"]),
+            Route("/bundles/{name}/explain", self._explain, methods=["POST"]),
         ]
         handlers: dict[Any, Any] = {
             HTTPException: self._http_error,
@@ -94,7 +93,7 @@ class Application:
         }
         app = Starlette(routes=routes, exception_handlers=handlers)
         app.router.redirect_slashes = False
-        return _Gate(app, self)
+        return _Gate(app, self._access, self)
 
     # --- routes ---
 
@@ -105,7 +104,7 @@ class Application:
         found = {bundle.name: bundle.health() for bundle in self._bundles}
         is_ok = all(health.predicts for health in found.values())
         answer: dict[str, Any] = {"status": "ok" if is_ok else "degraded"}
-        if self.is_authorized(request.headers.get("authorization")):
+        if self._access.is_authorized(request.headers.get("authorization")):
             answer["bundles"] = {
                 name: {
                     "status": "ok" if health.predicts else "unavailable",
@@ -136,43 +135,60 @@ class Application:
         bundle = self._bundle(request)
         sent = media_type(request.headers.get("content-type"))
         wanted = accepted_type(request.headers.get("accept"), sent)
-        fill = request.query_params.get("missing_columns", "error")
-        if fill not in _FILL:
-            raise RequestError(400, f"missing_columns={fill!r} is not known. Use error or fill.", closes=True)
+        fill = _fill(request)
+
+        def predict(body: Body) -> tuple[bytes, str]:
+            prediction, version = bundle.predict(body.frame, fill_missing_columns=fill)
+            frame, notes = version.processes[0].to_frame(prediction), (*body.notes, *prediction.notes)
+            self._metrics.rows.labels(bundle.name).observe(body.frame.height)
+            return encode_predictions(frame, wanted, version.contents.schema, notes), version.digest
+
+        content, digest = await self._answer(request, bundle, sent, self._limits, predict)
+        return Response(content, media_type=wanted, headers={"X-Tabapp-Bundle": digest})
+
+    async def _explain(self, request: Request) -> Response:
+        bundle = self._bundle(request)
+        sent = media_type(request.headers.get("content-type"))
+        fill, label = _fill(request), request.query_params.get("class")
+
+        def explain(body: Body) -> tuple[bytes, str]:
+            found, digest = bundle.explain(body.frame, label, fill_missing_columns=fill)
+            return encode_json({**found, "notes": [*body.notes, *found["notes"]]}), digest
+
+        limits = replace(self._limits, max_rows=min(self._limits.max_rows, MOST_EXPLAINED))
+        content, digest = await self._answer(request, bundle, sent, limits, explain)
+        return Response(content, media_type=JSON, headers={**_PLAIN_HEADERS, "X-Tabapp-Bundle": digest})
+
+    async def _answer(
+        self,
+        request: Request,
+        bundle: ServedBundle,
+        sent: str,
+        limits: Limits,
+        work: Callable[[Body], tuple[bytes, str]],
+    ) -> tuple[bytes, str]:
+        """Read the body of a request, and do the work on its rows in other threads, within the limits."""
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise RequestError(
                 415, "Compressed bodies are not supported. Send the body without Content-Encoding.", closes=True
             )
-        with self._slot() as release:
+        with self._slot() as slot:
             content = await self._body(request)
-            task = asyncio.create_task(self._work(bundle, content, sent, wanted, _FILL[fill]))
+            task = asyncio.create_task(self._work(bundle, content, sent, limits, work))
             # The work of a request that has timed out continues, so it keeps its place.
-            release.wait_for(task)
-            done, _ = await asyncio.wait([task], timeout=self._limits.seconds)
+            slot.wait_for(task)
+            done, _ = await asyncio.wait([task], timeout=limits.seconds)
             if not done:
-                raise busy(f"The prediction took longer than {self._limits.seconds:g} s. Send fewer rows at once.")
-            answer, digest = task.result()
-        headers = {"X-Tabapp-Bundle": digest}
-        return Response(answer, media_type=wanted, headers=headers)
+                raise busy(f"The prediction took longer than {limits.seconds:g} s. Send fewer rows at once.")
+            return task.result()
 
     async def _work(
-        self, bundle: ServedBundle, content: bytes, sent: str, wanted: str, fill: bool
+        self, bundle: ServedBundle, content: bytes, sent: str, limits: Limits, work: Callable[[Body], tuple[bytes, str]]
     ) -> tuple[bytes, str]:
-        """Decode a body, predict its rows and encode the predictions, in other threads; returns the digest of the bundle, too."""
         loop = asyncio.get_running_loop()
         schema = bundle.version.contents.schema
-        body = await loop.run_in_executor(self._decoding, decode_body, content, sent, schema, self._limits)
-
-        def predict() -> tuple[bytes, str]:
-            prediction, version = bundle.predict(body.frame, fill_missing_columns=fill)
-            process = version.processes[0]
-            frame = process.to_frame(prediction)
-            notes = (*body.notes, *prediction.notes)
-            return encode_predictions(frame, wanted, process.schema, notes), version.digest
-
-        found = await loop.run_in_executor(self._predicting[bundle.name], predict)
-        self._metrics.rows.labels(bundle.name).observe(body.frame.height)
-        return found
+        body = await loop.run_in_executor(self._decoding, decode_body, content, sent, schema, limits)
+        return await loop.run_in_executor(self._predicting[bundle.name], work, body)
 
     # --- parts of a request ---
 
@@ -222,46 +238,6 @@ class Application:
         if not content:
             raise RequestError(400, 'The body is empty. Send {"rows": [{COLUMN: value, …}, …]} or a table.')
         return bytes(content)
-
-    # --- access ---
-
-    def is_authorized(self, header: str | None) -> bool:
-        """Whether a request with this Authorization header has the token."""
-        if self._access.token is None:
-            return True
-        scheme, _, token = (header or "").partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(
-            token.strip().encode(errors="replace"), self._access.token.encode()
-        )
-
-    def check_access(self, scope: Scope) -> None:
-        """Reject requests from pages of other sites and without the token.
-
-        The name of the host must be expected, which excludes names of other sites that resolve to this machine (DNS rebinding). The
-        origin, if there is one, must be the server itself.
-
-        Raises:
-            RequestError: the request is rejected.
-        """
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        host, origin = headers.get("host", ""), headers.get("origin")
-        if self._access.hosts is not None and _host_name(host) not in self._access.hosts:
-            raise RequestError(
-                403,
-                "This server does not answer to the name in Host. Add --allowed-host NAME to permit it.",
-                closes=True,
-            )
-        if origin is not None and (urlsplit(origin).netloc or origin).lower() != host.lower():
-            raise RequestError(
-                403, "This server answers requests of its own pages only, not of other origins.", closes=True
-            )
-        if scope["path"] not in _OPEN and not self.is_authorized(headers.get("authorization")):
-            raise RequestError(
-                401,
-                "The token is missing or wrong. Send the header Authorization: Bearer TOKEN.",
-                {"WWW-Authenticate": "Bearer"},
-                closes=True,
-            )
 
     # --- errors ---
 
@@ -341,8 +317,9 @@ class _Slot:
 class _Gate:
     """Checks access before a request reaches the routes, counts it, and turns every failure into a sentence."""
 
-    def __init__(self, app: ASGIApp, application: Application) -> None:
+    def __init__(self, app: ASGIApp, access: Access, application: Application) -> None:
         self._app = app
+        self._access = access
         self._application = application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -358,7 +335,7 @@ class _Gate:
 
         try:
             try:
-                self._application.check_access(scope)
+                self._access.check(scope)
                 await self._app(scope, receive, count_status)
             except RequestError as error:
                 await error_response(error)(scope, receive, count_status)
@@ -397,12 +374,16 @@ def _json(answer: Any, status: int = 200) -> Response:
     return Response(encode_json(answer), status, _PLAIN_HEADERS, JSON)
 
 
-def _host_name(host: str) -> str:
-    """The name in a Host header, without its port; empty if it is not valid."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""
+def _fill(request: Request) -> bool:
+    """Whether missing columns are filled.
+
+    Raises:
+        RequestError: the parameter has another value.
+    """
+    value = request.query_params.get("missing_columns", "error")
+    if value not in ("error", "fill"):
+        raise RequestError(400, f"missing_columns={value!r} is not known. Use error or fill.", closes=True)
+    return value == "fill"
 
 
 def _route_of(path: str) -> str:
@@ -410,5 +391,5 @@ def _route_of(path: str) -> str:
     parts = path.strip("/").split("/")
     if len(parts) == 3 and parts[0] == "bundles":
         parts = parts[2:]
-    known = ("", "health", "metrics", "openapi.json", "bundles", "schema", "predict")
+    known = ("", "health", "metrics", "openapi.json", "bundles", "schema", "predict", "explain")
     return f"/{parts[0]}" if len(parts) == 1 and parts[0] in known else "other"

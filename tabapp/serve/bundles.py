@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -20,6 +21,7 @@ from tabapp.bundle.box import BoxedPredictor, load_boxed
 from tabapp.bundle.contents import Contents
 from tabapp.bundle.predict import Float64, Prediction, Predictor
 from tabapp.errors import BundleError, TabappError
+from tabapp.explain.rows import Explainer, explanations_json
 from tabapp.serve.drift import DriftMonitor
 from tabapp.serve.limits import busy
 
@@ -51,6 +53,7 @@ class Version:
 
     Attributes:
         digest: SHA-256 of the file.
+        sample: the sample rows of the bundle, typed, with which explanations compare a row.
         copy: a private copy of the file, from which processes are restarted; the file itself may have been replaced.
         processes: all model processes, including busy ones.
         idle: those without a request.
@@ -61,6 +64,7 @@ class Version:
     digest: str
     copy: Path
     drift: DriftMonitor
+    sample: pl.DataFrame
     processes: list[BoxedPredictor] = field(default_factory=list[BoxedPredictor])
     idle: queue.SimpleQueue[BoxedPredictor] = field(default_factory=queue.SimpleQueue[BoxedPredictor])
     is_retired: bool = False
@@ -133,6 +137,27 @@ class ServedBundle:
             except BundleError as error:
                 raise self._renamed(error, version.copy) from None
 
+    def explain(
+        self, frame: pl.DataFrame, label: str | None, *, fill_missing_columns: bool
+    ) -> tuple[dict[str, Any], str]:
+        """Explain rows of text as `tabapp explain --json`; returns the digest of the bundle, too.
+
+        Args:
+            label: the class whose probability is explained; by default the one predicted for the first row.
+
+        Raises:
+            RequestError, DataError, BundleError: as `predict`.
+            UsageError: there is no such class.
+        """
+        with self._process() as (process, version):
+            try:
+                typed, notes = process.typed_rows(frame, fill_missing_columns=fill_missing_columns)
+                explainer = Explainer(process.predict_typed, process.schema, version.sample)
+                found = explainer.explain(typed, range(typed.height), label=label)
+            except BundleError as error:
+                raise self._renamed(error, version.copy) from None
+            return {**explanations_json(found, process.schema.target), "notes": notes}, version.digest
+
     @contextmanager
     def _process(self) -> Generator[tuple[BoxedPredictor, Version]]:
         while True:
@@ -186,7 +211,9 @@ class ServedBundle:
             with copy.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             loaded = load_boxed(copy, trust=self._trust)
-            version = Version(loaded.contents, digest, copy, DriftMonitor(loaded.contents.schema))
+            version = Version(
+                loaded.contents, digest, copy, DriftMonitor(loaded.contents.schema), loaded.reference_rows()
+            )
             self._add(version, loaded.predictor)
             for _ in range(self._n_processes - 1):
                 self._add(version, load_boxed(copy, trust=self._trust).predictor)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+MOST_EXPLAINED = 10
+"""Rows of a request to explain, each of which takes about a second."""
 RETRY_SECONDS = 2
 """Seconds after which a client may repeat a request that was refused because the server was busy."""
 
@@ -31,19 +32,6 @@ class Limits:
     connections: int = 512
     seconds: float = 30.0
     workers: int = 1
-
-
-@dataclass(frozen=True)
-class Access:
-    """Who may use the server.
-
-    Attributes:
-        token: the secret that requests must contain; None admits every request.
-        hosts: accepted names in the Host header, in lower case; None accepts all.
-    """
-
-    token: str | None = None
-    hosts: tuple[str, ...] | None = LOOPBACK_NAMES
 
 
 @dataclass(eq=False)

@@ -11,7 +11,7 @@ from tabapp.data.schema import Column, Schema
 from tabapp.serve.bodies import ARROW, CSV, JSON, PARQUET
 from tabapp.serve.bundles import Bundles, ServedBundle
 from tabapp.serve.examples import MOST_LEVELS, example_row
-from tabapp.serve.limits import Limits
+from tabapp.serve.limits import MOST_EXPLAINED, Limits
 
 _ERRORS = {
     "400": "The body is not valid JSON.",
@@ -103,44 +103,90 @@ def _paths_of(bundle: ServedBundle, prefix: str, limits: Limits) -> dict[str, An
     return {
         f"{prefix}/schema": {"get": described},
         f"{prefix}/predict": {"post": _predict(bundle.name, schema, limits)},
+        f"{prefix}/explain": {"post": _explain(bundle.name, schema, limits)},
     }
 
 
 def _predict(name: str, schema: Schema, limits: Limits) -> dict[str, Any]:
-    request = {
-        "type": "object",
-        "required": ["rows"],
-        "additionalProperties": False,
-        "properties": {"rows": {"type": "array", "maxItems": limits.max_rows, "items": _row(schema)}},
-    }
     binary = {"schema": {"type": "string", "format": "binary"}}
     return {
         "summary": f"Predict {schema.target} with {name}",
         "description": "The answer has one prediction for each row, in the same order. Without Accept, it has the format of the "
         f"request. Limits: {limits.max_rows:,} rows and {limits.max_body:,} bytes.",
-        "parameters": [
-            {
-                "name": "missing_columns",
-                "in": "query",
-                "description": "Reject rows without all columns, or fill absent and mistyped columns with missing values.",
-                "schema": {"enum": ["error", "fill"], "default": "error"},
-            }
-        ],
-        "requestBody": {
-            "required": True,
-            "content": {
-                JSON: {"schema": request, "example": {"rows": [example_row(schema)]}},
-                CSV: {"schema": _TEXT, "example": _csv(example_row(schema))},
-                ARROW: binary,
-                PARQUET: binary,
-            },
-        },
+        "parameters": [_MISSING_COLUMNS],
+        "requestBody": _rows(schema, limits.max_rows),
         "responses": {
             "200": {
                 "description": "Predictions",
                 "content": {JSON: {"schema": _answer(schema)}, CSV: {"schema": _TEXT}, ARROW: binary, PARQUET: binary},
             },
             **{status: _error(status) for status in _PREDICT},
+        },
+    }
+
+
+def _explain(name: str, schema: Schema, limits: Limits) -> dict[str, Any]:
+    label = {
+        "name": "class",
+        "in": "query",
+        "description": "The class whose probability is explained; by default the one predicted for the first row.",
+        "schema": {"enum": list(schema.classes)},
+    }
+    return {
+        "summary": f"Explain predictions of {schema.target} with {name}",
+        "description": "Contributions of each column; base plus contributions is the output of a row. "
+        f"Limits: {MOST_EXPLAINED} rows and {limits.max_body:,} bytes.",
+        "parameters": [_MISSING_COLUMNS, *([label] if schema.classes else [])],
+        "requestBody": _rows(schema, MOST_EXPLAINED),
+        "responses": {
+            "200": {"description": "Explanations", "content": {JSON: {"schema": _EXPLANATIONS}}},
+            **{status: _error(status) for status in _PREDICT},
+        },
+    }
+
+
+_MISSING_COLUMNS = {
+    "name": "missing_columns",
+    "in": "query",
+    "description": "Reject rows without all columns, or fill absent and mistyped columns with missing values.",
+    "schema": {"enum": ["error", "fill"], "default": "error"},
+}
+_EXPLANATIONS = {
+    "type": "object",
+    "required": ["base", "rows", "notes"],
+    "properties": {
+        "base": {"type": "number"},
+        "rows": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["row", "prediction", "output", "contributions", "error"],
+                "properties": {
+                    "output": {"type": "number"},
+                    "contributions": {"type": "object", "additionalProperties": {"type": "number"}},
+                },
+            },
+        },
+    },
+}
+
+
+def _rows(schema: Schema, most: int) -> dict[str, Any]:
+    """A request body."""
+    request = {
+        "type": "object",
+        "required": ["rows"],
+        "additionalProperties": False,
+        "properties": {"rows": {"type": "array", "maxItems": most, "items": _row(schema)}},
+    }
+    example, binary = example_row(schema), {"schema": {"type": "string", "format": "binary"}}
+    return {
+        "required": True,
+        "content": {
+            JSON: {"schema": request, "example": {"rows": [example]}},
+            CSV: {"schema": _TEXT, "example": _csv(example)},
+            ARROW: binary,
+            PARQUET: binary,
         },
     }
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -49,12 +49,11 @@ class HerePredictor(BoxedPredictor):
     """A predictor with its models in this process, in place of one with a process of its own."""
 
     def __init__(self, predictor) -> None:
-        self.schema, self.ensemble, self._where = predictor.schema, predictor.ensemble, "the bundle"
+        self.schema, self.ensemble, self.where = predictor.schema, predictor.ensemble, "the bundle"
         self.predictor = predictor
         self.ended = False
         self.before = lambda: None
 
-    where = property(lambda self: self._where)
     pid = 0
     is_running = property(lambda self: not self.ended)
 
@@ -71,7 +70,7 @@ class HerePredictor(BoxedPredictor):
 def load_here(path: Path, *, trust: Path | None = None) -> LoadedBundle:
     """Load a bundle in this process, in place of `load_boxed`."""
     loaded = load_bundle(path)
-    return LoadedBundle(loaded.contents, HerePredictor(loaded.predictor), loaded.drift)
+    return replace(loaded, predictor=HerePredictor(loaded.predictor))
 
 
 def call(app, method: str, path: str, headers: dict[str, str] | None = None, body: bytes | dict = b"") -> Answer:

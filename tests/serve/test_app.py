@@ -17,9 +17,10 @@ import pytest
 from tabapp.bundle.load import load_bundle
 from tabapp.errors import BundleError
 from tabapp.serve import bundles as bundles_module
+from tabapp.serve.access import Access
 from tabapp.serve.app import Application
 from tabapp.serve.bundles import Bundles
-from tabapp.serve.limits import Access, Limits
+from tabapp.serve.limits import Limits
 from tests.serve.serving import CSV, call, call_async, load_here
 
 ARROW = {"Content-Type": "application/vnd.apache.arrow.file"}
@@ -166,6 +167,28 @@ def test_missing_columns_can_be_filled_and_extra_ones_are_noted(made):
         assert call(app, "POST", "/predict", body={"rows": []}).json == {"predictions": [], "notes": []}
 
 
+@pytest.mark.parametrize("task", ["multiclass", "regression"])
+def test_explanations_add_up_to_the_prediction(made, task):
+    with made(task) as app:
+        rows = {"rows": [GOOD, {**GOOD, "size": None}]}
+        predicted = call(app, "POST", "/predict", body=rows).json["predictions"]
+        found = call(app, "POST", "/explain", body=rows).json
+        assert [row["row"] for row in found["rows"]] == [0, 1]
+        for row, prediction in zip(found["rows"], predicted, strict=True):
+            assert row["output"] == pytest.approx(found["base"] + sum(row["contributions"].values()))
+            if task == "regression":
+                assert row["output"] == pytest.approx(prediction["prediction"])
+            else:
+                assert row["output"] == pytest.approx(prediction["probabilities"][found["class"]])
+        assert call(app, "POST", "/explain", body={"rows": [GOOD] * 11}).status == 413
+        assert metrics_of(app)[f'tabapp_drift_rows{{bundle="{task}"}}'] == 2
+        wrong = call(app, "POST", "/explain?class=other", body=rows)
+        assert wrong.status == 400
+        if task == "multiclass":
+            low = call(app, "POST", "/explain?class=low", body=rows).json
+            assert low["class"] == "low"
+
+
 def test_other_addresses_and_methods_are_one_sentence(made):
     with made() as app:
         assert "no address /nothing" in call(app, "GET", "/nothing").error
@@ -184,7 +207,7 @@ def test_only_expected_hosts_and_origins_are_answered(made):
             assert answer.status == 403
             assert "--allowed-host" in answer.error
         assert call(app, "GET", "/health", {"Origin": "http://127.0.0.1:8000"}).status == 200
-        for origin in ("http://evil.example", "null", "http://127.0.0.1:9999"):
+        for origin in ("http://evil.example", "null", "http://127.0.0.1:9999", "http://["):
             assert call(app, "POST", "/predict", {"Origin": origin}, {"rows": [GOOD]}).status == 403
     with made(access=Access("secret", None)) as app:
         assert call(app, "GET", "/health", {"Host": "any.example"}).status == 200
