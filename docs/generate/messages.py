@@ -1,8 +1,8 @@
 """The troubleshooting page: every error and warning in the code, every check on data, and what to do about each.
 
-Messages are found in the syntax trees of the package: errors of `tabapp.errors`, answers of the prediction server, warnings in the
-log of a run, notifications of screens, and warnings about data. `troubleshooting.toml` assigns the functions that make them to topics
-with a cause and a solution. A test fails when a message has no topic, or a topic no message.
+Messages are found in the syntax trees of the package: errors of `tabapp.errors`, answers of the prediction server, warnings in
+the log of a run, notifications of screens, and warnings about data. `troubleshooting.toml` assigns the functions that make them to
+topics with a cause and a solution. A test fails when a message has no topic, or a topic no message.
 """
 
 from __future__ import annotations
