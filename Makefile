@@ -7,6 +7,9 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constrain
 
 NUMERIC_TESTS ?= tests/nn tests/plugins tests/features tests/explain tests/ensemble tests/bundle tests/test_metrics.py
 
+# Many tests wait for processes that they start, so that more of them than cores keep the cores busy.
+TEST_PROCESSES ?= 6
+
 DEMO := demo
 DEMO_BUDGET ?= 45s
 
@@ -39,8 +42,13 @@ demo: $(VENV)/.installed ## Train on a public table, show the results, and predi
 	@head -n 4 $(DEMO)/predictions.csv
 	$(BIN)/tabapp evaluate $(DEMO)/breast_cancer.tabapp $(DEMO)/new_patients.csv
 
-test: $(VENV)/.installed-test lint typecheck ## Everything that a change must pass.
-	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not slow and not gpu"
+# pip would compile thousands of files that tests never import. What they do import is compiled once, before they start together.
+test: INSTALL += --no-compile
+test: $(VENV)/.installed-test lint ## Everything that a change must pass.
+	$(BIN)/python -c "import tabapp.engine.preload_torch, tabapp.engine.preload_trees"
+	@$(MAKE) --no-print-directory typecheck & types=$$!; \
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -m "not slow and not gpu"; tests=$$?; \
+	wait $$types && exit $$tests
 
 test-arithmetic: $(VENV)/.installed-test ## Numeric tests under four instruction sets, as on other processors.
 	set -e; for settings in \

@@ -49,7 +49,6 @@ WITHOUT_A_RUN = {
 IN_EVERY_TEST_RUN = {
     ("TabappClassifier", "check_estimators_pickle"),
     ("TabappRegressor", "check_n_features_in"),
-    ("TabappRegressor", "check_dict_unchanged"),
 }
 """Checks that train a model, and of which `make test` runs the first variant."""
 

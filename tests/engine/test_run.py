@@ -325,7 +325,7 @@ def test_a_run_ends_within_its_budget(tmp_path: Path) -> None:
     as early.
     """
     data = write_mixed(tmp_path / "mixed.csv", rows=3000)
-    budget, cores = 20, len(psutil.Process().cpu_affinity() or [0])
+    budget, cores = 12, len(psutil.Process().cpu_affinity() or [0])
     before = children_cpu_seconds()
     done = tabapp(
         "--auto",

@@ -45,14 +45,15 @@ FAMILIES = [
         "metric ",
         "deadline",
         "hyperparameters",
+        "attention",
     )
 ]
 """Checks that differ in a task, a class or a metric only."""
+LOOP_CHECKS = ("row weights", "undefined metric", "can be stopped")
+"""Checks of the training loop that most networks share."""
 
 
 CHECKS_OF_NPT = {
-    "same seed, same model",
-    "can be stopped",
     "attention: binary",
     "imputation",
     "training rows in saved models",
@@ -64,13 +65,15 @@ CHECKS_OF_NPT = {
 def combinations() -> Iterator[object]:
     """Every model with every check.
 
-    In `make test`, the models take turns with the variants of a check, the memory check, which starts a process, runs for two
-    models, and NPT, whose fits take several times as long as those of other models, has only the checks of what is special in
-    it. All other combinations are marked slow.
+    In `make test`, the models take turns with the variants of a check, networks with the checks of their common training loop,
+    the memory check, which starts a process, runs for one model, and NPT, whose fits take several times as long as those of
+    other models, has only the checks of what is special in it. All other combinations are marked slow.
     """
     for place, name in enumerate(NAMES):
         skipped = {check for family in FAMILIES for i, check in enumerate(family) if i != place % len(family)}
-        if name not in ("lightgbm", "mlp"):
+        if registry.get(name).family == "deep":
+            skipped |= {check for i, check in enumerate(LOOP_CHECKS) if i != place % len(LOOP_CHECKS)}
+        if name != "lightgbm":
             skipped.add("memory within the estimate")
         if name == "npt":
             skipped = {check for check, _ in CHECKS} - CHECKS_OF_NPT
@@ -80,7 +83,7 @@ def combinations() -> Iterator[object]:
 
 
 def test_selected_checks_exist() -> None:
-    assert {check for check, _ in CHECKS} >= CHECKS_OF_NPT
+    assert {check for check, _ in CHECKS} >= {*CHECKS_OF_NPT, *LOOP_CHECKS}
 
 
 @pytest.mark.parametrize(("name", "check", "function"), combinations())

@@ -203,6 +203,7 @@ def intervention_slope(network: NPTNetwork, task: LookupTask) -> float:
     return float((centered * (said - said.mean())).sum() / centered.square().sum())
 
 
+@pytest.mark.slow
 def test_learns_the_lookup_task() -> None:
     """Short version of the task: the target is determined by another row only."""
     network = lookup_network(LookupTask(), 300)

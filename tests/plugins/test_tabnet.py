@@ -152,6 +152,7 @@ def test_overfits_64_random_rows(tmp_path: Path) -> None:
     assert lowest_training_loss(TabNet(), params, tmp_path, goal=goal, max_epochs=400) < goal
 
 
+@pytest.mark.slow
 def test_masks_select_the_two_informative_features(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     numeric = generator.normal(size=(4000, 10)).astype(np.float32)

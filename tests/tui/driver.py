@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from textual import events
 from textual.command import CommandInput, CommandList, CommandPalette
 from textual.pilot import Pilot
@@ -25,6 +26,8 @@ from tests.tui import recordings
 from tests.tui.recordings import Recorder
 
 WIDE, NARROW = (120, 36), (80, 24)
+SIZES = (WIDE, pytest.param(NARROW, marks=pytest.mark.slow))
+"""The snapshots show every screen at both sizes in `make test`."""
 
 
 class FakeProcess:

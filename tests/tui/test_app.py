@@ -17,7 +17,7 @@ from tabapp.tui.screens.run import RunningView
 from tabapp.tui.screens.runs import RunsView
 from tabapp.tui.screens.tuning import TuningView
 from tests.tui import recordings
-from tests.tui.driver import NARROW, WIDE, drive
+from tests.tui.driver import NARROW, SIZES, WIDE, drive
 
 
 async def test_the_first_frame_names_the_file_before_anything_is_read(tmp_path, monkeypatch):
@@ -47,7 +47,7 @@ async def test_the_start_button_takes_enter(tmp_path, monkeypatch):
         assert driver.commands() == [{"command": "start"}]
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_digits_go_to_the_screens(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size) as driver:
         views = (RunningView, DataView, ModelsView, TuningView, ExplainView, RunsView, LogView)

@@ -6,14 +6,14 @@ import pytest
 
 from tabapp.tui.dialogs.basic import Reading
 from tests.tui import evaluations, recordings
-from tests.tui.driver import NARROW, WIDE, drive
+from tests.tui.driver import NARROW, SIZES, drive
 
 
 def explained(*more):
     return [*recordings.finished(), evaluations.slices(), *(more or (evaluations.effects(),))]
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_the_effect_follows_the_cursor(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, explained(), size=size, attach=True, engine_runs=False) as driver:
         await driver.press("5", *(["c"] if size == NARROW else []))
@@ -42,7 +42,7 @@ async def test_the_effect_of_a_regression_has_no_class(tmp_path, monkeypatch):
         await driver.sees("mean · faint: inner 80 % of rows")
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_weak_slices_are_distinguished_from_chance(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, explained(), size=size, attach=True, engine_runs=False) as driver:
         await driver.press("5", *(["c", "c"] if size == NARROW else []))
@@ -71,7 +71,7 @@ async def test_the_panels_of_a_narrow_terminal_take_turns(tmp_path, monkeypatch)
             await driver.press("c")
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_before_there_is_anything_to_explain(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
         await driver.press("5", "enter", "a", "c", "c")

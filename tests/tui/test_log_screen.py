@@ -10,7 +10,7 @@ from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.viewmodels.log_lines import LogLines
 from tabapp.tui.widgets.log_table import LogTable
 from tests.tui import recordings
-from tests.tui.driver import NARROW, WIDE, drive
+from tests.tui.driver import NARROW, SIZES, drive
 
 
 def log_of(driver) -> LogTable:
@@ -41,7 +41,7 @@ def test_equal_lines_are_different_lines(tmp_path):
     assert len(lines.lines) == 2
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_the_log_follows_its_end(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
         driver.folder.log.write_text("[LightGBM] a warning of the library\n")
@@ -75,7 +75,7 @@ async def test_levels(tmp_path, monkeypatch):
         assert kinds() == {"engine"}
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_searching_goes_round(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
         await driver.press("8", "slash", *"catboost #1", "enter")

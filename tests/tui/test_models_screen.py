@@ -10,14 +10,14 @@ from tabapp.run import events as ev
 from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.widgets.model_panels import Models
 from tests.tui import evaluations, recordings
-from tests.tui.driver import NARROW, WIDE, drive
+from tests.tui.driver import NARROW, SIZES, WIDE, drive
 
 
 def models_of(driver) -> Models:
     return driver.app.screen.query_one(Models)
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_a_model_is_shown_in_full(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
         await driver.press("down", "3")
@@ -49,7 +49,7 @@ async def test_the_ensemble_shows_its_members(tmp_path, monkeypatch):
         await driver.sees("Members", "50.0%", "3 members", "The ensemble is scored on all rows")
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_two_marked_models_stand_side_by_side(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
         await driver.press("3", "down", "space", "down")
@@ -65,7 +65,7 @@ async def test_two_marked_models_stand_side_by_side(tmp_path, monkeypatch, size)
         assert models.compared == (models.key,)
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_arrows_go_through_the_pictures_of_a_classification(tmp_path, monkeypatch, size):
     events = [*recordings.running(), evaluations.binary()]
     async with drive(tmp_path, monkeypatch, events, size=size, attach=True) as driver:
@@ -86,7 +86,7 @@ async def test_arrows_go_through_the_pictures_of_a_classification(tmp_path, monk
         await driver.sees("Calibration")
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_arrows_go_through_the_pictures_of_a_regression(tmp_path, monkeypatch, size):
     events = [
         recordings.plan(task="regression", classes=(), metric="rmse", metric_title="RMSE")

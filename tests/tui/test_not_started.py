@@ -11,7 +11,7 @@ from tabapp.tui.widgets.leaderboard import Leaderboard
 from tabapp.tui.widgets.model_panels import Models
 from tabapp.tui.widgets.model_table import FOLD_KEY
 from tests.tui import recordings
-from tests.tui.driver import NARROW, WIDE, drive
+from tests.tui.driver import SIZES, drive
 
 NOT_STARTED = tuple(
     ev.LeaderboardRow(
@@ -28,7 +28,7 @@ def ended(rows: tuple[ev.LeaderboardRow, ...]) -> list[ev.Event]:
     return [*events, msgspec.structs.replace(last, leaderboard=(*last.leaderboard, *rows))]
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(("digit", "table"), [("1", Leaderboard), ("3", Models)])
 async def test_models_not_started_are_one_line_that_enter_opens(tmp_path, monkeypatch, digit, table, size):
     async with drive(tmp_path, monkeypatch, ended(NOT_STARTED), attach=True, engine_runs=False, size=size) as driver:

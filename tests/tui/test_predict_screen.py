@@ -18,7 +18,7 @@ from tabapp.tui.screens.predict import PredictView
 from tabapp.tui.session.prediction import Prediction, default_output
 from tests.bundle.making import make_contents, register_linear, text_table
 from tests.tui import recordings
-from tests.tui.driver import NARROW, WIDE, drive
+from tests.tui.driver import SIZES, drive
 
 SECONDS = 60.0
 
@@ -65,7 +65,7 @@ async def choose(driver, file) -> PredictView:
         (recordings.finished(), ["This run has no bundle", "Screen 7"]),
     ],
 )
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_without_a_bundle_it_says_what_to_do(tmp_path, monkeypatch, events, words, size):
     async with drive(tmp_path, monkeypatch, events, size=size) as driver:
         await driver.press("6")
@@ -74,7 +74,7 @@ async def test_without_a_bundle_it_says_what_to_do(tmp_path, monkeypatch, events
         assert isinstance(driver.app.screen, PredictView), "nothing is asked that cannot be done"
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_a_file_is_checked_against_the_training_schema(tmp_path, monkeypatch, bundle, file, size):
     table = pl.read_csv(file, infer_schema=False).drop("size").with_columns(more=pl.lit("1"))
     table.write_csv(file)

@@ -18,7 +18,7 @@ from tabapp.tui.widgets.run_table import Runs
 from tests.recordings import NAMES, events_of
 from tests.recordings.replay import ReplayWorker, make_run
 from tests.tui import recordings
-from tests.tui.driver import NARROW, WIDE, drive
+from tests.tui.driver import SIZES, drive
 
 
 def runs_of(driver) -> Runs:
@@ -47,7 +47,7 @@ async def put_cursor_on(driver, folder: RunFolder) -> None:
     await driver.until(lambda: runs_of(driver).key == folder.run)
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_all_runs_are_listed_the_newest_first(tmp_path, monkeypatch, size):
     done, stopped = other_runs(tmp_path)
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True, engine_runs=False) as driver:
@@ -162,7 +162,7 @@ async def test_a_run_at_work_is_neither_resumed_nor_deleted(tmp_path, monkeypatc
         assert not isinstance(driver.app.screen, Decision)
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_deleting_asks_first_and_never_takes_the_present_run(tmp_path, monkeypatch, size):
     done, stopped = other_runs(tmp_path)
     done.bundle.write_bytes(b"a bundle")

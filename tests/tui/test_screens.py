@@ -13,7 +13,7 @@ from tabapp.tui.screens.whole_table import WholeTable
 from tabapp.tui.widgets.columns import Columns
 from tabapp.tui.widgets.leaderboard import Leaderboard
 from tests.tui import recordings
-from tests.tui.driver import NARROW, WIDE, drive
+from tests.tui.driver import NARROW, SIZES, drive
 
 
 async def wait_for(driver, kind):
@@ -23,7 +23,7 @@ async def wait_for(driver, kind):
 # Data
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_data_shows_columns_plan_and_checks(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.opening(), size=size) as driver:
         await driver.sees(
@@ -132,7 +132,7 @@ async def test_the_columns_can_be_filtered(tmp_path, monkeypatch):
 # Run
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_run_shows_all_models_whatever_became_of_them(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
         await driver.sees("★ Ensemble", "0.8829", "±0.0200", "◆ 3 members", "CatBoost #1", "✓ 4 trials  ◆", "✗ failed")
@@ -200,7 +200,7 @@ async def test_f_finishes_when_confirmed(tmp_path, monkeypatch):
         assert driver.commands() == [{"command": "finish"}]
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_enter_shows_the_details_of_a_model(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
         await driver.press("down", "enter")
@@ -290,7 +290,7 @@ async def test_a_run_without_a_bundle_says_why(tmp_path, monkeypatch):
 # Explain
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_explain_compares_attention_with_permutation(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.finished(), size=size, attach=True, engine_runs=False) as driver:
         await driver.press("5")
@@ -324,7 +324,7 @@ async def test_explain_without_attention_shows_permutation_alone(tmp_path, monke
         ("5", ["Importance", "shuffles a column"]),
     ],
 )
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_help_explains_the_screen_and_its_keys(tmp_path, monkeypatch, screen, texts, size):
     async with drive(tmp_path, monkeypatch, recordings.finished(), size=size, attach=True, engine_runs=False) as driver:
         await driver.press(screen, "question_mark")

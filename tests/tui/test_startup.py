@@ -19,7 +19,7 @@ from tabapp.tui.screens.whole_table import WholeTable
 from tabapp.tui.widgets.lines import KeyBar
 from tests.tables import write_wine
 from tests.tui import recordings
-from tests.tui.driver import NARROW, WIDE, Driver, drive
+from tests.tui.driver import SIZES, Driver, drive
 
 WAITS = "starts when the plan is ready"
 MOMENTS = [pytest.param(number, id=f"after_{number}_events") for number in range(len(recordings.opening()))]
@@ -29,7 +29,7 @@ def rest(number: int) -> list[ev.Event]:
     return recordings.opening()[number:]
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("number", MOMENTS)
 async def test_a_start_pressed_before_the_plan_waits_and_is_sent_with_the_plan(tmp_path, monkeypatch, number, size):
     async with drive(tmp_path, monkeypatch, recordings.opening()[:number], size=size) as driver:

@@ -8,7 +8,7 @@ import pytest
 from tabapp.run import events as ev
 from tabapp.tui.dialogs.basic import Decision
 from tests.tui import recordings
-from tests.tui.driver import NARROW, WIDE, drive
+from tests.tui.driver import SIZES, drive
 
 PLACES = {"run": "1", "models": "3", "tuning": "4"}
 
@@ -86,7 +86,7 @@ async def test_a_model_gets_a_larger_share_and_gives_it_back(tmp_path, monkeypat
             assert driver.commands()[-1] == {"command": "share_model", "model": "catboost", "share": 1.0}
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_the_run_gets_more_time_and_less_again(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
         await go(driver, "run")

@@ -13,7 +13,7 @@ from tabapp.tui.screens.data import DataView
 from tabapp.tui.screens.whole_table import WholeTable
 from tabapp.tui.widgets.grid import Grid
 from tests.tui import recordings
-from tests.tui.driver import NARROW, WIDE, drive
+from tests.tui.driver import SIZES, WIDE, drive
 
 N_ROWS, N_COLUMNS = 5_000, 150
 
@@ -35,7 +35,7 @@ async def open_table(driver) -> Grid:
     return driver.app.screen.query_one(Grid)
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_the_first_rows_are_there_before_the_engine_has_read_the_file(tmp_path, monkeypatch, file, size):
     async with drive(tmp_path, monkeypatch, recordings.opening()[:2], data=str(file), size=size) as driver:
         await driver.sees("Preview · 200 of about", "still reading", "kind 1", "4.2")
@@ -165,7 +165,7 @@ async def test_a_column_is_found_by_its_name_and_enter_on_a_column_opens_there(t
         assert isinstance(driver.app.screen, DataView)
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_enter_on_a_column_of_the_plan_opens_its_rows(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.opening(), size=size) as driver:
         await driver.press("down", "down", "down", "enter")

@@ -10,14 +10,14 @@ from tabapp.run import events as ev
 from tabapp.tui.dialogs.basic import Choice, Reading
 from tabapp.tui.widgets.trial_panels import Trials
 from tests.tui import recordings
-from tests.tui.driver import NARROW, WIDE, drive
+from tests.tui.driver import NARROW, SIZES, WIDE, drive
 
 
 def trials_of(driver) -> Trials:
     return driver.app.screen.query_one(Trials)
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_all_trials_are_shown_with_curve_and_slice(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
         await driver.press("4")
@@ -39,7 +39,7 @@ async def test_charts_follow_the_model_under_the_cursor(tmp_path, monkeypatch):
         await driver.until(lambda: driver.app.screen.query_one("#models").key == "lightgbm")
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_arrows_pick_the_parameter(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
         await driver.press("4")
@@ -52,7 +52,7 @@ async def test_arrows_pick_the_parameter(tmp_path, monkeypatch, size):
         await driver.sees("Slice · max_depth")
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_hyperparameter_importance_is_shown_and_orders_the_slices(tmp_path, monkeypatch, size):
     ranked = ev.ParametersRanked(
         model="catboost",
@@ -99,7 +99,7 @@ async def test_sorting_by_key_and_by_header(tmp_path, monkeypatch):
         assert trials_of(driver).rows[0].key == "catboost#0"
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("size", SIZES)
 async def test_a_query_narrows_the_trials(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
         await driver.press("4", "slash", *"model:boost score>.87 -pruned", "enter")
