@@ -186,7 +186,7 @@ def test_no_child_process_executes_a_file_of_the_working_directory(planted: Path
 
 
 def test_the_modules_of_child_processes_are_found():
-    assert {"tabapp.worker", "tabapp.pager", "tabapp.bundle.boxed"} <= set(started_modules())
+    assert {"tabapp.worker", "tabapp.pager", "tabapp.explainer", "tabapp.bundle.boxed"} <= set(started_modules())
 
 
 def test_a_child_process_keeps_the_working_directory_off_the_path(planted: Path):

@@ -23,6 +23,7 @@ from tabapp.tui.app import TabappApp
 from tabapp.tui.chrome.actions import TABS, Action, Scope
 from tabapp.tui.dialogs.basic import Dialog
 from tabapp.tui.screens import runs
+from tabapp.tui.screens.row import RowView
 from tabapp.tui.screens.whole_table import WholeTable
 from tabapp.tui.session import engine_handle
 from tabapp.tui.widgets.lines import ClickableLine, KeyBar, Tabs
@@ -32,6 +33,7 @@ from tests.recordings import events_of
 from tests.recordings.replay import ReplayWorker, make_run
 from tests.tables import write_wine
 from tests.tui.driver import Driver, FakeProcess
+from tests.tui.explained import CannedClient
 from tests.tui.recordings import Recorder
 
 SIZE = (120, 36)
@@ -73,8 +75,14 @@ class Replayed(Driver):
                 await self.enter("data")
                 await self.press("p")
                 await self.until(lambda: isinstance(self.app.screen, WholeTable))
+        elif scope == "row":
+            if not isinstance(self.app.screen, RowView):
+                await self.enter("predict")
+                row = RowView(CannedClient(), 3, 178, "cultivar")
+                self.app.push_screen(row)
+                await self.until(lambda: row.is_mounted and row._row.curve is not None)
         else:
-            if isinstance(self.app.screen, WholeTable):
+            if isinstance(self.app.screen, WholeTable | RowView):
                 await self.press("escape")
             digit, view, _ = next(tab for tab in TABS if tab[1] == (scope if scope != "everywhere" else "models"))
             if getattr(self.app.screen, "VIEW", None) != view:

@@ -10,6 +10,7 @@ from textual.command import CommandPalette
 from tabapp.tui.chrome.actions import ACTIONS, STARTING, TABS, Action, Scope
 from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice
+from tabapp.tui.screens import predict
 from tabapp.tui.screens.whole_table import WholeTable
 from tabapp.tui.session.prediction import Prediction
 from tabapp.tui.widgets.explanation import Explanation
@@ -18,6 +19,7 @@ from tabapp.tui.widgets.lines import KeyBar
 from tabapp.tui.widgets.log_table import LogTable
 from tabapp.tui.widgets.run_table import Runs
 from tabapp.tui.widgets.trial_panels import Trials
+from tests.tui.explained import CannedClient
 from tests.tui.replayed import (
     MODEL,
     Case,
@@ -105,6 +107,16 @@ CASES: dict[str, Case] = {
     "predict.trust": Case(dialog(Ask, "The key that must have signed the bundle"), "after"),
     "predict.stop": Case(lambda driver: lambda: not driver.app.screen._job.at_work, "after", before=is_at_work),
     "predict.copy": Case(copies("tabapp predict", "wine-predictions.csv"), "after", before=file_is_chosen),
+    "predict.row": Case(shows("row"), "after", before=file_is_chosen, after=keys("escape")),
+    "row.close": Case(shows("predict"), "after"),
+    "row.edit": Case(dialog(Ask, "What if marital-status were"), "after"),
+    "row.undo": Case(says("No value is changed"), "after"),
+    "row.fix": Case(changes(lambda screen: len(screen._row.fixed)), "after", after=keys("space")),
+    "row.search": Case(dialog(Choice, "Nearest changes to reach the class", "<=50K"), "after"),
+    "row.next": Case(changes(lambda screen: screen._row.row), "after", after=keys("N")),
+    "row.previous": Case(changes(lambda screen: screen._row.row), "after", after=keys("n")),
+    "row.charts": Case(says("All panels are shown"), "after"),
+    "row.copy": Case(copies("tabapp explain", "--row 3"), "after"),
     "runs.sort": Case(changes(lambda screen: screen.query_one(Runs).sort), "after"),
     "runs.filter": Case(asks_for_text, "after"),
     "runs.copy": Case(copies("tabapp attach"), "after"),
@@ -168,6 +180,7 @@ def prediction_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         self.stage = stage
 
     monkeypatch.setattr(Prediction, "_run", run)
+    monkeypatch.setattr(predict, "ExplainerClient", CannedClient)
 
 
 @pytest.mark.parametrize(("scope", "phase"), groups())

@@ -17,10 +17,12 @@ from tabapp.run.commands import Pause
 from tabapp.run.folder import RunFolder
 from tabapp.tui.app import AttachedApp
 from tabapp.tui.screens.predict import PredictView
+from tabapp.tui.screens.row import RowView
 from tabapp.tui.screens.whole_table import WholeTable
 from tests.recordings import NAMES, events_of
 from tests.recordings.replay import ReplayWorker, config_of
 from tests.tables import write_breast_cancer, write_mixed, write_wine
+from tests.tui.explained import CannedClient
 
 WIDE, NARROW = (120, 36), (80, 24)
 TABLES = {"cancer": write_breast_cancer, "prices": write_mixed, "wine": write_wine, "tuned": write_breast_cancer}
@@ -136,6 +138,20 @@ def going(*keys: str, move: str = "", rest: float = 0.0) -> Callable[[Pilot[None
     return run
 
 
+async def explaining(pilot: Pilot[None]) -> None:
+    """Open the explanation of a row, and search for changes."""
+    await settled(pilot)
+    row = RowView(CannedClient(), 3, 30, "income")
+    await pilot.app.push_screen(row)
+    for _ in range(3000):
+        await pilot.pause(0.02)
+        if row._row.curve is not None and not row._row.working:
+            break
+    await pilot.press("j", "j")
+    await row._row.search("<=50K")
+    await settled(pilot)
+
+
 SCREENS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
     "data": ("wine", before, going("2", "j", "j")),
     "table": ("wine", before, going("2", "p", "j", "l", "l")),
@@ -144,6 +160,7 @@ SCREENS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
     "tuning": ("tuned", after, going("4", move="lightgbm#0")),
     "explain": ("cancer", after, going("5", "j")),
     "predict": ("cancer", after, going("6")),
+    "row": ("cancer", after, explaining),
     "runs": ("wine", after, going("7", rest=0.3)),
     "log": ("prices", after, going("8")),
     "compare": ("prices", after, going("3", "space", "j", "space", move="linear")),

@@ -9,7 +9,7 @@ from textual.binding import Binding
 
 from tabapp.run.state import RunState
 
-View = Literal["run", "data", "table", "models", "tuning", "explain", "predict", "runs", "log"]
+View = Literal["run", "data", "table", "models", "tuning", "explain", "predict", "row", "runs", "log"]
 Scope = Literal["everywhere", View]
 Phase = Literal["reading", "ready", "starting", "during", "after"]
 
@@ -200,6 +200,26 @@ ACTIONS: tuple[Action, ...] = (
            "Stop the check or the prediction. Nothing is written."),
     Action("predict.copy", "y", "copy_command", "predict", ALWAYS, "prediction: copy command", "",
            "Copy the command that makes the same predictions without the terminal UI."),
+    Action("predict.row", "r", "explain_row", "predict", ALWAYS, "row: explain prediction", "Explain",
+           "Explain the prediction of the row under the cursor, change its values, and search for nearest changes."),
+    Action("row.close", "escape", "close", "row", ALWAYS, "row: back to the predictions", "Back",
+           "Return to the predictions."),
+    Action("row.edit", "enter", "edit", "row", ALWAYS, "row: change value", "Change",
+           "Change the value of the column under the cursor; prediction and contributions follow."),
+    Action("row.undo", "u", "undo", "row", ALWAYS, "row: undo all changes", "Undo",
+           "Restore the values of the file."),
+    Action("row.fix", "space", "fix", "row", ALWAYS, "row: fix or free column", "Fix",
+           "Keep the value of the column under the cursor in the search for nearest changes, or free it."),
+    Action("row.search", "f", "search", "row", ALWAYS, "row: find nearest changes", "Nearest changes",
+           "Find the nearest changes of few columns that reach another class or a number."),
+    Action("row.next", "n", "step(1)", "row", ALWAYS, "row: next", "Next",
+           "Explain the next row."),
+    Action("row.previous", "N", "step(-1)", "row", ALWAYS, "row: previous", "",
+           "Explain the previous row."),
+    Action("row.charts", "c", "charts", "row", ALWAYS, "panels: switch between contributions and curve", "Panels",
+           "Switch between the contributions and the other panels on a narrow terminal."),
+    Action("row.copy", "y", "copy_command", "row", ALWAYS, "row: copy command", "",
+           "Copy the command that explains the same row without the terminal UI."),
     Action("runs.open", "enter", "open", "runs", ALWAYS, "run: open", "Open",
            "Open the run under the cursor. The current run continues in the background."),
     Action("runs.resume", "r", "resume", "runs", ALWAYS, "run: resume", "Resume",

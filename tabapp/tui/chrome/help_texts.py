@@ -12,6 +12,7 @@ SCREENS: dict[View, tuple[str, ...]] = {
     "tuning": ("trials", "best", "slice", "deciding", "query"),
     "explain": ("explanation", "effect", "slices", "notes"),
     "predict": ("predict-file", "findings", "predictions"),
+    "row": ("row-summary", "row-columns", "row-curve", "row-changes"),
     "runs": ("runs", "query"),
     "log": ("log",),
 }
@@ -150,6 +151,28 @@ PANELS: dict[str, tuple[str, str]] = {
         "✗ missing: a feature column is not in the file. ✗ changed: a column has another kind than in training. ! new values: "
         "categories not seen in training, predicted as unknown. ! cells: some cells cannot be read and count as missing. "
         "– extra: an unknown column, which is ignored.",
+    ),
+    "row-summary": (
+        "Row",
+        "The prediction of one row. Its output, the probability of the predicted class or the predicted number, is the base "
+        "plus the contributions. The base is the mean output for the sample rows in the bundle.",
+    ),
+    "row-columns": (
+        "Contributions",
+        "How much each column moves the output from the base: Shapley values of the whole ensemble, in units of the output. "
+        "± is the half-width of the 95 % interval of sampled values. enter changes a value (✎), and prediction and "
+        "contributions follow; u undoes all changes. Contributions describe the model, not causes.",
+    ),
+    "row-curve": (
+        "What if",
+        "The output of this row at other values of the column under the cursor, while all other values stay. ● is the "
+        "present value.",
+    ),
+    "row-changes": (
+        "Nearest changes",
+        "f searches for changes of up to three columns that reach another class or a number. Only values that training rows have "
+        "are tried: levels, quantiles, and values of the sample rows. space fixes a column (■), which then keeps its value. "
+        "Answered from lists the training rows with the largest weights, for models that predict from rows.",
     ),
     "predictions": (
         "Predictions",

@@ -20,6 +20,7 @@ from tabapp.tui.dialogs.file_choice import FileChoice
 from tabapp.tui.paths import can_be_written, exists, is_file, quoted, typed_path
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.session.prediction import OUTPUT_SUFFIXES, Prediction
+from tabapp.tui.session.row_explanation import ExplainerClient
 from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count, short_path
 from tabapp.tui.widgets.grid import EMPTY
 from tabapp.tui.widgets.job import Facts, Job, lacking_bundle
@@ -53,6 +54,8 @@ class PredictView(RunView):
         self._replaced: Path | None = None
         self._wanted = False
         """Whether prediction starts as soon as the file is checked."""
+        self._explainer: ExplainerClient | None = None
+        """The process that explains rows, kept until another file or bundle is explained."""
 
     def compose_body(self) -> ComposeResult:
         yield Job("Predict", id="predict-file")
@@ -75,6 +78,12 @@ class PredictView(RunView):
 
     async def on_unmount(self) -> None:
         await self._job.close()
+        await self._close_explainer()
+
+    async def _close_explainer(self) -> None:
+        explainer, self._explainer = self._explainer, None
+        if explainer is not None:
+            await explainer.close()
 
     @property
     def _bundle(self) -> Path:
@@ -162,7 +171,7 @@ class PredictView(RunView):
             Row(str(number), (Content.styled(str(number), MUTED), *map(_cell, cells)))
             for number, cells in enumerate(predicted.preview, start=1)
         ]
-        set_titles(table, f"Predictions · {len(rows)} of {count(predicted.rows, 'row')}", "←/→ scroll")
+        set_titles(table, f"Predictions · {len(rows)} of {count(predicted.rows, 'row')}", "enter explains · ←/→ scroll")
         table.show(rows, columns)
 
     # -- actions ------------------------------------------------------------------------------------------------------
@@ -299,6 +308,30 @@ class PredictView(RunView):
     def action_copy_command(self) -> None:
         if self._is_ready():
             self.tabapp.copy(self._job.command(self._bundle))
+
+    @on(Table.Selected, "#predictions")
+    def action_explain_row(self) -> None:
+        """Explain the row under the cursor of the predictions; without predictions, the first row."""
+        job = self._job
+        if not self._is_ready() or job.file is None:
+            return
+        if job.checked is None or (job.checked.refused and not job.fill):
+            self.warn("Only a file that can be predicted can be explained.")
+            return
+        if not job.checked.rows:
+            self.warn("The file has no rows.")
+            return
+        key = self.query_one("#predictions", Table).key
+        self.run_worker(self._open_row(job.file, int(key) - 1 if key else 0, job.checked), exit_on_error=False)
+
+    async def _open_row(self, file: Path, row: int, checked: Checked) -> None:
+        from tabapp.tui.screens.row import RowView
+
+        client = self._explainer
+        if client is None or (client.bundle, client.data, client.fill) != (self._bundle, file, self._job.fill):
+            await self._close_explainer()
+            client = self._explainer = ExplainerClient(self._bundle, file, fill=self._job.fill)
+        self.tabapp.push_screen(RowView(client, row, checked.rows, checked.target))
 
     @on(Table.Selected, "#findings")
     def _finding_chosen(self, event: Table.Selected) -> None:
