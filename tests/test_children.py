@@ -30,6 +30,7 @@ EVERY_COMMAND: dict[str, list[str]] = {
     "run": ["run", *RUN],
     "predict": ["predict", "wine.tabapp", "wine.csv", "-o", "predicted.csv"],
     "evaluate": ["evaluate", "wine.tabapp", "wine.csv"],
+    "explain": ["explain", "wine.tabapp", "wine.csv"],
     "impute": ["impute", "wine.csv", "-o", "imputed.csv", "--model", "wine.tabapp"],
     "inspect": ["inspect", "wine.tabapp"],
     "runs": ["runs"],
