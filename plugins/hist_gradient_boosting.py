@@ -34,6 +34,7 @@ class HistGradientBoosting(BoostingPlugin):
     family = "classic"
     paper = "Ke et al. 2017, LightGBM: A Highly Efficient Gradient Boosting Decision Tree; scikit-learn's own"
     requires = ("sklearn", "safetensors")
+    predict_requires = ("safetensors",)
     params_type = HistGradientBoostingParams
     model_type = TreesModel
 

@@ -109,6 +109,7 @@ class Linear(Plugin):
     family = "classic"
     paper = "Hoerl & Kennard 1970, Ridge Regression; Cox 1958, The Regression Analysis of Binary Sequences"
     requires = ("sklearn", "safetensors")
+    predict_requires = ("safetensors",)
     params_type = LinearParams
 
     def supports(self, task: Task, shape: Shape) -> str | None:

@@ -173,6 +173,31 @@ def test_deep_model_imports_no_booster(model):
     assert not modules & set(BOOSTERS)
 
 
+def test_predicting_with_boosters_imports_no_pandas_and_no_scikit_learn():
+    modules = loaded_by(
+        """
+import tabapp.bundle.box, tabapp.bundle.predict
+from tabapp.bundle.lean_imports import import_for_prediction
+from tabapp.models import registry
+import_for_prediction([registry.get(name) for name in ("catboost", "lightgbm", "xgboost", "linear", "extra_trees")])
+"""
+    )
+    assert {*BOOSTERS, "safetensors"} <= modules
+    assert not modules & {"pandas", "sklearn", "torch", "matplotlib", "pyarrow"}
+
+
+def test_a_plugin_that_needs_scikit_learn_gets_it_after_the_boosters():
+    modules = loaded_by(
+        """
+from tabapp.bundle.lean_imports import import_for_prediction
+from tabapp.models import registry
+import_for_prediction([registry.get(name) for name in ("k_neighbors", "lightgbm")])
+import pandas, sklearn.neighbors
+"""
+    )
+    assert {"lightgbm", "pandas", "sklearn"} <= modules
+
+
 def test_engine_imports_no_model_before_a_fit():
     modules = loaded_by("import tabapp.engine.session, tabapp.engine.conductor, tabapp.engine.finish")
     assert not modules & {*BOOSTERS, "torch", "textual", "tabapp.tui", "tabapp.headless", "tabapp.cli"}

@@ -204,6 +204,7 @@ class BoostedModel(FittedModel):
     """
 
     file_name: ClassVar[str]
+    predicts_in_threads = True
 
     def __init__(self, booster: Any, target: Target, facts: dict[str, Any], n_threads: int) -> None:
         self.booster = booster

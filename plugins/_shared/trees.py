@@ -36,6 +36,9 @@ ARRAYS = {
 """Type and number of dimensions of the arrays of `Trees`, as saved."""
 
 
+_DROPPED_SHARE = 0.25
+
+
 def lower_float32(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
     """The largest float32 not above each value, which preserves all comparisons with float32 numbers."""
     with np.errstate(over="ignore"):
@@ -162,18 +165,28 @@ class Trees:
         some_missing = bool(missing.any())
         offsets = np.arange(n_rows) * n_columns
         children = self.children.ravel()
+        is_leaf = self.children[:, 0] == np.arange(len(self.children))
         total = np.zeros((n_rows, n_groups, self.value.shape[1]))
         step = max(1, BLOCK // max(n_rows, 1) // n_groups) * n_groups
         for first in range(0, len(self), step):
             roots = self.roots[first : first + step]
-            node = np.repeat(roots[:, None], n_rows, axis=1)
-            for _ in range(self.depths[first : first + step].max()):
-                cell = offsets + self.feature[node]
-                right = flat[cell] > self.threshold[node]
+            reached = np.repeat(roots, n_rows)
+            # The walks that have not reached a leaf: their node, the start of their row, and their place in `reached`.
+            node, start, place = reached, np.tile(offsets, len(roots)), np.arange(len(reached))
+            while len(node):
+                cell = start + self.feature.take(node)
+                right = flat.take(cell) > self.threshold.take(node)
                 if some_missing:
-                    right |= missing[cell] & ~self.missing_left[node]
-                node = children[2 * node + right]
-            leaf = self.value[node].astype(np.float64)
+                    right |= missing.take(cell) & ~self.missing_left.take(node)
+                node = children.take(2 * node + right)
+                at_leaf = is_leaf.take(node)
+                n_at_leaf = np.count_nonzero(at_leaf)
+                # Removing walks costs as much as a few levels of them; a walk stays at its leaf.
+                if n_at_leaf > _DROPPED_SHARE * len(node):
+                    reached[place] = node
+                    walking = np.flatnonzero(~at_leaf)
+                    node, start, place = node.take(walking), start.take(walking), place.take(walking)
+            leaf = self.value[reached.reshape(len(roots), n_rows)].astype(np.float64)
             total += leaf.reshape(-1, n_groups, *leaf.shape[1:]).sum(axis=0).swapaxes(0, 1)
         return total.reshape(n_rows, -1)
 
@@ -306,6 +319,7 @@ class ForestPlugin(BoostingPlugin):
 
     family = "classic"
     requires = ("sklearn", "safetensors")
+    predict_requires = ("safetensors",)
     params_type = ForestParams
     model_type = TreesModel
     estimator: str

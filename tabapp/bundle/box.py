@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -24,11 +25,13 @@ from tabapp.bundle.archive import open_archive
 from tabapp.bundle.box_process import SMALL_REPLY, BoxProcess
 from tabapp.bundle.contents import decode_contents
 from tabapp.bundle.format import Ensemble
-from tabapp.bundle.impute import Imputed
 from tabapp.bundle.load import TOLERANCE, LoadedBundle, self_tested
 from tabapp.bundle.predict import Float64, Predictor
 from tabapp.bundle.unpack import extract, temporary_folder
 from tabapp.data.schema import Schema
+
+if TYPE_CHECKING:
+    from tabapp.bundle.impute import Imputed
 
 _BYTES_PER_CELL = 2**10
 """Bound of the filled cells of a reply, on average."""
@@ -156,6 +159,8 @@ class Box:
             DataError: columns are absent or mistyped.
             UsageError: no model of the bundle imputes.
         """
+        from tabapp.bundle.impute import Imputed
+
         # Its process ends with the predictor.
         predictor = self.load().predictor
         n_models = sum(len(candidate.folds) for candidate in predictor.ensemble.candidates)

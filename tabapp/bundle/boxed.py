@@ -73,16 +73,10 @@ class _Server:
     def _prepare(self, models: tuple[str, ...]) -> None:
         """Import everything that loading and predicting need, while the process may still start and write."""
         from tabapp.bundle import predict  # noqa: F401  # pyright: ignore[reportUnusedImport]
+        from tabapp.bundle.lean_imports import import_for_prediction
         from tabapp.models import registry
 
-        for model in models:
-            plugin = registry.find(model).plugin
-            for package in plugin.requires if plugin is not None else ():
-                try:
-                    __import__(package)
-                except Exception:
-                    # Loading the model reports it.
-                    continue
+        import_for_prediction([plugin for model in models if (plugin := registry.find(model).plugin) is not None])
 
     def _load_models(self, request: Load) -> Reply:
         from tabapp.bundle import limits

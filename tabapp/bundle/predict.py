@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +30,8 @@ from tabapp.models.contract import FittedModel
 INTERVAL_LEVEL = 0.90
 
 _BATCH_ROWS = 50_000
+_ROWS_FOR_THREADS = 500
+"""With fewer rows, a model predicts in about the time that a thread takes to start."""
 
 Float64 = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.floating] | npt.NDArray[np.integer]
@@ -269,12 +273,21 @@ class LocalPredictor(Predictor):
         n_classes = len(self.schema.classes)
         values = np.zeros((batch.height, n_classes) if n_classes else batch.height, dtype=np.float64)
         n_done = 0
-        for folder, preparer in self.preparers.items():
-            with bundle_errors(f"{self.where}: the feature state in {folder} fails"):
-                table = preparer.transform(batch)
-            for member in self._members:
-                if member.features == folder:
-                    values += member.share * _predict(member, table, n_classes)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for folder, preparer in self.preparers.items():
+                with bundle_errors(f"{self.where}: the feature state in {folder} fails"):
+                    table = preparer.transform(batch)
+                members = [member for member in self._members if member.features == folder]
+                in_threads = {
+                    member.where: pool.submit(_predict, member, table, n_classes)
+                    for member in members
+                    if batch.height >= _ROWS_FOR_THREADS and member.model.predicts_in_threads
+                }
+                # Added in the order of the members, so that the sum does not depend on the threads.
+                for member in members:
+                    future = in_threads.pop(member.where, None)
+                    predicted = _predict(member, table, n_classes) if future is None else future.result()
+                    values += member.share * predicted
                     n_done += 1
                     progress(n_done / len(self._members))
         return values

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
 
 Float64 = npt.NDArray[np.float64]
 
@@ -57,6 +56,9 @@ class QuantileMap:
 
     def transform(self, values: Float64) -> npt.NDArray[np.float32]:
         """Map (rows, columns) to float32 within ±5.199 or NaN, exactly as scikit-learn does."""
+        # Imported here because only some recipes need it.
+        from scipy.special import ndtri
+
         result = np.empty(values.shape, dtype=np.float32)
         references = np.linspace(0, 1, len(self.quantiles))
         for i in range(values.shape[1]):

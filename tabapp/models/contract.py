@@ -157,7 +157,12 @@ class FittedModel(ABC):
 
     Override `attention`, `row_neighbors` and `impute` only where the model supports them, and declare the first and the last in the
     plugin (`Plugin.has_attention`, `Plugin.can_impute`).
+
+    Attributes:
+        predicts_in_threads: several models of this class may predict at the same time, each in one thread.
     """
+
+    predicts_in_threads: ClassVar[bool] = False
 
     @abstractmethod
     def predict(self, table: Table) -> Float32:
@@ -223,6 +228,7 @@ class Plugin(ABC):
         paper: author, year and title of the source.
         tasks: supported tasks.
         requires: import names of required packages. If one is missing, the model is unavailable with that reason.
+        predict_requires: those of them that loading and predicting import; None means all. Predictions start sooner with fewer.
         params_type: class of the hyperparameters.
         prune_steps: steps at which a trial may be pruned against the median of earlier trials; empty if scores at equal steps are
             not comparable between trials.
@@ -240,6 +246,7 @@ class Plugin(ABC):
     paper: ClassVar[str]
     tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass", "regression")
     requires: ClassVar[tuple[str, ...]] = ()
+    predict_requires: ClassVar[tuple[str, ...] | None] = None
     params_type: ClassVar[type[Params]]
     prune_steps: ClassVar[tuple[int, ...]] = ()
     starts_first: ClassVar[bool] = False

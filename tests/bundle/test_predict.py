@@ -1,3 +1,4 @@
+import threading
 from copy import copy
 
 import msgspec
@@ -68,6 +69,26 @@ def test_predictions_do_not_depend_on_batches(predictors, task, monkeypatch):
     whole = predictors[task].predict_frame(frame).values
     monkeypatch.setattr(predict_module, "_BATCH_ROWS", 7)
     np.testing.assert_allclose(predictors[task].predict_frame(frame).values, whole, rtol=1e-6)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_predictions_do_not_depend_on_threads(predictors, task, monkeypatch):
+    table = text_table(task, n_rows=30, seed=3)
+    expected = predictors[task].predict_frame(table).values
+    threads = set()
+    kind = type(next(iter(predictors[task].models.values())))
+    predict = kind.predict
+
+    def note_thread(model, table):
+        threads.add(threading.get_ident())
+        return predict(model, table)
+
+    monkeypatch.setattr(kind, "predict", note_thread)
+    monkeypatch.setattr(kind, "predicts_in_threads", True)
+    monkeypatch.setattr(predict_module, "_ROWS_FOR_THREADS", 30)
+    assert (predictors[task].predict_frame(table).values == expected).all()
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 def test_absent_and_mistyped_columns_are_named_or_filled(predictors):
