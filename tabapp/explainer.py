@@ -46,6 +46,7 @@ class RowExplainer:
     def __init__(self, loaded: LoadedBundle, text: pl.DataFrame, *, fill: bool) -> None:
         from tabapp.data.typed import check_columns
 
+        self._loaded = loaded
         self._predictor = loaded.predictor
         self._schema = loaded.predictor.schema
         self._text = text
@@ -110,7 +111,9 @@ class RowExplainer:
         from tabapp.explain.rows import Explainer
 
         if self._explainer is None:
-            self._explainer = Explainer(self._predictor.predict_typed, self._schema, self._reference)
+            self._explainer = Explainer(
+                self._predictor.predict_typed, self._schema, self._reference, self._loaded.neighbors
+            )
         found = self._explainer.explain(row, [request.row], label=request.label)
         (each,) = found.rows
         return messages.RowExplained(
@@ -121,6 +124,10 @@ class RowExplainer:
             cells=cells,
             contributions=each.contributions,
             errors=each.errors,
+            neighbors=[
+                messages.NeighborRow(row=near.row, weight=near.weight, target=_number_text(near.target))
+                for near in each.neighbors
+            ],
         )
 
     def _curve(
@@ -179,6 +186,10 @@ class RowExplainer:
 
     def _predict(self, typed: pl.DataFrame) -> Float64:
         return self._predictor.predict_typed(typed)
+
+
+def _number_text(target: str | float) -> str:
+    return target if isinstance(target, str) else f"{target:.6g}"
 
 
 def _load(bundle: Path, data: Path, *, fill: bool) -> RowExplainer:

@@ -191,7 +191,9 @@ class Predictor:
             typed, notes = predictor.typed_rows(frame, fill_missing_columns=missing_columns == "fill")
         for note in notes:
             warnings.warn(f"{note.rstrip('.')}.", stacklevel=2)
-        explainer = Explainer(predictor.predict_typed, self.schema, self._loaded.reference_rows())
+        explainer = Explainer(
+            predictor.predict_typed, self.schema, self._loaded.reference_rows(), self._loaded.neighbors
+        )
         found = explainer.explain(typed, range(typed.height), label=label)
         return explanations_json(found, self.target)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from io import BytesIO
 from pathlib import Path
@@ -26,13 +26,16 @@ from tabapp.bundle.box_process import SMALL_REPLY, BoxProcess
 from tabapp.bundle.contents import decode_contents
 from tabapp.bundle.format import Ensemble
 from tabapp.bundle.load import TOLERANCE, LoadedBundle, self_tested
+from tabapp.bundle.neighbors import MOST_NEIGHBORS, is_valid
 from tabapp.bundle.predict import Float64, Predictor
 from tabapp.bundle.unpack import extract, temporary_folder
 from tabapp.data.schema import Schema
+from tabapp.models.contract import RowNeighbors
 
 if TYPE_CHECKING:
     from tabapp.bundle.impute import Imputed
 
+_BYTES_PER_NEIGHBOR = 32
 _BYTES_PER_CELL = 2**10
 """Bound of the filled cells of a reply, on average."""
 
@@ -79,6 +82,27 @@ class BoxedPredictor(Predictor):
         if len(reply.content) != n_bytes:
             raise self._process.violation()
         return np.frombuffer(reply.content, dtype="<f8").astype(np.float64).reshape(shape)
+
+    def neighbors(self, batch: pl.DataFrame, models: Mapping[str, int]) -> dict[str, RowNeighbors]:
+        with self._lock:
+            n_models = sum(len(candidate.folds) for candidate in self.ensemble.candidates)
+            self._process.start(
+                messages.FindNeighbors(_ipc(batch), dict(models)), n_models * limits.predict_seconds(batch.height)
+            )
+            limit = SMALL_REPLY + len(models) * batch.height * MOST_NEIGHBORS * _BYTES_PER_NEIGHBOR
+            reply = self._process.answer(messages.Neighbors, limit=limit)
+        if not set(reply.index) == set(reply.weight) <= set(models):
+            raise self._process.violation()
+        found: dict[str, RowNeighbors] = {}
+        for model, index in reply.index.items():
+            try:
+                each = RowNeighbors(np.array(index, dtype=np.int64), np.array(reply.weight[model], dtype=np.float32))
+            except (ValueError, OverflowError):
+                raise self._process.violation() from None
+            if not is_valid(each, batch.height, models[model]):
+                raise self._process.violation()
+            found[model] = each
+        return found
 
 
 class Box:

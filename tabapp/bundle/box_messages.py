@@ -40,6 +40,17 @@ class Predict(Request, frozen=True):
     rows: bytes
 
 
+class FindNeighbors(Request, frozen=True):
+    """Find the stored rows with the largest weights in the predictions of typed rows, an Arrow IPC file; the answer is
+    `Neighbors`.
+
+    `models` are folders of fold models, each with its number of stored rows.
+    """
+
+    rows: bytes
+    models: dict[str, int]
+
+
 class Impute(Request, frozen=True):
     """Fill the missing cells of rows of text, an Arrow IPC file; the answer is `Cells`."""
 
@@ -75,6 +86,13 @@ class Values(Reply, frozen=True):
     content: bytes
 
 
+class Neighbors(Reply, frozen=True):
+    """Positions and weights of stored rows, (rows, n) by folder of the fold model; models without an answer are left out."""
+
+    index: dict[str, list[list[int]]]
+    weight: dict[str, list[list[float]]]
+
+
 class Cells(Reply, frozen=True):
     """A table with filled cells: the changed columns, and the counts and notes of `Imputed`."""
 
@@ -91,8 +109,8 @@ class Failed(Reply, frozen=True):
     message: str
 
 
-AnyRequest = Prepare | Load | Predict | Impute
-AnyReply = Loading | Progress | Ready | Values | Cells | Failed
+AnyRequest = Prepare | Load | Predict | FindNeighbors | Impute
+AnyReply = Loading | Progress | Ready | Values | Neighbors | Cells | Failed
 
 
 def encode(message: Request | Reply) -> bytes:

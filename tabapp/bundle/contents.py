@@ -10,7 +10,17 @@ from pathlib import Path
 
 from tabapp.bundle.archive import Archive, open_archive
 from tabapp.bundle.archive_checks import is_safe_path
-from tabapp.bundle.format import COVERAGES, ENSEMBLE, SAMPLE, SAMPLE_OUTPUT, SCHEMA, Ensemble, Manifest
+from tabapp.bundle.format import (
+    COVERAGES,
+    ENSEMBLE,
+    SAMPLE,
+    SAMPLE_OUTPUT,
+    SCHEMA,
+    TRAINING_ROWS,
+    Ensemble,
+    Manifest,
+    TrainingRows,
+)
 from tabapp.data.schema import Schema
 from tabapp.data.schema_checks import schema_problem
 from tabapp.errors import BundleError
@@ -20,7 +30,7 @@ from tabapp.errors import BundleError
 class Contents:
     """The records of a verified bundle; no model is loaded.
 
-    `is_signed` says whether it has a signature, by whatever key.
+    `is_signed` says whether it has a signature, by whatever key. `training_rows` names the rows that models store, if known.
     """
 
     path: Path
@@ -28,6 +38,7 @@ class Contents:
     schema: Schema
     ensemble: Ensemble
     is_signed: bool = False
+    training_rows: TrainingRows | None = None
 
 
 def open_bundle(path: Path, *, trust: Path | None = None) -> Contents:
@@ -57,10 +68,15 @@ def decode_contents(archive: Archive) -> Contents:
             raise BundleError(f"{archive.path}: the bundle has no {member}, which tests its predictions.")
     schema = archive.decode(SCHEMA, Schema)
     ensemble = archive.decode(ENSEMBLE, Ensemble)
-    problem = _schema_problem(manifest, schema) or _ensemble_problem(manifest, ensemble)
+    rows = archive.decode(TRAINING_ROWS, TrainingRows) if TRAINING_ROWS in archive else None
+    problem = (
+        _schema_problem(manifest, schema)
+        or _ensemble_problem(manifest, ensemble)
+        or _rows_problem(rows, schema, ensemble)
+    )
     if problem:
         raise BundleError(f"{archive.path} is inconsistent: {problem}.")
-    return Contents(archive.path, manifest, schema, ensemble, archive.signature is not None)
+    return Contents(archive.path, manifest, schema, ensemble, archive.signature is not None, rows)
 
 
 def _schema_problem(manifest: Manifest, schema: Schema) -> str | None:
@@ -100,4 +116,20 @@ def _ensemble_problem(manifest: Manifest, ensemble: Ensemble) -> str | None:
             for folder in (fold.model, fold.features):
                 if not is_safe_path(folder) or folder not in folders:
                     return f"its ensemble refers to {folder[:80]!r}, which is missing"
+    return None
+
+
+def _rows_problem(rows: TrainingRows | None, schema: Schema, ensemble: Ensemble) -> str | None:
+    if rows is None:
+        return None
+    models = {fold.model for candidate in ensemble.candidates for fold in candidate.folds}
+    if not set(rows.numbers) <= models:
+        return "its training rows belong to a model that is missing"
+    n_classes = len(schema.classes)
+    for number, target in rows.targets.items():
+        is_code = 0 <= target < n_classes and target == int(target)
+        if number < 0 or not math.isfinite(target) or (n_classes and not is_code):
+            return "a target of its training rows is not valid"
+    if not all(number in rows.targets for numbers in rows.numbers.values() for number in numbers):
+        return "a training row has no target"
     return None

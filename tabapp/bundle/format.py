@@ -6,6 +6,7 @@ schema.json               the columns, as `tabapp.data.schema.Schema`
 ensemble.json             candidates, weights, folds
 features/<nnn>/…          fitted feature preparation, one folder for each recipe and fold
 models/<model>-<trial>/<fold>/…   files of the plugin
+training_rows.json        optional, for models that predict from training rows: the number of each row in the training file
 sample.csv                a few training rows, and
 sample_output.csv         the predictions of this bundle for them, which test it when it is loaded
 MODEL_CARD.md             a summary to read
@@ -20,8 +21,8 @@ from typing import Any, Literal
 
 import msgspec
 
-FORMAT_VERSION = 2
-"""Version 2 added `Ensemble.half_widths`."""
+FORMAT_VERSION = 3
+"""Version 2 added `Ensemble.half_widths`, version 3 `training_rows.json`."""
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
@@ -29,6 +30,7 @@ SCHEMA = "schema.json"
 ENSEMBLE = "ensemble.json"
 SAMPLE = "sample.csv"
 SAMPLE_OUTPUT = "sample_output.csv"
+TRAINING_ROWS = "training_rows.json"
 CARD = "MODEL_CARD.md"
 FEATURES = "features"
 MODELS = "models"
@@ -36,7 +38,7 @@ MODELS = "models"
 COVERAGES = (*(percent / 100 for percent in range(1, 100)), 0.995, 0.999)
 """Shares of new rows that prediction intervals cover."""
 
-Kind = Literal["schema", "ensemble", "features", "model", "sample", "card"]
+Kind = Literal["schema", "ensemble", "features", "model", "rows", "sample", "card"]
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -131,3 +133,15 @@ class Ensemble(Record, frozen=True):
     candidates: tuple[Candidate, ...]
     residual_quantile: float | None = None
     half_widths: tuple[float, ...] = ()
+
+
+class TrainingRows(Record, frozen=True):
+    """Where the rows come from that models store, so that the neighbors of a prediction can be named.
+
+    Attributes:
+        numbers: by folder of a fold model, the number in the training file, from 0, of each row passed to its fit.
+        targets: by number of a row, its class code, or its value in target units.
+    """
+
+    numbers: dict[str, tuple[int, ...]]
+    targets: dict[int, float]

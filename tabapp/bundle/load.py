@@ -13,6 +13,7 @@ from polars.exceptions import PolarsError
 from tabapp.bundle.archive import Archive, open_archive
 from tabapp.bundle.contents import Contents, decode_contents
 from tabapp.bundle.format import SAMPLE, SAMPLE_OUTPUT
+from tabapp.bundle.neighbors import Neighbor, merged
 from tabapp.bundle.predict import Float64, Predictor, load_predictor
 from tabapp.bundle.unpack import unpacked
 from tabapp.errors import BundleError, TabappError
@@ -49,9 +50,28 @@ class LoadedBundle:
     drift: float
     sample: pl.DataFrame
 
+    def neighbors(self, typed: pl.DataFrame) -> list[list[Neighbor]]:
+        """`neighbors_of` with the models of this bundle."""
+        return neighbors_of(self.predictor, self.contents, typed)
+
     def reference_rows(self) -> pl.DataFrame:
         """The sample as typed rows, with which explanations compare a row."""
         return self.predictor.typed_rows(self.sample, fill_missing_columns=True)[0]
+
+
+def neighbors_of(predictor: Predictor, contents: Contents, typed: pl.DataFrame) -> list[list[Neighbor]]:
+    """The training rows on which each prediction rests, largest weight first; empty lists without a model that predicts from
+    training rows, or if the bundle does not say which rows those are.
+
+    Raises:
+        BundleError: a model fails.
+    """
+    rows = contents.training_rows
+    models = {} if rows is None else {model: len(numbers) for model, numbers in rows.numbers.items()}
+    found = predictor.neighbors(typed, models) if models else {}
+    if rows is None or not found:
+        return [[] for _ in range(typed.height)]
+    return merged(found, contents.ensemble, rows, contents.schema)
 
 
 def load_bundle(path: Path, *, tolerance: float = TOLERANCE, is_own: bool = False) -> LoadedBundle:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,13 +19,14 @@ import polars as pl
 from polars.exceptions import PanicException
 
 from tabapp.bundle.format import COVERAGES, Candidate, Ensemble
+from tabapp.bundle.neighbors import MOST_NEIGHBORS, is_valid
 from tabapp.data.schema import Schema
 from tabapp.data.typed import check_columns, typed_frame
 from tabapp.errors import BundleError, UsageError
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
-from tabapp.models.contract import FittedModel
+from tabapp.models.contract import FittedModel, RowNeighbors
 
 INTERVAL_LEVEL = 0.90
 
@@ -60,11 +61,13 @@ class _Member:
     Attributes:
         where: its name in error messages.
         features: path of its feature state in the bundle.
+        folder: its own path in the bundle.
     """
 
     share: float
     where: str
     features: str
+    folder: str
     model: FittedModel
 
 
@@ -123,6 +126,17 @@ class Predictor(ABC):
         self.schema = schema
         self.ensemble = ensemble
         self.where = where
+
+    @abstractmethod
+    def neighbors(self, batch: pl.DataFrame, models: Mapping[str, int]) -> dict[str, RowNeighbors]:
+        """The stored rows with the largest weights in each prediction of typed rows, by folder of the fold model.
+
+        Args:
+            models: the folders to ask, each with its number of stored rows.
+
+        Raises:
+            BundleError: a model or its features fail, or answer with rows that it cannot have.
+        """
 
     @abstractmethod
     def predict_batch(self, batch: pl.DataFrame, progress: Callable[[float], None]) -> Float64:
@@ -258,6 +272,7 @@ class LocalPredictor(Predictor):
                 share=candidate.weight / len(candidate.folds),
                 where=f"{where}: {name_of(candidate)} in {fold.model}",
                 features=fold.features,
+                folder=fold.model,
                 model=models[fold.model],
             )
             for candidate in ensemble.candidates
@@ -291,6 +306,21 @@ class LocalPredictor(Predictor):
                     n_done += 1
                     progress(n_done / len(self._members))
         return values
+
+    def neighbors(self, batch: pl.DataFrame, models: Mapping[str, int]) -> dict[str, RowNeighbors]:
+        found: dict[str, RowNeighbors] = {}
+        for member in self._members:
+            if member.folder in models:
+                with bundle_errors(f"{member.where} fails to find its neighbors"):
+                    table = self.preparers[member.features].transform(batch)
+                    each = member.model.row_neighbors(table, min(MOST_NEIGHBORS, models[member.folder]))
+                if each is not None:
+                    if not is_valid(each, batch.height, models[member.folder]):
+                        raise BundleError(
+                            f"{member.where} names neighbors that it cannot have. Do not use this bundle."
+                        )
+                    found[member.folder] = each
+        return found
 
 
 def _predict(member: _Member, table: Table, n_classes: int) -> Float64:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
@@ -25,28 +25,35 @@ from tabapp.bundle.format import (
     SAMPLE,
     SAMPLE_OUTPUT,
     SCHEMA,
+    TRAINING_ROWS,
     Candidate,
     Ensemble,
     FoldModel,
     Manifest,
     MetricValue,
+    TrainingRows,
 )
 from tabapp.bundle.load import EXACT, load_bundle, read_sample
 from tabapp.bundle.predict import load_predictor
 from tabapp.data.schema import Schema
 from tabapp.models import registry
 
+MOST_LISTED_ROWS = 2_000_000
+"""Training rows of all fold models together, above which the bundle does not say which rows they are."""
+
 
 @dataclass(frozen=True)
 class FoldSource:
     """The model of a fold on disk: the folders written by `FittedModel.save` and `FeaturePreparer.save`, with no other files.
 
-    Candidates with the same recipe and fold share a `features` folder, which is stored once.
+    Candidates with the same recipe and fold share a `features` folder, which is stored once. `rows` are the numbers in the
+    training file of the rows passed to the fit, of a model that predicts from them.
     """
 
     fold: int
     model: Path
     features: Path
+    rows: Sequence[int] | None = None
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,7 @@ class BundleContents:
         candidates: those with weight 0 are left out; the other weights are scaled to sum to 1.
         sample: a few training rows as text, which test the bundle when it is loaded.
         residual_quantile: half-width of the 90 % interval (`predict.residual_quantile`); None for classification.
+        targets: class code or target of each row of the training file that `FoldSource.rows` names.
         half_widths: half-widths for every coverage (`predict.half_widths`); empty for classification.
     """
 
@@ -91,14 +99,16 @@ class BundleContents:
     sample: pl.DataFrame
     residual_quantile: float | None = None
     half_widths: tuple[float, ...] = ()
+    targets: Mapping[int, float] = field(default_factory=dict[int, float])
 
 
 @dataclass
 class _Layout:
-    """The ensemble with paths in the bundle, and the folder on disk of each path."""
+    """The ensemble with paths in the bundle, the folder on disk of each path, and the training rows of each model."""
 
     ensemble: Ensemble
     sources: dict[str, Path] = field(default_factory=dict[str, Path])
+    rows: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
 
 
 def write_bundle(path: Path, contents: BundleContents) -> Manifest:
@@ -122,6 +132,10 @@ def write_bundle(path: Path, contents: BundleContents) -> Manifest:
         entries += entries_of_folder(
             source, path_in_bundle, "features" if path_in_bundle.startswith(f"{FEATURES}/") else "model"
         )
+    if layout.rows and sum(map(len, layout.rows.values())) <= MOST_LISTED_ROWS:
+        used = sorted({number for numbers in layout.rows.values() for number in numbers})
+        rows = TrainingRows(numbers=layout.rows, targets={number: contents.targets[number] for number in used})
+        entries.append(Entry(TRAINING_ROWS, "rows", msgspec.json.encode(rows)))
     sample = contents.sample.write_csv().encode()
     predictor = load_predictor(contents.schema, layout.ensemble, layout.sources.__getitem__, str(path))
     output = predictor.to_frame(predictor.predict_frame(read_sample(sample), fill_missing_columns=True))
@@ -141,6 +155,7 @@ def _layout_of(contents: BundleContents) -> _Layout:
         raise ValueError("a bundle needs at least one model with a weight")
     feature_paths: dict[Path, str] = {}
     sources: dict[str, Path] = {}
+    rows: dict[str, tuple[int, ...]] = {}
     candidates: list[Candidate] = []
     for candidate in chosen:
         name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{candidate.model}-{candidate.trial}")
@@ -151,6 +166,8 @@ def _layout_of(contents: BundleContents) -> _Layout:
             if model in sources:
                 raise ValueError(f"{candidate.model} #{candidate.trial} fold {fold.fold} appears twice")
             sources |= {features: fold.features, model: fold.model}
+            if fold.rows is not None:
+                rows[model] = tuple(fold.rows)
             folds.append(FoldModel(fold=fold.fold, model=model, features=features))
         candidates.append(
             Candidate(
@@ -166,7 +183,7 @@ def _layout_of(contents: BundleContents) -> _Layout:
         residual_quantile=contents.residual_quantile,
         half_widths=contents.half_widths,
     )
-    return _Layout(ensemble, sources)
+    return _Layout(ensemble, sources, rows)
 
 
 def _manifest(contents: BundleContents, ensemble: Ensemble) -> Manifest:

@@ -121,7 +121,7 @@ def explain(
         raise DataError(f"{data}: {error}") from None
     for note in [*(warning.message for warning in reading.warnings), *remarks, *notes]:
         say(note)
-    explainer = Explainer(predictor.predict_typed, schema, loaded.reference_rows())
+    explainer = Explainer(predictor.predict_typed, schema, loaded.reference_rows(), loaded.neighbors)
     found = explainer.explain(typed[first : last + 1], range(first, last + 1), label=label)
     if target is not None and not is_json:
         write_table(_table(found, frame), target)
@@ -190,6 +190,9 @@ def _print(each: Explained, found: Explanations, frame: pl.DataFrame, target: st
         for name in order[:SHOWN_COLUMNS]
     ]
     print_table(["column", "value", "contribution", "±"], lines, right=(2, 3))
+    if each.neighbors:
+        rows = [f"row {near.row} ({near.target}, {near.weight:.0%})" for near in each.neighbors]
+        echo(one_line(f"answered from training {', '.join(rows)}"))
     rest = sum(each.contributions[name] for name in order[SHOWN_COLUMNS:])
     if len(order) > SHOWN_COLUMNS:
         echo(f"{len(order) - SHOWN_COLUMNS:,} other columns contribute {rest:+.4g}.")

@@ -23,6 +23,9 @@ from tabapp.models import registry
 from tabapp.models.contract import FitContext
 from tabapp.run.folder import RunFolder
 
+ROWS = "rows.npy"
+"""In the folder of a fit whose model stores training rows: the usable rows passed to the fit."""
+
 
 def recipe_id(recipe: FeatureRecipe) -> str:
     """A short name, equal for equal recipes."""
@@ -134,6 +137,9 @@ def run_fit(job: FitJob, report: Callable[[int, float], None]) -> FitResult:
         (temporary / "model").mkdir()
         model.save(temporary / "model")
         np.save(temporary / "oof.npy", prediction, allow_pickle=False)
+        if plugin.contains_training_rows:
+            rows = np.concatenate([training[~stopping], training[stopping]])
+            np.save(temporary / ROWS, rows, allow_pickle=False)
         files.write_json(temporary / "params.json", job.params)
         written = sorted(path for path in temporary.rglob("*") if path.is_file())
         checksums = {path.relative_to(temporary).as_posix(): sha256(path) for path in written}

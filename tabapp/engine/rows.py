@@ -26,6 +26,8 @@ from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder
 
 SAMPLE_ROWS = 20
+ROW_NUMBERS = "row_numbers.npy"
+"""The number in the file of each usable row, if some rows have no target."""
 CHECKED = ("table.arrow", "schema.json")
 CHECKSUMS = "checksums.json"
 """SHA-256 of the files that a resumed run cannot do without; a damaged Arrow file may crash its parser."""
@@ -86,6 +88,9 @@ def write_table(folder: RunFolder, config: RunConfig, reading: Reading, schema: 
     shutil.rmtree(folder.data, ignore_errors=True)
     with files.new_folder(folder.data) as temporary:
         typed.write_ipc(temporary / "table.arrow", compression="uncompressed")
+        if text.height < reading.frame.height:
+            usable = rows_with_target(reading.frame, schema)
+            np.save(temporary / ROW_NUMBERS, np.flatnonzero(usable), allow_pickle=False)
         sample_rows(text, schema).write_ipc(temporary / "sample.arrow")
         files.write_json(temporary / "fingerprint.json", fingerprint(config, reading))
         files.write_bytes(temporary / "schema.json", msgspec.json.format(msgspec.json.encode(schema), indent=1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,20 @@ SPREAD_TOLERANCE = 0.02
 """Of a regression: the largest error that ends the sampling, as a share of the spread of the reference outputs."""
 
 
+class NeighborLike(Protocol):
+    """A training row: number in the training file, share in the prediction, target; see `tabapp.bundle.neighbors`."""
+
+    @property
+    def row(self) -> int: ...
+    @property
+    def weight(self) -> float: ...
+    @property
+    def target(self) -> str | float: ...
+
+
+FindNeighbors = Callable[[pl.DataFrame], Sequence[Sequence[NeighborLike]]]
+
+
 @dataclass(frozen=True)
 class Explained:
     """The explanation of one prediction.
@@ -35,6 +49,7 @@ class Explained:
         contributions: by column; they add up to the output minus the base.
         errors: half-width of the Monte-Carlo interval of each contribution; 0 if it is exact. All hold at once in 95 % of samples.
         evaluations: predictions that were computed.
+        neighbors: the training rows on which the prediction rests.
     """
 
     row: int
@@ -43,6 +58,7 @@ class Explained:
     contributions: dict[str, float]
     errors: dict[str, float]
     evaluations: int
+    neighbors: tuple[NeighborLike, ...] = ()
 
     @property
     def error(self) -> float:
@@ -74,12 +90,15 @@ class Explainer:
         predict: called with typed rows.
         schema: the columns.
         reference: typed rows; contributions are differences from their mean output. A wide table uses fewer of them.
+        neighbors: called with typed rows; None if no model predicts from training rows.
 
     Raises:
         UsageError: the table has too many columns.
     """
 
-    def __init__(self, predict: Predict, schema: Schema, reference: pl.DataFrame) -> None:
+    def __init__(
+        self, predict: Predict, schema: Schema, reference: pl.DataFrame, neighbors: FindNeighbors | None = None
+    ) -> None:
         self.columns = [column.name for column in schema.features]
         if len(self.columns) > MOST_COLUMNS:
             raise UsageError(
@@ -87,6 +106,7 @@ class Explainer:
                 f"Predictions from at most {MOST_COLUMNS:,} columns can be explained."
             )
         self._predict = predict
+        self._neighbors = neighbors
         self._schema = schema
         self.reference = _thinned(reference[self.columns], Effort().evaluations // (4 * len(self.columns)))
         self._reference_values = predict(self.reference)
@@ -140,6 +160,7 @@ class Explainer:
         effort = effort or Effort(
             tolerance=PROBABILITY_TOLERANCE if classes else SPREAD_TOLERANCE * float(reference.std())
         )
+        neighbors = self._neighbors(typed) if self._neighbors is not None else [()] * typed.height
         found: list[Explained] = []
         for index, number in enumerate(numbers):
             row = typed[index : index + 1]
@@ -147,7 +168,7 @@ class Explainer:
                 output, row, self.reference, self.columns, reference_outputs=reference, effort=effort
             )
             prediction = classes[int(predicted[index].argmax())] if classes else float(predicted[index])
-            found.append(_explained(number, prediction, values, self.columns))
+            found.append(_explained(number, prediction, values, self.columns, neighbors[index]))
             if progress is not None:
                 progress((index + 1) / len(numbers))
         return Explanations(
@@ -170,7 +191,10 @@ def explanations_json(found: Explanations, target: str) -> dict[str, Any]:
                 "contributions": each.contributions,
                 "error": each.error,
                 "errors": each.errors,
-                "neighbours": [],
+                "neighbours": [
+                    {"row": neighbor.row, "weight": neighbor.weight, "target": neighbor.target}
+                    for neighbor in each.neighbors
+                ],
             }
             for each in found.rows
         ],
@@ -187,7 +211,13 @@ def _thinned(reference: pl.DataFrame, most: int) -> pl.DataFrame:
     return reference[np.linspace(0, reference.height - 1, n_rows).round().astype(int).tolist()]
 
 
-def _explained(row: int, prediction: str | float, values: ShapleyValues, columns: Sequence[str]) -> Explained:
+def _explained(
+    row: int,
+    prediction: str | float,
+    values: ShapleyValues,
+    columns: Sequence[str],
+    neighbors: Sequence[NeighborLike],
+) -> Explained:
     return Explained(
         row=row,
         prediction=prediction,
@@ -195,4 +225,5 @@ def _explained(row: int, prediction: str | float, values: ShapleyValues, columns
         contributions=dict(zip(columns, values.values.tolist(), strict=True)),
         errors=dict(zip(columns, values.errors.tolist(), strict=True)),
         evaluations=values.evaluations,
+        neighbors=tuple(neighbors),
     )

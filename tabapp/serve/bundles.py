@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +19,11 @@ import polars as pl
 
 from tabapp.bundle.box import BoxedPredictor, load_boxed
 from tabapp.bundle.contents import Contents
+from tabapp.bundle.load import neighbors_of
 from tabapp.bundle.predict import Float64, Prediction, Predictor
 from tabapp.errors import BundleError, TabappError
 from tabapp.explain.rows import Explainer, explanations_json
+from tabapp.models.contract import RowNeighbors
 from tabapp.serve.drift import DriftMonitor
 from tabapp.serve.limits import busy
 
@@ -45,6 +47,9 @@ class _Watching(Predictor):
         values = self._boxed.predict_batch(batch, progress)
         self._drift.add(batch)
         return values
+
+    def neighbors(self, batch: pl.DataFrame, models: Mapping[str, int]) -> dict[str, RowNeighbors]:
+        return self._boxed.neighbors(batch, models)
 
 
 @dataclass
@@ -152,7 +157,12 @@ class ServedBundle:
         with self._process() as (process, version):
             try:
                 typed, notes = process.typed_rows(frame, fill_missing_columns=fill_missing_columns)
-                explainer = Explainer(process.predict_typed, process.schema, version.sample)
+                explainer = Explainer(
+                    process.predict_typed,
+                    process.schema,
+                    version.sample,
+                    lambda rows: neighbors_of(process, version.contents, rows),
+                )
                 found = explainer.explain(typed, range(typed.height), label=label)
             except BundleError as error:
                 raise self._renamed(error, version.copy) from None
