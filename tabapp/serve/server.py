@@ -86,7 +86,7 @@ def access_to(listening: socket.socket, token: str | None, allowed_hosts: tuple[
     names = tuple(name.lower() for name in allowed_hosts)
     if is_local:
         return Access(token, (*LOOPBACK_NAMES, address, *names))
-    return Access(token, (address, *names) if names else None)
+    return Access(token, (*LOOPBACK_NAMES, address, *names) if names else None)
 
 
 def serve(
