@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tabapp.cli.completion import run_ids
+from tabapp.errors import UsageError
 from tabapp.headless.narration import echo_data
-from tabapp.run.folder import default_runs_dir, find_run
+from tabapp.run.folder import RunFolder, default_runs_dir, find_run
+
+if TYPE_CHECKING:
+    from tabapp.report.examples import Example
+
+MOST_EXAMPLES = 20
 
 
 @click.command()
@@ -24,14 +31,59 @@ from tabapp.run.folder import default_runs_dir, find_run
 @click.option(
     "--format", "form", type=click.Choice(["html", "md", "json"]), help="Format of the file [default: by its name]."
 )
+@click.option(
+    "--examples",
+    type=click.IntRange(0, MOST_EXAMPLES),
+    default=0,
+    metavar="N",
+    help="Explain this many of the sample rows in the bundle. The report then contains their values.",
+)
 @click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs.")
-def report(run_id: str, out: Path, form: str | None, runs_dir: Path | None) -> int:
+def report(run_id: str, out: Path, form: str | None, examples: int, runs_dir: Path | None) -> int:
     """Write a report of a run to one file: data, plan, leaderboard, quality, importances, effects and weak slices.
 
     HTML files contain their charts and load nothing else.
     """
-    from tabapp.report.write import write_report
+    from tabapp.report.write import format_of, write_report
 
-    write_report(find_run(run_id, runs_dir or default_runs_dir()), out, form)
+    form = form or format_of(out)
+    folder = find_run(run_id, runs_dir or default_runs_dir())
+    write_report(folder, out, form, _examples(folder, examples) if examples else ())
     echo_data(f"{out}\n".encode(errors="surrogateescape"))
     return 0
+
+
+def _examples(folder: RunFolder, n_rows: int) -> list[Example]:
+    """Explain rows of the sample in the bundle of a run, from the lowest to the highest output.
+
+    Raises:
+        UsageError: the run has no bundle.
+        BundleError: its bundle does not load.
+    """
+    from tabapp.bundle.box import load_boxed
+    from tabapp.explain.rows import Explainer
+    from tabapp.report.examples import Contribution, Example
+
+    if not folder.bundle.is_file():
+        raise UsageError(f"The run {folder.run} has no bundle yet, so no rows can be explained. Omit --examples.")
+    loaded = load_boxed(folder.bundle)
+    schema, rows = loaded.predictor.schema, loaded.reference_rows()
+    explainer = Explainer(loaded.predictor.predict_typed, schema, rows)
+    label = schema.classes[-1] if schema.classes else None
+    outputs = explainer.outputs(rows, label)
+    order = sorted(range(rows.height), key=lambda row: outputs[row])
+    chosen = [order[round(i * (rows.height - 1) / max(1, n_rows - 1))] for i in range(min(n_rows, rows.height))]
+    found = explainer.explain(rows[chosen], chosen, label=label)
+    return [
+        Example(
+            prediction=each.prediction if isinstance(each.prediction, str) else f"{each.prediction:.6g}",
+            label=label,
+            base=found.base,
+            output=each.output,
+            contributions=[
+                Contribution(name, loaded.sample[each.row, name], contribution, each.errors[name])
+                for name, contribution in each.contributions.items()
+            ],
+        )
+        for each in found.rows
+    ]

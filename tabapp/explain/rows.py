@@ -127,6 +127,15 @@ class Explainer:
             raise UsageError(f"There is no class {label!r}{hint}")
         return classes.index(label)
 
+    def outputs(self, typed: pl.DataFrame, label: str | None) -> Float64:
+        """(rows,) the explained output of typed rows.
+
+        Raises:
+            UsageError: there is no such class.
+        """
+        predicted = self._predict(typed[self.columns])
+        return _outputs(predicted, self.code_of(label, predicted))
+
     def explain(
         self,
         typed: pl.DataFrame,

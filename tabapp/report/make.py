@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import PurePath
 
+from tabapp.report.examples import Example, example_parts
 from tabapp.report.parts import Bar, Bars, Facts, Lines, Part, Report, Section, Series, Table, Text
 from tabapp.report.quality import quality_parts
 from tabapp.run import events as ev
@@ -14,11 +16,12 @@ MAX_IMPORTANCES = 30
 MAX_CLASSES_OF_EFFECT = 6
 
 
-def make_report(state: RunState, *, version: str = "") -> Report:
+def make_report(state: RunState, *, version: str = "", examples: Sequence[Example] = ()) -> Report:
     """Make the report of a run, finished or not.
 
     Args:
         version: version of tabapp that wrote the run; empty if unknown.
+        examples: explained rows.
     """
     sections = (
         ("Result", _result(state)),
@@ -30,6 +33,7 @@ def make_report(state: RunState, *, version: str = "") -> Report:
         ("Importances", _importances(state)),
         ("Effects", _effects(state)),
         ("Weak slices", _slices(state)),
+        ("Example rows", example_parts(examples)),
         ("Hyperparameters", _hyperparameters(state)),
         ("Problems", _problems(state)),
         ("Reproduce", _reproduce(state, version)),

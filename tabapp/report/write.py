@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from tabapp import files
 from tabapp.errors import UsageError
+from tabapp.report.examples import Example
 from tabapp.report.make import make_report
 from tabapp.report.parts import Report
 from tabapp.run import events as ev
@@ -28,8 +30,8 @@ def format_of(path: Path) -> str:
     return found
 
 
-def report_of(folder: RunFolder) -> Report:
-    """The report of a run, finished or not.
+def report_of(folder: RunFolder, examples: Sequence[Example] = ()) -> Report:
+    """The report of a run, finished or not, with explained rows.
 
     Raises:
         UsageError: the run has not read its table yet.
@@ -38,7 +40,7 @@ def report_of(folder: RunFolder) -> Report:
     if state.read is None:
         raise UsageError(f"The run {folder.run} has not read its table yet, so there is nothing to report.")
     versions = [event.version for event in EventReader(folder.events).read_new() if isinstance(event, ev.RunStarted)]
-    return make_report(state, version=versions[-1] if versions else "")
+    return make_report(state, version=versions[-1] if versions else "", examples=examples)
 
 
 def rendered(report: Report, form: str) -> str:
@@ -58,16 +60,17 @@ def rendered(report: Report, form: str) -> str:
     return to_html(report)
 
 
-def write_report(folder: RunFolder, path: Path, form: str | None = None) -> None:
+def write_report(folder: RunFolder, path: Path, form: str | None = None, examples: Sequence[Example] = ()) -> None:
     """Write the report of a run.
 
     Args:
         form: html, md or json; by the name of the file if None.
+        examples: explained rows.
 
     Raises:
         UsageError: the format is unknown, the run has nothing to report, or the file cannot be written.
     """
-    text = rendered(report_of(folder), form or format_of(path))
+    text = rendered(report_of(folder, examples), form or format_of(path))
     try:
         files.write_bytes(path, text.encode(errors="backslashreplace"))
     except OSError as error:

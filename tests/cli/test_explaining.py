@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import polars as pl
 import pytest
@@ -11,11 +12,13 @@ import tabapp
 from tabapp.bundle.write import write_bundle
 from tabapp.cli.explain import explain
 from tabapp.cli.predict import predict
+from tabapp.cli.report import report
 from tabapp.data.infer import infer_schema
 from tabapp.errors import DataError, UsageError
 from tabapp.explain.what_if import changed_rows
 from tests.bundle.making import make_contents, register_linear, text_table
 from tests.cli.test_predicting import call, sentence
+from tests.run.recording import write_run
 
 TASKS = ["binary", "multiclass", "regression"]
 
@@ -151,3 +154,17 @@ def test_a_value_that_cannot_be_set_is_named(settings, words):
     with pytest.raises(UsageError) as error:
         changed_rows(frame, range(2), settings, infer_schema(frame, target="outcome"))
     assert words in sentence(error.value)
+
+
+def test_a_report_explains_sample_rows_on_request(bundles, tmp_path):
+    folder = write_run(tmp_path / "runs")
+    words = [folder.run, "--runs-dir", tmp_path / "runs", "-o", tmp_path / "report.json"]
+    with pytest.raises(UsageError, match="no bundle"):
+        call(report, *words, "--examples", 2)
+    shutil.copy(bundles["regression"], folder.bundle)
+    call(report, *words, "--examples", 2)
+    sections = {each["title"]: each["parts"] for each in json.loads((tmp_path / "report.json").read_text())["sections"]}
+    _, *rows = sections["Example rows"]
+    assert [len(row["rows"]) for row in rows] == [4, 4]
+    call(report, *words)
+    assert "Example rows" not in (tmp_path / "report.json").read_text()

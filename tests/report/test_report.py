@@ -12,6 +12,7 @@ import pytest
 
 from tabapp.cli.main import run_command_line
 from tabapp.errors import ExitCode
+from tabapp.report.examples import Contribution, Example
 from tabapp.report.html import to_html
 from tabapp.report.make import make_report, summary_of
 from tabapp.report.markdown import escaped, to_markdown
@@ -80,6 +81,23 @@ def test_a_report_has_every_section_of_its_run(state):
     assert ("Weak slices" in sections) == (state.slices is not None)
     assert Facts((("tabapp", "1.2"),)) in sections["Reproduce"]
     assert Text(state.plan.command, code=True) in sections["Reproduce"]
+
+
+def test_example_rows_show_their_largest_contributions(state):
+    contributions = [Contribution(f"c{i}", None if i else "<b>", (-1) ** i * i / 10, 0.01) for i in range(15)]
+    example = Example(
+        "yes", "yes", base=0.25, output=0.25 + sum(c.contribution for c in contributions), contributions=contributions
+    )
+    report = make_report(state, examples=[example])
+    text, bars, rest = parts_of(report)["Example rows"]
+    assert "0.25" in text.text
+    assert [bar.value for bar in bars.rows] == sorted((c.contribution for c in contributions), key=abs, reverse=True)[
+        :12
+    ]
+    assert bars.rows[0].label == "c14 = missing"
+    assert rest.text.startswith("3 more columns contribute")
+    assert "Example rows" not in parts_of(make_report(state))
+    assert "c14 = missing" in to_html(report)
 
 
 def test_the_leaderboard_has_the_scores_of_the_screens(state):
