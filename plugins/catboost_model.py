@@ -77,6 +77,9 @@ class CatBoostModel(BoostedModel):
         kind = "RawFormulaVal" if self.target.task == "regression" else "Probability"
         return self.booster.predict(pool(table), prediction_type=kind, thread_count=self.n_threads)
 
+    def shap_values(self, table: Table) -> npt.NDArray[Any]:
+        return self.booster.get_feature_importance(pool(table), type="ShapValues", thread_count=self.n_threads)
+
     def save_booster(self, path: Path) -> None:
         self.booster.save_model(str(path), format="cbm")
 

@@ -46,6 +46,9 @@ class LightGBMModel(BoostedModel):
     def output(self, table: Table) -> npt.NDArray[Any]:
         return self.booster.predict(matrix(table), num_threads=self.n_threads)
 
+    def shap_values(self, table: Table) -> npt.NDArray[Any]:
+        return self.booster.predict(matrix(table), pred_contrib=True, num_threads=self.n_threads)
+
     def save_booster(self, path: Path) -> None:
         self.booster.save_model(str(path))
 

@@ -48,12 +48,17 @@ class XGBoostModel(BoostedModel):
     file_name = "model.ubj"
 
     def output(self, table: Table) -> npt.NDArray[Any]:
+        return self.booster.predict(self._rows(table))
+
+    def shap_values(self, table: Table) -> npt.NDArray[Any]:
+        return self.booster.predict(self._rows(table), pred_contribs=True)
+
+    def _rows(self, table: Table) -> Any:
         import xgboost
 
-        rows = xgboost.DMatrix(
+        return xgboost.DMatrix(
             matrix(table), feature_types=feature_types(table), enable_categorical=True, nthread=self.n_threads
         )
-        return self.booster.predict(rows)
 
     def save_booster(self, path: Path) -> None:
         self.booster.save_model(path)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tabapp.errors import BudgetError, BundleError, DataError, TabappError, UsageError
     from tabapp.models.contract import (
         Cost,
+        FeatureContributions,
         FeatureRecipe,
         FeatureSpec,
         FitContext,
@@ -39,6 +40,7 @@ __all__ = [
     "BundleError",
     "Cost",
     "DataError",
+    "FeatureContributions",
     "FeatureRecipe",
     "FeatureSpec",
     "FitContext",
@@ -73,8 +75,8 @@ _HOMES = {
     "tabapp.data.profile": ("Profile",),
     "tabapp.errors": ("BudgetError", "BundleError", "DataError", "TabappError", "UsageError"),
     "tabapp.models.contract": (
-        "Cost", "FeatureRecipe", "FeatureSpec", "FitContext", "FitStopped", "FittedModel", "Params", "Plugin", "RowNeighbors",
-        "Shape", "Table", "Task", "Trial",
+        "Cost", "FeatureContributions", "FeatureRecipe", "FeatureSpec", "FitContext", "FitStopped", "FittedModel", "Params",
+        "Plugin", "RowNeighbors", "Shape", "Table", "Task", "Trial",
     ),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}

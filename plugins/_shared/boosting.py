@@ -22,7 +22,7 @@ import numpy.typing as npt
 from tabapp import metrics
 from tabapp.features.arrays import UNSEEN, FeatureRecipe, FeatureSpec, Table
 from tabapp.features.saved import demand
-from tabapp.models.contract import FitContext, FittedModel, Float32, Params, Plugin, Shape, Task
+from tabapp.models.contract import FeatureContributions, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task
 
 N_TREES = 2000
 PATIENCE = 50
@@ -215,6 +215,27 @@ class BoostedModel(FittedModel):
     @abstractmethod
     def output(self, table: Table) -> npt.NDArray[Any]:
         """Raw predictions of the library: probabilities, or the standardized target."""
+
+    @abstractmethod
+    def shap_values(self, table: Table) -> npt.NDArray[Any]:
+        """TreeSHAP values of the raw output: (rows, outputs, features + 1) with the base last. Binary models have one output, the
+        log-odds of the positive class.
+
+        Lundberg et al.: "From local explanations to global understanding with explainable AI for trees", Nature Machine
+        Intelligence 2, 2020 (path-dependent).
+        """
+
+    def contributions(self, table: Table, code: int) -> FeatureContributions:
+        found = np.asarray(self.shap_values(table), dtype=np.float64).reshape(
+            len(table), self.target.n_classes if self.target.task == "multiclass" else 1, -1
+        )
+        values = found[:, code if self.target.task == "multiclass" else 0]
+        base = float(values[0, -1]) if len(values) else 0.0
+        values = values[:, :-1]
+        if self.target.task == "regression":
+            return FeatureContributions(base * self.target.std + self.target.mean, values * self.target.std, "target")
+        sign = -1.0 if self.target.task == "binary" and code == 0 else 1.0
+        return FeatureContributions(sign * base, sign * values, "log-odds")
 
     @abstractmethod
     def save_booster(self, path: Path) -> None:

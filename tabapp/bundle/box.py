@@ -27,7 +27,7 @@ from tabapp.bundle.contents import decode_contents
 from tabapp.bundle.format import Ensemble
 from tabapp.bundle.load import TOLERANCE, LoadedBundle, self_tested
 from tabapp.bundle.neighbors import MOST_NEIGHBORS, is_valid
-from tabapp.bundle.predict import Float64, Predictor
+from tabapp.bundle.predict import Decomposition, Float64, Predictor
 from tabapp.bundle.unpack import extract, temporary_folder
 from tabapp.data.schema import Schema
 from tabapp.models.contract import RowNeighbors
@@ -82,6 +82,24 @@ class BoxedPredictor(Predictor):
         if len(reply.content) != n_bytes:
             raise self._process.violation()
         return np.frombuffer(reply.content, dtype="<f8").astype(np.float64).reshape(shape)
+
+    def decompose(self, batch: pl.DataFrame, model: str, code: int) -> Decomposition | None:
+        names = [column.name for column in self.schema.features]
+        with self._lock:
+            n_models = sum(len(candidate.folds) for candidate in self.ensemble.candidates)
+            seconds = n_models * limits.explain_seconds(batch.height)
+            self._process.start(messages.Decompose(_ipc(batch), model, code), seconds)
+            limit = SMALL_REPLY + sum(16 * batch.height + 4 * len(name) + 16 for name in names)
+            reply = self._process.answer(messages.Decomposed, limit=limit)
+        if not reply.columns:
+            return None
+        columns = {name: np.array(values, dtype=np.float64) for name, values in reply.columns.items()}
+        sizes = {len(values) for values in columns.values()}
+        if list(columns) != names or sizes != {batch.height} or not np.isfinite([reply.base]).all():
+            raise self._process.violation()
+        if not all(np.isfinite(values).all() for values in columns.values()):
+            raise self._process.violation()
+        return Decomposition(reply.base, reply.unit, columns)
 
     def neighbors(self, batch: pl.DataFrame, models: Mapping[str, int]) -> dict[str, RowNeighbors]:
         with self._lock:

@@ -40,6 +40,14 @@ class Predict(Request, frozen=True):
     rows: bytes
 
 
+class Decompose(Request, frozen=True):
+    """Decompose the output of one model for typed rows, an Arrow IPC file; the answer is `Decomposed`."""
+
+    rows: bytes
+    model: str
+    code: int
+
+
 class FindNeighbors(Request, frozen=True):
     """Find the stored rows with the largest weights in the predictions of typed rows, an Arrow IPC file; the answer is
     `Neighbors`.
@@ -86,6 +94,14 @@ class Values(Reply, frozen=True):
     content: bytes
 
 
+class Decomposed(Reply, frozen=True):
+    """Contributions by column, (rows,) each; no columns if the model does not decompose its output."""
+
+    base: float
+    unit: Literal["target", "log-odds"]
+    columns: dict[str, list[float]]
+
+
 class Neighbors(Reply, frozen=True):
     """Positions and weights of stored rows, (rows, n) by folder of the fold model; models without an answer are left out."""
 
@@ -109,8 +125,8 @@ class Failed(Reply, frozen=True):
     message: str
 
 
-AnyRequest = Prepare | Load | Predict | FindNeighbors | Impute
-AnyReply = Loading | Progress | Ready | Values | Neighbors | Cells | Failed
+AnyRequest = Prepare | Load | Predict | Decompose | FindNeighbors | Impute
+AnyReply = Loading | Progress | Ready | Values | Decomposed | Neighbors | Cells | Failed
 
 
 def encode(message: Request | Reply) -> bytes:

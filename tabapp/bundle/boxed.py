@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from tabapp.bundle import sandbox
 
 if TYPE_CHECKING:
-    from tabapp.bundle.box_messages import FindNeighbors, Impute, Load, Reply
+    from tabapp.bundle.box_messages import Decompose, FindNeighbors, Impute, Load, Reply
     from tabapp.bundle.predict import LocalPredictor
 
 MESSAGE_LENGTH = 500
@@ -51,6 +51,8 @@ class _Server:
                         reply = self._load_models(request)
                     case messages.Predict():
                         reply = self._predict(request.rows)
+                    case messages.Decompose():
+                        reply = self._decompose(request)
                     case messages.FindNeighbors():
                         reply = self._neighbors(request)
                     case messages.Impute():
@@ -117,6 +119,24 @@ class _Server:
         )
         found = self._predictor.predict_batch(batch, lambda share: self._answer(Progress(share)))
         return Values(np.ascontiguousarray(found, dtype="<f8").tobytes())
+
+    def _decompose(self, request: Decompose) -> Reply:
+        import polars as pl
+
+        from tabapp.bundle import limits
+        from tabapp.bundle.box_messages import Decomposed
+
+        assert self._predictor is not None
+        batch = pl.read_ipc(BytesIO(request.rows))
+        seconds = limits.explain_seconds(batch.height) * self._predictor.n_models
+        sandbox.limit_resources(
+            memory=limits.predict_memory(batch.height, len(request.rows)), cpu_seconds=limits.cpu_seconds(seconds)
+        )
+        found = self._predictor.decompose(batch, request.model, request.code)
+        if found is None:
+            return Decomposed(0.0, "target", {})
+        unit = "log-odds" if found.unit == "log-odds" else "target"
+        return Decomposed(found.base, unit, {name: values.tolist() for name, values in found.columns.items()})
 
     def _neighbors(self, request: FindNeighbors) -> Reply:
         import polars as pl

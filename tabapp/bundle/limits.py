@@ -27,6 +27,11 @@ def predict_seconds(n_rows: int) -> float:
     return _PREDICT_SECONDS + _SECONDS_PER_ROW * n_rows
 
 
+def explain_seconds(n_rows: int) -> float:
+    """Seconds for one model to explain rows: TreeSHAP takes time in proportion to the squared depth of the trees."""
+    return _PREDICT_SECONDS + 10 * _SECONDS_PER_ROW * n_rows
+
+
 def load_memory(n_bytes: int) -> int:
     """Bytes of private memory for the models of a bundle of this unpacked size, with the stacks of the libraries' threads."""
     return _LOAD_MEMORY + _MEMORY_PER_CPU * (os.cpu_count() or 1) + _MEMORY_PER_BYTE * n_bytes

@@ -55,6 +55,20 @@ class Prediction:
 
 
 @dataclass(frozen=True)
+class Decomposition:
+    """The output of one model of the ensemble as a sum: `base` plus the contributions of all columns.
+
+    Attributes:
+        unit: "target", or "log-odds" for a classification.
+        columns: (rows,) contributions by column.
+    """
+
+    base: float
+    unit: str
+    columns: dict[str, Float64]
+
+
+@dataclass(frozen=True)
 class _Member:
     """A fold model with its share of the ensemble: the candidate's weight divided by its number of folds.
 
@@ -126,6 +140,20 @@ class Predictor(ABC):
         self.schema = schema
         self.ensemble = ensemble
         self.where = where
+
+    @abstractmethod
+    def decompose(self, batch: pl.DataFrame, model: str, code: int) -> Decomposition | None:
+        """The contribution of each column to the output of one model, averaged over its folds and weighted over its trials; None
+        if the model does not decompose its output.
+
+        Args:
+            batch: typed rows.
+            model: name of the plugin.
+            code: the explained class; 0 for regression.
+
+        Raises:
+            BundleError: the model or its features fail, or give numbers that are not finite.
+        """
 
     @abstractmethod
     def neighbors(self, batch: pl.DataFrame, models: Mapping[str, int]) -> dict[str, RowNeighbors]:
@@ -306,6 +334,30 @@ class LocalPredictor(Predictor):
                     n_done += 1
                     progress(n_done / len(self._members))
         return values
+
+    def decompose(self, batch: pl.DataFrame, model: str, code: int) -> Decomposition | None:
+        folders = {
+            fold.model for candidate in self.ensemble.candidates if candidate.model == model for fold in candidate.folds
+        }
+        members = [member for member in self._members if member.folder in folders]
+        total = sum(member.share for member in members)
+        base, unit = 0.0, ""
+        columns = {column.name: np.zeros(batch.height) for column in self.schema.features}
+        for member in members:
+            preparer = self.preparers[member.features]
+            with bundle_errors(f"{member.where} fails to explain"):
+                found = member.model.contributions(preparer.transform(batch), code)
+                if found is None:
+                    return None
+                base += member.share / total * found.base
+                unit = found.unit
+                for index, source in enumerate(preparer.spec.sources):
+                    columns[source] += member.share / total * found.values[:, index]
+        if not members:
+            return None
+        if not (np.isfinite(base) and all(np.isfinite(values).all() for values in columns.values())):
+            raise BundleError(f"{self.where} explains by values that are not finite. Do not use this bundle.")
+        return Decomposition(base, unit, columns)
 
     def neighbors(self, batch: pl.DataFrame, models: Mapping[str, int]) -> dict[str, RowNeighbors]:
         found: dict[str, RowNeighbors] = {}

@@ -13,7 +13,7 @@ from tabapp.cli.completion import bundles, tables
 from tabapp.cli.options import trust_option
 from tabapp.cli.output import check_output, write_table
 from tabapp.cli.predict import data_options, load_and_read, read_data
-from tabapp.errors import DataError, UsageError
+from tabapp.errors import DataError, UsageError, did_you_mean
 from tabapp.headless.narration import echo, echo_json, say
 from tabapp.printable import one_line
 
@@ -69,6 +69,11 @@ def _read_settings(ctx: click.Context, parameter: click.Parameter, value: tuple[
     help="Class whose probability is explained [default: as predicted for the first row].",
 )
 @click.option(
+    "--member",
+    metavar="MODEL",
+    help="Explain the output of one boosting model of the ensemble by TreeSHAP: the target, or the log-odds of the class.",
+)
+@click.option(
     "-o",
     "--output",
     metavar="FILE",
@@ -84,6 +89,7 @@ def explain(
     rows: tuple[int, int] | None,
     settings: dict[str, str],
     label: str | None,
+    member: str | None,
     output: str | None,
     as_json: bool,
     trust: Path | None,
@@ -98,7 +104,7 @@ def explain(
     Contributions are Shapley values of the ensemble, in units of its output: the probability of a class, or the target's
     unit. The base is the mean output for the sample rows in the bundle; base plus contributions is the output.
     """
-    from tabapp.explain.rows import Explainer, explanations_json
+    from tabapp.explain.rows import Explainer, explanations_json, member_explanations
     from tabapp.explain.what_if import changed_rows
 
     if row is not None and rows is not None:
@@ -122,7 +128,22 @@ def explain(
     for note in [*(warning.message for warning in reading.warnings), *remarks, *notes]:
         say(note)
     explainer = Explainer(predictor.predict_typed, schema, loaded.reference_rows(), loaded.neighbors)
-    found = explainer.explain(typed[first : last + 1], range(first, last + 1), label=label)
+    chosen, numbers = typed[first : last + 1], range(first, last + 1)
+    if member is None:
+        found = explainer.explain(chosen, numbers, label=label)
+    else:
+        members = list(dict.fromkeys(candidate.model for candidate in predictor.ensemble.candidates))
+        if member not in members:
+            hint = did_you_mean(member, members) or f"; its models are {', '.join(members)}."
+            raise UsageError(f"The ensemble has no model {member!r}{hint}")
+        predicted = predictor.predict_typed(chosen)
+        code = explainer.code_of(label, predicted)
+        decomposed = predictor.decompose(chosen, member, code)
+        if decomposed is None:
+            raise UsageError(
+                f"The model {member!r} cannot be explained alone. Choose a boosting model or omit --member."
+            )
+        found = member_explanations(decomposed, predicted, numbers, schema, member, code)
     if target is not None and not is_json:
         write_table(_table(found, frame), target)
     elif target is not None or as_json:
@@ -177,7 +198,10 @@ def _print(each: Explained, found: Explanations, frame: pl.DataFrame, target: st
     from tabapp.headless.tables import print_table
 
     prediction = each.prediction if isinstance(each.prediction, str) else f"{each.prediction:.6g}"
+    of_class = "" if found.label is None else f" of {found.label!r}"
     what = f"probability of {found.label!r}" if found.label is not None else "prediction"
+    if found.member is not None:
+        what = f"{found.unit}{of_class} by {found.member}"
     echo(
         one_line(
             f"row {each.row} · {target}: {prediction} · {what} {each.output:.4g} = base {found.base:.4g} "

@@ -75,12 +75,15 @@ class Explanations:
         label: the class whose probability is explained; None for a regression.
         reference_rows: number of reference rows.
         rows: in the requested order.
+        member: the model whose output is explained in place of that of the ensemble, with the `unit` of that output.
     """
 
     base: float
     label: str | None
     reference_rows: int
     rows: tuple[Explained, ...]
+    member: str | None = None
+    unit: str | None = None
 
 
 class Explainer:
@@ -185,10 +188,44 @@ class Explainer:
         )
 
 
+class DecompositionLike(Protocol):
+    """The output of a model as base plus contributions by column; see `tabapp.bundle.predict.Decomposition`."""
+
+    @property
+    def base(self) -> float: ...
+    @property
+    def unit(self) -> str: ...
+    @property
+    def columns(self) -> dict[str, Float64]: ...
+
+
+def member_explanations(
+    found: DecompositionLike, predicted: Float64, numbers: Sequence[int], schema: Schema, member: str, code: int
+) -> Explanations:
+    """Explanations of rows by the exact decomposition of one model's output.
+
+    Args:
+        predicted: predictions of the ensemble.
+        numbers: (rows,) their numbers in the file.
+        code: the explained class.
+    """
+    classes = schema.classes
+    rows: list[Explained] = []
+    for index, number in enumerate(numbers):
+        contributions = {name: float(values[index]) for name, values in found.columns.items()}
+        prediction = classes[int(predicted[index].argmax())] if classes else float(predicted[index])
+        output = found.base + sum(contributions.values())
+        errors = dict.fromkeys(contributions, 0.0)
+        rows.append(Explained(number, prediction, output, contributions, errors, evaluations=0))
+    return Explanations(found.base, classes[code] if classes else None, 0, tuple(rows), member, found.unit)
+
+
 def explanations_json(found: Explanations, target: str) -> dict[str, Any]:
     """The JSON of `tabapp explain --json`; `base` plus the sum of `contributions` is `output` in every row."""
+    of_member = {} if found.member is None else {"member": found.member, "unit": found.unit}
     return {
         "target": target,
+        **of_member,
         "class": found.label,
         "base": found.base,
         "reference_rows": found.reference_rows,

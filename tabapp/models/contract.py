@@ -22,6 +22,7 @@ from tabapp.metrics import Task
 
 __all__ = [
     "Cost",
+    "FeatureContributions",
     "FeatureRecipe",
     "FeatureSpec",
     "FitContext",
@@ -152,6 +153,21 @@ class RowNeighbors:
     weight: Float32
 
 
+@dataclass(frozen=True)
+class FeatureContributions:
+    """An exact decomposition of one output of a model: `base` plus the sum of `values` of a row is the output.
+
+    Attributes:
+        base: output without any feature.
+        values: (rows, n_features) float64, numeric features before categorical ones.
+        unit: "target" for a regression; "log-odds" for the raw score of a class, from which probabilities are computed.
+    """
+
+    base: float
+    values: npt.NDArray[np.float64]
+    unit: Literal["target", "log-odds"]
+
+
 class FittedModel(ABC):
     """A trained model. It saves itself as data only: JSON, safetensors, or the native file of a boosting library.
 
@@ -200,6 +216,14 @@ class FittedModel(ABC):
 
     def row_neighbors(self, table: Table, n: int) -> RowNeighbors | None:
         """The n stored rows with the largest weights in each prediction; None if the model does not predict from rows."""
+        return None
+
+    def contributions(self, table: Table, code: int) -> FeatureContributions | None:
+        """Contributions of the features to each output, if the model decomposes it exactly and cheaply, as trees do.
+
+        Args:
+            code: the explained class; 0 for regression.
+        """
         return None
 
     def impute(self, table: Table) -> Table | None:

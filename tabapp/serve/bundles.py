@@ -20,7 +20,7 @@ import polars as pl
 from tabapp.bundle.box import BoxedPredictor, load_boxed
 from tabapp.bundle.contents import Contents
 from tabapp.bundle.load import neighbors_of
-from tabapp.bundle.predict import Float64, Prediction, Predictor
+from tabapp.bundle.predict import Decomposition, Float64, Prediction, Predictor
 from tabapp.errors import BundleError, TabappError
 from tabapp.explain.rows import Explainer, explanations_json
 from tabapp.models.contract import RowNeighbors
@@ -47,6 +47,9 @@ class _Watching(Predictor):
         values = self._boxed.predict_batch(batch, progress)
         self._drift.add(batch)
         return values
+
+    def decompose(self, batch: pl.DataFrame, model: str, code: int) -> Decomposition | None:
+        return self._boxed.decompose(batch, model, code)
 
     def neighbors(self, batch: pl.DataFrame, models: Mapping[str, int]) -> dict[str, RowNeighbors]:
         return self._boxed.neighbors(batch, models)

@@ -13,8 +13,9 @@ import tabapp
 from tests.test_imports import assert_light, loaded_by
 
 PUBLIC = [
-    "BudgetError", "BundleError", "Cost", "DataError", "FeatureRecipe", "FeatureSpec", "FitContext", "FitStopped", "FittedModel",
-    "Params", "Plugin", "Predictor", "Profile", "RowNeighbors", "Run", "Shape", "TabappError", "Table", "Task", "Trial",
+    "BudgetError", "BundleError", "Cost", "DataError", "FeatureContributions", "FeatureRecipe", "FeatureSpec", "FitContext",
+    "FitStopped", "FittedModel", "Params", "Plugin", "Predictor", "Profile",
+    "RowNeighbors", "Run", "Shape", "TabappError", "Table", "Task", "Trial",
     "UsageError", "__version__", "fit", "load", "profile", "resume", "runs", "sklearn",
 ]  # fmt: skip
 METHODS = {

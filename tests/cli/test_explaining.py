@@ -67,6 +67,14 @@ def test_base_plus_contributions_is_the_output_of_predict(bundles, data, tmp_pat
         column = "prediction" if task == "regression" else f"probability_{found['class']}"
         assert row["output"] == pytest.approx(predictions[column][row["row"]], rel=1e-5)
         assert row["error"] == max(row["errors"].values()) == 0.0, "four columns are enumerated"
+    if task == "binary":
+        alone = explained(bundles[task], data[task], "--row", 2, "--member", "lightgbm")
+        assert (alone["member"], alone["unit"]) == ("lightgbm", "log-odds")
+        (row,) = alone["rows"]
+        assert alone["base"] + sum(row["contributions"].values()) == pytest.approx(row["output"])
+        with pytest.raises(UsageError, match="cannot be explained alone"):
+            call(explain, bundles[task], data[task], "--member", "test_linear")
+        return
     if task != "regression":
         assert found["class"] == found["rows"][0]["prediction"]
         label = "mid" if task == "multiclass" else "no"
