@@ -15,6 +15,7 @@ from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Schema
 from tabapp.data.typed import typed_frame
 from tabapp.errors import BundleError
+from tabapp.features import columns
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureRecipe, Table
 from tabapp.features.columns import DatetimeStep, TextStep
 from tabapp.features.prepare import FeaturePreparer
@@ -362,3 +363,17 @@ def test_result_depends_only_on_the_seed() -> None:
     other = FeaturePreparer.fit(TYPED, SCHEMA, QUANTILE, seed=1).transform(TYPED)
     assert equal(first, again)
     assert not equal(first, other)
+
+
+def test_few_rows_have_the_features_of_many(monkeypatch):
+    levels = ("b", "a", "c")
+    values = pl.Series("x", ["a", None, "new", "c", "b", ""], dtype=pl.String)
+    categorical = columns.CategoricalStep("x", levels, (3, 2, 1), True, ())
+    boolean = columns.BooleanStep("x", "a", "b")
+    few = categorical.codes(values), categorical.numbers(values), boolean.numbers(values)
+    monkeypatch.setattr(columns, "_FEW", 0)
+    many = categorical.codes(values), categorical.numbers(values), boolean.numbers(values)
+    for found, expected in zip(few, many, strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+    assert list(few[0]) == [FIRST_LEVEL + 1, MISSING, UNSEEN, FIRST_LEVEL + 2, FIRST_LEVEL, UNSEEN]
