@@ -45,7 +45,7 @@ class Process:
         self.process.stdout.close()
 
 
-@pytest.fixture(scope="module", params=["binary", "regression"])
+@pytest.fixture(scope="module", params=["binary", pytest.param("regression", marks=pytest.mark.slow)])
 def process(request, tmp_path_factory):
     with pytest.MonkeyPatch.context() as monkeypatch:
         register_linear(monkeypatch)

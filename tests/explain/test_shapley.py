@@ -10,7 +10,7 @@ import pytest
 
 from tabapp.explain.shapley import Effort, shapley_values
 
-SAMPLED = Effort(enumerated=0, tolerance=0.0, evaluations=4_000)
+SAMPLED = Effort(enumerated=0, tolerance=0.0, evaluations=2_000)
 COLORS = ("red", "green", "blue")
 
 
@@ -65,7 +65,7 @@ def test_enumerated_values_equal_the_definition():
 
 
 def test_sampled_values_are_within_their_error_of_the_exact_ones():
-    rows = table(32, n_numeric=7, seed=1)
+    rows = table(30, n_numeric=7, seed=1)
     reference, explained = rows[:20], rows[20:]
     inside = []
     for index in range(explained.height):

@@ -16,9 +16,17 @@ from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
 from tests.bundle.making import fit_candidate, text_table
 
+QUICK = {("xgboost", "regression"), ("lightgbm", "multiclass"), ("catboost", "binary")}
 
-@pytest.mark.parametrize("name", ["xgboost", "lightgbm", "catboost"])
-@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        pytest.param(name, task, marks=[] if (name, task) in QUICK else pytest.mark.slow)
+        for name in ("xgboost", "lightgbm", "catboost")
+        for task in ("binary", "multiclass", "regression")
+    ],
+)
 def test_contributions_add_up_to_the_output(tmp_path, name, task):
     frame = text_table(task, n_rows=200)
     schema, plugin = infer_schema(frame, target="outcome"), registry.get(name)

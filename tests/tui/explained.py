@@ -19,14 +19,14 @@ BASE = 0.24
 
 
 class CannedClient(ExplainerClient):
-    """Answers every request about any row; an older person is more likely to earn more."""
+    """Answers every request about any row; changed columns contribute nothing."""
 
     def __init__(self, bundle: Path = Path("b.tabapp"), data: Path = Path("new.csv"), *, fill: bool = False) -> None:
         super().__init__(bundle, data, fill=fill)
 
     async def ask(self, request):
-        age = float(request.values.get("age") or CELLS["age"])
-        contributions = {**CONTRIBUTIONS, "age": 0.062 + (age - 39) / 200}
+        changed = [name for name, cell in request.values.items() if cell != CELLS[name]]
+        contributions = {**CONTRIBUTIONS, **dict.fromkeys(changed, 0.0)}
         output = BASE + sum(contributions.values())
         match request:
             case messages.PredictRow():
@@ -58,5 +58,7 @@ class CannedClient(ExplainerClient):
                     current={**CELLS, **request.values}[request.column],
                 )
             case messages.FindChanges():
-                change = messages.FoundChange(values={"marital-status": "Divorced"}, prediction="<=50K", output=0.61)
+                free = "age" if "marital-status" in request.fixed else "marital-status"
+                value = {"age": "17", "marital-status": "Divorced"}[free]
+                change = messages.FoundChange(values={free: value}, prediction="<=50K", output=0.61)
                 return messages.ChangesFound(changes=[change])

@@ -19,6 +19,7 @@ from tabapp.tui.session.row_explanation import ExplainerClient
 from tests.bundle.making import make_contents, register_linear, text_table
 from tests.tui import recordings
 from tests.tui.driver import NARROW, WIDE, drive
+from tests.tui.explained import CannedClient
 from tests.tui.test_predict_screen import choose, finished
 
 
@@ -40,12 +41,9 @@ def bundle(tmp_path_factory):
 class Client(ExplainerClient):
     """Answers with a bundle in this process."""
 
-    made = 0
-
     def __init__(self, bundle, data, *, fill=False):
         super().__init__(bundle, data, fill=fill)
         self.explainer = RowExplainer(load_bundle(bundle), pl.read_csv(data, infer_schema=False), fill=fill)
-        Client.made += 1
 
     async def ask(self, request):
         try:
@@ -54,19 +52,25 @@ class Client(ExplainerClient):
             return messages.Failed(message=str(error))
 
 
-async def opened(driver, bundle) -> RowView:
+async def opened(driver, client) -> RowView:
     """Open the explanation of the first row."""
-    screen = RowView(Client(bundle, bundle.with_name("new_rows.csv")), 0, 30, "outcome")
+    screen = RowView(client, 0, 30, "outcome")
     driver.app.push_screen(screen)
     await driver.until(lambda: screen.is_mounted and screen._row.curve is not None and not screen._row.working)
     return screen
 
 
-async def test_a_row_shows_what_the_process_answers(tmp_path, monkeypatch, bundle):
+@pytest.mark.parametrize("client", ["canned", pytest.param("real", marks=pytest.mark.slow)])
+async def test_a_row_shows_what_the_process_answers(tmp_path, monkeypatch, request, client):
+    if client == "real":
+        bundle = request.getfixturevalue("bundle")
+        answering = Client(bundle, bundle.with_name("new_rows.csv"))
+    else:
+        answering = CannedClient()
     async with drive(tmp_path, monkeypatch, recordings.finished()) as driver:
-        screen = await opened(driver, bundle)
+        screen = await opened(driver, answering)
         row = screen._row
-        await driver.sees("Row 1 · outcome", "Contributions", "size", "age", "color", "joined", "= base", "exact")
+        await driver.sees("Row 1 · outcome", "Contributions", *row.explained.cells, "= base")
         await driver.sees(f"What if {screen._column} changes", "Nearest changes")
         before = row.explained
         await driver.press("enter")
@@ -98,17 +102,26 @@ async def test_a_row_shows_what_the_process_answers(tmp_path, monkeypatch, bundl
         assert any("first row" in toast for toast in driver.toasts())
 
 
-async def test_a_narrow_terminal_switches_between_the_panels(tmp_path, monkeypatch, bundle):
+async def test_a_narrow_terminal_switches_between_the_panels(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.finished(), size=NARROW) as driver:
-        await opened(driver, bundle)
+        await opened(driver, CannedClient())
         await driver.sees("Row 1 · outcome", "Contributions", "= base")
         await driver.until(lambda: "What if" not in driver.text())
         await driver.press("c")
         await driver.sees("What if", "Nearest changes", "f finds")
 
 
-async def test_the_predict_screen_opens_rows_of_its_file(tmp_path, monkeypatch, bundle):
-    monkeypatch.setattr(predict, "ExplainerClient", Client)
+async def test_the_predict_screen_opens_rows_of_its_file(tmp_path, monkeypatch):
+    made = []
+
+    class Counted(CannedClient):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            made.append(self)
+
+    monkeypatch.setattr(predict, "ExplainerClient", Counted)
+    bundle = tmp_path / "model.tabapp"
+    bundle.write_bytes(b"a bundle")
     async with drive(tmp_path, monkeypatch, finished(bundle)) as driver:
         await driver.press("6")
         await driver.until(lambda: isinstance(driver.app.screen, PredictView))
@@ -117,14 +130,13 @@ async def test_the_predict_screen_opens_rows_of_its_file(tmp_path, monkeypatch, 
         assert screen._explainer is None, "there is no file yet"
         screen._job.choose(bundle.with_name("new_rows.csv"))
         screen._job.checked = Checked(rows=30, refused=False, findings=[], notes=[], target="outcome")
-        made = Client.made
         for _ in range(2):
             await driver.press("r")
             await driver.until(lambda: isinstance(driver.app.screen, RowView))
             await driver.sees("Row 1 · outcome", "= base")
             await driver.press("escape")
             await driver.until(lambda: driver.app.screen is screen)
-        assert Client.made == made + 1, "the bundle stays loaded for the next row"
+        assert len(made) == 1, "the bundle stays loaded for the next row"
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ from tests.tui.explained import CannedClient
 WIDE, NARROW = (120, 36), (80, 24)
 TABLES = {"cancer": write_breast_cancer, "prices": write_mixed, "wine": write_wine, "tuned": write_breast_cancer}
 MOST_PICTURES = 40
-MOST_BYTES = 2_000_000
+MOST_BYTES = 2_200_000
 
 Play = Callable[[ReplayWorker], None]
 
