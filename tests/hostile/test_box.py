@@ -31,7 +31,7 @@ def bundle(tmp_path_factory):
     folder = tmp_path_factory.mktemp("boxed")
     with pytest.MonkeyPatch.context() as monkeypatch:
         register_linear(monkeypatch)
-        write_bundle(folder / "model.tabapp", make_contents(folder, "binary", booster="lightgbm"))
+        write_bundle(folder / "model.tabapp", make_contents(folder, "binary"))
     return folder / "model.tabapp"
 
 

@@ -367,9 +367,9 @@ def test_hostile_bundles_take_no_more_memory_than_honest_ones(members, tmp_path)
     assert {case: ratio for case, ratio in found.items() if ratio > 1.5} == {}
 
 
-def test_a_confined_process_refuses_false_sizes_too(members, tmp_path):
+def test_a_confined_process_refuses_false_sizes_too(network, tmp_path):
     name = f"{folder_of('resnet')}/model.json"
-    content = with_field(msgspec.json.decode(members[name]), "params.n_layers", 10**9)
-    changed = with_manifest(members, lambda _, members: members.update({name: content}))
+    content = with_field(msgspec.json.decode(network[name]), "params.n_layers", 10**9)
+    changed = with_manifest(network, lambda _, members: members.update({name: content}))
     with pytest.raises(BundleError, match=f"{folder_of('resnet')} does not load .*n_layers.*1,000,000,000"):
         load_boxed(write_zip(tmp_path / "a.tabapp", changed.items()))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +16,8 @@ from tabapp.cli.main import run_command_line
 from tabapp.metrics import registry as metric_registry
 from tabapp.models import registry
 from tabapp.run.config import RunConfig
-from tabapp.run.folder import RunFolder, create_run, list_runs
+from tabapp.run.folder import RunFolder, create_run
 from tests.run.recording import write_run
-from tests.tables import write_wine
-from tests.waiting import HANG_SECONDS
 
 METRIC = """
 from pathlib import Path
@@ -103,30 +99,6 @@ def test_a_run_folder_is_private(tmp_path: Path) -> None:
         os.umask(before)
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
     assert stat.S_IMODE(folder.path.parent.stat().st_mode) == 0o700
-
-
-def test_every_file_of_a_run_is_private_but_not_the_exported_bundle(tmp_path: Path) -> None:
-    data, out = write_wine(tmp_path / "wine.csv"), tmp_path / "wine.tabapp"
-    options = [
-        "--models",
-        "linear",
-        "--trials",
-        "1",
-        "--folds",
-        "2",
-        "--runs-dir",
-        str(tmp_path / "runs"),
-        "--out",
-        str(out),
-    ]
-    words = [sys.executable, "-P", "-m", "tabapp", "--auto", str(data), *options]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=HANG_SECONDS, umask=0o022)
-    assert done.returncode == 0, done.stderr
-    (folder,) = list_runs(tmp_path / "runs")
-    engine_files = [path for path in folder.path.rglob("*") if path.name != "run.json"]
-    assert len(engine_files) > 15
-    assert [path for path in engine_files if path.stat().st_mode & 0o077] == []
-    assert stat.S_IMODE(out.stat().st_mode) == 0o644
 
 
 @pytest.fixture

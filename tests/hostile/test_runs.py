@@ -8,6 +8,7 @@ import os
 import random
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import threading
@@ -125,7 +126,7 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     root = tmp_path_factory.mktemp("finished")
     data = write_wine(root / "wine.csv")
     words = ["--auto", str(data), "--models", "linear", "--trials", "1", "--folds", "2", "--workers", "1"]
-    done = tabapp(*words, "--runs-dir", str(root / "runs"))
+    done = tabapp(*words, "--runs-dir", str(root / "runs"), "--out", str(root / "wine.tabapp"), umask=0o022)
     assert done.returncode == 0, done.stderr
     (folder,) = list_runs(root / "runs")
     lines = folder.events.read_bytes().splitlines(keepends=True)
@@ -133,9 +134,11 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return folder
 
 
-def tabapp(*arguments: str) -> subprocess.CompletedProcess[str]:
+def tabapp(*arguments: str, umask: int = -1) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-P", "-m", "tabapp", *arguments]
-    return subprocess.run(words, capture_output=True, text=True, timeout=HANG_SECONDS, stdin=subprocess.DEVNULL)
+    return subprocess.run(
+        words, capture_output=True, text=True, timeout=HANG_SECONDS, stdin=subprocess.DEVNULL, umask=umask
+    )
 
 
 def copied(folder: RunFolder, place: Path) -> RunFolder:
@@ -173,6 +176,14 @@ def repair(folder: RunFolder) -> list[str]:
     known_trials(folder, EventReader(folder.events).read_new())
     open_study(folder, warnings.append).engine.dispose()
     return warnings
+
+
+def test_every_file_of_a_run_is_private_but_not_the_exported_bundle(finished_run: RunFolder) -> None:
+    engine_files = [path for path in finished_run.path.rglob("*") if path.name != "run.json"]
+    assert len(engine_files) > 15
+    assert [path for path in engine_files if path.stat().st_mode & 0o077] == []
+    out = finished_run.path.parent.parent / "wine.tabapp"
+    assert stat.S_IMODE(out.stat().st_mode) == 0o644
 
 
 def test_an_intact_run_is_not_changed(finished_run: RunFolder, tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ JSON = {
 
 
 @pytest.fixture
-def run(monkeypatch, files):
+def run(monkeypatch, files, shared_process):
     making.register_linear(monkeypatch)
     return lambda words: run_command_line([word.format(**files) for word in words])
 
