@@ -216,17 +216,20 @@ class BoostedModel(FittedModel):
     def output(self, table: Table) -> npt.NDArray[Any]:
         """Raw predictions of the library: probabilities, or the standardized target."""
 
-    @abstractmethod
-    def shap_values(self, table: Table) -> npt.NDArray[Any]:
+    def shap_values(self, table: Table) -> npt.NDArray[Any] | None:
         """TreeSHAP values of the raw output: (rows, outputs, features + 1) with the base last. Binary models have one output, the
-        log-odds of the positive class.
+        log-odds of the positive class. None if the library does not compute them.
 
         Lundberg et al.: "From local explanations to global understanding with explainable AI for trees", Nature Machine
         Intelligence 2, 2020 (path-dependent).
         """
+        return None
 
-    def contributions(self, table: Table, code: int) -> FeatureContributions:
-        found = np.asarray(self.shap_values(table), dtype=np.float64).reshape(
+    def contributions(self, table: Table, code: int) -> FeatureContributions | None:
+        shap_values = self.shap_values(table)
+        if shap_values is None:
+            return None
+        found = np.asarray(shap_values, dtype=np.float64).reshape(
             len(table), self.target.n_classes if self.target.task == "multiclass" else 1, -1
         )
         values = found[:, code if self.target.task == "multiclass" else 0]
