@@ -32,6 +32,10 @@ $(VENV)/.installed-test: $(VENV)/.installed
 	$(INSTALL) --quiet -e '.[test,dev,docs,serve,sign,web]'
 	@touch $@
 
+$(VENV)/.installed-fuzz: $(VENV)/.installed-test
+	$(INSTALL) --quiet -e '.[fuzz]'
+	@touch $@
+
 install: $(VENV)/.installed ## Install tabapp into .venv.
 
 demo: $(VENV)/.installed ## Train on a public table, show the results, and predict rows that were set aside.
@@ -61,10 +65,10 @@ test-arithmetic: $(VENV)/.installed-test ## Numeric tests under four instruction
 		env $$settings $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not gpu" $(NUMERIC_TESTS); \
 	done
 
-test-slow: $(VENV)/.installed-test ## Tests that take minutes, and GPU tests.
+test-slow: $(VENV)/.installed-fuzz ## Tests that take minutes, and GPU tests.
 	$(BIN)/python -m pytest -m "slow or gpu"
 
-fuzz: $(VENV)/.installed-test ## Damaged and malicious files of every kind, the long form.
+fuzz: $(VENV)/.installed-fuzz ## Damaged and malicious files of every kind, the long form.
 	$(BIN)/python -m pytest -m slow tests/hostile
 
 test-minimum: ## Tests with the oldest supported versions of the libraries, in an environment of their own.

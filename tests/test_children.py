@@ -22,8 +22,8 @@ from tests.waiting import HANG_SECONDS
 
 PLANTED = (
     "aiohttp", "catboost", "click", "csv", "joblib", "json", "lightgbm", "msgspec", "numpy", "optuna", "pandas", "polars", "psutil",
-    "random", "rich", "safetensors", "scipy", "sklearn", "sqlalchemy", "statistics", "tabapp", "tabapp_plugins", "textual",
-    "textual_serve", "torch", "xgboost",
+    "random", "rich", "safetensors", "scipy", "sklearn", "sqlalchemy", "starlette", "statistics", "tabapp", "tabapp_plugins",
+    "textual", "textual_serve", "torch", "uvicorn", "xgboost",
 )  # fmt: skip
 RUN = ["wine.csv", "--auto", "--models", "linear", "--trials", "1", "--folds", "2", "--out", "wine.tabapp"]
 EVERY_COMMAND: dict[str, list[str]] = {
@@ -43,12 +43,26 @@ EVERY_COMMAND: dict[str, list[str]] = {
     "config": ["config", "show"],
     "info": ["info"],
     "completion": ["completion", "bash"],
+    "serve": ["serve", "wine.tabapp", "--port"],
 }
 COMMANDS_SCRIPT = """
-import json, sys
+import contextlib, json, os, signal, socket, sys, threading, time
 from tabapp.cli.main import run_command_line
+
+def stop_server(port):
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
+        time.sleep(0.05)
+
 codes = {}
 for words in json.loads(sys.argv[1]):
+    if words[0] == "serve":
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        words.append(str(port))
+        threading.Thread(target=stop_server, args=(port,), daemon=True).start()
     codes[words[0]] = run_command_line(words)
 print(json.dumps(codes))
 """
