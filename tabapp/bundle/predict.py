@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,6 +18,7 @@ import polars as pl
 from polars.exceptions import PanicException
 
 from tabapp.bundle.format import COVERAGES, Candidate, Ensemble
+from tabapp.bundle.intervals import INTERVAL_LEVEL
 from tabapp.bundle.neighbors import MOST_NEIGHBORS, is_valid
 from tabapp.data.schema import Schema
 from tabapp.data.typed import check_columns, typed_frame
@@ -27,8 +27,6 @@ from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
 from tabapp.models.contract import FittedModel, RowNeighbors
-
-INTERVAL_LEVEL = 0.90
 
 _BATCH_ROWS = 50_000
 _ROWS_FOR_THREADS = 500
@@ -83,54 +81,6 @@ class _Member:
     features: str
     folder: str
     model: FittedModel
-
-
-def residual_quantile(
-    truth: npt.NDArray[Any],
-    prediction: npt.NDArray[Any],
-    weight: npt.NDArray[Any] | None = None,
-    coverage: float = INTERVAL_LEVEL,
-) -> float:
-    """Half-width of an interval that covers a share of new rows, from the absolute errors on rows that the model was not fitted on.
-
-    Split-conformal prediction with the symmetric absolute residual: the ⌈(n+1) · coverage⌉-th smallest error, or the largest
-    where there are fewer rows. Vovk, Gammerman, Shafer: "Algorithmic Learning in a Random World", 2005; Lei, G'Sell, Rinaldo,
-    Tibshirani, Wasserman, JASA 113, 2018, section 2.2.
-
-    NOTE[DIFF] the residuals are out-of-fold ones, each of another fold's model, as in the jackknife+ and CV+ (Barber, Candès,
-    Ramdas, Tibshirani, Annals of Statistics 49, 2021) but pooled into one half-width, so the guarantee is approximate. With row
-    weights it is the weighted quantile.
-
-    Args:
-        truth, prediction: (rows,) in target units.
-        weight: (rows,) or None.
-        coverage: share of rows in (0, 1).
-    """
-    return _residual_quantiles(truth, prediction, weight, (coverage,))[0]
-
-
-def half_widths(
-    truth: npt.NDArray[Any], prediction: npt.NDArray[Any], weight: npt.NDArray[Any] | None = None
-) -> tuple[float, ...]:
-    """`residual_quantile` for each of `COVERAGES`."""
-    return _residual_quantiles(truth, prediction, weight, COVERAGES)
-
-
-def _residual_quantiles(
-    truth: npt.NDArray[Any],
-    prediction: npt.NDArray[Any],
-    weight: npt.NDArray[Any] | None,
-    coverages: Sequence[float],
-) -> tuple[float, ...]:
-    error = np.abs(np.asarray(truth, dtype=np.float64) - prediction)
-    order = np.argsort(error, kind="stable")
-    ordered: Float64 = error[order]
-    if weight is None:
-        positions = [int(np.ceil(round((len(error) + 1) * coverage, 9))) - 1 for coverage in coverages]
-    else:
-        cumulative = np.cumsum(np.asarray(weight, dtype=np.float64)[order])
-        positions = [int(np.count_nonzero(cumulative < coverage * cumulative[-1])) for coverage in coverages]
-    return tuple(float(ordered[min(position, len(ordered) - 1)]) for position in positions)
 
 
 class Predictor(ABC):

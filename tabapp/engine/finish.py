@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from tabapp import files, metrics
 from tabapp.bundle.format import MetricValue
+from tabapp.bundle.intervals import half_widths, residual_quantile
 from tabapp.bundle.load import load_bundle
-from tabapp.bundle.predict import half_widths, residual_quantile
 from tabapp.bundle.write import BundleContents, CandidateSource, FoldSource, write_bundle
 from tabapp.data.read import ReadOptions, read_table
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame

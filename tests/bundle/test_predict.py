@@ -8,8 +8,8 @@ import pytest
 
 from tabapp.bundle import predict as predict_module
 from tabapp.bundle.format import COVERAGES
+from tabapp.bundle.intervals import half_widths, residual_quantile
 from tabapp.bundle.load import load_bundle
-from tabapp.bundle.predict import half_widths, residual_quantile
 from tabapp.errors import DataError, UsageError
 from tests.bundle.making import text_table
 
