@@ -1,11 +1,12 @@
-"""The explainer process of a screen: `python -m tabapp.explainer BUNDLE DATA [--fill]`. It explains rows over stdin and stdout.
+"""The explainer process of a screen: `python -m tabapp.explainer BUNDLE DATA [--fill] [--trust KEY]`.
 
-It reads the file and loads the bundle once, then answers the requests of `tabapp.run.explaining`. Of several waiting requests of
-one kind only the last is answered in full; the others get the reply `stale`. It exits when its standard input ends.
+It reads the file and loads the bundle once, then answers on stdout the requests of `tabapp.run.explaining` that arrive on stdin. Of
+several waiting requests of one kind only the last is answered in full; the others get the reply `stale`. It exits when stdin ends.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import queue
 import signal
@@ -192,12 +193,12 @@ def _number_text(target: str | float) -> str:
     return target if isinstance(target, str) else f"{target:.6g}"
 
 
-def _load(bundle: Path, data: Path, *, fill: bool) -> RowExplainer:
+def _load(bundle: Path, data: Path, *, fill: bool, trust: Path | None) -> RowExplainer:
     from tabapp.bundle.box import Box
     from tabapp.data.read import ReadOptions, read_table
 
-    with Box(bundle) as box:
-        text = read_table(data, ReadOptions(), allow_no_rows=True).frame
+    with Box(bundle, trust=trust) as box:
+        text = read_table(data, ReadOptions(), allow_no_rows=True, columns=box.contents.schema.columns).frame
         return RowExplainer(box.load(), text, fill=fill)
 
 
@@ -235,6 +236,13 @@ def _answer(request_id: int, reply: messages.AnyReply) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Serve requests on stdin. Returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tabapp.explainer", description="Explains rows over stdin and stdout."
+    )
+    parser.add_argument("bundle", type=Path)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--fill", action="store_true", help="treat absent and mistyped columns as missing")
+    parser.add_argument("--trust", type=Path, help="file of the public key that must have signed the bundle")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     lines: queue.Queue[bytes] = queue.Queue()
 
@@ -245,7 +253,8 @@ def main(arguments: Sequence[str]) -> int:
 
     threading.Thread(target=listen, daemon=True).start()
     try:
-        explainer = _load(Path(arguments[0]), Path(arguments[1]), fill="--fill" in arguments[2:])
+        options = parser.parse_args(arguments)
+        explainer = _load(options.bundle, options.data, fill=options.fill, trust=options.trust)
     except TabappError as error:
         _answer(0, messages.Failed(message=str(error), fatal=True))
         return error.exit_code

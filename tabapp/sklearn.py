@@ -161,7 +161,7 @@ class _TabappEstimator(BaseEstimator):
         """Predictions for X as an array: (rows, classes) or (rows,)."""
         predictor = self._predictor()
         frame = self._frame(X, reset=False)
-        return _as_value_error(lambda: predictor.predict_frame(as_text(frame, "X")).values)
+        return _as_value_error(lambda: predictor.predict_frame(as_text(frame, "X", predictor.schema.columns)).values)
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]

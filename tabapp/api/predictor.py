@@ -214,16 +214,16 @@ class Predictor:
             raise DataError(in_python(str(error))) from None
 
     def _text(self, data: Any, max_memory: str | int | None) -> pl.DataFrame:
-        """A table as text, its dates written as the bundle reads them."""
+        """A table as text, with dates and numbers in the formats that the bundle reads."""
         if is_path(data):
             from tabapp.data.read import ReadOptions, read_table
 
             limit = parse_bytes(str(max_memory)) if max_memory is not None else None
-            return read_table(Path(data), ReadOptions(max_memory=limit), allow_no_rows=True).frame
+            options = ReadOptions(max_memory=limit)
+            return read_table(Path(data), options, allow_no_rows=True, columns=self.schema.columns).frame
         from tabapp.data.stored import as_text
 
-        formats = {c.name: c.datetime_format for c in self.schema.columns if c.datetime_format is not None}
-        return as_text(to_polars(data), "data", formats)
+        return as_text(to_polars(data), "data", self.schema.columns)
 
     def __repr__(self) -> str:
         first = next(iter(self.metrics.values()), None)

@@ -113,7 +113,9 @@ def explain(
     is_json = target is not None and target.suffix.lower() == ".json"
     check_output(target, "Explanations", more=(".json",))
     first, last = rows or (row or 0, row or 0)
-    loaded, reading = load_and_read(bundle, trust, lambda: read_data(data, delimiter, encoding, decimal, max_memory))
+    loaded, reading = load_and_read(
+        bundle, trust, lambda schema: read_data(data, delimiter, encoding, decimal, max_memory, schema)
+    )
     predictor = loaded.predictor
     schema = predictor.schema
     n_rows = reading.frame.height

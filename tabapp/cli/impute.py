@@ -85,15 +85,16 @@ def impute(
     from tabapp.data.read import ReadOptions, read_table
 
     options = ReadOptions(delimiter=delimiter, encoding=encoding, decimal=decimal, max_memory=max_memory)
-    reading = read_table(Path(data), options)
     try:
         as_numbers = target.suffix.lower() == ".parquet"
         if bundle is not None:
             from tabapp.bundle.box import Box
 
             with Box(bundle, trust=trust) as box:
+                reading = read_table(Path(data), options, columns=box.contents.schema.columns)
                 done = box.impute(reading.frame, as_numbers=as_numbers)
         else:
+            reading = read_table(Path(data), options)
             schema = schema_without_target(reading.frame, kinds)
             imputers = [train_imputer(reading.frame, schema, seconds=budget, seed=seed)]
             done = fill(reading.frame, schema, imputers, as_numbers=as_numbers)

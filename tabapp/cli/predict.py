@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tabapp.bundle.format import Manifest, MetricValue
     from tabapp.bundle.load import LoadedBundle
     from tabapp.data.read import Reading
+    from tabapp.data.schema import Schema
 
 PREVIEW_ROWS = 100
 
@@ -87,15 +88,20 @@ def predict(
 ) -> int:
     """Predict every row of DATA with BUNDLE, in the original order."""
     if check:
-        reading = read_data(data, delimiter, encoding, decimal, max_memory)
-        return _check(bundle, trust, reading, as_json, missing_columns == "fill")
+        return _check(
+            bundle,
+            trust,
+            lambda schema: read_data(data, delimiter, encoding, decimal, max_memory, schema),
+            as_json=as_json,
+            fill=missing_columns == "fill",
+        )
     target = None if output in (None, "-") else Path(output)
     check_output(target, "Predictions", safe_csv=safe_csv)
     if as_json and target is None:
         raise UsageError("--json prints events on stdout, so the predictions need a file. Choose one with -o.")
     emit = _emit if as_json else _discard
     loaded, reading = load_and_read(
-        bundle, trust, lambda: read_data(data, delimiter, encoding, decimal, max_memory), emit
+        bundle, trust, lambda schema: read_data(data, delimiter, encoding, decimal, max_memory, schema), emit
     )
     emit(messages.StageStarted(stage="predicting"))
     try:
@@ -133,7 +139,7 @@ def predict(
 def load_and_read(
     bundle: Path,
     trust: Path | None,
-    read: Callable[[], Reading],
+    read: Callable[[Schema], Reading],
     emit: Callable[[messages.AnyPredictionMessage], None] = lambda message: None,
 ) -> tuple[LoadedBundle, Reading]:
     """Verify a bundle, and read a table while another process loads the models of the bundle."""
@@ -142,7 +148,7 @@ def load_and_read(
     emit(messages.StageStarted(stage="verifying the bundle"))
     with Box(bundle, trust=trust) as box:
         emit(messages.StageStarted(stage="reading the file"))
-        reading = read()
+        reading = read(box.contents.schema)
         emit(messages.StageStarted(stage="loading the models"))
         return box.load(), reading
 
@@ -156,12 +162,13 @@ def _discard(message: messages.AnyPredictionMessage) -> None:
     """Print nothing, without `--json`."""
 
 
-def _check(bundle: Path, trust: Path | None, reading: Reading, as_json: bool, fill: bool) -> int:
+def _check(bundle: Path, trust: Path | None, read: Callable[[Schema], Reading], *, as_json: bool, fill: bool) -> int:
     """Compare a table with the training schema; loads no model."""
     from tabapp.bundle.contents import open_bundle
     from tabapp.data.match import match_columns
 
     schema = open_bundle(bundle, trust=trust).schema
+    reading = read(schema)
     matches = match_columns(reading.frame, schema)
     refused = any(match.refused for match in matches) and not fill
     notes = [warning.message for warning in reading.warnings]
@@ -186,9 +193,14 @@ def _check(bundle: Path, trust: Path | None, reading: Reading, as_json: bool, fi
 
 
 def read_data(
-    data: str, delimiter: str | None, encoding: str | None, decimal: str | None, max_memory: int | None
+    data: str,
+    delimiter: str | None,
+    encoding: str | None,
+    decimal: str | None,
+    max_memory: int | None,
+    schema: Schema,
 ) -> Reading:
-    """Read the file of a command, or stdin for `-`."""
+    """Read the file of a command, or stdin for `-`, for a bundle with this schema."""
     import shutil
     import sys
     import tempfile
@@ -199,11 +211,11 @@ def read_data(
     options = ReadOptions(delimiter=delimiter, encoding=encoding, decimal=decimal, max_memory=max_memory)
     if data != "-":
         check_file(data)
-        return read_table(Path(data), options, allow_no_rows=True)
+        return read_table(Path(data), options, allow_no_rows=True, columns=schema.columns)
     with tempfile.NamedTemporaryFile(prefix="tabapp-stdin-", suffix=".csv") as spool:
         shutil.copyfileobj(sys.stdin.buffer, spool)
         spool.flush()
-        return read_table(Path(spool.name), options, allow_no_rows=True)
+        return read_table(Path(spool.name), options, allow_no_rows=True, columns=schema.columns)
 
 
 def _beside(data: pl.DataFrame, predictions: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
@@ -244,7 +256,7 @@ def evaluate(
     from tabapp.bundle.evaluate import evaluate as evaluate_predictor
 
     loaded, reading = load_and_read(
-        bundle, trust, lambda: read_data(data, delimiter, encoding, decimal, max_memory), _discard
+        bundle, trust, lambda schema: read_data(data, delimiter, encoding, decimal, max_memory, schema), _discard
     )
     manifest = loaded.contents.manifest
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
@@ -11,15 +12,24 @@ from tabapp.data.arrow_sizes import claimed_bytes
 from tabapp.data.dialect import MAX_COLUMNS, Dialect, unique_names
 from tabapp.data.limits import CELL, MemoryLimit, panics_as_errors
 from tabapp.data.repairs import warn_about_header
-from tabapp.data.schema import DataWarning
+from tabapp.data.schema import Column, DataWarning
 from tabapp.data.stored import StoredType, as_text, stored_types
 from tabapp.errors import DataError
 
 
 def read_columnar(
-    path: Path, kind: str, memory: MemoryLimit, *, n_rows: int | None = None, allow_no_rows: bool = False
+    path: Path,
+    kind: str,
+    memory: MemoryLimit,
+    *,
+    n_rows: int | None = None,
+    allow_no_rows: bool = False,
+    columns: Sequence[Column] = (),
 ) -> tuple[pl.DataFrame, list[DataWarning], dict[str, StoredType]]:
     """Read a Parquet or Arrow file, or its first rows, as text, with the types that determine the kind of a column.
+
+    Args:
+        columns: as in `as_text`.
 
     Raises:
         DataError: the file is damaged, empty or too large for the memory limit, or a column is nested.
@@ -40,7 +50,7 @@ def read_columnar(
     warnings: list[DataWarning] = []
     warn_about_header(Dialect(",", names, 0, renamed=renamed), warnings)
     frame.columns = list(names)
-    return as_text(frame, str(path)), warnings, stored_types(frame)
+    return as_text(frame, str(path), columns), warnings, stored_types(frame)
 
 
 def count_rows(path: Path, kind: str) -> int:

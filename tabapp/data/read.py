@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from tabapp.data.dialect import MAX_COLUMNS, MAX_LINE, sniff
 from tabapp.data.limits import MemoryLimit, memory_limit
 from tabapp.data.records import parse_rows
 from tabapp.data.repairs import clean_bytes, drop_non_data_rows, use_decimal_points, warn_about_header
-from tabapp.data.schema import DataWarning
+from tabapp.data.schema import Column, DataWarning
 from tabapp.data.stored import StoredType
 from tabapp.errors import DataError, UsageError
 
@@ -62,13 +62,20 @@ class Reading:
     stored: Mapping[str, StoredType] = field(default_factory=dict[str, StoredType])
 
 
-def read_table(path: Path, options: ReadOptions = ReadOptions(), *, allow_no_rows: bool = False) -> Reading:  # noqa: B008
+def read_table(
+    path: Path,
+    options: ReadOptions = ReadOptions(),  # noqa: B008
+    *,
+    allow_no_rows: bool = False,
+    columns: Sequence[Column] = (),
+) -> Reading:
     """Read a table from delimited text (plain or in a gzip, zstd or zip archive), Parquet, or Arrow/Feather.
 
     The format is detected from the content; the file name does not matter.
 
     Args:
         allow_no_rows: accept a file that has only a header, as prediction does.
+        columns: columns of the schema to read for, in whose formats the values of a Parquet or Arrow file are written.
 
     Raises:
         DataError: the file contains no usable table, or needs too much memory; the message says why and where.
@@ -79,7 +86,7 @@ def read_table(path: Path, options: ReadOptions = ReadOptions(), *, allow_no_row
     memory = memory_limit(path, options.max_memory)
     try:
         if kind in ("parquet", "arrow"):
-            frame, warnings, stored = read_columnar(path, kind, memory, allow_no_rows=allow_no_rows)
+            frame, warnings, stored = read_columnar(path, kind, memory, allow_no_rows=allow_no_rows, columns=columns)
             return Reading(frame, kind, None, None, n_bytes, tuple(warnings), stored)
         data = unpack(path, kind, memory)
         return replace(read_text(data, path, options, memory, allow_no_rows=allow_no_rows), n_bytes=n_bytes)

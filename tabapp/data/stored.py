@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from decimal import Decimal
 
 import msgspec
 import numpy as np
@@ -10,8 +11,9 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from tabapp.data.limits import panics_as_errors
-from tabapp.data.schema import Kind
+from tabapp.data.schema import Column, Kind
 from tabapp.data.small import SMALL
+from tabapp.data.values import CLOCK
 from tabapp.errors import DataError
 
 _DATE = "%Y-%m-%d"
@@ -55,20 +57,22 @@ def _stored_type(dtype: pl.DataType) -> StoredType | None:
     return None
 
 
-def as_text(frame: pl.DataFrame, where: str, datetime_formats: Mapping[str, str] = {}) -> pl.DataFrame:
+def as_text(frame: pl.DataFrame, where: str, columns: Sequence[Column] = ()) -> pl.DataFrame:
     """Convert every column to String, from which the same values can be read back.
 
     Args:
         where: names the table in errors.
-        datetime_formats: formats of dates by column name; other columns of dates are written in the ISO format.
+        columns: columns of a schema, in whose formats dates and numbers are written, so that a model trained on text reads them.
+            Other dates are in the ISO format, and other numbers have a decimal point.
 
     Raises:
         DataError: a column holds lists, structs, bytes or Python objects, or dates out of range.
     """
-    return pl.DataFrame([_as_text(column, where, datetime_formats.get(column.name)) for column in frame])
+    known = {column.name: column for column in columns}
+    return pl.DataFrame([_as_text(series, where, known.get(series.name)) for series in frame])
 
 
-def _as_text(column: pl.Series, where: str, datetime_format: str | None) -> pl.Series:
+def _as_text(column: pl.Series, where: str, like: Column | None) -> pl.Series:
     # Without its name, which polars may take for a pattern.
     name, column = column.name, column.alias("")
     kind = column.dtype
@@ -79,14 +83,40 @@ def _as_text(column: pl.Series, where: str, datetime_format: str | None) -> pl.S
         unreadable = f"{where}: column {name!r} has dates out of range"
         try:
             with panics_as_errors(unreadable):
-                column = _dates_as_text(column, datetime_format)
+                column = _dates_as_text(column, None if like is None else like.datetime_format)
         except PolarsError as error:
             raise DataError(f"{unreadable} ({str(error).partition(chr(10))[0]})") from None
     elif isinstance(kind, pl.Duration):
         column = column.dt.total_microseconds() / 1e6
     elif kind.is_nested() or isinstance(kind, pl.Binary | pl.Object):
         raise DataError(f"{where}: column {name!r} holds {kind} values; only plain columns can be used")
-    return _empty_as_null(column.cast(pl.String)).alias(name)
+    texts = column.cast(pl.String)
+    if like is not None and like.kind == "numeric" and column.dtype.is_numeric():
+        texts = _numbers_as_text(texts, like)
+    return _empty_as_null(texts).alias(name)
+
+
+def _numbers_as_text(texts: pl.Series, like: Column) -> pl.Series:
+    """Numbers with a decimal point in the format of a column."""
+    if like.unit != CLOCK and like.decimal == ".":
+        return texts
+    spelled = [None if text is None else spelled_number(text, like) for text in texts.to_list()]
+    return pl.Series(texts.name, spelled, dtype=pl.String)
+
+
+def spelled_number(text: str, like: Column) -> str:
+    """A number with a decimal point, as a cell of a column whose cells may be written otherwise.
+
+    A column of numbers such as 1.234,5 would read 1.500 as 1500, and 1234.5 not at all. A column of times reads durations.
+    """
+    if like.unit == CLOCK:
+        return f"PT{format(Decimal(text), 'f')}S"
+    if like.decimal == ".":
+        return text
+    whole, point, rest = text.partition(".")
+    if like.thousands is not None and whole.lstrip("-").isdecimal():
+        whole = f"{int(whole):,}".replace(",", like.thousands) if int(whole) else whole
+    return f"{whole}{like.decimal if point else ''}{rest}"
 
 
 def _empty_as_null(texts: pl.Series) -> pl.Series:

@@ -284,7 +284,7 @@ class Finish:
                 null=self._config.null,
                 max_memory=self._config.max_memory,
             )
-            frame = read_table(Path(self._config.test), options).frame
+            frame = read_table(Path(self._config.test), options, columns=self._data.schema.columns).frame
             frame = frame.filter(rows_with_target(frame, self._data.schema))
             truth = encode_target(typed_frame(frame, self._data.schema), self._data.schema)
             prediction = load_bundle(bundle).predictor.predict_frame(frame).values

@@ -18,6 +18,7 @@ from tabapp.data.columnar import read_columnar
 from tabapp.data.limits import MemoryLimit
 from tabapp.data.read import ReadOptions, read_text
 from tabapp.data.schema import Column, Schema
+from tabapp.data.stored import spelled_number
 from tabapp.data.values import CLOCK
 from tabapp.errors import DataError
 from tabapp.printable import escape_json
@@ -96,7 +97,7 @@ def decode_body(content: bytes, kind: str, schema: Schema, limits: Limits) -> Bo
         DataError: the body is not a table, or needs too much memory.
     """
     with _DECODING:
-        body = _decode_json(content, schema, limits) if kind == JSON else _decode_table(content, kind, limits)
+        body = _decode_json(content, schema, limits) if kind == JSON else _decode_table(content, kind, schema, limits)
     _check_rows(body.frame.height, limits)
     return body
 
@@ -108,7 +109,7 @@ def _check_rows(n_rows: int, limits: Limits) -> None:
         )
 
 
-def _decode_table(content: bytes, kind: str, limits: Limits) -> Body:
+def _decode_table(content: bytes, kind: str, schema: Schema, limits: Limits) -> Body:
     memory = MemoryLimit(_WHERE, limits.max_memory)
     if kind == CSV:
         reading = read_text(content, _WHERE, ReadOptions(), memory, allow_no_rows=True)
@@ -119,7 +120,8 @@ def _decode_table(content: bytes, kind: str, limits: Limits) -> Body:
         file_kind = "arrow" if kind == ARROW else "parquet"
         try:
             memory = MemoryLimit(Path(spool.name), limits.max_memory)
-            frame, warnings, _ = read_columnar(Path(spool.name), file_kind, memory, allow_no_rows=True)
+            path, columns = Path(spool.name), schema.columns
+            frame, warnings, _ = read_columnar(path, file_kind, memory, allow_no_rows=True, columns=columns)
         except DataError as error:
             raise DataError(str(error).replace(spool.name, str(_WHERE))) from None
     return Body(frame, tuple(warning.message for warning in warnings))
@@ -178,15 +180,10 @@ def _cells(rows: list[dict[str, Any]], column: Column) -> list[str | None]:
 
 
 def _number(digits: str, column: Column) -> str:
-    """A JSON number as a cell of a column whose numbers are not written in this way.
-
-    A column with decimal commas would read "1.500" as 1500 where the point separates thousands, and a column of times needs a unit.
-    """
-    if column.kind != "numeric":
+    """A JSON number as a cell of a column."""
+    if column.kind != "numeric" or (column.unit != CLOCK and column.decimal == "."):
         return digits
-    if column.unit == CLOCK:
-        return f"PT{_fixed(digits)}S"
-    return _fixed(digits).replace(".", column.decimal) if column.decimal != "." else digits
+    return spelled_number(_fixed(digits), column)
 
 
 def _fixed(digits: str) -> str:

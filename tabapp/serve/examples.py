@@ -86,5 +86,4 @@ def _moment(column: Column) -> str | None:
     if column.low_text is None:
         return None
     moment = pl.DataFrame({column.name: [datetime.fromisoformat(column.low_text)]})
-    formats = {} if column.datetime_format is None else {column.name: column.datetime_format}
-    return as_text(moment, "the example", formats)[column.name][0]
+    return as_text(moment, "the example", [column])[column.name][0]

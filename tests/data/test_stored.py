@@ -140,10 +140,32 @@ def test_numbers_booleans_and_text_are_inferred_as_in_a_csv_file(tmp_path):
 )
 def test_dates_are_converted_to_text_in_the_given_format(form, expected):
     frame = pl.DataFrame({"day": [date(2023, 12, 31), None]})
-    assert as_text(frame, "table", {"day": form} if form else {})["day"].to_list() == [expected, None]
+    column = Column(name="day", kind="datetime", reason="", datetime_format=form)
+    assert as_text(frame, "table", [column])["day"].to_list() == [expected, None]
 
 
 def test_nested_columns_are_rejected_by_name():
     with pytest.raises(DataError, match="'bag' holds List"):
         as_text(pl.DataFrame({"bag": [[1], [2]]}), "table")
     assert stored_types(pl.DataFrame({"bag": [[1], [2]]})) == {}
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["1.234,5", "12,5", "-7.001.000,25", "0,5"],
+        ["1234,5", "12,5", "-70,25", "0,5"],
+        ["1:02:03", "0:00:07", "12:30:00", "0:01:00"],
+    ],
+)
+def test_numbers_are_written_as_the_column_of_a_schema_reads_them(cells, tmp_path):
+    path = tmp_path / "text.csv"
+    path.write_text("".join(f"{cell};{row % 2}\n" for row, cell in enumerate(["x", *20 * cells])))
+    schema = infer_schema(read_table(path).frame, target="0")
+    assert schema.features[0].kind == "numeric"
+    numbers = typed_frame(read_table(path).frame, schema)["x"]
+    assert numbers.null_count() == 0
+    for name, write in (("t.parquet", pl.DataFrame.write_parquet), ("t.arrow", pl.DataFrame.write_ipc)):
+        write(pl.DataFrame({"x": [*numbers.to_list(), None, 1e-7, 1500.0]}), tmp_path / name)
+        again = typed_frame(read_table(tmp_path / name, columns=schema.columns).frame, schema)["x"]
+        assert again.to_list() == [*numbers.to_list(), None, 1e-7, 1500.0]

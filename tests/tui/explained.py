@@ -21,8 +21,15 @@ BASE = 0.24
 class CannedClient(ExplainerClient):
     """Answers every request about any row; changed columns contribute nothing."""
 
-    def __init__(self, bundle: Path = Path("b.tabapp"), data: Path = Path("new.csv"), *, fill: bool = False) -> None:
-        super().__init__(bundle, data, fill=fill)
+    def __init__(
+        self,
+        bundle: Path = Path("b.tabapp"),
+        data: Path = Path("new.csv"),
+        *,
+        fill: bool = False,
+        trust: Path | None = None,
+    ) -> None:
+        super().__init__(bundle, data, fill=fill, trust=trust)
 
     async def ask(self, request):
         changed = [name for name, cell in request.values.items() if cell != CELLS[name]]

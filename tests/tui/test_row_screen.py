@@ -137,6 +137,10 @@ async def test_the_predict_screen_opens_rows_of_its_file(tmp_path, monkeypatch):
             await driver.press("escape")
             await driver.until(lambda: driver.app.screen is screen)
         assert len(made) == 1, "the bundle stays loaded for the next row"
+        screen._job.trust = tmp_path / "key.pub"
+        await driver.press("r")
+        await driver.until(lambda: isinstance(driver.app.screen, RowView))
+        assert [client.trust for client in made] == [None, tmp_path / "key.pub"]
 
 
 @pytest.mark.slow

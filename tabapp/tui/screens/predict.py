@@ -328,9 +328,11 @@ class PredictView(RunView):
         from tabapp.tui.screens.row import RowView
 
         client = self._explainer
-        if client is None or (client.bundle, client.data, client.fill) != (self._bundle, file, self._job.fill):
+        wanted = self._bundle, file, self._job.fill, self._job.trust
+        if client is None or (client.bundle, client.data, client.fill, client.trust) != wanted:
             await self._close_explainer()
-            client = self._explainer = ExplainerClient(self._bundle, file, fill=self._job.fill)
+            bundle, data, fill, trust = wanted
+            client = self._explainer = ExplainerClient(bundle, data, fill=fill, trust=trust)
         self.tabapp.push_screen(RowView(client, row, checked.rows, checked.target))
 
     @on(Table.Selected, "#findings")

@@ -28,8 +28,8 @@ class ExplainerClient:
     Its input ends with this process, however that dies, and so does it.
     """
 
-    def __init__(self, bundle: Path, data: Path, *, fill: bool) -> None:
-        self.bundle, self.data, self.fill = bundle, data, fill
+    def __init__(self, bundle: Path, data: Path, *, fill: bool, trust: Path | None = None) -> None:
+        self.bundle, self.data, self.fill, self.trust = bundle, data, fill, trust
         self._process: Process | None = None
         self._starting = asyncio.Lock()
         self._waiting: dict[int, asyncio.Future[messages.AnyReply]] = {}
@@ -57,8 +57,11 @@ class ExplainerClient:
         return await answer
 
     async def _start(self) -> Process:
+        words = [str(self.bundle), str(self.data), *(["--fill"] if self.fill else [])]
+        if self.trust is not None:
+            words += ["--trust", str(self.trust)]
         self._process = await asyncio.create_subprocess_exec(
-            *module_command("tabapp.explainer", str(self.bundle), str(self.data), *(["--fill"] if self.fill else [])),
+            *module_command("tabapp.explainer", *words),
             stdin=PIPE,
             stdout=PIPE,
             stderr=DEVNULL,
@@ -144,6 +147,8 @@ class RowExplanation:
         words = ["tabapp", "explain", str(client.bundle), str(client.data), "--row", str(self.row)]
         for name, value in self.values.items():
             words += ["--set", f"{name}={value or ''}"]
+        if client.trust is not None:
+            words += ["--trust", str(client.trust)]
         return shlex.join([*words, *(["--missing-columns", "fill"] if client.fill else [])])
 
     async def show(self, column: str | None = None) -> None:
