@@ -21,6 +21,7 @@ from tabapp.tui.chrome.actions import ACTIONS, TABS, Scope, actions_for, binding
 from tabapp.tui.chrome.help_texts import PANELS, SCREENS
 from tabapp.tui.screens.help import help_content
 from tabapp.tui.screens.registry import screen_class
+from tabapp.tui.screens.row import RowView
 from tabapp.tui.screens.whole_table import WholeTable
 from tabapp.tui.session.plan_changes import PlanChanges
 from tabapp.tui.session.run_follower import RunFollower
@@ -35,6 +36,7 @@ from tests.tui import recordings
 VIEWS: dict[Scope, type] = {
     **{view: screen_class(view) for _, view, _ in TABS},
     "table": WholeTable,
+    "row": RowView,
     "everywhere": TabappApp,
 }
 
