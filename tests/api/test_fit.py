@@ -193,6 +193,7 @@ def test_a_complete_run_is_resumed_only_with_more_to_do(run, runs_dir):
         tabapp.resume("nothing", runs_dir=runs_dir)
 
 
+@pytest.mark.slow
 def test_more_trials_continue_a_run(runs_dir):
     run = tabapp.fit(customers(), target="bought", runs_dir=runs_dir, **FAST)
     again = tabapp.resume(run.id, trials=2, progress=False, runs_dir=runs_dir)
@@ -247,6 +248,7 @@ def test_what_the_engine_rejects_is_an_exception(options, error, message, tmp_pa
     assert [run.status for run in tabapp.runs(tmp_path)] == ["failed"]
 
 
+@pytest.mark.slow
 def test_names_of_columns_in_options_follow_those_of_the_frame(tmp_path):
     table = pd.DataFrame(customers().to_dict(as_series=False)).rename(columns={"bought": 0, "age": " the  age "})
     run = tabapp.fit(table, target=0, ignore=[" the  age "], runs_dir=tmp_path, **FAST)

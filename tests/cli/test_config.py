@@ -53,6 +53,7 @@ def test_validate_reports_what_is_wrong(
     assert capsys.readouterr().err.strip().endswith(sentence)
 
 
+@pytest.mark.slow
 def test_run_takes_its_defaults_from_the_file(file: Path, tmp_path: Path) -> None:
     file.write_text("[run]\nmodels = ['linear']\ntrials = 1\nfolds = 4\nseed = 7\n")
     data = write_wine(tmp_path / "wine.csv")

@@ -292,6 +292,7 @@ def small_run(tmp_path_factory):
     return folder, done
 
 
+@pytest.mark.slow
 def test_run_writes_its_events_and_its_bundle(small_run):
     folder, done = small_run
     assert done.returncode == 0, done.stderr

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 from textual.command import CommandPalette
@@ -183,8 +183,16 @@ def prediction_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(predict, "ExplainerClient", CannedClient)
 
 
-@pytest.mark.parametrize(("scope", "phase"), groups())
-async def test_actions_by_each_key_and_by_mouse(tmp_path, monkeypatch, prediction_never_ends, scope, phase):
+def ways() -> Iterator[object]:
+    """Each group of actions by its keys and by mouse; `make test` takes the mouse on the screens that start and steer a run."""
+    for scope, phase in groups():
+        yield pytest.param(scope, phase, "key", id=f"{scope}-{phase}-key")
+        marks = [] if scope in ("data", "run") else [pytest.mark.slow]
+        yield pytest.param(scope, phase, "mouse", id=f"{scope}-{phase}-mouse", marks=marks)
+
+
+@pytest.mark.parametrize(("scope", "phase", "way"), ways())
+async def test_actions_by_each_key_and_by_mouse(tmp_path, monkeypatch, prediction_never_ends, scope, phase, way):
     ours = [
         action
         for action in ACTIONS
@@ -192,9 +200,11 @@ async def test_actions_by_each_key_and_by_mouse(tmp_path, monkeypatch, predictio
     ]
     async with replayed(tmp_path, monkeypatch, phase) as driver:
         for action in ours:
+            if way == "mouse":
+                await prove(driver, action, lambda action=action: driver.click(action), "mouse")
+                continue
             for key in action.keys.split(","):
                 await prove(driver, action, lambda key=key: driver.press(key), f"key {key}")
-            await prove(driver, action, lambda action=action: driver.click(action), "mouse")
 
 
 @pytest.mark.parametrize("way", ["key", "mouse"])
