@@ -27,6 +27,7 @@ from tabapp.tui.screens.row import RowView
 from tabapp.tui.screens.whole_table import WholeTable
 from tabapp.tui.session import engine_handle
 from tabapp.tui.widgets.lines import ClickableLine, KeyBar, Tabs
+from tabapp.tui.widgets.model_panels import Models
 from tabapp.tui.widgets.table import Table
 from tabapp.tui.widgets.trial_panels import Trials
 from tests.recordings import events_of
@@ -273,7 +274,8 @@ async def is_at_work(driver: Replayed) -> None:
 
 
 async def other_model_marked(driver: Replayed) -> None:
-    await driver.press("space")
+    driver.app.screen.query_one(Models).marked = (MODEL,)
+    driver.app.screen.redraw()
 
 
 async def text_is_searched(driver: Replayed) -> None:
