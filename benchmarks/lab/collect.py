@@ -172,6 +172,17 @@ def jobs_of(folder: RunFolder, model: str, n_trials: int, seconds: float) -> lis
     ]
 
 
+def expectations(folder: RunFolder, job: FitJob) -> dict[str, float]:
+    """What the scheduler of a run knows of a model before its first fit: expected seconds and merit."""
+    data, plugin = RunData(folder), registry.get(job.model)
+    shape = approximate_shape(data.schema, job.n_classes)
+    params = plugin.defaults(job.task, shape, job.device)
+    return {
+        "prior": plugin.cost(job.task, shape, params, job.device).seconds,
+        "merit": plugin.merit(job.task, shape),
+    }
+
+
 def fit_and_predict(job: FitJob, test: Path, out: Path) -> dict[str, Any]:
     """Run a fit, predict the test rows with its model, and write both predictions to `out`.
 
@@ -209,7 +220,7 @@ def fit_and_predict(job: FitJob, test: Path, out: Path) -> dict[str, Any]:
         "wall": wall,
         "predict_seconds": predict_seconds,
         "params": job.params,
-        "family": registry.get(job.model).family,
+        **expectations(folder, job),
     }
 
 

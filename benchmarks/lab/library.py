@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from benchmarks.lab.collect import read_records
 from tabapp import metrics
-from tabapp.engine.candidates import Candidate, Score
+from tabapp.engine.candidates import Candidate
 from tabapp.engine.jobs import FitResult
 from tabapp.features.arrays import FeatureRecipe
 
@@ -121,14 +121,13 @@ class LibraryScorer:
             self._losses[key] = metrics.loss(self.library.metric, self.target[covered], prediction[covered])
         return self._losses[key]
 
-    def score(self, candidate: Candidate) -> Score:
-        loss = self.loss(candidate)
-        value = -loss if metrics.get(self.library.metric).greater_is_better else loss
-        return Score(value, value, value)
-
     def clearly_behind(self, candidate: Candidate, other: Candidate) -> bool:
-        del candidate, other
-        return False
+        """Only runs without a time limit ask for it.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("a replay has a time limit")
 
 
 def open_libraries(lab: Path, n_folds: int = 5) -> list[Library]:

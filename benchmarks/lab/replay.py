@@ -95,8 +95,8 @@ def replay(
     records: list[ModelRecord] = []
     for name in library.models:
         plugin = registry.get(name)
-        prior = library.fits[name, 0][0].get("prior") or np.mean([f["seconds"] for f in library.fits[name, 0]])
-        records.append(ModelRecord(name, float(prior), plugin.starts_first, family=plugin.family))
+        known = library.fits[name, 0][0]
+        records.append(ModelRecord(name, known["prior"], plugin.starts_first, known["merit"], plugin.family))
     scheduler: Scheduler
     board: Board
 

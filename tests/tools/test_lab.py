@@ -39,6 +39,7 @@ def library(tmp_path: Path) -> Library:
                 np.savez(tmp_path / "fits" / f"{fit}.npz", oof=oof.astype(np.float32), test=of_test.astype(np.float32))
                 score = float(np.sqrt(np.mean((oof - target[rows]) ** 2)))
                 record = {"fit": fit, "score": score, "seconds": SECONDS[model], "predict_seconds": 0.0}
+                record |= {"prior": 2 * SECONDS[model], "merit": 1.0}
                 records.append(json.dumps(record))
     records.append(json.dumps({"fit": "mlp-0000-f0", "error": "ValueError: no"}))
     (tmp_path / "fits.jsonl").write_text("\n".join(records) + "\n")
