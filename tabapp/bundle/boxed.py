@@ -16,7 +16,7 @@ from tabapp.bundle import sandbox
 
 if TYPE_CHECKING:
     from tabapp.bundle.box_messages import Decompose, FindNeighbors, Impute, Load, Reply
-    from tabapp.bundle.predict import LocalPredictor
+    from tabapp.bundle.local import LocalPredictor
 
 MESSAGE_LENGTH = 500
 """Longest error message in characters."""
@@ -76,7 +76,7 @@ class _Server:
 
     def _prepare(self, models: tuple[str, ...]) -> None:
         """Import everything that loading and predicting need, while the process may still start and write."""
-        from tabapp.bundle import predict  # noqa: F401  # pyright: ignore[reportUnusedImport]
+        from tabapp.bundle import local  # noqa: F401  # pyright: ignore[reportUnusedImport]
         from tabapp.bundle.lean_imports import import_for_prediction
         from tabapp.models import registry
 
@@ -85,7 +85,7 @@ class _Server:
     def _load_models(self, request: Load) -> Reply:
         from tabapp.bundle import limits
         from tabapp.bundle.box_messages import Loading, Ready
-        from tabapp.bundle.predict import load_predictor
+        from tabapp.bundle.local import load_predictor
 
         self._where = request.where
         folder = Path(request.folder)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tabapp.bundle.predict import LocalPredictor, bundle_errors, name_of
+from tabapp.bundle.local import LocalPredictor, bundle_errors, name_of
 from tabapp.data.columns import column_of
 from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Column, Schema

@@ -13,8 +13,9 @@ from polars.exceptions import PolarsError
 from tabapp.bundle.archive import Archive, open_archive
 from tabapp.bundle.contents import Contents, decode_contents
 from tabapp.bundle.format import SAMPLE, SAMPLE_OUTPUT
+from tabapp.bundle.local import load_predictor
 from tabapp.bundle.neighbors import Neighbor, merged
-from tabapp.bundle.predict import Float64, Predictor, load_predictor
+from tabapp.bundle.predict import Float64, Predictor
 from tabapp.bundle.unpack import unpacked
 from tabapp.errors import BundleError, TabappError
 

@@ -34,7 +34,7 @@ from tabapp.bundle.format import (
     TrainingRows,
 )
 from tabapp.bundle.load import EXACT, load_bundle, read_sample
-from tabapp.bundle.predict import load_predictor
+from tabapp.bundle.local import load_predictor
 from tabapp.data.schema import Schema
 from tabapp.models import registry
 

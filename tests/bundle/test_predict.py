@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tabapp.bundle import local
 from tabapp.bundle import predict as predict_module
 from tabapp.bundle.format import COVERAGES
 from tabapp.bundle.intervals import half_widths, residual_quantile
@@ -85,7 +86,7 @@ def test_predictions_do_not_depend_on_threads(predictors, task, monkeypatch):
 
     monkeypatch.setattr(kind, "predict", note_thread)
     monkeypatch.setattr(kind, "predicts_in_threads", True)
-    monkeypatch.setattr(predict_module, "_ROWS_FOR_THREADS", 30)
+    monkeypatch.setattr(local, "_ROWS_FOR_THREADS", 30)
     assert (predictors[task].predict_frame(table).values == expected).all()
     assert threads
     assert threading.get_ident() not in threads

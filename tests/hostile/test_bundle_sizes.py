@@ -19,7 +19,7 @@ from safetensors.numpy import load, save
 from tabapp.bundle.box import load_boxed
 from tabapp.bundle.contents import open_bundle
 from tabapp.bundle.load import TOLERANCE, load_bundle
-from tabapp.bundle.predict import load_features, load_model
+from tabapp.bundle.local import load_features, load_model
 from tabapp.bundle.write import write_bundle
 from tabapp.data.infer import infer_schema
 from tabapp.errors import BundleError
