@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tabapp import metrics
-from tabapp.features.arrays import FeatureRecipe, Table
+from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
 from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
+from tabapp.models.formula import Formula
 from tabapp.nn.stopping import criterion
 
 from ._shared.boosting import (
@@ -24,6 +25,7 @@ from ._shared.boosting import (
     target_of,
 )
 from ._shared.search import zero_or
+from ._shared.tree_formulas import of_lightgbm
 
 
 class LightGBMParams(BoostingParams, frozen=True, kw_only=True):
@@ -48,6 +50,9 @@ class LightGBMModel(BoostedModel):
 
     def shap_values(self, table: Table) -> npt.NDArray[Any]:
         return self.booster.predict(matrix(table), pred_contrib=True, num_threads=self.n_threads)
+
+    def formula(self, features: FeatureSpec) -> Formula:
+        return of_lightgbm(self.booster, features, self.target.head(), self.target.n_outputs)
 
     def save_booster(self, path: Path) -> None:
         self.booster.save_model(str(path))

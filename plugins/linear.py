@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ from tabapp import metrics
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
 from tabapp.features.saved import demand, read_arrays
 from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task, Trial
+from tabapp.models.formula import Formula, LinearFormula
 
 from ._shared.boosting import ConstantModel, Target, concatenate, target_of
-from ._shared.design import ARRAYS, MOST_LEVELS, Design
+from ._shared.design import ARRAYS, LIMIT, MOST_LEVELS, Design
 
 
 class LinearParams(Params, frozen=True, kw_only=True):
@@ -68,6 +70,25 @@ class LinearModel(FittedModel):
         probabilities = np.zeros((len(output), self.target.n_classes))
         probabilities[:, list(self.classes)] = exponents
         return self.target.prediction(probabilities)
+
+    def formula(self, features: FeatureSpec) -> Formula:
+        design = self.design
+        n_numeric, n_indicators = len(design.mean), len(design.indicators)
+        head = self.target.head()
+        if self.classes:
+            head = replace(head, link="logistic" if self.weight.shape[1] == 1 else "softmax", classes=self.classes)
+        return LinearFormula(
+            mean=design.mean,
+            std=design.std,
+            limit=LIMIT,
+            weight=self.weight[:n_numeric],
+            indicators=design.indicators,
+            indicator_weight=self.weight[n_numeric : n_numeric + n_indicators],
+            levels=np.column_stack([design.level_column, design.level_code]),
+            level_weight=self.weight[n_numeric + n_indicators :],
+            intercept=self.intercept,
+            head=head,
+        )
 
     def save(self, folder: Path) -> None:
         from safetensors.numpy import save_file

@@ -9,8 +9,9 @@ import msgspec
 import numpy.typing as npt
 
 from tabapp import metrics
-from tabapp.features.arrays import Table
+from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
+from tabapp.models.formula import Formula, probe
 from tabapp.nn.stopping import criterion
 
 from ._shared.boosting import (
@@ -23,6 +24,7 @@ from ._shared.boosting import (
     target_of,
 )
 from ._shared.search import zero_or
+from ._shared.tree_formulas import of_xgboost
 
 
 class XGBoostParams(BoostingParams, frozen=True, kw_only=True):
@@ -59,6 +61,11 @@ class XGBoostModel(BoostedModel):
         return xgboost.DMatrix(
             matrix(table), feature_types=feature_types(table), enable_categorical=True, nthread=self.n_threads
         )
+
+    def formula(self, features: FeatureSpec) -> Formula:
+        head = self.target.head()
+        found = of_xgboost(self.booster, features, head, self.target.n_outputs)
+        return found.with_base_of(features, self.booster.predict(self._rows(probe(features)), output_margin=True))
 
     def save_booster(self, path: Path) -> None:
         self.booster.save_model(path)

@@ -14,12 +14,12 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 
 @dataclass
@@ -35,6 +35,7 @@ operations = Operations()
 
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 SHARED_FILE = 0o644
+_CHUNK = 2**20
 _user_umask: int | None = None
 
 
@@ -127,13 +128,23 @@ def write_bytes(path: Path, data: bytes, *, shared: bool = False) -> None:
     Raises:
         OSError: the write failed. The old content is unchanged, except when only the fsync of the folder failed.
     """
+    _replace(path, [data], shared=shared)
+
+
+def write_stream(path: Path, source: BinaryIO) -> None:
+    """Replace a file's content by that of an open file, atomically (see `write_bytes`), in constant memory."""
+    _replace(path, iter(lambda: source.read(_CHUNK), b""))
+
+
+def _replace(path: Path, parts: Iterable[bytes], *, shared: bool = False) -> None:
     temporary = _temporary(path)
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, SHARED_FILE)
         try:
             if shared and _user_umask is not None:
                 os.fchmod(descriptor, SHARED_FILE & ~_user_umask)
-            write_all(descriptor, data)
+            for data in parts:
+                write_all(descriptor, data)
             operations.fsync(descriptor)
         finally:
             os.close(descriptor)

@@ -10,7 +10,7 @@ import json
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,6 +23,7 @@ from tabapp import metrics
 from tabapp.features.arrays import UNSEEN, FeatureRecipe, FeatureSpec, Table
 from tabapp.features.saved import demand
 from tabapp.models.contract import FeatureContributions, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task
+from tabapp.models.formula import ConstantFormula, Formula, Head
 
 N_TREES = 2000
 PATIENCE = 50
@@ -129,6 +130,17 @@ class Target:
         """Convert class codes or target units to what the booster is trained on."""
         return (y.astype(np.float64) - self.mean) / self.std
 
+    @property
+    def n_outputs(self) -> int:
+        """Number of raw outputs of a library: the log-odds of each of several classes, or of the second of two."""
+        return self.n_classes if self.task == "multiclass" else 1
+
+    def head(self) -> Head:
+        """How a library's raw outputs become predictions."""
+        if self.task == "regression":
+            return Head("identity", scale=self.std, shift=self.mean)
+        return Head("logistic" if self.task == "binary" else "softmax", tuple(range(self.n_classes)), self.n_classes)
+
     def prediction(self, output: npt.NDArray[Any]) -> Float32:
         """A library's output to the contract's prediction: (rows, classes) probabilities or (rows,) in target units."""
         output = np.asarray(output, dtype=np.float64)
@@ -193,6 +205,9 @@ class ConstantModel(FittedModel):
         demand(all(map(math.isfinite, self.values)), "a value is not finite")
         if task != "regression":
             demand(min(self.values) >= 0 and math.isclose(sum(self.values), 1, abs_tol=1e-3), "it has no probabilities")
+
+    def formula(self, features: FeatureSpec) -> Formula:
+        return ConstantFormula(tuple(self.values), 1 if self.task == "regression" else len(self.values))
 
     def summary(self) -> dict[str, Any]:
         return {"constant": True}
@@ -321,6 +336,19 @@ class BoostingPlugin(Plugin):
         if grown < n_trees and context.seconds_left() <= 0:
             return model
         return self.model_type(booster, target, facts | {"refit": True}, context.n_threads)
+
+    def refit(
+        self, train: Table, params: Params, summaries: Sequence[Mapping[str, Any]], context: FitContext
+    ) -> FittedModel | None:
+        """Grow as many trees as the models of the folds have on average."""
+        if constant := ConstantModel.when_needed(train, context):
+            return constant
+        counts = [summary["trees"] for summary in summaries if "trees" in summary]
+        if not counts:
+            return None
+        target = Target.fit(train, context)
+        booster, n_trees = self.grow(train, None, max(1, round(sum(counts) / len(counts))), target, params, context)
+        return self.model_type(booster, target, {"trees": n_trees, "refit": True}, context.n_threads)
 
     def load(self, folder: Path) -> FittedModel:
         return self.model_type.load(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from tabapp import metrics
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.features.saved import demand, read_arrays_and_notes
 from tabapp.models.contract import FitContext, Float32, Task
+from tabapp.models.formula import Formula, TreeFormula, codes_up_to
 
 from .boosting import BoostedModel, BoostingParams, BoostingPlugin, Target, matrix, target_of
 
@@ -258,6 +259,38 @@ class Grown:
         """(rows,) the standardized target, or (rows, n_classes) probabilities."""
         return self.from_total(self.trees.total(X, len(self.baseline) or 1), n_classes)
 
+    def formula(self, features: FeatureSpec, target: Target) -> Formula:
+        """The trees as a formula. A forest is the mean of its trees."""
+        trees, n_trees = self.trees, len(self.trees)
+        own = np.arange(len(trees.feature))
+        n_numeric = len(features.numeric)
+        is_split = (trees.children[:, 0] != own) & (trees.feature >= n_numeric)
+        left_codes = {
+            node: codes_up_to(
+                float(trees.threshold[node]),
+                features.cardinalities[int(trees.feature[node]) - n_numeric],
+                unseen_left=bool(trees.missing_left[node]),
+            )
+            for node in np.flatnonzero(is_split).tolist()
+        }
+        head = target.head()
+        if self.classes:
+            link = "shares" if not self.baseline else "logistic" if len(self.baseline) == 1 else "softmax"
+            head = replace(head, link=link, classes=self.classes)
+        n_groups = len(self.baseline) or 1
+        return TreeFormula(
+            feature=trees.feature.astype(np.int64),
+            threshold=trees.threshold,
+            missing_left=trees.missing_left,
+            left_codes=left_codes,
+            children=trees.children.astype(np.int64),
+            value=trees.value.astype(np.float64) / (1 if self.baseline else n_trees),
+            roots=trees.roots.astype(np.int64),
+            group=np.arange(n_trees) % n_groups,
+            base=np.array(self.baseline) if self.baseline else np.zeros(trees.value.shape[1]),
+            head=head,
+        )
+
     def from_total(self, total: npt.NDArray[np.float64], n_classes: int) -> npt.NDArray[np.float64]:
         """Convert the sums over the trees."""
         values = total + np.array(self.baseline) if self.baseline else total / len(self.trees)
@@ -278,6 +311,9 @@ class TreesModel(BoostedModel):
 
     def output(self, table: Table) -> npt.NDArray[Any]:
         return self.booster.output(matrix(table), self.target.n_classes)
+
+    def formula(self, features: FeatureSpec) -> Formula:
+        return self.booster.formula(features, self.target)
 
     def save_booster(self, path: Path) -> None:
         from safetensors.numpy import save_file

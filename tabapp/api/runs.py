@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -11,6 +12,7 @@ import msgspec
 
 from tabapp import files
 from tabapp.errors import UsageError
+from tabapp.run.exporting import ROWS_PER_LIMIT, ExportOptions, run_export
 from tabapp.run.folder import RunFolder, default_runs_dir, find_run, list_runs
 from tabapp.run.state import RunState, format_score
 
@@ -104,26 +106,46 @@ class Run:
 
         return load(self._bundle())
 
-    def export(self, path: str | os.PathLike[str], *, sign: str | os.PathLike[str] | None = None) -> Path:
-        """Copy the bundle to a file and return its path.
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        refit: bool = False,
+        limit_ms: float | None = None,
+        limit_rows: int = ROWS_PER_LIMIT,
+        distill: str | None = None,
+        half: bool = False,
+        sign: str | os.PathLike[str] | None = None,
+    ) -> Path:
+        """Write the bundle to a file, as it is, smaller or faster, and return its path.
 
         Args:
+            refit: train each model of the ensemble once more on all rows, and leave out the models of the folds.
+            limit_ms: select the best ensemble that predicts `limit_rows` rows within this many milliseconds of processor time.
+            limit_rows: rows that `limit_ms` is for.
+            distill: train one model of this name on all rows to imitate the ensemble.
+            half: store weights in half precision where predictions change by at most 1e-4.
             sign: file of an Ed25519 private key in PEM, without a passphrase, that signs the bundle.
 
         Raises:
-            UsageError: the run has no bundle, the key cannot be used, or the file cannot be written.
-            BundleError: a bundle to sign is damaged.
+            UsageError: the run has no bundle, an option does not fit it, the key cannot be used, or the file cannot be written.
+            BundleError: the bundle is damaged.
         """
         bundle, out = self._bundle(), Path(path)
-        try:
-            if sign is not None:
-                from tabapp.bundle.signing import write_signed
+        options = ExportOptions(refit=refit, limit_ms=limit_ms, limit_rows=limit_rows, distill=distill, half=half)
+        with tempfile.TemporaryDirectory(prefix="tabapp-export-") as folder:
+            if not options.is_plain:
+                bundle = Path(folder) / "model.tabapp"
+                run_export(self._folder, bundle, options, lambda message: None)
+            try:
+                if sign is not None:
+                    from tabapp.bundle.signing import write_signed
 
-                write_signed(bundle, out, Path(sign))
-            else:
-                files.write_bytes(out, files.read_regular(bundle))
-        except OSError as error:
-            raise UsageError(f"{out} cannot be written ({error.strerror}). Choose another path.") from None
+                    write_signed(bundle, out, Path(sign))
+                else:
+                    files.write_bytes(out, files.read_regular(bundle))
+            except OSError as error:
+                raise UsageError(f"{out} cannot be written ({error.strerror}). Choose another path.") from None
         return out
 
     def report(self, path: str | os.PathLike[str]) -> Path:

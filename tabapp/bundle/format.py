@@ -21,8 +21,8 @@ from typing import Any, Literal
 
 import msgspec
 
-FORMAT_VERSION = 3
-"""Version 2 added `Ensemble.half_widths`, version 3 `training_rows.json`."""
+FORMAT_VERSION = 4
+"""Version 2 added `Ensemble.half_widths`, version 3 `training_rows.json`, version 4 arrays in half precision."""
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -114,21 +114,28 @@ class Predictor(ABC):
             DataError: feature columns are absent or mistyped; names all of them.
             BundleError: a model or its features fail, or predict values that are not finite.
         """
-        typed, notes = self.typed_rows(frame, fill_missing_columns=fill_missing_columns)
-        values = self.predict_typed(typed, progress)
+        notes = check_columns(frame, self.schema, fill_missing_columns)
+        return replace(self.predict_checked(frame, progress), notes=tuple(notes))
+
+    def predict_checked(self, frame: pl.DataFrame, progress: Callable[[float], None] | None = None) -> Prediction:
+        """Predict every row of a table as text, as `predict_frame`, without a check of its columns: absent and mistyped ones are
+        missing."""
+        values = self.predict_typed(self._typed(frame), progress)
         if self.schema.classes:
-            return Prediction(values, notes=tuple(notes))
+            return Prediction(values)
         half = self.ensemble.residual_quantile
         if half is None:
             half = float("nan")
-        return Prediction(values, values - half, values + half, tuple(notes))
+        return Prediction(values, values - half, values + half)
 
     def typed_rows(self, frame: pl.DataFrame, *, fill_missing_columns: bool = False) -> tuple[pl.DataFrame, list[str]]:
         """The typed columns of a table as text, and notes for the user; arguments and errors are those of `predict_frame`."""
         notes = check_columns(frame, self.schema, fill_missing_columns)
+        return self._typed(frame), notes
+
+    def _typed(self, frame: pl.DataFrame) -> pl.DataFrame:
         used = [column.name for column in self.schema.columns if column.name in frame.columns]
-        typed = typed_frame(frame[used], self.schema) if used else self._rows_without_columns(frame.height)
-        return typed, notes
+        return typed_frame(frame[used], self.schema) if used else self._rows_without_columns(frame.height)
 
     def predict_typed(self, typed: pl.DataFrame, progress: Callable[[float], None] | None = None) -> Float64:
         """Predict typed rows: (rows, classes) probabilities that sum to 1, or (rows,) in target units.

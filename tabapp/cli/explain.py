@@ -77,7 +77,7 @@ def _read_settings(ctx: click.Context, parameter: click.Parameter, value: tuple[
     "-o",
     "--output",
     metavar="FILE",
-    help="Output file, .json, .csv or .parquet, with a line for each row and column; an existing file is replaced.",
+    help="Output file: .json, .csv, .parquet, .arrow or .jsonl, with a line for each row and column; an existing file is replaced.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 @trust_option

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("data", shell_complete=tables)
 @click.option(
-    "-o", "--output", required=True, metavar="FILE", help="Output file, .csv or .parquet; an existing file is replaced."
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    help="Output file: .csv, .parquet, .arrow or .jsonl; replaced if it exists.",
 )
 @click.option(
     "--model",

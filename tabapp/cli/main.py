@@ -30,7 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "runs": ("tabapp.cli.runs:runs", "List the runs."),
     "attach": ("tabapp.cli.run:attach", "Show a running or finished run."),
     "resume": ("tabapp.cli.run:resume", "Resume a stopped or killed run."),
-    "export": ("tabapp.cli.runs:export", "Copy the bundle of a run, or write a container that serves it."),
+    "export": ("tabapp.cli.export:export", "Write the bundle of a run to a file, as it is, smaller or faster."),
     "report": ("tabapp.cli.report:report", "Write a report of a run to one file."),
     "models": ("tabapp.cli.models:models", "List the models and their availability."),
     "profile": ("tabapp.cli.profile:profile", "Show the detected kind of each column."),

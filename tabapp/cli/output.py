@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from io import BytesIO
+import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tabapp.errors import UsageError
 from tabapp.headless.narration import echo_data
 
+_CHUNK = 2**20
+
 if TYPE_CHECKING:
     import polars as pl
 
     from tabapp.bundle.format import MetricValue
 
-OUTPUT_FORMATS = (".csv", ".parquet")
+OUTPUT_FORMATS = (".csv", ".parquet", ".arrow", ".jsonl")
 
 
 def check_output(target: Path | None, noun: str, *, safe_csv: bool = False, more: tuple[str, ...] = ()) -> None:
@@ -32,7 +35,8 @@ def check_output(target: Path | None, noun: str, *, safe_csv: bool = False, more
         return
     formats = (*OUTPUT_FORMATS, *more)
     if target.suffix.lower() not in formats:
-        raise UsageError(f"{noun} are written as {' or '.join(formats)}, but the output file is {target}. Rename it.")
+        listed = f"{', '.join(formats[:-1])} or {formats[-1]}"
+        raise UsageError(f"{noun} are written as {listed}, but the output file is {target}. Rename it.")
     if safe_csv and target.suffix.lower() != ".csv":
         raise UsageError(f"--safe-csv applies to CSV only, but the output file is {target}. Omit --safe-csv.")
     if target.is_dir():
@@ -50,27 +54,106 @@ def write_table(frame: pl.DataFrame, target: Path | None, *, safe_csv: bool = Fa
     Raises:
         UsageError: the file cannot be written.
     """
+    with TableWriter(target, safe_csv=safe_csv) as writer:
+        writer.add(frame)
+        writer.finish()
+
+
+class TableWriter:
+    """Writes the parts of a table to a file, or as CSV to stdout. Nothing is there before `finish`.
+
+    Parts are kept in a temporary folder, so that memory does not grow with their number. Use it as a context manager, which removes
+    the folder.
+
+    Args:
+        target: the file, whose suffix gives the format; None for CSV on stdout.
+        safe_csv: as in `write_table`.
+    """
+
+    def __init__(self, target: Path | None, *, safe_csv: bool = False) -> None:
+        self._target, self._safe_csv = target, safe_csv
+        self._format = ".csv" if target is None else target.suffix.lower()
+        self._folder = tempfile.TemporaryDirectory(prefix="tabapp-table-")
+        self._text = Path(self._folder.name) / "text"
+        self._parts: list[Path] = []
+        self._is_empty = True
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._folder.cleanup()
+
+    def restart(self) -> None:
+        """Forget all parts."""
+        self._text.unlink(missing_ok=True)
+        for part in self._parts:
+            part.unlink()
+        self._parts, self._is_empty = [], True
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Add rows; all parts have the same columns."""
+        if self._format in (".parquet", ".arrow"):
+            self._parts.append(Path(self._folder.name) / f"{len(self._parts):06d}.arrow")
+            frame.write_ipc(self._parts[-1])
+            return
+        with self._text.open("ab") as file:
+            if self._format == ".jsonl":
+                frame.write_ndjson(file)
+            elif self._safe_csv:
+                from tabapp.data.spreadsheet import without_formulas
+
+                without_formulas(frame).write_csv(file, include_header=self._is_empty, quote_style="non_numeric")
+            else:
+                frame.write_csv(file, include_header=self._is_empty)
+        self._is_empty = False
+
+    def finish(self) -> None:
+        """Write the output.
+
+        Raises:
+            UsageError: the file cannot be written.
+        """
+        made = self._joined() if self._parts else self._text
+        if self._target is None:
+            with made.open("rb") as file:
+                while chunk := file.read(_CHUNK):
+                    echo_data(chunk)
+            return
+        try:
+            _move(made, self._target)
+        except OSError as error:
+            raise UsageError(
+                f"{self._target} cannot be written ({error.strerror}). Choose another path with -o."
+            ) from None
+
+    def _joined(self) -> Path:
+        """All parts as one file."""
+        import polars as pl
+
+        made = Path(self._folder.name) / "table"
+        parts = pl.scan_ipc(self._parts)
+        if self._format == ".parquet":
+            parts.sink_parquet(made)
+        else:
+            parts.sink_ipc(made)
+        return made
+
+
+def _move(made: Path, target: Path) -> None:
+    """Copy a file to its place: at once for a regular file, and into a pipe or a device as it is.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     from tabapp import files
 
-    content = BytesIO()
-    if target is not None and target.suffix.lower() == ".parquet":
-        frame.write_parquet(content)
-    elif safe_csv:
-        from tabapp.data.spreadsheet import without_formulas
-
-        without_formulas(frame).write_csv(content, quote_style="non_numeric")
-    else:
-        frame.write_csv(content)
-    if target is None:
-        echo_data(content.getvalue())
-        return
-    try:
+    with made.open("rb") as source:
         if target.exists() and not target.is_file():
-            target.write_bytes(content.getvalue())
+            with target.open("wb") as sink:
+                shutil.copyfileobj(source, sink)
         else:
-            files.write_bytes(target, content.getvalue())
-    except OSError as error:
-        raise UsageError(f"{target} cannot be written ({error.strerror}). Choose another path with -o.") from None
+            files.write_stream(target, source)
 
 
 def metric_cells(values: tuple[MetricValue, ...]) -> list[list[str]]:

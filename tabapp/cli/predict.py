@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import click
 
 from tabapp.cli.completion import bundles, tables
 from tabapp.cli.options import MAX_MEMORY_HELP, read_bytes, trust_option
-from tabapp.cli.output import check_output, metric_cells, write_table
+from tabapp.cli.output import TableWriter, check_output, metric_cells
 from tabapp.errors import DataError, UsageError
 from tabapp.headless.narration import echo, echo_json, say
 from tabapp.run import prediction as messages
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from tabapp.bundle.evaluate import Evaluation
     from tabapp.bundle.format import Manifest, MetricValue
     from tabapp.bundle.load import LoadedBundle
-    from tabapp.data.read import Reading
+    from tabapp.data.read import Reading, ReadOptions
     from tabapp.data.schema import Schema
 
 PREVIEW_ROWS = 100
@@ -55,7 +56,8 @@ def data_options(function: Any) -> Any:
     "-o",
     "--output",
     metavar="FILE",
-    help="Output file, .csv or .parquet; an existing file is replaced. Without this option, or with -, CSV is written to stdout.",
+    help="Output file: .csv, .parquet, .arrow or .jsonl; an existing file is replaced. Without this option, or with -, CSV is "
+    "written to stdout.",
 )
 @click.option("--keep", is_flag=True, help="Keep the columns of DATA before the predictions.")
 @click.option(
@@ -86,54 +88,139 @@ def predict(
     decimal: str | None,
     max_memory: int | None,
 ) -> int:
-    """Predict every row of DATA with BUNDLE, in the original order."""
+    """Predict every row of DATA with BUNDLE, in the original order. Large files are read in parts."""
+
+    def read(schema: Schema) -> Reading:
+        return read_data(data, delimiter, encoding, decimal, max_memory, schema)
+
     if check:
-        return _check(
-            bundle,
-            trust,
-            lambda schema: read_data(data, delimiter, encoding, decimal, max_memory, schema),
-            as_json=as_json,
-            fill=missing_columns == "fill",
-        )
+        return _check(bundle, trust, read, as_json=as_json, fill=missing_columns == "fill")
     target = None if output in (None, "-") else Path(output)
     check_output(target, "Predictions", safe_csv=safe_csv)
     if as_json and target is None:
         raise UsageError("--json prints events on stdout, so the predictions need a file. Choose one with -o.")
     emit = _emit if as_json else _discard
-    loaded, reading = load_and_read(
-        bundle, trust, lambda schema: read_data(data, delimiter, encoding, decimal, max_memory, schema), emit
-    )
+    options = read_options(delimiter, encoding, decimal, max_memory)
+    fill = missing_columns == "fill"
+    with TableWriter(target, safe_csv=safe_csv) as writer:
+        if is_read_in_parts(data, options):
+            result = _predict_parts(bundle, trust, data, options, writer, fill=fill, keep=keep, emit=emit)
+        else:
+            result = _predict_whole(bundle, trust, data, read, writer, fill=fill, keep=keep, emit=emit)
+        emit(messages.StageStarted(stage="writing"))
+        writer.finish()
+    if as_json:
+        emit(
+            messages.Predicted(
+                output=str(target),
+                rows=result.n_rows,
+                columns=result.preview.columns,
+                # As text, because JSON has no NaN.
+                preview=result.preview.rows(),
+                notes=result.notes,
+            )
+        )
+    elif not quiet:
+        for note in result.notes:
+            say(note)
+        if target is not None:
+            echo(f"tabapp: {result.n_rows:,} predictions of {result.target} in {target}.", err=True)
+    return 0
+
+
+@dataclass(frozen=True)
+class _Result:
+    """Number of predicted rows, the first predictions as text, notes for the user, and the name of the target."""
+
+    n_rows: int
+    preview: pl.DataFrame
+    notes: list[str]
+    target: str
+
+
+def _predict_whole(
+    bundle: Path,
+    trust: Path | None,
+    data: str,
+    read: Callable[[Schema], Reading],
+    writer: TableWriter,
+    *,
+    fill: bool,
+    keep: bool,
+    emit: Callable[[messages.AnyPredictionMessage], None],
+) -> _Result:
+    import polars as pl
+
+    loaded, reading = load_and_read(bundle, trust, read, emit)
     emit(messages.StageStarted(stage="predicting"))
     try:
         prediction = loaded.predictor.predict_frame(
             reading.frame,
-            fill_missing_columns=missing_columns == "fill",
-            progress=(lambda share: emit(messages.Progressed(share=round(share, 4)))) if as_json else None,
+            fill_missing_columns=fill,
+            progress=lambda share: emit(messages.Progressed(share=round(share, 4))),
         )
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
-    frame = predictions = loaded.predictor.to_frame(prediction)
+    predictions = loaded.predictor.to_frame(prediction)
     notes = [*(warning.message for warning in reading.warnings), *prediction.notes]
-    if keep:
-        frame = _beside(reading.frame, frame, notes)
-    emit(messages.StageStarted(stage="writing"))
-    write_table(frame, target, safe_csv=safe_csv)
-    if as_json:
-        import polars as pl
+    writer.add(_beside(reading.frame, predictions, notes) if keep else predictions)
+    preview = predictions.head(PREVIEW_ROWS).cast(pl.String)
+    return _Result(predictions.height, preview, notes, loaded.predictor.schema.target)
 
-        # As text, because JSON has no NaN.
-        preview = predictions.head(PREVIEW_ROWS).cast(pl.String).rows()
-        emit(
-            messages.Predicted(
-                output=str(target), rows=frame.height, columns=predictions.columns, preview=preview, notes=notes
-            )
+
+def is_read_in_parts(data: str, options: ReadOptions) -> bool:
+    """Whether a command reads DATA in parts."""
+    if data == "-":
+        return False
+    from tabapp.cli.options import check_file
+    from tabapp.data.stream import is_large
+
+    check_file(data)
+    return is_large(Path(data), options)
+
+
+def _predict_parts(
+    bundle: Path,
+    trust: Path | None,
+    data: str,
+    options: ReadOptions,
+    writer: TableWriter,
+    *,
+    fill: bool,
+    keep: bool,
+    emit: Callable[[messages.AnyPredictionMessage], None],
+) -> _Result:
+    """Predict a large file part by part."""
+    import polars as pl
+
+    from tabapp.bundle.box import load_boxed
+    from tabapp.bundle.stream import predict_parts
+
+    emit(messages.StageStarted(stage="loading the models"))
+    predictor = load_boxed(bundle, trust=trust).predictor
+    emit(messages.StageStarted(stage="predicting"))
+    notes: list[str] = []
+    previews: list[pl.DataFrame] = []
+
+    def combine(rows: pl.DataFrame, predictions: pl.DataFrame) -> pl.DataFrame:
+        if not previews:
+            previews.append(predictions.head(PREVIEW_ROWS).cast(pl.String))
+        return _beside(rows, predictions, notes) if keep else predictions
+
+    try:
+        n_rows, more = predict_parts(
+            predictor,
+            Path(data),
+            options,
+            writer,
+            fill_missing_columns=fill,
+            combine=combine,
+            progress=lambda share: emit(messages.Progressed(share=round(share, 4))),
         )
-    elif not quiet:
-        for note in notes:
-            say(note)
-        if target is not None:
-            echo(f"tabapp: {frame.height:,} predictions of {loaded.predictor.schema.target} in {target}.", err=True)
-    return 0
+    except DataError as error:
+        text = str(error)
+        raise DataError(text if text.startswith(data) else f"{data}: {text}") from None
+    return _Result(n_rows, previews[0], [*more, *dict.fromkeys(notes)], predictor.schema.target)
 
 
 def load_and_read(
@@ -192,6 +279,15 @@ def _check(bundle: Path, trust: Path | None, read: Callable[[Schema], Reading], 
     return DataError.exit_code if refused else 0
 
 
+def read_options(
+    delimiter: str | None, encoding: str | None, decimal: str | None, max_memory: int | None
+) -> ReadOptions:
+    """The options of a command for reading DATA."""
+    from tabapp.data.read import ReadOptions
+
+    return ReadOptions(delimiter=delimiter, encoding=encoding, decimal=decimal, max_memory=max_memory)
+
+
 def read_data(
     data: str,
     delimiter: str | None,
@@ -206,9 +302,9 @@ def read_data(
     import tempfile
 
     from tabapp.cli.options import check_file
-    from tabapp.data.read import ReadOptions, read_table
+    from tabapp.data.read import read_table
 
-    options = ReadOptions(delimiter=delimiter, encoding=encoding, decimal=decimal, max_memory=max_memory)
+    options = read_options(delimiter, encoding, decimal, max_memory)
     if data != "-":
         check_file(data)
         return read_table(Path(data), options, allow_no_rows=True, columns=schema.columns)

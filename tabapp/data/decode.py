@@ -100,7 +100,7 @@ def unpack(path: Path, kind: str, memory: MemoryLimit) -> bytes:
         if kind == "zip":
             return _unpack_zip(path, memory)
         if kind == "zstd":
-            with _zstd_library().open(path, "rb") as file:
+            with zstd_library().open(path, "rb") as file:
                 return _read_bounded(file, memory)
         memory.require(path.stat().st_size)
         return path.read_bytes()
@@ -110,13 +110,18 @@ def unpack(path: Path, kind: str, memory: MemoryLimit) -> bytes:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
-def _zstd_library() -> Any:
+def zstd_library() -> Any:
     """The zstd module of Python 3.14 and later, or its backport."""
     return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
 
+def unpacked_limit(path: Path) -> int:
+    """Bytes that an archive may unpack to."""
+    return max(_MIN_LIMIT, _MAX_RATIO * path.stat().st_size)
+
+
 def _read_bounded(file: IO[bytes] | gzip.GzipFile, memory: MemoryLimit) -> bytes:
-    limit = max(_MIN_LIMIT, _MAX_RATIO * memory.path.stat().st_size)
+    limit = unpacked_limit(memory.path)
     allowed = min(limit, memory.n_bytes)
     try:
         data = file.read(allowed + 1)
@@ -132,17 +137,25 @@ def _read_bounded(file: IO[bytes] | gzip.GzipFile, memory: MemoryLimit) -> bytes
 
 
 def _unpack_zip(path: Path, memory: MemoryLimit) -> bytes:
-    with zipfile.ZipFile(path) as archive:
-        names = [info.filename for info in archive.infolist()]
-        if any(name.startswith(("xl/", "word/", "ppt/")) for name in names):
-            raise DataError(f"{path} is an Office document, not a table. Save the sheet as CSV.")
-        members = [info for info in archive.infolist() if not info.is_dir() and not _is_metadata(info.filename)]
-        if len(members) != 1:
-            raise DataError(f"{path} contains {len(members)} files. A zip archive must contain exactly one table.")
-        if members[0].flag_bits & 1:
-            raise DataError(f"{path} is protected by a password. Unpack it first.")
-        with archive.open(members[0]) as file:
-            return _read_bounded(file, memory)
+    with zipfile.ZipFile(path) as archive, archive.open(only_member(archive, path)) as file:
+        return _read_bounded(file, memory)
+
+
+def only_member(archive: zipfile.ZipFile, path: Path) -> zipfile.ZipInfo:
+    """The table in a zip archive.
+
+    Raises:
+        DataError: the archive does not contain exactly one file, or is protected by a password.
+    """
+    names = [info.filename for info in archive.infolist()]
+    if any(name.startswith(("xl/", "word/", "ppt/")) for name in names):
+        raise DataError(f"{path} is an Office document, not a table. Save the sheet as CSV.")
+    members = [info for info in archive.infolist() if not info.is_dir() and not _is_metadata(info.filename)]
+    if len(members) != 1:
+        raise DataError(f"{path} contains {len(members)} files. A zip archive must contain exactly one table.")
+    if members[0].flag_bits & 1:
+        raise DataError(f"{path} is protected by a password. Unpack it first.")
+    return members[0]
 
 
 def _is_metadata(name: str) -> bool:

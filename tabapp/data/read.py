@@ -119,7 +119,7 @@ def read_text(
         raise DataError(
             f"{path}: its first line is longer than {MAX_LINE >> 20} MiB. A table has a header line; JSON can be saved as CSV."
         )
-    dialect = sniff(data, _delimiter_option(options.delimiter))
+    dialect = sniff(data, delimiter_option(options.delimiter))
     if dialect is None:
         raise DataError(f"{path}: contains no table")
     if len(dialect.names) > MAX_COLUMNS:
@@ -140,7 +140,12 @@ def read_text(
     return Reading(frame, "csv", dialect.delimiter, encoding, len(data), tuple(warnings))
 
 
-def _delimiter_option(delimiter: str | None) -> str | None:
+def delimiter_option(delimiter: str | None) -> str | None:
+    """The delimiter that an option names; None for automatic detection.
+
+    Raises:
+        UsageError: it is not one ASCII character.
+    """
     if delimiter is None:
         return None
     character = {"\\t": "\t", "tab": "\t", "TAB": "\t"}.get(delimiter, delimiter)

@@ -21,8 +21,13 @@ _MAX_LONG_ROWS = 0.01
 _CHUNK = 8 << 20
 
 
-def parse_rows(data: bytes, dialect: Dialect, memory: MemoryLimit, warnings: list[DataWarning]) -> pl.DataFrame:
+def parse_rows(
+    data: bytes, dialect: Dialect, memory: MemoryLimit, warnings: list[DataWarning], *, lines_before: int = 0
+) -> pl.DataFrame:
     """Parse the rows below the header: with polars if every row is complete, else row by row with repairs.
+
+    Args:
+        lines_before: lines of the file before `data`, for messages.
 
     Raises:
         DataError: the frame would exceed the memory limit, or as `_parse_slowly`.
@@ -34,7 +39,7 @@ def parse_rows(data: bytes, dialect: Dialect, memory: MemoryLimit, warnings: lis
         return frame
     n_fields = data.count(dialect.delimiter.encode()) + data.count(b"\n") + 1
     memory.require(CELL * n_cells + PYTHON_CELL * n_fields + 6 * len(data))
-    return _parse_slowly(data, dialect, memory.path, warnings, frame)
+    return _parse_slowly(data, dialect, memory.path, warnings, frame, lines_before)
 
 
 def _parse_fast(data: bytes, dialect: Dialect) -> pl.DataFrame | None:
@@ -85,7 +90,12 @@ def _rows_are_complete(data: bytes, dialect: Dialect) -> bool:
 
 
 def _parse_slowly(
-    data: bytes, dialect: Dialect, path: Path, warnings: list[DataWarning], fast: pl.DataFrame | None
+    data: bytes,
+    dialect: Dialect,
+    path: Path,
+    warnings: list[DataWarning],
+    fast: pl.DataFrame | None,
+    lines_before: int,
 ) -> pl.DataFrame:
     """Parse the text record by record: fill short rows, truncate a few long ones, skip blank ones.
 
@@ -96,7 +106,7 @@ def _parse_slowly(
         DataError: too many rows have too many fields, or a quoted field is never closed.
     """
     width = len(dialect.names)
-    rows, lines = _records(data, dialect, path)
+    rows, lines = _records(data, dialect, path, lines_before)
     short = [line for row, line in zip(rows, lines, strict=True) if len(row) < width]
     long = [line for row, line in zip(rows, lines, strict=True) if any(cell.strip() for cell in row[width:])]
     trailing = sum(len(row) > width for row in rows) - len(long)
@@ -127,7 +137,7 @@ def _parse_slowly(
     return frame.with_columns(pl.all().replace("", None))
 
 
-def _records(data: bytes, dialect: Dialect, path: Path) -> tuple[list[list[str]], list[int]]:
+def _records(data: bytes, dialect: Dialect, path: Path, lines_before: int) -> tuple[list[list[str]], list[int]]:
     """All non-blank records below the header, and the line on which each begins.
 
     Raises:
@@ -135,13 +145,13 @@ def _records(data: bytes, dialect: Dialect, path: Path) -> tuple[list[list[str]]
     """
     text = data.decode("utf-8", "replace")
     try:
-        return _records_of(text, dialect, strict=True)
+        return _records_of(text, dialect, lines_before, strict=True)
     except _UnclosedQuote as error:
         raise DataError(
             f"{path}: the quoted field that begins in line {error.line} is never closed. Close or remove the quote."
         ) from None
     except csv.Error:
-        return _records_of(text, dialect, strict=False)
+        return _records_of(text, dialect, lines_before, strict=False)
 
 
 class _UnclosedQuote(Exception):
@@ -150,7 +160,7 @@ class _UnclosedQuote(Exception):
         self.line = line
 
 
-def _records_of(text: str, dialect: Dialect, *, strict: bool) -> tuple[list[list[str]], list[int]]:
+def _records_of(text: str, dialect: Dialect, lines_before: int, *, strict: bool) -> tuple[list[list[str]], list[int]]:
     csv.field_size_limit(2**31 - 1)
     source = io.StringIO(text, newline="")
     for _ in range(dialect.skipped_lines):
@@ -158,13 +168,14 @@ def _records_of(text: str, dialect: Dialect, *, strict: bool) -> tuple[list[list
     reader = csv.reader(source, delimiter=dialect.delimiter, strict=strict)
     rows: list[list[str]] = []
     lines: list[int] = []
-    line = dialect.skipped_lines + 1
+    above = lines_before + dialect.skipped_lines
+    line = above + 1
     try:
         for row in reader:
             if row and (len(row) > 1 or len(dialect.names) == 1 or row[0].strip()):
                 rows.append(row)
                 lines.append(line)
-            line = dialect.skipped_lines + reader.line_num + 1
+            line = above + reader.line_num + 1
     except csv.Error as error:
         if "unexpected end of data" in str(error):
             raise _UnclosedQuote(line) from None

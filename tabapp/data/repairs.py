@@ -57,8 +57,14 @@ def warn_about_header(dialect: Dialect, warnings: list[DataWarning]) -> None:
         warn("Header cells are empty or repeated.", f"named {named}{more}")
 
 
-def drop_non_data_rows(frame: pl.DataFrame, dialect: Dialect, warnings: list[DataWarning]) -> pl.DataFrame:
-    """Drop comments and repeated headers anywhere, and totals and remarks at the end."""
+def drop_non_data_rows(
+    frame: pl.DataFrame, dialect: Dialect, warnings: list[DataWarning], *, at_end: bool = True
+) -> pl.DataFrame:
+    """Drop comments and repeated headers anywhere, and totals and remarks at the end.
+
+    Args:
+        at_end: whether the last row of the frame is the last of the file.
+    """
     if frame.height < 2 or frame.width < 2:
         return frame
     # Columns are taken by position and without a name: polars takes names such as "*" for patterns.
@@ -84,7 +90,7 @@ def drop_non_data_rows(frame: pl.DataFrame, dialect: Dialect, warnings: list[Dat
         keep = np.ones(frame.height, dtype=np.bool_)
         keep[comments] = keep[copies] = False
         frame = frame.filter(pl.Series(keep))
-    return _drop_footers(frame, warnings)
+    return _drop_footers(frame, warnings) if at_end else frame
 
 
 def _positions(

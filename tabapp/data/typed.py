@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -102,16 +104,61 @@ def check_columns(frame: pl.DataFrame, schema: Schema, fill_missing: bool) -> li
     Raises:
         DataError: feature columns are absent or differ from training; the message names all of them.
     """
-    there = set(frame.columns)
-    absent = [column.name for column in schema.features if column.name not in there]
-    mistyped: list[str] = []
-    for column in schema.features:
-        if column.name in there and column.kind in ("numeric", "datetime"):
-            present, parsed = _parsed(column_of(frame, column.name), column)
+    return ColumnCheck(schema, frame.columns).add(frame).verdict(fill_missing)
+
+
+class ColumnCheck:
+    """Compares the columns of a file with the schema, from all of its rows in one or several parts.
+
+    Args:
+        columns: names in the file.
+    """
+
+    def __init__(self, schema: Schema, columns: Sequence[str]) -> None:
+        self._schema, self._columns = schema, columns
+        there = set(columns)
+        self._absent = [column.name for column in schema.features if column.name not in there]
+        self._counts: dict[str, tuple[int, int]] = {}
+
+    def add(self, frame: pl.DataFrame) -> ColumnCheck:
+        """Count the cells of a part that are not missing, and those that parse as the kind of their column."""
+        for column in self._schema.features:
+            if column.name not in self._absent and column.kind in ("numeric", "datetime"):
+                present, parsed = _parsed(column_of(frame, column.name), column)
+                before = self._counts.get(column.name, (0, 0))
+                self._counts[column.name] = before[0] + present, before[1] + parsed
+        return self
+
+    def verdict(self, fill_missing: bool) -> list[str]:
+        """Messages about the columns of the parts so far; as `check_columns`.
+
+        Raises:
+            DataError: as `check_columns`.
+        """
+        absent, mistyped = self._absent, self._mistyped()
+        _reject_columns(absent, mistyped, fill_missing)
+        notes: list[str] = []
+        known = {column.name for column in self._schema.columns}
+        extra = [name for name in self._columns if name not in known]
+        if extra:
+            shown = ", ".join(repr(name) for name in extra[:5]) + (" …" if len(extra) > 5 else "")
+            notes.append(f"{len(extra)} columns are unknown from training and are ignored: {shown}")
+        if absent:
+            notes.append(f"{len(absent)} columns are absent and treated as missing: {', '.join(map(repr, absent))}")
+        if mistyped:
+            notes.append(f"{len(mistyped)} columns differ from training: {', '.join(mistyped)}")
+        return notes
+
+    def _mistyped(self) -> list[str]:
+        found: list[str] = []
+        for name, (present, parsed) in self._counts.items():
             if present and (present - parsed) > _MISTYPED * present:
-                mistyped.append(
-                    f"{column.name!r} ({present - parsed:,} of {present:,} values are not {_KIND_WORDS[column.kind]})"
-                )
+                kind = _KIND_WORDS[self._schema.column(name).kind]
+                found.append(f"{name!r} ({present - parsed:,} of {present:,} values are not {kind})")
+        return found
+
+
+def _reject_columns(absent: list[str], mistyped: list[str], fill_missing: bool) -> None:
     if (absent or mistyped) and not fill_missing:
         parts: list[str] = []
         if absent:
@@ -119,17 +166,6 @@ def check_columns(frame: pl.DataFrame, schema: Schema, fill_missing: bool) -> li
         if mistyped:
             parts.append(f"columns differ from training: {', '.join(mistyped)}")
         raise DataError(f"{'; '.join(parts)}. Give --missing-columns fill to predict without them.")
-    notes: list[str] = []
-    known = {column.name for column in schema.columns}
-    extra = [name for name in frame.columns if name not in known]
-    if extra:
-        shown = ", ".join(repr(name) for name in extra[:5]) + (" …" if len(extra) > 5 else "")
-        notes.append(f"{len(extra)} columns are unknown from training and are ignored: {shown}")
-    if absent:
-        notes.append(f"{len(absent)} columns are absent and treated as missing: {', '.join(map(repr, absent))}")
-    if mistyped:
-        notes.append(f"{len(mistyped)} columns differ from training: {', '.join(mistyped)}")
-    return notes
 
 
 _KIND_WORDS = {"numeric": "numbers", "datetime": "dates in the training format"}

@@ -58,6 +58,16 @@ class FeaturePreparer:
         return self._state.spec
 
     @property
+    def state(self) -> PreparerState:
+        """The fitted steps."""
+        return self._state
+
+    @property
+    def encodings(self) -> Sequence[TargetEncoding]:
+        """The target encodings of `state.encoded`."""
+        return self._encodings
+
+    @property
     def recipe(self) -> FeatureRecipe:
         """The requested recipe."""
         return self._state.recipe

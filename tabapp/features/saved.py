@@ -39,12 +39,12 @@ def read_arrays(
 def read_arrays_and_notes(
     path: Path, expected: Mapping[str, tuple[str, int]], *, unchecked: Iterable[str] = ()
 ) -> tuple[dict[str, Array], dict[str, str]]:
-    """As `read_arrays`, with the texts that are stored next to the arrays."""
+    """As `read_arrays`, with the texts that are stored next to the arrays. Half precision becomes single precision."""
     try:
         with safe_open(path, framework="numpy") as file:
             names = set(file.keys())
             demand(names == set(expected), f"{path.name} has the arrays {_few(names)} instead of {_few(expected)}")
-            arrays = {name: file.get_tensor(name) for name in expected}
+            arrays = {name: _single(file.get_tensor(name), dtype) for name, (dtype, _) in expected.items()}
             notes: dict[str, str] = file.metadata() or {}
     except (SafetensorError, TypeError, AttributeError) as error:
         raise ValueError(f"{path.name}: {_first_line(error)}") from None
@@ -57,6 +57,10 @@ def read_arrays_and_notes(
         if array.dtype.kind == "f" and name not in excepted:
             demand(is_finite(array), f"{path.name}: {name!r} has values that are not finite")
     return arrays, notes
+
+
+def _single(array: Array, expected: str) -> Array:
+    return array.astype(np.float32) if expected == "float32" and array.dtype == np.float16 else array
 
 
 def is_finite(array: Array) -> bool:

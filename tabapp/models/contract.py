@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
 from tabapp.metrics import Task
+from tabapp.models.formula import Formula
 
 __all__ = [
     "Cost",
@@ -226,6 +227,14 @@ class FittedModel(ABC):
         """
         return None
 
+    def formula(self, features: FeatureSpec) -> Formula | None:
+        """The model as trees or a linear function, from which `tabapp export --onnx` and `--sql` write it; None if it is neither.
+
+        Args:
+            features: columns of the tables that the model receives.
+        """
+        return None
+
     def impute(self, table: Table) -> Table | None:
         """Fill missing cells, for plugins with `can_impute`.
 
@@ -319,6 +328,19 @@ class Plugin(ABC):
         Raises:
             FitStopped: `context.report` ended the fit.
         """
+
+    def refit(
+        self, train: Table, params: Params, summaries: Sequence[Mapping[str, Any]], context: FitContext
+    ) -> FittedModel | None:
+        """Train on all rows without early stopping, for as long as the models of the folds were trained on average.
+
+        Args:
+            summaries: `FittedModel.summary` of the models of the folds.
+
+        Returns:
+            None if the model cannot be trained without early-stopping rows; `fit` then gets some of the rows for that.
+        """
+        return None
 
     @abstractmethod
     def load(self, folder: Path) -> FittedModel:

@@ -88,7 +88,7 @@ def load_network(folder: Path, build: Callable[[], _Network]) -> _Network:
 
 
 def read_tensors(path: Path) -> tuple[list[tuple[int, ...]], dict[str, Tensor]]:
-    """The shapes and the tensors of a safetensors file, whose floats are all finite.
+    """The shapes and the tensors of a safetensors file, whose floats are all finite. Half precision becomes single precision.
 
     Raises:
         ValueError: the file is not valid, or a value is not finite.
@@ -101,6 +101,8 @@ def read_tensors(path: Path) -> tuple[list[tuple[int, ...]], dict[str, Tensor]]:
     except (SafetensorError, TypeError, AttributeError, RuntimeError) as error:
         raise ValueError(f"{path.name}: {(str(error).splitlines() or [''])[0][:160]}") from None
     for name, tensor in values.items():
+        if tensor.dtype == torch.float16:
+            values[name] = tensor = tensor.float()
         if tensor.is_floating_point():
             demand(bool(torch.isfinite(tensor).all()), f"{path.name}: {name!r} has values that are not finite")
     return shapes, values

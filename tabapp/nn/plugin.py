@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ from tabapp.nn.loading import MOST, WEIGHTS, check_integers, load_network
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
 from tabapp.nn.params import TrainingParams, batch_size_for
-from tabapp.nn.trainer import inputs, predict_output, seed_everything, train_network
+from tabapp.nn.trainer import Training, inputs, predict_output, seed_everything, train_epochs, train_network
 
 
 class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -149,6 +150,29 @@ class DeepPlugin(Plugin):
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
         assert isinstance(params, TrainingParams)
         device = seed_everything(context)
+        objective, sizes, network = self._start(train, params, context)
+        method = self.method(network, params, objective, context)
+        training = train_network(network, train, valid, params, objective, context, method)
+        self.add_stopping_rows(network, train, valid, objective, params)
+        return self._trained(network, sizes, objective, params, training, device)
+
+    def refit(
+        self, train: Table, params: Params, summaries: Sequence[Mapping[str, Any]], context: FitContext
+    ) -> FittedModel | None:
+        """Train for the mean number of the best epochs of the folds. A subclass that overrides `fit` is not refitted."""
+        assert isinstance(params, TrainingParams)
+        epochs = [summary["best_epoch"] for summary in summaries if "best_epoch" in summary]
+        if type(self).fit is not DeepPlugin.fit or not epochs:
+            return None
+        device = seed_everything(context)
+        objective, sizes, network = self._start(train, params, context)
+        method = self.method(network, params, objective, context)
+        n_epochs = max(1, round(sum(epochs) / len(epochs)))
+        training = train_epochs(network, train, n_epochs, params, objective, context, method)
+        return self._trained(network, sizes, objective, params, training, device)
+
+    def _start(self, train: Table, params: TrainingParams, context: FitContext) -> tuple[Objective, Sizes, nn.Module]:
+        """The objective of a table, its sizes, and a new network for it."""
         objective = Objective.fit(train, context)
         spec = context.features
         sizes = Sizes(
@@ -159,9 +183,17 @@ class DeepPlugin(Plugin):
         )
         network = self.build(sizes, params)
         self.initialize(network, train)
-        method = self.method(network, params, objective, context)
-        training = train_network(network, train, valid, params, objective, context, method)
-        self.add_stopping_rows(network, train, valid, objective, params)
+        return objective, sizes, network
+
+    def _trained(
+        self,
+        network: nn.Module,
+        sizes: Sizes,
+        objective: Objective,
+        params: TrainingParams,
+        training: Training,
+        device: torch.device,
+    ) -> FittedModel:
         facts = {
             "parameters": sum(p.numel() for p in network.parameters()),
             "best_epoch": training.best_epoch,

@@ -223,6 +223,37 @@ class Steps:
             (loss if len(part) == len(rows) else loss * (len(part) / len(rows))).backward()
 
 
+def train_epochs(
+    network: nn.Module,
+    train: Table,
+    n_epochs: int,
+    params: TrainingParams,
+    objective: Objective,
+    context: FitContext,
+    method: TrainingMethod,
+) -> Training:
+    """Train a network for a number of epochs without early-stopping rows, and leave the last weights, or their moving average,
+    in it.
+
+    Raises:
+        torch.OutOfMemoryError: not even two rows fit.
+    """
+    device = torch.device(context.device)
+    network.to(device).train()
+    if objective.is_constant:
+        return Training(0, 0, 0.0)
+    steps = Steps(network, train, params, objective, device, method)
+    epoch = 0
+    while epoch < n_epochs:
+        epoch += 1
+        if not steps.run_epoch(n_epochs, context):
+            break
+    if steps.average:
+        steps.average.swap()
+    network.eval()
+    return Training(epoch, epoch, float("nan"))
+
+
 def train_network(
     network: nn.Module,
     train: Table,

@@ -176,7 +176,7 @@ def test_fills_with_the_model_of_a_bundle(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        (("{data}", "-o", "out.txt"), UsageError, "csv or .parquet"),
+        (("{data}", "-o", "out.txt"), UsageError, ".csv, .parquet, .arrow or .jsonl"),
         (("{data}", "-o", "nowhere/out.csv"), UsageError, "no folder"),
         (("-", "-o", "{out}"), UsageError, "Use a file"),
         (("missing.csv", "-o", "{out}"), DataError, "no file"),

@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,7 @@ from tabapp.bundle.load import load_bundle
 from tabapp.bundle.write import write_bundle
 from tabapp.cli import inspect as inspecting
 from tabapp.cli import predict as predicting
+from tabapp.data import stream
 from tabapp.errors import BundleError, DataError, TabappError, UsageError
 from tests.bundle.making import make_contents, register_linear, text_table
 from tests.waiting import HANG_SECONDS
@@ -273,3 +275,53 @@ def test_json_reports_progress_and_first_predictions(bundles, data, tmp_path):
     assert [float(row[0]) for row in messages[-1]["preview"]] == pytest.approx(written["prediction"].to_list())
     with pytest.raises(UsageError, match="-o"):
         call(predicting.predict, bundles["regression"], data["regression"], "--json")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow", ".jsonl"])
+def test_a_large_file_is_predicted_in_parts_with_the_same_result(bundles, tmp_path, monkeypatch, suffix):
+    """Rows whose mistyped cells are all in one part are accepted, as in the whole file."""
+    table = text_table("regression", n_rows=200, seed=7).with_columns(more=pl.lit("1"))
+    table[150, "age"] = "old"
+    table.write_csv(tmp_path / "rows.csv")
+    arguments = [bundles["regression"], tmp_path / "rows.csv", "--keep", "-o"]
+    whole = call(predicting.predict, *arguments, tmp_path / f"whole{suffix}")
+    monkeypatch.setattr(stream, "LARGE_TEXT", 100)
+    monkeypatch.setattr(stream, "BLOCK", 500)
+    parts = call(predicting.predict, *arguments, tmp_path / f"parts{suffix}")
+    assert parts.stderr == whole.stderr.replace("whole.", "parts.")
+    reader = {
+        ".csv": partial(pl.read_csv, infer_schema_length=None),
+        ".parquet": pl.read_parquet,
+        ".arrow": pl.read_ipc,
+        ".jsonl": pl.read_ndjson,
+    }[suffix]
+    found, expected = reader(tmp_path / f"parts{suffix}"), reader(tmp_path / f"whole{suffix}")
+    assert found.columns == expected.columns
+    assert found.height == 200
+    assert found["age"].to_list() == expected["age"].to_list()
+    numbers = ["prediction", "low", "high"]
+    np.testing.assert_allclose(found.select(numbers).to_numpy(), expected.select(numbers).to_numpy(), rtol=1e-6)
+
+
+def test_a_large_file_of_the_wrong_kind_writes_nothing(bundles, data, tmp_path, monkeypatch):
+    monkeypatch.setattr(stream, "LARGE_TEXT", 100)
+    monkeypatch.setattr(stream, "BLOCK", 500)
+    table = pl.read_csv(data["binary"], infer_schema=False).with_columns(age=pl.lit("old"))
+    table.write_csv(tmp_path / "wrong.csv")
+    with pytest.raises(DataError, match=r"^\S+wrong.csv: columns differ from training: 'age' \(30 of 30"):
+        call(predicting.predict, bundles["binary"], tmp_path / "wrong.csv", "-o", tmp_path / "o.csv")
+    assert not (tmp_path / "o.csv").exists()
+    table.drop("age").write_csv(tmp_path / "less.csv")
+    with pytest.raises(DataError, match="columns are missing: 'age'"):
+        call(predicting.predict, bundles["binary"], tmp_path / "less.csv", "-o", tmp_path / "o.csv")
+
+
+def test_an_encoding_that_a_later_part_shows_starts_the_predictions_again(bundles, tmp_path, monkeypatch):
+    table = text_table("binary", n_rows=100, seed=7).drop("outcome")
+    content = table.write_csv().encode() + "0.5,20.0,grün,2024-01-01\n".encode("cp1252")
+    (tmp_path / "rows.csv").write_bytes(content)
+    whole = call(predicting.predict, bundles["binary"], tmp_path / "rows.csv")
+    monkeypatch.setattr(stream, "LARGE_TEXT", 100)
+    monkeypatch.setattr(stream, "BLOCK", 500)
+    parts = call(predicting.predict, bundles["binary"], tmp_path / "rows.csv")
+    assert parts.stdout == whole.stdout

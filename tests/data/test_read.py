@@ -341,7 +341,7 @@ def test_round_trip_in_any_dialect(
 
 
 def test_zstd_with_other_encodings_and_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    library = decode._zstd_library()  # pyright: ignore[reportPrivateUsage]
+    library = decode.zstd_library()
     if library is None:
         pytest.skip("needs Python 3.14 or backports.zstd")
     path = written(tmp_path, library.compress(PLAIN.encode("utf-16")), "table.csv.zst")

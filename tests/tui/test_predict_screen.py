@@ -197,7 +197,7 @@ async def test_the_output_must_be_somewhere_else(tmp_path, monkeypatch, bundle, 
         await driver.sees("is the input file")
         line.value = str(tmp_path / "out.xlsx")
         await driver.press("enter")
-        await driver.sees("not a .csv or .parquet file")
+        await driver.sees("not a .csv, .parquet, .arrow or .jsonl file")
         line.value = str(tmp_path / "out.parquet")
         await driver.press("enter")
         await driver.until(lambda: screen._job.output == tmp_path / "out.parquet")

@@ -189,7 +189,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("predict.start", "ctrl+r", "start", "predict", ALWAYS, "prediction: start", "Predict",
            "Predict every row of the file and write the predictions."),
     Action("predict.output", "w", "output", "predict", ALWAYS, "prediction: choose output file", "Output",
-           "Choose the .csv or .parquet file to which predictions are written."),
+           "Choose the file to which predictions are written: .csv, .parquet, .arrow or .jsonl."),
     Action("predict.keep", "i", "keep", "predict", ALWAYS, "prediction: include or omit input columns", "Input columns",
            "Include the columns of the file before the predictions, or omit them."),
     Action("predict.fill", "m", "fill", "predict", ALWAYS, "prediction: fill or reject missing columns", "",

@@ -250,14 +250,14 @@ class PredictView(RunView):
 
     def action_output(self) -> None:
         if self._is_ready():
-            message = "A .csv or .parquet file in a folder that exists:"
+            message = "A .csv, .parquet, .arrow or .jsonl file in a folder that exists:"
             dialog = Ask("Write the predictions to", message, str(self._job.output), self._check_output)
             self.tabapp.push_screen(dialog, self._output_chosen)
 
     def _check_output(self, text: str) -> str:
         path = typed_path(text)
         if path.suffix.lower() not in OUTPUT_SUFFIXES or not can_be_written(path):
-            raise UsageError(f"{quoted(text)} is not a .csv or .parquet file in an existing folder.")
+            raise UsageError(f"{quoted(text)} is not a .csv, .parquet, .arrow or .jsonl file in an existing folder.")
         if self._job.file is not None and exists(path) and path.samefile(self._job.file):
             raise UsageError(f"{path} is the input file; choose another output file.")
         return str(path)

@@ -15,7 +15,7 @@ from tabapp.errors import UsageError
 from tabapp.run.prediction import PREDICTION, AnyPredictionMessage, Checked, Predicted, Progressed, StageStarted
 
 LONGEST_LINE = 1 << 25
-OUTPUT_SUFFIXES = (".csv", ".parquet")
+OUTPUT_SUFFIXES = (".csv", ".parquet", ".arrow", ".jsonl")
 
 
 class Prediction:

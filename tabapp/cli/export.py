@@ -1,0 +1,197 @@
+"""The command `export`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from tabapp.cli.completion import models, run_ids
+from tabapp.errors import UsageError
+from tabapp.headless.narration import echo, echo_data, say
+from tabapp.run.exporting import (
+    ROWS_PER_LIMIT,
+    AnyExportMessage,
+    Compared,
+    ExportOptions,
+    StageStarted,
+    run_export,
+)
+from tabapp.run.folder import RunFolder, default_runs_dir, find_run
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN|BUNDLE", shell_complete=run_ids)
+@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE.tabapp", help="Output file.")
+@click.option(
+    "--refit",
+    is_flag=True,
+    help="Train each model of the ensemble once more on all rows, and leave out the models of the folds.",
+)
+@click.option(
+    "--limit-ms",
+    type=float,
+    metavar="MS",
+    help="Select the best ensemble that predicts 1,000 rows within MS milliseconds of processor time.",
+)
+@click.option(
+    "--limit-rows",
+    type=int,
+    default=ROWS_PER_LIMIT,
+    show_default=True,
+    metavar="N",
+    help="Rows that --limit-ms is for.",
+)
+@click.option(
+    "--distill", metavar="MODEL", shell_complete=models, help="Train one MODEL on all rows to imitate the ensemble."
+)
+@click.option("--half", is_flag=True, help="Store weights in half precision where predictions change by at most 1e-4.")
+@click.option(
+    "--sign",
+    type=click.Path(path_type=Path),
+    metavar="KEY",
+    help="Sign the bundle with this Ed25519 private key (PEM).",
+)
+@click.option(
+    "--docker",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write a Dockerfile that serves the bundle, its requirements and the bundle to this new folder.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
+@click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs.")
+def export(
+    run_id: str,
+    out: Path | None,
+    refit: bool,
+    limit_ms: float | None,
+    limit_rows: int,
+    distill: str | None,
+    half: bool,
+    sign: Path | None,
+    docker: Path | None,
+    quiet: bool,
+    runs_dir: Path | None,
+) -> int:
+    """Write the bundle of a run to a file, as it is, smaller or faster, or write a container that serves it.
+
+    RUN is an id, part of an id, a name, `last`, or a path with a slash. BUNDLE is a file whose name ends in .tabapp. --refit,
+    --limit-ms, --distill and --half need a RUN, because a bundle has no training rows. They compare the new bundle with that of the
+    run in size, speed and score.
+    """
+    if out is None and docker is None:
+        raise UsageError("Say what to write: a bundle with -o FILE.tabapp, or a container with --docker DIR.")
+    if sign is not None and out is None:
+        raise UsageError(
+            "--sign signs the bundle that -o writes. Add -o FILE.tabapp, and export that file with --docker."
+        )
+    options = ExportOptions(refit=refit, limit_ms=limit_ms, limit_rows=limit_rows, distill=distill, half=half)
+    options.check()
+    with ExitStack() as stack:
+        if options.is_plain:
+            bundle = _bundle_of(run_id, runs_dir)
+        else:
+            folder = _run_of(run_id, runs_dir)
+            bundle = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tabapp-export-"))) / "model.tabapp"
+            run_export(folder, bundle, options, _ignore if quiet else _show)
+        if out is not None:
+            _copy(bundle, out, sign)
+            bundle = out
+        if docker is not None:
+            from tabapp.bundle.container import write_container
+            from tabapp.bundle.contents import open_bundle
+
+            write_container(open_bundle(bundle), docker)
+            _echo_path(docker)
+    return 0
+
+
+def _run_of(run_id: str, runs_dir: Path | None) -> RunFolder:
+    """The run that an argument names.
+
+    Raises:
+        UsageError: there is no such run, or the argument is a bundle.
+    """
+    if run_id.endswith(".tabapp") and Path(run_id).is_file():
+        raise UsageError(
+            f"{run_id} is a bundle, which has no training rows. Give the run for --refit, --limit-ms, --distill and --half."
+        )
+    return find_run(run_id, runs_dir or default_runs_dir())
+
+
+def _bundle_of(run_id: str, runs_dir: Path | None) -> Path:
+    """The bundle file that an argument names, or that of the run that it names.
+
+    Raises:
+        UsageError: there is no such run, or it has no bundle yet.
+    """
+    if run_id.endswith(".tabapp") and Path(run_id).is_file():
+        return Path(run_id)
+    folder = find_run(run_id, runs_dir or default_runs_dir())
+    if not folder.bundle.is_file():
+        raise UsageError(f"The run {folder.run} has no bundle yet. Use `tabapp resume {folder.argument}` to finish it.")
+    return folder.bundle
+
+
+def _ignore(message: AnyExportMessage) -> None:
+    """Print nothing, with `--quiet`."""
+
+
+def _show(message: AnyExportMessage) -> None:
+    """Print the progress of an export and its comparison on stderr."""
+    if isinstance(message, StageStarted):
+        say(message.stage)
+    elif isinstance(message, Compared):
+        for line in comparison(message):
+            echo(line, err=True)
+        for note in message.notes:
+            say(note)
+
+
+def comparison(message: Compared) -> list[str]:
+    """Lines of a table of size, speed and score."""
+    from tabapp.headless.tables import plain_table
+    from tabapp.run.state import format_score
+
+    rows = [
+        [
+            row.title,
+            str(row.models),
+            f"{row.n_bytes / 1e6:.2f} MB",
+            f"{row.ms:.3g} ms",
+            format_score(row.score),
+            "" if row.low is None else f"{format_score(row.low)} … {format_score(row.high)}",
+        ]
+        for row in message.rows
+    ]
+    rows_label = "one row" if message.n_rows == 1 else f"{message.n_rows:,} rows"
+    return plain_table(["", "models", "size", rows_label, message.metric, "95 % interval"], rows, right=(1, 2, 3, 4))
+
+
+def _copy(bundle: Path, out: Path, sign: Path | None) -> None:
+    from tabapp import files
+
+    try:
+        if sign is not None:
+            from tabapp.bundle.signing import write_signed
+
+            write_signed(bundle, out, sign, lambda: _passphrase(sign))
+        else:
+            files.write_bytes(out, files.read_regular(bundle))
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written ({error.strerror}). Choose another path.") from None
+    _echo_path(out)
+
+
+def _echo_path(path: Path) -> None:
+    echo_data(f"{path}\n".encode(errors="surrogateescape"))
+
+
+def _passphrase(key: Path) -> str:
+    """Ask for the passphrase of a key on the terminal."""
+    if not sys.stdin.isatty():
+        raise UsageError(f"The key {key} is encrypted. Run the command in a terminal, which asks for its passphrase.")
+    return click.prompt(f"Passphrase of {key}", hide_input=True, err=True)
