@@ -113,7 +113,11 @@ def _student(run: FinishedRun, name: str) -> tuple[Plugin, dict[str, Any]]:
 def _soft_targets(run: FinishedRun, teacher: Selected) -> npt.NDArray[np.float64]:
     """(rows, classes) or (rows,): the teacher's predictions mixed with the labels; the labels alone where it has none."""
     data, n_classes = run.data, run.plan.n_classes
-    truth = data.target.astype(np.float64) if run.plan.task == "regression" else np.eye(n_classes)[data.target.astype(np.int64)]
+    truth = (
+        data.target.astype(np.float64)
+        if run.plan.task == "regression"
+        else np.eye(n_classes)[data.target.astype(np.int64)]
+    )
     scored = np.flatnonzero(data.fold >= 0)[teacher.covered]
     soft = truth.copy()
     soft[scored] = TEACHER_SHARE * teacher.prediction + (1 - TEACHER_SHARE) * truth[scored]
