@@ -15,6 +15,7 @@ from tabapp.features.arrays import UNSEEN, Table
 from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Shape, Task, Trial
 from tabapp.nn.checkpoint import Progress, load_checkpoint, save_checkpoint
 from tabapp.nn.embeddings import FlatInput
+from tabapp.nn.gather import one_hot
 from tabapp.nn.linear import Linear
 from tabapp.nn.objective import Objective, target_of
 from tabapp.nn.params import batch_size_for
@@ -33,6 +34,8 @@ from ._shared.search import zero_or
 
 LARGEST_MARGIN = 10.0
 """Bound of |y F| in functional gradients, which are exponential in it."""
+LEAST_SHARE = torch.tensor(-LARGEST_MARGIN).sigmoid().item()
+"""Bound of a class's probability, so that a logit is within the margin."""
 STAGES_PER_RATE = 15
 """Number of stages after which the learning rate and the penalty are halved."""
 
@@ -135,9 +138,8 @@ def newton_step(objective: Objective, output: Tensor, target: Tensor) -> tuple[T
         label = 2 * target.unsqueeze(1) - 1
         margin = (label * output).clamp(-LARGEST_MARGIN, LARGEST_MARGIN)
         return label * (1 + (-margin).exp()), margin.sigmoid() * (-margin).sigmoid()
-    least = torch.tensor(-LARGEST_MARGIN).sigmoid().item()
-    p = output.softmax(1).clamp(least, 1 - least)
-    residual = F.one_hot(target, output.shape[1]) - p
+    p = output.softmax(1).clamp(LEAST_SHARE, 1 - LEAST_SHARE)
+    residual = one_hot(target, output.shape[1]) - p
     curvature = p * (1 - p)
     return residual / curvature, curvature
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import OneHotOrEmbedding
+from tabapp.nn.gather import one_hot
 from tabapp.nn.linear import Linear
 from tabapp.nn.numeric import PeriodicEmbedding
 from tabapp.nn.params import batch_size_for
@@ -101,6 +101,11 @@ class ModernNCANetwork(RetrievalNetwork):
         self.temperature = params.temperature
         self.sample_rate = params.sample_rate
         self.n_classes, self.d_out = sizes.n_classes, sizes.d_out
+        self.d_embedded = d_in + (2 * params.n_frequencies * sizes.n_numeric if embedded else 0)
+        self.widest = max(params.width, params.block_width if params.n_blocks else 0)
+
+    def key_bytes(self) -> int:
+        return 4 * (2 * self.d_embedded + 3 * self.widest)
 
     def key(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         x = torch.cat([self.numeric(numeric).flatten(1), self.categorical(categorical)], dim=1)
@@ -126,7 +131,7 @@ class ModernNCANetwork(RetrievalNetwork):
         share = torch.softmax(similarities, dim=1)
         if self.n_classes == 1:
             return share @ target.unsqueeze(1)
-        log_share = (share @ F.one_hot(target.long(), self.n_classes).float() + LEAST_PROBABILITY).log()
+        log_share = (share @ one_hot(target, self.n_classes) + LEAST_PROBABILITY).log()
         return log_share[:, 1:] - log_share[:, :1] if self.n_classes == 2 else log_share
 
     def training_output(self, rows: Tensor, numeric: Tensor, categorical: Tensor) -> Tensor:
@@ -144,15 +149,18 @@ class ModernNCANetwork(RetrievalNetwork):
         )
         everyone = torch.cat([rows, others])
         similarities = self.similarities(keys[:n_batch], keys, stored.weight[everyone])
-        # Finite, so that a row without any candidate still has an output.
-        itself = EXCLUDED * torch.eye(n_batch, len(everyone), device=rows.device)
-        return self.vote(similarities - itself, stored.target[everyone])
+        # Finite, so that a row without any candidate still has an output. In place: a mask would be as large as the distances.
+        similarities.diagonal().sub_(EXCLUDED)
+        return self.vote(similarities, stored.target[everyone])
 
     def prediction_output(self, numeric: Tensor, categorical: Tensor) -> Tensor:
-        queries, stored = self.key(numeric, categorical), self.candidates
+        stored = self.candidates
         keys = stored.keys(self)
-        chunks = queries.split(queries_at_once(keys))
-        parts = [self.vote(self.similarities(x, keys, stored.weight), stored.target) for x in chunks]
+        chunk = queries_at_once(keys)
+        parts = [
+            self.vote(self.similarities(self.key(x, codes), keys, stored.weight), stored.target)
+            for x, codes in zip(numeric.split(chunk), categorical.split(chunk), strict=True)
+        ]
         return torch.cat(parts)
 
     def neighbors(self, numeric: Tensor, categorical: Tensor, n: int) -> tuple[Tensor, Tensor]:

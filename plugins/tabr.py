@@ -20,7 +20,6 @@ from tabapp.nn.objective import Objective
 from tabapp.nn.params import TrainingParams, batch_size_for
 from tabapp.nn.plugin import Sizes, training_cost
 from tabapp.nn.retrieval import (
-    ENCODED_ROWS,
     Candidates,
     RetrievalMethod,
     RetrievalNetwork,
@@ -38,8 +37,11 @@ N_EPOCHS = 30
 """Expected number of epochs of a fit, for its cost."""
 MERIT = 16.0
 """Large enough to start together with the core models on 20,000 rows in two minutes, too small for 50,000 rows."""
-PREDICTION_ROWS = 1024
-"""Rows predicted at once; each needs memory for its neighbors."""
+NOT_FOUND = -1
+"""In place of neighbors, before the first search."""
+MOST_PREDICTED = 1024
+NEIGHBOR_BYTES = {"cpu": 2**28, "cuda": 2**31}
+"""Memory of the neighbors of rows that are predicted at once."""
 
 
 class TabRParams(RetrievalParams, frozen=True, kw_only=True):
@@ -152,7 +154,12 @@ class TabRNetwork(RetrievalNetwork):
         self.head = nn.Sequential(nn.LayerNorm(width), nn.ReLU(), Linear(width, sizes.d_out))
         self.candidates = Candidates(sizes.n_numeric, len(sizes.cardinalities))
         self.n_neighbors, self.d_out = params.n_neighbors, sizes.d_out
-        self._found: Tensor | None = None
+        self.d_embedded = d_in + (2 * params.n_frequencies * sizes.n_numeric if embedded else 0)
+        self.found: Tensor | None = None
+        """(n_candidates, n_neighbors) int32: the neighbors of each training row at the last search; None before it."""
+
+    def key_bytes(self) -> int:
+        return 4 * (2 * self.d_embedded + 4 * self.to_key.in_features)
 
     def encode(self, numeric: Tensor, categorical: Tensor) -> tuple[Tensor, Tensor]:
         """Representations and keys, both (rows, width), in float32, because bfloat16 is too imprecise for distances."""
@@ -187,7 +194,7 @@ class TabRNetwork(RetrievalNetwork):
         x, key = self.encode(numeric, categorical)
         n = min(self.n_neighbors, len(stored) - 1)
         few = len(stored) <= n * len(rows)
-        found = self._found
+        found = self.found
         if few or found is None:
             with torch.set_grad_enabled(few):
                 keys = self.key(stored.numeric, stored.categorical.long())
@@ -202,18 +209,22 @@ class TabRNetwork(RetrievalNetwork):
 
     @torch.no_grad()
     def search(self) -> None:
-        """Find the neighbors of all training rows with the current weights, and keep them for the next steps."""
-        stored = self.candidates
+        """Find the neighbors of all training rows with the current weights, without dropout, and keep them for the next steps."""
+        stored, was_training = self.candidates, self.training
         own = torch.arange(len(stored), device=stored.target.device)
-        parts = zip(stored.numeric.split(ENCODED_ROWS), stored.categorical.split(ENCODED_ROWS), strict=True)
-        keys = torch.cat([self.key(x, codes.long()) for x, codes in parts])
-        self._found = nearest(keys, keys, min(self.n_neighbors, len(stored) - 1), own=own).int()
+        self.eval()
+        keys = stored.encode(self)
+        self.train(was_training)
+        self.found = nearest(keys, keys, min(self.n_neighbors, len(stored) - 1), own=own).int()
 
     def prediction_output(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         stored = self.candidates
         keys, n = stored.keys(self), min(self.n_neighbors, len(stored))
         parts: list[Tensor] = []
-        for rows, codes in zip(numeric.split(PREDICTION_ROWS), categorical.split(PREDICTION_ROWS), strict=True):
+        # The differences to the neighbors, their squares, and twice as wide hidden values.
+        n_bytes = 4 * 6 * n * keys.shape[1]
+        n_rows = max(1, min(MOST_PREDICTED, NEIGHBOR_BYTES[keys.device.type] // n_bytes))
+        for rows, codes in zip(numeric.split(n_rows), categorical.split(n_rows), strict=True):
             x, key = self.encode(rows, codes)
             context = nearest(key, keys, n)
             parts.append(self.output(x, key, keys[context], stored.target[context]))
@@ -234,17 +245,36 @@ class TabRMethod(RetrievalMethod):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._epoch = -1
+        self._found: Tensor | None = None
+
+    def start(self, numeric: Tensor, categorical: Tensor, target: Tensor, weight: Tensor | None) -> None:
+        super().start(numeric, categorical, target, weight)
+        assert isinstance(self.params, TabRParams)
+        assert isinstance(self.network, TabRNetwork)
+        if self.params.search_epochs is not None:
+            n_neighbors = min(self.network.n_neighbors, len(target) - 1)
+            self._found = torch.full((len(target), n_neighbors), NOT_FOUND, dtype=torch.int32, device=target.device)
+
+    def state(self) -> dict[str, Tensor]:
+        return {} if self._found is None else {"neighbors": self._found}
+
+    def resume(self) -> None:
+        assert isinstance(self.network, TabRNetwork)
+        if self._found is not None and int(self._found[0, 0]) != NOT_FOUND:
+            self.network.found = self._found
 
     def schedule(self, optimizer: torch.optim.Optimizer, progress: float) -> None:
         assert isinstance(self.params, TabRParams)
         assert isinstance(self.network, TabRNetwork)
         begun, self._epoch = self._epoch, int(progress * self.params.max_epochs + 1e-6)
-        if self.params.search_epochs is None or self._epoch == begun:
+        if self._found is None or self.params.search_epochs is None or self._epoch == begun:
             return
         since = self._epoch - self.params.search_epochs
-        # A fit resumed from a checkpoint has no stored neighbors.
-        if since >= 0 and (begun < 0 or since % self.params.search_period == 0):
+        if since >= 0 and since % self.params.search_period == 0:
             self.network.search()
+            assert self.network.found is not None
+            # The tensor of the checkpoint, which is filled in place.
+            self.network.found = self._found.copy_(self.network.found)
 
 
 class TabR(RetrievalPlugin):

@@ -15,6 +15,7 @@ from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureSpec, Ta
 from tabapp.features.saved import demand
 from tabapp.models.contract import FittedModel, Float32, RowNeighbors, Task
 from tabapp.nn.loading import MOST, WEIGHTS, check_integers, check_tensors, load_network, read_tensors
+from tabapp.nn.memory import is_out_of_memory
 from tabapp.nn.objective import Objective
 
 from .network import Attributes, Entries, Memory, NPTNetwork, Predicted
@@ -167,6 +168,12 @@ class NPTModel(FittedModel):
         self.saved, self.device = saved, device
         self.context, self.source, self.draws = context, source, draws
         self._memories: list[Memory] = []
+        self._chunk = CHUNK_ROWS
+
+    def to(self, device: str) -> None:
+        self.device = torch.device(device)
+        self.network.to(self.device)
+        self._memories = []
 
     def memories(self) -> list[Memory]:
         """Keys and values of each context, computed once."""
@@ -177,19 +184,28 @@ class NPTModel(FittedModel):
         return self._memories
 
     def recall(self, entries: Entries, memories: list[Memory] | None = None) -> list[Predicted]:
-        """Predict every entry of some rows from each context."""
+        """Predict every entry of some rows from each context. Chunks of rows are halved until they fit in memory."""
         predicted: list[Predicted] = []
         with torch.inference_mode():
             for memory in self.memories() if memories is None else memories:
-                parts = [
-                    self.network.recall(entries.take(slice(i, i + CHUNK_ROWS)).to(self.device), memory)
-                    for i in range(0, max(1, len(entries)), CHUNK_ROWS)
-                ]
+                parts = self._recall_in_chunks(entries, memory)
                 logits = zip(*(part.logits for part in parts), strict=True)
                 predicted.append(
                     Predicted(torch.cat([p.numeric for p in parts]), [torch.cat(list(each)) for each in logits])
                 )
         return predicted
+
+    def _recall_in_chunks(self, entries: Entries, memory: Memory) -> list[Predicted]:
+        while True:
+            try:
+                return [
+                    self.network.recall(entries.take(slice(i, i + self._chunk)).to(self.device), memory)
+                    for i in range(0, max(1, len(entries)), self._chunk)
+                ]
+            except Exception as error:
+                if self._chunk == 1 or not is_out_of_memory(error):
+                    raise
+                self._chunk //= 2
 
     def predict(self, table: Table) -> Float32:
         return self.prediction(self.recall(self.queries(table)))

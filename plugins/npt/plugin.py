@@ -17,13 +17,14 @@ from torch import Tensor
 from tabapp import metrics
 from tabapp.features.arrays import UNSEEN, FeatureRecipe, Table
 from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Plugin, Shape, Task, Trial
+from tabapp.nn.memory import is_out_of_memory
 from tabapp.nn.objective import Objective, target_of
 from tabapp.nn.stopping import criterion
 from tabapp.nn.trainer import seed_everything
 
 from .model import NPTModel, SavedNPT
 from .network import Attributes, Entries, NPTNetwork, Predicted
-from .training import NPTParams, Rows, corrupt, entry_losses, stratified_order, train_npt
+from .training import LEAST_BATCH_ROWS, NPTParams, Rows, corrupt, entry_losses, stratified_order, train_npt
 
 N_STRATA = 10
 """Number of quantile groups of a numeric target that batches and contexts contain in proportion."""
@@ -149,6 +150,10 @@ class NPT(Plugin):
             evaluation = _Evaluation(saved, network, seen, first, device, valid, asked, context)
             training = train_npt(network, rows, params, evaluation, context)
             trained = training.n_steps, training.best_step
+            if evaluation.context_rows < len(first):
+                # A larger context did not fit in memory.
+                params = msgspec.structs.replace(params, context_rows=evaluation.context_rows)
+                saved = msgspec.structs.replace(saved, params=params)
         # After training, the early-stopping rows serve as context with known targets.
         stored = Entries.joined([known, asked]).hiding(always_hidden)
         everything = torch.cat([strata, _strata(valid, objective)])
@@ -168,7 +173,11 @@ class NPT(Plugin):
 
 
 class _Evaluation:
-    """The loss of the early-stopping rows, and the score to report, from one context of training rows."""
+    """The loss of the early-stopping rows, and the score to report, from one context of training rows.
+
+    Attributes:
+        context_rows: rows of the context. A context that does not fit in memory is halved.
+    """
 
     def __init__(
         self,
@@ -181,14 +190,23 @@ class _Evaluation:
         asked: Entries,
         context: FitContext,
     ) -> None:
-        self._model = lambda: NPTModel(network, saved, seen, source, torch.arange(len(source))[None], device)
+        self._model = lambda n: NPTModel(network, saved, seen, source, torch.arange(n)[None], device)
+        self.context_rows = len(source)
         self._saved, self._valid, self._context = saved, valid, context
         self._truth = asked
         generator = torch.Generator().manual_seed(context.seed)
         self._shown, self._chosen = corrupt(asked, saved.attributes, saved.params, generator)
 
     def __call__(self) -> tuple[float, float]:
-        model = self._model()
+        while True:
+            try:
+                return self._evaluate(self._model(self.context_rows))
+            except Exception as error:
+                if not is_out_of_memory(error) or self.context_rows // 2 < LEAST_BATCH_ROWS:
+                    raise
+            self.context_rows //= 2
+
+    def _evaluate(self, model: NPTModel) -> tuple[float, float]:
         if self._saved.objective is None:
             (said,) = model.recall(self._shown)
             on_cpu = Predicted(said.numeric.cpu(), [logits.cpu() for logits in said.logits])

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from tabapp.models.contract import FitContext, Params
+from tabapp.nn.checkpoint import Progress, load_checkpoint, save_checkpoint
+from tabapp.nn.memory import is_out_of_memory
 from tabapp.nn.optimizers import Lamb, Lookahead, clamp_gradients, cosine_down, flat_then_anneal
 from tabapp.nn.precision import autocast, has_fast_bfloat16
+from tabapp.nn.trainer import CHECKPOINT_SECONDS
 
 from .network import Attributes, Entries, NPTNetwork, Predicted
 
 RANDOMIZED = 0.1
 """Share of the chosen entries that get random content instead of being hidden (appendix C.4.3)."""
 OTHER_STREAM = 2**31
+LEAST_BATCH_ROWS = 16
 SPARE_TIME = 0.85
 """Share of the time left that is planned, to leave room for the last steps and evaluations."""
 
@@ -102,6 +108,21 @@ def stratified_order(strata: Tensor, generator: torch.Generator) -> Tensor:
     return by_stratum[torch.argsort((rank + offset) / size, stable=True)]
 
 
+@lru_cache(maxsize=64)
+def _constants(
+    attributes: Attributes, feature_masking: float, target_masking: float, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The chance of each attribute to be predicted, which attributes are targets, and the levels of categorical attributes.
+
+    They are copied to the device once, since every copy waits for it.
+    """
+    is_target = torch.zeros(len(attributes), dtype=torch.bool)
+    is_target[list(attributes.targets)] = True
+    chance = torch.where(is_target, target_masking, feature_masking)
+    n_levels = torch.tensor(attributes.n_levels)
+    return chance.to(device), is_target.to(device), n_levels.to(device)
+
+
 def corrupt(
     entries: Entries, attributes: Attributes, params: NPTParams, generator: torch.Generator
 ) -> tuple[Entries, Tensor]:
@@ -112,16 +133,14 @@ def corrupt(
         The input of the network, and a (rows, n_attributes) bool mask of the entries with a loss.
     """
     device = entries.hidden.device
-    chance = torch.full((len(attributes),), params.feature_masking, device=device)
-    chance[list(attributes.targets)] = params.target_masking
+    chance, is_target, n_levels = _constants(attributes, params.feature_masking, params.target_masking, device)
     chosen = (torch.rand(entries.hidden.shape, generator=generator, device=device) < chance) & ~entries.hidden
     randomized = chosen & (torch.rand(chosen.shape, generator=generator, device=device) < RANDOMIZED)
     if params.target_masking >= 1:
-        randomized[:, list(attributes.targets)] = False
+        randomized = randomized & ~is_target
     in_numeric, in_categorical = randomized[:, : attributes.n_numeric], randomized[:, attributes.n_numeric :]
     noise = torch.randn(entries.numeric.shape, generator=generator, device=device)
     numeric = torch.where(in_numeric, noise, entries.numeric)
-    n_levels = torch.tensor(attributes.n_levels, device=device)
     draw = torch.rand(entries.categorical.shape, generator=generator, device=device)
     categorical = torch.where(in_categorical, (draw * n_levels).long(), entries.categorical)
     return Entries(numeric, categorical, entries.hidden | (chosen & ~randomized)), chosen
@@ -142,14 +161,21 @@ def objective(losses: Tensor, chosen: Tensor, weight: Tensor, targets: tuple[int
 
     Each mean is over its own entries and zero without any. Without targets, λ is 1.
     """
-    is_target = torch.zeros(losses.shape[1], dtype=torch.bool, device=losses.device)
-    is_target[list(targets)] = True
+    is_target = _is_target(losses.shape[1], targets, losses.device)
     at_targets, at_features = chosen & is_target, chosen & ~is_target
-    target_loss = (losses * weight.unsqueeze(1))[at_targets].sum() / at_targets.sum().clamp(min=1)
-    feature_loss = losses[at_features].sum() / at_features.sum().clamp(min=1)
+    # Selecting entries by a mask would wait for the device to count them.
+    target_loss = torch.where(at_targets, losses * weight.unsqueeze(1), 0.0).sum() / at_targets.sum().clamp(min=1)
+    feature_loss = torch.where(at_features, losses, 0.0).sum() / at_features.sum().clamp(min=1)
     if not targets:
         return feature_loss
     return (1 - tradeoff) * target_loss + tradeoff * feature_loss
+
+
+@lru_cache(maxsize=64)
+def _is_target(n_attributes: int, targets: tuple[int, ...], device: torch.device) -> Tensor:
+    mask = torch.zeros(n_attributes, dtype=torch.bool)
+    mask[list(targets)] = True
+    return mask.to(device)
 
 
 def train_npt(
@@ -162,7 +188,8 @@ def train_npt(
     """Train on the fit's device, and leave the weights in the network that were best by `evaluate`.
 
     If not all steps fit before the deadline, fewer are planned, so that the learning rate is annealed and the trade-off
-    is shifted to the targets by the last step.
+    is shifted to the targets by the last step. Checkpoints are written to the fit's folder; a repeated fit resumes from them with
+    the same result.
 
     Args:
         rows: rows on the device. Targets that must not be seen in training are hidden.
@@ -170,56 +197,138 @@ def train_npt(
 
     Raises:
         FitStopped: the engine has pruned or canceled the fit.
+        torch.OutOfMemoryError: not even `LEAST_BATCH_ROWS` rows fit.
     """
-    device = rows.entries.hidden.device
-    low_precision = has_fast_bfloat16(device)
-    generator = torch.Generator(device).manual_seed(context.seed)
-    # A separate generator, so that masks are independent of the order of rows.
-    order_generator = torch.Generator().manual_seed(context.seed + OTHER_STREAM)
-    strata = rows.strata.cpu()
-    weights = list(network.parameters())
-    optimizer = Lookahead(Lamb(weights, params.learning_rate))
+    steps = Steps(network, rows, params, context)
     pace = _Pace(context, params.n_steps)
-    every = max(1, round(params.n_steps / params.n_evaluations / optimizer.n_fast)) * optimizer.n_fast
-    order, position = torch.empty(0, dtype=torch.int64), 0
-    best = {name: t.clone() for name, t in network.state_dict().items()}
-    best_loss, best_step, step = math.inf, 0, 0
-    while step < pace.n_steps:
-        if position + params.batch_rows > len(order):
-            order, position = stratified_order(strata, order_generator), 0
-        batch: Tensor | slice = order[position : position + params.batch_rows].to(device)
-        position += params.batch_rows
-        if params.batch_rows >= len(strata):
-            batch = slice(None)
-        truth = rows.entries.take(batch)
-        shown, chosen = corrupt(truth, network.attributes, params, generator)
-        network.train()
-        with autocast(device, low_precision):
-            predicted = network(shown)
-        tradeoff = cosine_down(step / pace.n_steps) if params.feature_masking else 0.0
-        loss = objective(
-            entry_losses(predicted, truth), chosen, rows.weight[batch], network.attributes.targets, tradeoff
-        )
-        optimizer.zero_grad()
-        loss.backward()
-        clamp_gradients(weights, params.max_gradient)
-        optimizer.fast.learning_rate = params.learning_rate * flat_then_anneal(step / pace.n_steps, params.flat)
-        optimizer.step()
-        step += 1
-        last = pace.after(step)
-        if step % every == 0 or last:
+    n_fast = steps.optimizer.n_fast
+    every = max(1, round(params.n_steps / params.n_evaluations / n_fast)) * n_fast
+    weights = dict(network.state_dict())
+    best = {name: t.clone() for name, t in weights.items()}
+    best_loss, best_step = math.inf, 0
+    state = {"network": weights, "best": best, "moments": steps.optimizer.state(), "order": steps.state}
+    started = saved_at = time.monotonic()
+    seconds_before = 0.0
+    if resumed := load_checkpoint(context.folder, state, None):
+        best_loss, best_step, seconds_before = resumed.best_loss, resumed.best_epoch, resumed.seconds
+        steps.resume(resumed.n_steps, resumed.chunk)
+        pace.resume(resumed.n_steps, resumed.planned_epochs)
+    while steps.n_steps < pace.n_steps:
+        steps.run(pace.n_steps)
+        last = pace.after(steps.n_steps)
+        if steps.n_steps % every == 0 or last:
             network.eval()
-            loss_now, score = evaluate()
-            if loss_now < best_loss or not best_step:
-                best_loss, best_step = loss_now, step
-                for name, t in network.state_dict().items():
+            loss, score = evaluate()
+            if loss < best_loss or not best_step:
+                best_loss, best_step = loss, steps.n_steps
+                for name, t in weights.items():
                     best[name].copy_(t)
             if context.seconds_left() > 0:
-                context.report(step, score)
-                pace.plan(step)
+                context.report(steps.n_steps, score)
+                pace.plan(steps.n_steps)
+            now = time.monotonic()
+            if now - saved_at > CHECKPOINT_SECONDS and not last:
+                saved_at = now
+                progress = Progress(
+                    epoch=steps.n_steps,
+                    best_epoch=best_step,
+                    best_loss=best_loss,
+                    n_steps=steps.n_steps,
+                    planned_epochs=pace.n_steps,
+                    chunk=steps.batch_rows,
+                    seconds=seconds_before + now - started,
+                )
+                steps.note_random_state()
+                save_checkpoint(context.folder, state, None, progress)
     network.load_state_dict(best)
     network.eval()
-    return Training(step, best_step, best_loss)
+    return Training(steps.n_steps, best_step, best_loss)
+
+
+class Steps:
+    """Training steps, each on a batch of the rows.
+
+    Attributes:
+        optimizer: LAMB with Lookahead.
+        n_steps: number of steps so far.
+        batch_rows: rows of a batch. A batch that does not fit in memory is halved, and so are all later ones: the gradients of
+            parts of a batch cannot be summed, since its rows attend to each other.
+        state: the order of rows, the position in it, and the states of the random generators.
+    """
+
+    def __init__(self, network: NPTNetwork, rows: Rows, params: NPTParams, context: FitContext) -> None:
+        self._network, self._rows, self._params = network, rows, params
+        self._device = rows.entries.hidden.device
+        self._low_precision = has_fast_bfloat16(self._device)
+        self._masks = torch.Generator(self._device).manual_seed(context.seed)
+        # A separate generator, so that masks are independent of the order of rows.
+        self._orders = torch.Generator().manual_seed(context.seed + OTHER_STREAM)
+        self._strata = rows.strata.cpu()
+        self._weights = list(network.parameters())
+        self.optimizer = Lookahead(Lamb(self._weights, params.learning_rate))
+        self.n_steps, self.batch_rows = 0, params.batch_rows
+        n_rows = len(self._strata)
+        self.state = {
+            "rows": torch.zeros(n_rows, dtype=torch.int64, device=self._device),
+            "position": torch.tensor(n_rows),
+            "masks": self._masks.get_state(),
+            "orders": self._orders.get_state(),
+        }
+        self._position = n_rows
+
+    def note_random_state(self) -> None:
+        """Bring `state` up to date."""
+        self.state["masks"].copy_(self._masks.get_state())
+        self.state["orders"].copy_(self._orders.get_state())
+        self.state["position"].fill_(self._position)
+
+    def resume(self, n_steps: int, batch_rows: int) -> None:
+        """Continue from a `state` that was filled from a checkpoint."""
+        self.n_steps = self.optimizer.n_steps = n_steps
+        self.batch_rows = batch_rows
+        self._position = int(self.state["position"])
+        self._masks.set_state(self.state["masks"])
+        self._orders.set_state(self.state["orders"])
+
+    def run(self, planned: int) -> None:
+        """Take one step of `planned` ones."""
+        params, progress = self._params, self.n_steps / planned
+        batch = self._next_batch()
+        self._network.train()
+        while True:
+            try:
+                self.backward(batch, cosine_down(progress) if params.feature_masking else 0.0)
+                break
+            except Exception as error:
+                if not is_out_of_memory(error) or self.batch_rows // 2 < LEAST_BATCH_ROWS:
+                    raise
+            self.batch_rows = min(self.batch_rows, len(self._strata)) // 2
+            batch = self._next_batch()
+        clamp_gradients(self._weights, params.max_gradient)
+        self.optimizer.fast.learning_rate = params.learning_rate * flat_then_anneal(progress, params.flat)
+        self.optimizer.step()
+        self.n_steps += 1
+
+    def _next_batch(self) -> Tensor | slice:
+        order = self.state["rows"]
+        if self.batch_rows >= len(order):
+            return slice(None)
+        if self._position + self.batch_rows > len(order):
+            # Copied once for all batches of this order, since every copy to a device waits for it.
+            order.copy_(stratified_order(self._strata, self._orders))
+            self._position = 0
+        first, self._position = self._position, self._position + self.batch_rows
+        return order[first : self._position]
+
+    def backward(self, batch: Tensor | slice, tradeoff: float) -> None:
+        """Compute the gradients of a batch, without waiting for the device."""
+        self.optimizer.zero_grad()
+        truth, targets = self._rows.entries.take(batch), self._network.attributes.targets
+        shown, chosen = corrupt(truth, self._network.attributes, self._params, self._masks)
+        with autocast(self._device, self._low_precision):
+            predicted = self._network(shown)
+        weight = self._rows.weight[batch]
+        objective(entry_losses(predicted, truth), chosen, weight, targets, tradeoff).backward()
 
 
 class _Pace:
@@ -229,7 +338,13 @@ class _Pace:
         self.n_steps = self._wanted = n_steps
         self._context = context
         self._seconds_at_start = context.seconds_left()
+        self._first = 0
         self._looks = (2, 10, 30)
+
+    def resume(self, step: int, planned: int) -> None:
+        """Continue after the steps of a checkpoint."""
+        self._first, self.n_steps = step, planned
+        self._looks = tuple(step + look for look in self._looks)
 
     def after(self, step: int) -> bool:
         """Return True if this step was the last one."""
@@ -241,6 +356,6 @@ class _Pace:
         """Limit the planned steps to those that the time allows."""
         left = self._context.seconds_left()
         if math.isfinite(left):
-            seconds_per_step = (self._seconds_at_start - left) / step
+            seconds_per_step = (self._seconds_at_start - left) / (step - self._first)
             affordable = step + max(1, int(SPARE_TIME * left / max(seconds_per_step, 1e-6)))
             self.n_steps = min(self._wanted, affordable)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from tabapp.features.arrays import FIRST_LEVEL
 from tabapp.models.contract import Task
 from tabapp.nn.dropout import dropout
+from tabapp.nn.gather import NO_CODE, EmbeddingGather, OneHotGather, is_preferred
 from tabapp.nn.linear import linear
 from tabapp.nn.numeric import OPEN, PBLDEmbedding, PeriodicEmbedding
 from tabapp.nn.plugin import Sizes
@@ -21,7 +22,9 @@ D_CATEGORY = 8
 D_NUMERIC = 4
 N_FREQUENCIES = 16
 CLIP = 3.0
-INIT_ROWS = 65_536
+INIT_ROWS, LEAST_INIT_ROWS = 65_536, 1024
+INIT_BYTES = 2**28
+"""Memory of the values that are computed to initialize the layers."""
 
 
 class RealMLPParams(TrainingParams, frozen=True, kw_only=True):
@@ -103,9 +106,22 @@ class Categories(nn.Module):
         self.median: Tensor
         self.factor: Tensor
         self.d_out = d_one_hot + D_CATEGORY * len(self.embeddings)
+        embedded = [int(i) for i in self.embeddings]
+        self._gather = EmbeddingGather(embedded, [cardinalities[i] for i in embedded], [D_CATEGORY] * len(embedded))
+        columns: list[int] = []
+        levels: list[int] = []
+        opposites: list[int] = []
+        for i, n_levels in enumerate(self.n_levels):
+            n_columns = 0 if i in embedded else 1 if n_levels == 2 else max(n_levels, 0)
+            columns += [i] * n_columns
+            levels += range(FIRST_LEVEL, FIRST_LEVEL + n_columns)
+            opposites += [FIRST_LEVEL + 1 if n_levels == 2 else NO_CODE] * n_columns
+        self._one_hot = OneHotGather(columns, levels, opposites)
 
     def one_hot(self, codes: Tensor) -> Tensor:
         """(rows, d_one_hot) before scaling."""
+        if is_preferred(codes):
+            return self._one_hot(codes)
         parts = [torch.zeros(len(codes), 0, device=codes.device)]
         for i, column in enumerate(codes.unbind(1)):
             n_levels = self.n_levels[i]
@@ -127,6 +143,8 @@ class Categories(nn.Module):
 
     def forward(self, codes: Tensor) -> Tensor:
         scaled = smooth_clip((self.one_hot(codes) - self.median) * self.factor)
+        if self.embeddings and is_preferred(codes):
+            return torch.cat([scaled, self._gather(self.embeddings.values(), codes)], dim=1)
         return torch.cat([scaled, *(e(codes[:, int(i)]) for i, e in self.embeddings.items())], dim=1)
 
 
@@ -192,6 +210,7 @@ class RealMLPNetwork(nn.Module):
         self.activations = nn.ModuleList(
             [ParametricActivation(params.activation, width, learned=not simplified) for width in params.widths]
         )
+        self.widest = max(d_in)
         self.is_binary = sizes.n_classes == 2
         self.head = NTKLinear(d_in[-1], 2 if self.is_binary else sizes.d_out)
         self.fits_layers = not simplified
@@ -223,7 +242,8 @@ class RealMLPNetwork(nn.Module):
     @torch.no_grad()
     def fit_to(self, numeric: Tensor, categorical: Tensor) -> None:
         """Initialize the scaling of one-hot columns and then each layer from training rows."""
-        rows = torch.randperm(len(numeric))[:INIT_ROWS]
+        per_row = 4 * (3 * N_FREQUENCIES * numeric.shape[1] + 4 * self.widest)
+        rows = torch.randperm(len(numeric))[: min(INIT_ROWS, max(LEAST_INIT_ROWS, INIT_BYTES // per_row))]
         numeric, categorical = numeric[rows], categorical[rows]
         self.categorical.fit_scaling(categorical)
         if not self.fits_layers:

@@ -194,6 +194,11 @@ class FittedModel(ABC):
     def save(self, folder: Path) -> None:
         """Write the model to an existing empty folder. Pickle and other executable formats are not allowed."""
 
+    def to(self, device: str) -> None:  # noqa: B027
+        """Move a loaded model, which is on the CPU, to the device that predicts from now on: "cpu" or "cuda:N". Models that only
+        compute on a CPU ignore it.
+        """
+
     def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:  # noqa: B027
         """Check a loaded model against the bundle that contains it, whose content may be wrong or hostile; does nothing by
         default.

@@ -30,19 +30,22 @@ class Progress(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     seconds: float
 
 
-def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor]]:
+def _optimizer_tensors(optimizer: torch.optim.Optimizer | None) -> Iterator[tuple[str, Tensor]]:
+    if optimizer is None:
+        return
     for index, state in optimizer.state_dict()["state"].items():
         for name, value in state.items():
             yield f"optimizer.{index}.{name}", torch.as_tensor(value)
 
 
 def save_checkpoint(
-    folder: Path, tensors: dict[str, dict[str, Tensor]], optimizer: torch.optim.Optimizer, progress: Progress
+    folder: Path, tensors: dict[str, dict[str, Tensor]], optimizer: torch.optim.Optimizer | None, progress: Progress
 ) -> None:
     """Write the state of training to the folder and atomically replace an earlier checkpoint.
 
     Args:
         tensors: named groups of tensors, such as the network's state and the best state so far.
+        optimizer: an optimizer of torch; None if its state is among the tensors.
     """
     flat = {f"{group}.{name}": t for group, members in tensors.items() for name, t in members.items()}
     flat |= dict(_optimizer_tensors(optimizer))
@@ -56,7 +59,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    folder: Path, tensors: dict[str, dict[str, Tensor]], optimizer: torch.optim.Optimizer
+    folder: Path, tensors: dict[str, dict[str, Tensor]], optimizer: torch.optim.Optimizer | None
 ) -> Progress | None:
     """Restore a checkpoint in place. Return None and change nothing if there is none with matching tensors.
 
@@ -83,7 +86,8 @@ def load_checkpoint(
         if name.startswith("optimizer."):
             _, index, key = name.split(".", 2)
             state.setdefault(int(index), {})[key] = value
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    if optimizer is not None:
+        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     torch.set_rng_state(saved["random.cpu"])
     if "random.cuda" in saved and torch.cuda.is_available():
         torch.cuda.set_rng_state(saved["random.cuda"])

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tabapp.features.arrays import UNSEEN
+from tabapp.nn.gather import EmbeddingGather, OneHotGather, is_preferred
 
 
 def embedding_width(cardinality: int) -> int:
@@ -31,11 +32,15 @@ class FlatInput(nn.Module):
             assert isinstance(embedding, nn.Embedding)
             bound = embedding.embedding_dim**-0.5
             nn.init.uniform_(embedding.weight, -bound, bound)
-        self.d_out = n_numeric + sum(embedding_width(c) for c in cardinalities)
+        widths = [embedding_width(c) for c in cardinalities]
+        self.d_out = n_numeric + sum(widths)
+        self._gather = EmbeddingGather(range(len(cardinalities)), cardinalities, widths)
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         if not len(self.embeddings):
             return numeric
+        if is_preferred(categorical):
+            return torch.cat([numeric, self._gather(self.embeddings, categorical)], dim=1)
         columns = categorical.unbind(1)
         return torch.cat([numeric, *(e(c) for e, c in zip(self.embeddings, columns, strict=True))], dim=1)
 
@@ -64,8 +69,33 @@ class OneHotOrEmbedding(nn.Module):
                 widths.append(embedding.embedding_dim)
         self.widths = tuple(widths)
         self.d_out = sum(widths)
+        embedded = [int(i) for i in self.embeddings]
+        one_hot = [i for i in range(len(cardinalities)) if i not in embedded]
+        self._gather = EmbeddingGather(embedded, [cardinalities[i] for i in embedded], [widths[i] for i in embedded])
+        self._one_hot = OneHotGather(
+            [i for i in one_hot for _ in range(widths[i])], [1 + UNSEEN + j for i in one_hot for j in range(widths[i])]
+        )
+        starts = [sum(widths[:i]) for i in range(len(widths))]
+        self._order = [starts[i] + j for i in (*one_hot, *embedded) for j in range(widths[i])]
+        """The output column of each column of the one-hot and then the embedded ones."""
+        self._places: Tensor | None = None
+
+    def _at_once(self, codes: Tensor) -> Tensor:
+        parts = [self._one_hot(codes)]
+        if self.embeddings:
+            parts.append(self._gather(self.embeddings.values(), codes))
+        joined = torch.cat(parts, dim=1)
+        if self._order == sorted(self._order):
+            return joined
+        if self._places is None or self._places.device != codes.device:
+            # Not `argsort` on the device, which would wait for it.
+            places = sorted(range(len(self._order)), key=self._order.__getitem__)
+            self._places = torch.tensor(places, device=codes.device)
+        return joined.index_select(1, self._places)
 
     def forward(self, codes: Tensor) -> Tensor:
+        if self.d_out and is_preferred(codes):
+            return self._at_once(codes)
         parts = [torch.zeros(len(codes), 0, device=codes.device)]
         for i, column in enumerate(codes.unbind(1)):
             if str(i) in self.embeddings:

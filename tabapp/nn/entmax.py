@@ -66,14 +66,14 @@ class _Entmoid15(torch.autograd.Function):
     def forward(ctx: Any, z: Tensor) -> Tensor:
         # Beyond 2 all weight is on one side, which the bound says as well as the formula without it.
         z = z.clamp(-2, 2)
-        root = torch.addcmul(z.new_tensor(8), z, z, value=-1).sqrt_()
+        root = torch.addcmul(z.new_full((), 8), z, z, value=-1).sqrt_()
         ctx.save_for_backward(z, root)
-        return torch.addcmul(z.new_tensor(0.5), z, root, value=0.125)
+        return torch.addcmul(z.new_full((), 0.5), z, root, value=0.125)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
         z, root = ctx.saved_tensors
-        return torch.addcmul(z.new_tensor(1), z, z, value=-0.25).div_(root).mul_(grad_outputs[0])
+        return torch.addcmul(z.new_full((), 1), z, z, value=-0.25).div_(root).mul_(grad_outputs[0])
 
 
 def sparsemax(x: Tensor) -> Tensor:

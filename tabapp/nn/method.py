@@ -71,6 +71,14 @@ class TrainingMethod:
     def schedule(self, optimizer: torch.optim.Optimizer, progress: float) -> None:
         """Set the learning rates of the next step. `progress` is the share of planned steps that are done, in [0, 1)."""
 
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint contains besides the network and the optimizer, by name; called after `start`. A resumed fit fills
+        these tensors in place and then calls `resume`."""
+        return {}
+
+    def resume(self) -> None:
+        """Called once in a fit that resumes from a checkpoint, after the tensors of `state` are filled."""
+
     def loss(self, rows: Tensor, numeric: Tensor, categorical: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
         """Mean loss of one batch.
 

@@ -37,6 +37,11 @@ class Lamb:
         self._first = [torch.zeros_like(p) for p in self.parameters]
         self._second = [torch.zeros_like(p) for p in self.parameters]
 
+    def state(self) -> dict[str, Tensor]:
+        """The moments of the gradients by name."""
+        moments = {"first": self._first, "second": self._second}
+        return {f"{name}.{i}": t for name, tensors in moments.items() for i, t in enumerate(tensors)}
+
     @torch.no_grad()
     def step(self) -> None:
         """Take a step against the gradients; a parameter without one counts as having a gradient of zero."""
@@ -66,21 +71,29 @@ class Lookahead:
     """Wrapper around another optimizer: every `n_fast` steps, the slow weights move by the share `rate` toward the current
     weights and replace them (Zhang et al. 2019, Algorithm 1). The slow weights start at the initial weights. Evaluate the
     network after a multiple of `n_fast` steps, when it holds the slow weights.
+
+    Attributes:
+        n_steps: number of steps so far.
     """
 
     def __init__(self, fast: Lamb, *, rate: float = 0.5, n_fast: int = 6) -> None:
         self.fast = fast
         self.n_fast = n_fast
         self._rate = rate
-        self._n_steps = 0
+        self.n_steps = 0
         self._slow = [p.detach().clone() for p in fast.parameters]
+
+    def state(self) -> dict[str, Tensor]:
+        """The tensors of both optimizers by name. A resumed fit fills them in place, and sets `n_steps`."""
+        slow = {f"slow.{i}": t for i, t in enumerate(self._slow)}
+        return slow | self.fast.state()
 
     @torch.no_grad()
     def step(self) -> None:
         """Take a step of the inner optimizer, and after every `n_fast` steps one of the slow weights."""
         self.fast.step()
-        self._n_steps += 1
-        if self._n_steps % self.n_fast == 0:
+        self.n_steps += 1
+        if self.n_steps % self.n_fast == 0:
             weights: list[Tensor] = [p.detach() for p in self.fast.parameters]
             torch._foreach_lerp_(self._slow, weights, self._rate)
             torch._foreach_copy_(weights, self._slow)

@@ -61,6 +61,10 @@ class DeepModel(FittedModel):
         self.saved = saved
         self.device = device
 
+    def to(self, device: str) -> None:
+        self.device = torch.device(device)
+        self.network.to(self.device)
+
     def predict(self, table: Table) -> Float32:
         return self.saved.objective.prediction(predict_output(self.network, *inputs(table, self.device)))
 

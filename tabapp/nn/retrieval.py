@@ -12,6 +12,7 @@ from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.features.saved import demand
 from tabapp.models.contract import FitContext, RowNeighbors, Shape, Task
 from tabapp.nn.linear import linear
+from tabapp.nn.memory import is_out_of_memory
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
 from tabapp.nn.params import TrainingParams
@@ -24,6 +25,9 @@ thread about two minutes."""
 SEARCH_CELLS = {"cpu": 2**23, "cuda": 2**28}
 """Distances held at once in a search or a prediction: 32 MB on a CPU, 1 GB on a GPU."""
 ENCODED_ROWS = 65_536
+"""Candidates encoded at once, at most."""
+ENCODED_BYTES = {"cpu": 2**27, "cuda": 2**30}
+"""Memory of what is computed for the candidates that are encoded at once."""
 NEIGHBOR_ROWS = 1024
 
 
@@ -47,10 +51,14 @@ class Candidates(nn.Module):
         categorical: (n, n_categorical) int32 codes.
         target: (n,) float32, standardized in a regression, else the class code.
         weight: (n,) float32 row weights of mean one.
+        encoded_rows: candidates to encode at once. A chunk that does not fit in memory is halved, also for later calls.
     """
+
+    stores_rows = True
 
     def __init__(self, n_numeric: int, n_categorical: int) -> None:
         super().__init__()
+        self.encoded_rows = ENCODED_ROWS
         self.register_buffer("numeric", torch.zeros(0, n_numeric))
         self.register_buffer("categorical", torch.zeros(0, n_categorical, dtype=torch.int32))
         self.register_buffer("target", torch.zeros(0))
@@ -67,8 +75,8 @@ class Candidates(nn.Module):
 
     @torch.no_grad()
     def put(self, numeric: Tensor, categorical: Tensor, target: Tensor, weight: Tensor | None) -> None:
-        """Replace the stored rows."""
-        self.numeric, self.categorical = numeric.clone(), categorical.int()
+        """Replace the stored rows. The numeric ones are shared with the caller, who must not change them."""
+        self.numeric, self.categorical = numeric, categorical.int()
         self.target = target.float()
         self.weight = torch.ones_like(self.target) if weight is None else weight.float()
         self._keys = None
@@ -108,9 +116,22 @@ class Candidates(nn.Module):
         if self._keys is None or self._keys.device != self.target.device:
             # An inference tensor could not be used outside inference mode later.
             with torch.inference_mode(False), torch.no_grad():
-                parts = zip(self.numeric.split(ENCODED_ROWS), self.categorical.split(ENCODED_ROWS), strict=True)
-                self._keys = torch.cat([network.key(x, codes.long()) for x, codes in parts])
+                self._keys = self.encode(network)
         return self._keys
+
+    def encode(self, network: RetrievalNetwork) -> Tensor:
+        """The keys of all rows with the current weights, by chunks."""
+        n_bytes = network.key_bytes()
+        bound = max(1, ENCODED_BYTES[self.target.device.type] // n_bytes) if n_bytes else ENCODED_ROWS
+        while True:
+            n_rows = min(self.encoded_rows, bound)
+            try:
+                parts = zip(self.numeric.split(n_rows), self.categorical.split(n_rows), strict=True)
+                return torch.cat([network.key(x, codes.long()) for x, codes in parts])
+            except Exception as error:
+                if n_rows == 1 or not is_out_of_memory(error):
+                    raise
+                self.encoded_rows = n_rows // 2
 
     def forget(self) -> None:
         """Drop the cached keys after a change of the weights."""
@@ -179,6 +200,11 @@ class RetrievalNetwork(nn.Module):
 
     candidates: Candidates
     d_out: int
+    limits_its_memory = True
+
+    def key_bytes(self) -> int:
+        """Memory that `key` takes for each row, in bytes; 0 if it is negligible."""
+        return 0
 
     @abstractmethod
     def key(self, numeric: Tensor, categorical: Tensor) -> Tensor:

@@ -18,12 +18,12 @@ from tabapp import metrics
 from tabapp.features.arrays import UNSEEN, Table
 from tabapp.models.contract import FitContext
 from tabapp.nn.checkpoint import Progress, load_checkpoint, save_checkpoint
+from tabapp.nn.memory import is_out_of_memory, prediction_rows, step_rows
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective, target_of
 from tabapp.nn.params import TrainingParams, batch_size_for
 from tabapp.nn.stopping import criterion
 
-PREDICTION_ROWS = 8192
 CHECKPOINT_SECONDS = 20.0
 """Training seconds between two checkpoints: what a kill costs at most, far more than writing one takes."""
 PLANNED_SHARE = 0.95
@@ -66,12 +66,16 @@ def inputs(table: Table, device: torch.device) -> tuple[Tensor, Tensor]:
     return numeric, torch.tensor(table.categorical, dtype=torch.int64, device=device)
 
 
-def predict_output(network: nn.Module, numeric: Tensor, categorical: Tensor, chunk: int = PREDICTION_ROWS) -> Tensor:
-    """(rows, d_out) or (rows, members, d_out) output in evaluation mode. Chunks are halved until they fit in memory.
+def predict_output(network: nn.Module, numeric: Tensor, categorical: Tensor, chunk: int | None = None) -> Tensor:
+    """(rows, d_out) or (rows, members, d_out) output in evaluation mode, by chunks of rows.
+
+    Args:
+        chunk: rows at once; None chooses them by the memory that a row takes. They are halved until they fit in memory.
 
     Raises:
         torch.OutOfMemoryError: not even one row fits.
     """
+    chunk = prediction_rows(network, numeric, categorical) if chunk is None else chunk
     was_training = network.training
     network.eval()
     try:
@@ -83,12 +87,22 @@ def predict_output(network: nn.Module, numeric: Tensor, categorical: Tensor, chu
                         for x, codes in zip(numeric.split(chunk), categorical.split(chunk), strict=True)
                     ]
                     return torch.cat(parts)
-                except (torch.OutOfMemoryError, MemoryError):
-                    if chunk == 1:
+                except Exception as error:
+                    if chunk == 1 or not is_out_of_memory(error):
                         raise
                     chunk //= 2
     finally:
         network.train(was_training)
+
+
+def learned_state(network: nn.Module) -> dict[str, Tensor]:
+    """Weights and buffers of a network by name, without the training rows that modules with `stores_rows` contain: training does
+    not change those, and copies of them could exhaust the memory.
+    """
+    stored = tuple(
+        f"{name}." if name else "" for name, module in network.named_modules() if getattr(module, "stores_rows", False)
+    )
+    return {name: t for name, t in network.state_dict().items() if not (stored and name.startswith(stored))}
 
 
 class WeightAverage:
@@ -99,7 +113,7 @@ class WeightAverage:
     """
 
     def __init__(self, network: nn.Module, decay: float) -> None:
-        live = {name: t for name, t in network.state_dict().items() if t.is_floating_point()}
+        live = {name: t for name, t in learned_state(network).items() if t.is_floating_point()}
         self._live = list(live.values())
         self._names = list(live)
         self._average = [t.clone() for t in self._live]
@@ -165,7 +179,9 @@ class Steps:
         self.average = WeightAverage(network, params.average_decay) if params.average_decay else None
         self._batch_size = params.batch_size or batch_size_for(len(train))
         self._per_epoch = max(1, ceil((len(train) - 1) / self._batch_size))
-        self.n_steps, self.chunk = 0, self._batch_size + 1
+        # A batch may have one row more than its size.
+        self.n_steps = 0
+        self.chunk = step_rows(network, self._numeric, self._categorical, self._batch_size + 1)
 
     def resume(self, progress: Progress) -> None:
         """Continue after the steps of a checkpoint."""
@@ -200,8 +216,8 @@ class Steps:
             try:
                 self._backward(rows)
                 break
-            except (torch.OutOfMemoryError, MemoryError):
-                if min(self.chunk, len(rows)) < 4:
+            except Exception as error:
+                if min(self.chunk, len(rows)) < 4 or not is_out_of_memory(error):
                     raise
                 self.chunk = min(self.chunk, len(rows)) // 2
         if self._params.max_gradient_norm:
@@ -277,12 +293,13 @@ def train_network(
         return Training(0, 0, 0.0)
     steps = Steps(network, train, params, objective, device, method)
     valid_numeric, valid_categorical = inputs(valid, device)
-    best = {name: t.clone() for name, t in network.state_dict().items()}
+    learned = learned_state(network)
+    best = {name: t.clone() for name, t in learned.items()}
     best_loss, best_epoch, epoch = float("inf"), 0, 0
     planned = params.max_epochs
     patience = params.max_epochs if params.patience is None else params.patience
 
-    state: dict[str, dict[str, Tensor]] = {"network": dict(network.state_dict()), "best": best}
+    state: dict[str, dict[str, Tensor]] = {"network": learned, "best": best, "method": method.state()}
     if steps.average:
         state["average"] = steps.average.state()
     started = saved_at = time.monotonic()
@@ -291,6 +308,7 @@ def train_network(
         epoch, best_epoch, best_loss = resumed.epoch, resumed.best_epoch, resumed.best_loss
         planned, seconds_before = resumed.planned_epochs, resumed.seconds
         steps.resume(resumed)
+        method.resume()
 
     while epoch < planned and epoch - best_epoch <= patience:
         is_complete = steps.run_epoch(planned, context)
@@ -300,7 +318,7 @@ def train_network(
             loss = metrics.loss(criterion(context), target_of(valid), prediction, valid.weight)
             if loss < best_loss or epoch == 0:
                 best_loss, best_epoch = loss, epoch + 1
-                for name, t in network.state_dict().items():
+                for name, t in learned.items():
                     best[name].copy_(t)
         epoch += 1
         if not is_complete:
@@ -325,6 +343,8 @@ def train_network(
             save_checkpoint(context.folder, state, steps.optimizer, progress)
         context.report(epoch, metrics.score(context.metric, target_of(valid), prediction, valid.weight))
 
-    network.load_state_dict(best)
+    with torch.no_grad():
+        for name, t in learned.items():
+            t.copy_(best[name])
     network.eval()
     return Training(best_epoch, epoch, best_loss)

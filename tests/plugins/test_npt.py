@@ -10,7 +10,9 @@ import msgspec
 import numpy as np
 import pytest
 import torch
+from tabapp_plugins.npt import training
 from tabapp_plugins.npt.model import NPTModel
+from tabapp_plugins.npt.network import Entries, Memory, NPTNetwork, Predicted
 from tabapp_plugins.npt.plugin import NPT, sized
 from tabapp_plugins.npt.training import NPTParams
 
@@ -267,6 +269,67 @@ def test_sizes_of_the_paper() -> None:
         assert mini.n_layers == 4
         assert mini.d_embedding * (n_features + 1) <= 500
         assert mini.d_embedding % mini.n_heads == 0
+
+
+class _Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("batch_rows", [1000, 48])
+def test_a_killed_fit_resumes_with_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_rows: int
+) -> None:
+    changes = {"n_steps": 60, "n_evaluations": 5, "batch_rows": batch_rows, "dropout": 0.2}
+    train, valid = made(100), made(40, 1)
+    for name in ("whole", "cut"):
+        (tmp_path / name).mkdir()
+    params = sized("mini", 5, d_embedding=8, n_layers=2, n_heads=2, learning_rate=1e-2, **changes)
+    expected = NPT().fit(train, valid, params, make_context("regression", SPEC, 1, tmp_path / "whole"))
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", -1.0)
+    steps: list[int] = []
+
+    def kill_at_the_third_report(step: int, score: float) -> None:
+        steps.append(step)
+        if len(steps) == 3:
+            raise _Killed
+
+    context = make_context("regression", SPEC, 1, tmp_path / "cut", on_report=kill_at_the_third_report)
+    with pytest.raises(_Killed):
+        NPT().fit(train, valid, params, context)
+    context = make_context("regression", SPEC, 1, tmp_path / "cut", on_report=lambda step, score: steps.append(step))
+    resumed = NPT().fit(train, valid, params, context)
+    # The third report comes before its checkpoint, so that the fit resumes after the second.
+    assert steps == [12, 24, 36, 36, 48, 60]
+    assert resumed.summary() == expected.summary()
+    np.testing.assert_array_equal(resumed.predict(made(30, 2)), expected.predict(made(30, 2)))
+
+
+def test_a_batch_that_does_not_fit_in_memory_is_halved_and_stays_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    forward = NPTNetwork.forward
+
+    def fits_fifty_rows(self: NPTNetwork, entries: Entries, n_sets: int = 1) -> Predicted:
+        seen.append(len(entries))
+        if len(entries) > 50:
+            raise torch.OutOfMemoryError
+        return forward(self, entries, n_sets)
+
+    remember = NPTNetwork.remember
+
+    def remembers_fifty_rows(self: NPTNetwork, entries: Entries) -> Memory:
+        if len(entries) > 50:
+            raise torch.OutOfMemoryError
+        return remember(self, entries)
+
+    monkeypatch.setattr(NPTNetwork, "forward", fits_fifty_rows)
+    monkeypatch.setattr(NPTNetwork, "remember", remembers_fifty_rows)
+    model = fit(made(150), made(50, 1), tmp_path, n_steps=12, n_evaluations=1, batch_rows=1000)
+    assert seen[:3] == [200, 100, 50]
+    assert set(seen[2:]) == {50}
+    assert model.draws.shape[1] <= 50
+    assert np.isfinite(model.predict(made(10, 2))).all()
 
 
 def test_unknown_target_feature_is_rejected(tmp_path: Path) -> None:

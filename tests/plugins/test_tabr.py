@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from tabapp_plugins.tabr import TabR, TabRMethod, TabRNetwork, TabRParams
 
+from tabapp.nn import trainer
 from tabapp.nn.objective import Objective
 from tabapp.nn.plugin import Sizes
+from tests.plugins.tables import make_context, make_table
 
 NUMERIC = Sizes(n_numeric=8, cardinalities=(), d_out=1)
 
@@ -85,15 +90,17 @@ def test_search_for_all_rows_equals_the_search_of_a_step(n_rows: int) -> None:
     torch.testing.assert_close(network.training_output(rows, batch, codes_of(n_rows)), searched)
 
 
-@pytest.mark.parametrize(("first", "expected"), [(0, [2, 5, 8]), (7, [7, 8])])
+@pytest.mark.parametrize(("first", "expected"), [(0, [2, 5, 8]), (7, [8])])
 def test_neighbors_are_reused_for_several_epochs(
     first: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the third epoch, in every third epoch after it, and when a fit resumes from a checkpoint."""
+    """In the third epoch and in every third epoch after it, also when a fit resumes from a checkpoint."""
     network, params = network_of(60), TabRParams(search_epochs=2, search_period=3)
     method = TabRMethod(network, params, Objective(task="regression", n_classes=1))
     searches: list[int] = []
-    monkeypatch.setattr(network, "search", lambda: searches.append(epoch))
+    search = network.search
+    method.start(network.candidates.numeric, codes_of(60), network.candidates.target, None)
+    monkeypatch.setattr(network, "search", lambda: (searches.append(epoch), search()))
     for epoch in range(first, 9):
         for step in range(7):
             method.schedule(torch.optim.SGD(network.parameters()), (7 * epoch + step) / (7 * params.max_epochs))
@@ -126,3 +133,53 @@ def test_biases_norms_embeddings_and_labels_have_no_weight_decay() -> None:
     assert decayed
     assert all(name.endswith("weight") and "numeric" not in name and "categorical" not in name for name in decayed)
     assert not any("norm" in name or name.startswith(("label", "head.0")) for name in decayed)
+
+
+class _Killed(Exception):
+    pass
+
+
+def test_a_killed_fit_resumes_with_its_neighbors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, spec, n_classes = make_table("regression", n_rows=1000)
+    train, valid = table.take(slice(0, 800)), table.take(slice(800, None))
+    params = TabRParams(
+        width=16,
+        n_neighbors=6,
+        n_encoder_blocks=1,
+        n_frequencies=4,
+        d_embedding=4,
+        search_epochs=1,
+        search_period=3,
+        batch_size=64,
+        max_epochs=7,
+        patience=None,
+    )
+    for name in ("whole", "cut"):
+        (tmp_path / name).mkdir()
+    expected = TabR().fit(train, valid, params, make_context("regression", spec, n_classes, tmp_path / "whole"))
+    monkeypatch.setattr(trainer, "CHECKPOINT_SECONDS", -1.0)
+    epochs: list[int] = []
+
+    def kill(step: int, score: float) -> None:
+        epochs.append(step)
+        # The neighbors of epochs 2 to 4 are found at the begin of epoch 2.
+        if step == 3 and epochs.count(3) == 1:
+            raise _Killed
+
+    with pytest.raises(_Killed):
+        TabR().fit(train, valid, params, make_context("regression", spec, n_classes, tmp_path / "cut", on_report=kill))
+    context = make_context("regression", spec, n_classes, tmp_path / "cut", on_report=kill)
+    resumed = TabR().fit(train, valid, params, context)
+    assert epochs == [1, 2, 3, 4, 5, 6, 7]
+    np.testing.assert_array_equal(resumed.predict(valid), expected.predict(valid))
+
+
+def test_neighbors_are_searched_without_dropout() -> None:
+    network = network_of(50, n_encoder_blocks=1, dropout=0.5).train()
+    found = []
+    for _ in range(2):
+        network.search()
+        assert network.training
+        assert network.found is not None
+        found.append(network.found.sort(1).values)
+    assert torch.equal(found[0], found[1])
