@@ -25,22 +25,25 @@ if TYPE_CHECKING:
 MissingColumns = Literal["error", "fill"]
 
 
-def load(bundle: str | os.PathLike[str], *, trust: str | os.PathLike[str] | None = None) -> Predictor:
+def load(
+    bundle: str | os.PathLike[str], *, trust: str | os.PathLike[str] | None = None, device: str = "cpu"
+) -> Predictor:
     """Load a bundle: every checksum is verified, and the bundle predicts its stored sample again.
 
     Args:
         trust: file of an Ed25519 public key. A bundle that this key has not signed is rejected.
+        device: device of the deep models: "cpu", "cuda" or "cuda:N".
 
     Raises:
         BundleError: there is no such file, or it cannot be trusted or understood.
-        UsageError: the key cannot be used.
+        UsageError: the key cannot be used, or the device does not exist.
     """
     from tabapp.bundle.box import load_boxed
 
     path = Path(bundle)
     if not path.is_file():
         raise BundleError(f"There is no bundle {path}; check the path.")
-    return Predictor(load_boxed(path, trust=None if trust is None else Path(trust)))
+    return Predictor(load_boxed(path, trust=None if trust is None else Path(trust), device=device))
 
 
 class Predictor:

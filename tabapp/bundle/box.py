@@ -131,16 +131,17 @@ class Box:
     Args:
         path: the bundle. Its archive and checksums are verified before this returns.
         trust: file of the public key that must have signed the bundle.
+        device: the device of the networks: "cpu", "cuda" or "cuda:N".
 
     Raises:
         BundleError: the bundle is not valid, or is not signed by that key.
         UsageError: the key cannot be used.
     """
 
-    def __init__(self, path: Path, *, trust: Path | None = None) -> None:
+    def __init__(self, path: Path, *, trust: Path | None = None, device: str = "cpu") -> None:
         self.path = path
         with ExitStack() as stack:
-            self._process = BoxProcess(str(path), stack.enter_context(temporary_folder()))
+            self._process = BoxProcess(str(path), stack.enter_context(temporary_folder()), device)
             stack.callback(self._end_unless_in_use)
             self._in_use = False
             self._archive = stack.enter_context(open_archive(path, trust=trust))
@@ -186,6 +187,7 @@ class Box:
 
         Raises:
             BundleError: the models do not load, or predict differently here.
+            UsageError: the device does not exist.
         """
         protections = self._ready()
         predictor = BoxedPredictor(self.contents.schema, self.contents.ensemble, self._process, protections)
@@ -219,17 +221,18 @@ class Box:
         return Imputed(frame.with_columns(columns), reply.filled, reply.left, reply.notes)
 
 
-def load_boxed(path: Path, *, trust: Path | None = None) -> LoadedBundle:
+def load_boxed(path: Path, *, trust: Path | None = None, device: str = "cpu") -> LoadedBundle:
     """Load a bundle in a process of its own, which ends with the predictor.
 
     Args:
         trust: file of the public key that must have signed the bundle.
+        device: the device of the networks: "cpu", "cuda" or "cuda:N".
 
     Raises:
         BundleError: the bundle is not valid, is not signed by that key, does not load, or predicts differently here.
-        UsageError: the key cannot be used.
+        UsageError: the key cannot be used, or the device does not exist.
     """
-    with Box(path, trust=trust) as box:
+    with Box(path, trust=trust, device=device) as box:
         return box.load()
 
 

@@ -22,6 +22,7 @@ from tabapp.errors import BundleError, DataError, TabappError, UsageError
 SMALL_REPLY = 2**16
 _CHUNK = 2**20
 _UNSEEN_SECONDS = 2.0
+_NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 _ADVICE = "The bundle may be damaged or malicious; get it again from a source that you trust."
 _ERRORS: dict[str, type[TabappError]] = {"bundle": BundleError, "data": DataError, "usage": UsageError}
 _REPLIES = msgspec.msgpack.Decoder(messages.AnyReply)
@@ -34,9 +35,10 @@ class BoxProcess:
     Args:
         where: name of the bundle in sentences.
         folder: a folder in which `unpacked`, which the child may read, and `scratch`, which it may change, are made.
+        device: the device of the networks, "cpu", "cuda" or "cuda:N". On a CPU, the child sees no GPU.
     """
 
-    def __init__(self, where: str, folder: Path) -> None:
+    def __init__(self, where: str, folder: Path, device: str = "cpu") -> None:
         self.where = where
         self._member = ""
         self._failure = ""
@@ -46,12 +48,12 @@ class BoxProcess:
         scratch.mkdir()
         places = {name: str(scratch) for name in ("TMPDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR")}
         self._process = subprocess.Popen(
-            module_command("tabapp.bundle.boxed", str(self.unpacked), str(scratch)),
+            module_command("tabapp.bundle.boxed", str(self.unpacked), str(scratch), device),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             # Libraries quote the file they fail to parse.
             stderr=subprocess.DEVNULL,
-            env={**os.environ, **places, "JOBLIB_MULTIPROCESSING": "0", "CUDA_VISIBLE_DEVICES": ""},
+            env={**os.environ, **places, "JOBLIB_MULTIPROCESSING": "0", **(_NO_GPU if device == "cpu" else {})},
             start_new_session=True,
             bufsize=0,
         )

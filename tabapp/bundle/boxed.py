@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tabapp.bundle.box_messages import Decompose, FindNeighbors, Impute, Load, Reply
     from tabapp.bundle.local import LocalPredictor
 
+CPU = "cpu"
 MESSAGE_LENGTH = 500
 """Longest error message in characters."""
 
@@ -25,12 +26,14 @@ MESSAGE_LENGTH = 500
 class _Server:
     """Answers requests until their pipe closes."""
 
-    def __init__(self, requests: BinaryIO, replies: BinaryIO, protections: list[str]) -> None:
+    def __init__(self, requests: BinaryIO, replies: BinaryIO, protections: list[str], device: str) -> None:
         self._requests = requests
         self._replies = replies
         self._protections = protections
         self._predictor: LocalPredictor | None = None
         self._where = "the bundle"
+        self._device = device
+        self._no_device = ""
 
     def serve(self) -> None:
         import msgspec
@@ -80,14 +83,37 @@ class _Server:
         from tabapp.bundle.lean_imports import import_for_prediction
         from tabapp.models import registry
 
-        import_for_prediction([plugin for model in models if (plugin := registry.find(model).plugin) is not None])
+        plugins = [plugin for model in models if (plugin := registry.find(model).plugin) is not None]
+        import_for_prediction(plugins)
+        if self._device != CPU and any(plugin.family == "deep" for plugin in plugins):
+            self._open_device()
+
+    def _open_device(self) -> None:
+        """Start to use the GPU, which opens its files for writing; that is denied before the bundle is read."""
+        from tabapp.errors import UsageError
+        from tabapp.models.devices import existing_gpu
+
+        try:
+            self._device = existing_gpu(self._device)
+        except UsageError as error:
+            # Loading reports it.
+            self._no_device = str(error)
+            return
+        import torch
+
+        # A product also opens the library of matrix products.
+        ones = torch.ones(2, 2, device=self._device)
+        (ones @ ones).sum().item()
 
     def _load_models(self, request: Load) -> Reply:
         from tabapp.bundle import limits
         from tabapp.bundle.box_messages import Loading, Ready
         from tabapp.bundle.local import load_predictor
+        from tabapp.errors import UsageError
 
         self._where = request.where
+        if self._no_device:
+            raise UsageError(self._no_device)
         folder = Path(request.folder)
         if sandbox.restrict_calls():
             self._protections.append("seccomp")
@@ -101,7 +127,9 @@ class _Server:
             self._answer(Loading(member))
             return folder / member
 
-        self._predictor = load_predictor(request.schema, request.ensemble, folder_of, request.where)
+        self._predictor = load_predictor(
+            request.schema, request.ensemble, folder_of, request.where, device=self._device
+        )
         return Ready(tuple(self._protections))
 
     def _predict(self, rows: bytes) -> Reply:
@@ -197,11 +225,11 @@ def main(arguments: list[str]) -> None:
     """Serve requests on stdin and answer on stdout.
 
     Args:
-        arguments: the folder for the unpacked bundle, and a folder for temporary files.
+        arguments: the folder for the unpacked bundle, a folder for temporary files, and the device of the networks.
     """
     from tabapp.plugin_files import plugin_folder
 
-    unpacked, scratch = Path(arguments[0]), Path(arguments[1])
+    unpacked, scratch, device = Path(arguments[0]), Path(arguments[1]), arguments[2]
     # Libraries that print must not write between the answers.
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
@@ -209,10 +237,11 @@ def main(arguments: list[str]) -> None:
     os.dup2(2, 1)
     protections = ["no core dumps"]
     sandbox.limit_resources(memory=None, cpu_seconds=None, file_bytes=2**20)
-    if sandbox.restrict_files([*sandbox.paths_of_libraries(), plugin_folder(), unpacked], [scratch]):
+    readable = [*sandbox.paths_of_libraries(), plugin_folder(), unpacked]
+    if sandbox.restrict_files(readable, [scratch], () if device == CPU else sandbox.gpu_devices()):
         protections.append("Landlock")
     _end_with_the_program(requests)
-    _Server(requests, replies, protections).serve()
+    _Server(requests, replies, protections, device).serve()
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from tabapp.features.arrays import FIRST_LEVEL, Table
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
 from tabapp.models.contract import FitContext, FittedModel, Plugin, Shape
+from tabapp.models.devices import existing_gpu
 
 FILLED_KINDS = ("numeric", "categorical", "boolean")
 EARLY_STOPPING_SHARE = 0.15
@@ -98,6 +99,7 @@ def train_imputer(
     *,
     seconds: float,
     seed: int,
+    device: str = "cpu",
     on_report: Callable[[int, float], None] = lambda step, value: None,
 ) -> Imputer:
     """Train the first model that imputes on all rows of a table, without a target.
@@ -105,10 +107,14 @@ def train_imputer(
     Args:
         frame: every column as text.
         seconds: budget.
+        device: where the model is trained and fills cells: "cpu", "cuda" or "cuda:N".
 
     Raises:
+        UsageError: the device does not exist.
         DataError: no model that imputes is available, or none supports the table.
     """
+    if device != "cpu":
+        device = existing_gpu(device)
     typed = typed_frame(frame, schema)
     preparer, plugin = _prepared(typed, schema, seed)
     table, spec = preparer.transform(typed), preparer.spec
@@ -124,13 +130,13 @@ def train_imputer(
             metric="rmse",
             features=spec,
             seed=seed,
-            device="cpu",
+            device=device,
             n_threads=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
             folder=Path(scratch),
             soft_deadline=time.monotonic() + seconds,
             on_report=on_report,
         )
-        params = plugin.defaults("regression", shape, "cpu")
+        params = plugin.defaults("regression", shape, device)
         model = plugin.fit(table.take(order[n_valid:]), table.take(order[:n_valid]), params, context)
     return Imputer(preparer, model)
 

@@ -165,12 +165,15 @@ def name_of(candidate: Candidate) -> str:
     return f"the model {candidate.model} #{candidate.trial}"
 
 
-def load_predictor(schema: Schema, ensemble: Ensemble, folder_of: Callable[[str], Path], where: str) -> LocalPredictor:
+def load_predictor(
+    schema: Schema, ensemble: Ensemble, folder_of: Callable[[str], Path], where: str, *, device: str = "cpu"
+) -> LocalPredictor:
     """Load the models and the feature preparation of an ensemble through the registry, by plugin name only.
 
     Args:
         folder_of: the folder on disk of a path in the bundle.
         where: name of the bundle in error messages.
+        device: the device of the networks.
 
     Raises:
         BundleError: a plugin is not installed, or a part does not load or does not fit the schema.
@@ -182,7 +185,10 @@ def load_predictor(schema: Schema, ensemble: Ensemble, folder_of: Callable[[str]
             if fold.features not in preparers:
                 preparers[fold.features] = load_features(schema, folder_of(fold.features), fold.features, where)
             spec = preparers[fold.features].spec
-            models[fold.model] = load_model(schema, candidate, spec, folder_of(fold.model), fold.model, where)
+            model = load_model(schema, candidate, spec, folder_of(fold.model), fold.model, where)
+            with bundle_errors(f"{where}: {name_of(candidate)} in {fold.model} cannot move to {device}"):
+                model.to(device)
+            models[fold.model] = model
     return LocalPredictor(schema, ensemble, preparers, models, where)
 
 

@@ -24,7 +24,7 @@ _PR_SET_NO_NEW_PRIVS = 38
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
 _LANDLOCK_CREATE_RULESET_VERSION = 1
 _LANDLOCK_RULE_PATH_BENEATH = 1
-_READ_FILE, _READ_DIR, _TRUNCATE = 1 << 2, 1 << 3, 1 << 14
+_WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _CONTROL_DEVICE = 1 << 1, 1 << 2, 1 << 3, 1 << 14, 1 << 15
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 """Number of file rights, which are the lowest bits, by Landlock version; version 5 and later have 16."""
 _NET_RIGHTS = 0b11
@@ -49,12 +49,13 @@ _SYSTEM_FOLDERS = ("/usr", "/lib", "/lib64", "/lib32", "/etc", "/proc", "/sys", 
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 
 
-def restrict_files(readable: Iterable[Path], writable: Iterable[Path] = ()) -> bool:
+def restrict_files(readable: Iterable[Path], writable: Iterable[Path] = (), devices: Iterable[Path] = ()) -> bool:
     """Deny opening any file outside these folders, by Landlock. Call it before the process has a second thread.
 
     Args:
         readable: files and folders that may be read.
         writable: folders that may be changed, too.
+        devices: device files that may be read, written and controlled.
 
     Returns:
         Whether the kernel enforces it.
@@ -79,6 +80,8 @@ def restrict_files(readable: Iterable[Path], writable: Iterable[Path] = ()) -> b
             _allow(libc, rules, path, (_READ_FILE | _READ_DIR) & handled)
         for path in writable:
             _allow(libc, rules, path, (_READ_FILE | _READ_DIR | _WRITE_RIGHTS | _TRUNCATE) & handled)
+        for path in devices:
+            _allow(libc, rules, path, (_READ_FILE | _WRITE_FILE | _CONTROL_DEVICE) & handled)
         return libc.syscall(_LANDLOCK_RESTRICT_SELF, rules, 0) == 0
     finally:
         os.close(rules)
@@ -209,6 +212,11 @@ def _set_soft(limit: int, value: int | None) -> None:
     if value is None or (hard != resource.RLIM_INFINITY and value > hard):
         value = hard
     resource.setrlimit(limit, (value, hard))
+
+
+def gpu_devices() -> list[Path]:
+    """The device files of NVIDIA GPUs."""
+    return sorted(Path("/dev").glob("nvidia*"))
 
 
 def paths_of_libraries() -> list[Path]:

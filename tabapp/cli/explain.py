@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tabapp.cli.completion import bundles, tables
-from tabapp.cli.options import trust_option
+from tabapp.cli.options import device_option, trust_option
 from tabapp.cli.output import check_output, write_table
 from tabapp.cli.predict import data_options, load_and_read, read_data
 from tabapp.errors import DataError, UsageError, did_you_mean
@@ -80,6 +80,7 @@ def _read_settings(ctx: click.Context, parameter: click.Parameter, value: tuple[
     help="Output file: .json, .csv, .parquet, .arrow or .jsonl, with a line for each row and column; an existing file is replaced.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
+@device_option
 @trust_option
 @data_options
 def explain(
@@ -92,6 +93,7 @@ def explain(
     member: str | None,
     output: str | None,
     as_json: bool,
+    device: str,
     trust: Path | None,
     missing_columns: str,
     delimiter: str | None,
@@ -114,7 +116,10 @@ def explain(
     check_output(target, "Explanations", more=(".json",))
     first, last = rows or (row or 0, row or 0)
     loaded, reading = load_and_read(
-        bundle, trust, lambda schema: read_data(data, delimiter, encoding, decimal, max_memory, schema)
+        bundle,
+        trust,
+        lambda schema: read_data(data, delimiter, encoding, decimal, max_memory, schema),
+        device=device,
     )
     predictor = loaded.predictor
     schema = predictor.schema

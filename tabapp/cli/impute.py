@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 import click
 
 from tabapp.cli.completion import tables
-from tabapp.cli.options import MAX_MEMORY_HELP, Whole, check_file, read_budget, read_bytes, split_kinds, trust_option
+from tabapp.cli.options import (
+    MAX_MEMORY_HELP,
+    Whole,
+    check_file,
+    device_option,
+    read_budget,
+    read_bytes,
+    split_kinds,
+    trust_option,
+)
 from tabapp.cli.output import check_output, write_table
 from tabapp.errors import DataError, UsageError
 from tabapp.headless.narration import echo, say
@@ -34,6 +43,7 @@ if TYPE_CHECKING:
     metavar="BUNDLE",
     help="Use the npt model of this bundle instead of training one on DATA.",
 )
+@device_option
 @trust_option
 @click.option("--budget", callback=read_budget, default="2m", show_default=True, metavar="TIME", help="Training time.")
 @click.option(
@@ -61,6 +71,7 @@ def impute(
     data: str,
     output: str,
     bundle: Path | None,
+    device: str,
     trust: Path | None,
     budget: float,
     seed: int,
@@ -94,13 +105,13 @@ def impute(
         if bundle is not None:
             from tabapp.bundle.box import Box
 
-            with Box(bundle, trust=trust) as box:
+            with Box(bundle, trust=trust, device=device) as box:
                 reading = read_table(Path(data), options, columns=box.contents.schema.columns)
                 done = box.impute(reading.frame, as_numbers=as_numbers)
         else:
             reading = read_table(Path(data), options)
             schema = schema_without_target(reading.frame, kinds)
-            imputers = [train_imputer(reading.frame, schema, seconds=budget, seed=seed)]
+            imputers = [train_imputer(reading.frame, schema, seconds=budget, seed=seed, device=device)]
             done = fill(reading.frame, schema, imputers, as_numbers=as_numbers)
     except DataError as error:
         raise DataError(f"{data}: {error}") from None

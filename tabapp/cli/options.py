@@ -40,6 +40,18 @@ def read_bytes(ctx: click.Context, parameter: click.Parameter, value: str | None
     return None if value is None else parse_bytes(value)
 
 
+def device_option(function: Any) -> Any:
+    """The option `--device` of the commands that use the models of a bundle."""
+    return click.option(
+        "--device",
+        callback=read_device,
+        default="cpu",
+        show_default=True,
+        metavar="DEVICE",
+        help="Device of the deep models: cpu, cuda or cuda:N.",
+    )(function)
+
+
 def trust_option(function: Any) -> Any:
     """The option `--trust` of the commands that read a bundle."""
     return click.option(
@@ -59,8 +71,9 @@ def read_workers(ctx: click.Context, parameter: click.Parameter, value: str) -> 
 
 
 def read_device(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", value):
-        raise UsageError(f"Unknown device {value!r}. Use auto, cpu, cuda or cuda:N.")
+    has_auto = parameter.default == "auto"
+    if not re.fullmatch(r"(auto|cpu|cuda(:\d+)?)" if has_auto else r"cpu|cuda(:\d+)?", value):
+        raise UsageError(f"Unknown device {value!r}. Use {'auto, ' if has_auto else ''}cpu, cuda or cuda:N.")
     return value
 
 
@@ -281,7 +294,7 @@ RUN_OPTIONS = (
         "--memory-limit",
         callback=read_bytes,
         metavar="SIZE",
-        help="Total memory limit of all fits, such as 8GiB.",
+        help="Memory limit of the run with all of its processes, such as 8GiB.",
     ),
     _option(OUTPUT, "--out", type=click.Path(), metavar="FILE", help="Copy the bundle to this file."),
     _option(OUTPUT, "--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs."),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabapp.cli.completion import bundles, tables
-from tabapp.cli.options import MAX_MEMORY_HELP, read_bytes, trust_option
+from tabapp.cli.options import MAX_MEMORY_HELP, device_option, read_bytes, trust_option
 from tabapp.cli.output import TableWriter, check_output, metric_cells
 from tabapp.errors import DataError, UsageError
 from tabapp.headless.narration import echo, echo_json, say
@@ -70,6 +70,7 @@ def data_options(function: Any) -> Any:
 )
 @click.option("--safe-csv", is_flag=True, help="Put ' before texts that a spreadsheet program would run as formulas.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
+@device_option
 @trust_option
 @data_options
 def predict(
@@ -81,6 +82,7 @@ def predict(
     as_json: bool,
     safe_csv: bool,
     quiet: bool,
+    device: str,
     trust: Path | None,
     missing_columns: str,
     delimiter: str | None,
@@ -104,9 +106,11 @@ def predict(
     fill = missing_columns == "fill"
     with TableWriter(target, safe_csv=safe_csv) as writer:
         if is_read_in_parts(data, options):
-            result = _predict_parts(bundle, trust, data, options, writer, fill=fill, keep=keep, emit=emit)
+            result = _predict_parts(
+                bundle, trust, data, options, writer, fill=fill, keep=keep, emit=emit, device=device
+            )
         else:
-            result = _predict_whole(bundle, trust, data, read, writer, fill=fill, keep=keep, emit=emit)
+            result = _predict_whole(bundle, trust, data, read, writer, fill=fill, keep=keep, emit=emit, device=device)
         emit(messages.StageStarted(stage="writing"))
         writer.finish()
     if as_json:
@@ -148,10 +152,11 @@ def _predict_whole(
     fill: bool,
     keep: bool,
     emit: Callable[[messages.AnyPredictionMessage], None],
+    device: str,
 ) -> _Result:
     import polars as pl
 
-    loaded, reading = load_and_read(bundle, trust, read, emit)
+    loaded, reading = load_and_read(bundle, trust, read, emit, device=device)
     emit(messages.StageStarted(stage="predicting"))
     try:
         prediction = loaded.predictor.predict_frame(
@@ -189,6 +194,7 @@ def _predict_parts(
     fill: bool,
     keep: bool,
     emit: Callable[[messages.AnyPredictionMessage], None],
+    device: str,
 ) -> _Result:
     """Predict a large file part by part."""
     import polars as pl
@@ -197,7 +203,7 @@ def _predict_parts(
     from tabapp.bundle.stream import predict_parts
 
     emit(messages.StageStarted(stage="loading the models"))
-    predictor = load_boxed(bundle, trust=trust).predictor
+    predictor = load_boxed(bundle, trust=trust, device=device).predictor
     emit(messages.StageStarted(stage="predicting"))
     notes: list[str] = []
     previews: list[pl.DataFrame] = []
@@ -228,12 +234,14 @@ def load_and_read(
     trust: Path | None,
     read: Callable[[Schema], Reading],
     emit: Callable[[messages.AnyPredictionMessage], None] = lambda message: None,
+    *,
+    device: str = "cpu",
 ) -> tuple[LoadedBundle, Reading]:
     """Verify a bundle, and read a table while another process loads the models of the bundle."""
     from tabapp.bundle.box import Box
 
     emit(messages.StageStarted(stage="verifying the bundle"))
-    with Box(bundle, trust=trust) as box:
+    with Box(bundle, trust=trust, device=device) as box:
         emit(messages.StageStarted(stage="reading the file"))
         reading = read(box.contents.schema)
         emit(messages.StageStarted(stage="loading the models"))
@@ -335,12 +343,14 @@ def _beside(data: pl.DataFrame, predictions: pl.DataFrame, notes: list[str]) -> 
 @click.argument("bundle", type=click.Path(path_type=Path), shell_complete=bundles)
 @click.argument("data", shell_complete=tables)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
+@device_option
 @trust_option
 @data_options
 def evaluate(
     bundle: Path,
     data: str,
     as_json: bool,
+    device: str,
     trust: Path | None,
     missing_columns: str,
     delimiter: str | None,
@@ -352,7 +362,11 @@ def evaluate(
     from tabapp.bundle.evaluate import evaluate as evaluate_predictor
 
     loaded, reading = load_and_read(
-        bundle, trust, lambda schema: read_data(data, delimiter, encoding, decimal, max_memory, schema), _discard
+        bundle,
+        trust,
+        lambda schema: read_data(data, delimiter, encoding, decimal, max_memory, schema),
+        _discard,
+        device=device,
     )
     manifest = loaded.contents.manifest
     try:

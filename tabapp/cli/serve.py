@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tabapp.cli.completion import bundles as complete_bundles
-from tabapp.cli.options import Whole, read_budget, read_bytes, trust_option
+from tabapp.cli.options import Whole, device_option, read_budget, read_bytes, trust_option
 from tabapp.errors import UsageError
 from tabapp.headless.narration import echo, say
 from tabapp.run.bounds import PORT, Bounds
@@ -80,6 +80,7 @@ _PACKAGES = ("starlette", "uvicorn", "prometheus_client", "h11", "anyio")
     help="Time for a client to send a request, and for its prediction.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Print a line for each request on stderr.")
+@device_option
 @trust_option
 def serve(
     bundles: tuple[str, ...],
@@ -94,6 +95,7 @@ def serve(
     max_memory: int,
     timeout: float,
     verbose: bool,
+    device: str,
     trust: Path | None,
 ) -> int:
     """Predict over HTTP with one or more bundles, until Ctrl+C or SIGTERM.
@@ -127,6 +129,7 @@ def serve(
             access,
             accepted,
             trust=trust,
+            device=device,
             log=say,
             log_request=(lambda line: echo(line, err=True)) if verbose else None,
             on_start=_report,

@@ -96,19 +96,22 @@ class ServedBundle:
         folder: a private folder for copies.
         n_processes: number of model processes.
         trust: file of the public key that must have signed every version.
+        device: the device of the networks.
         log: receives sentences about reloads and restarts.
 
     Attributes:
         counts: number of events by name: reloaded, refused, restarted.
     """
 
-    def __init__(self, name: str, path: Path, folder: Path, *, n_processes: int, trust: Path | None, log: Log) -> None:
+    def __init__(
+        self, name: str, path: Path, folder: Path, *, n_processes: int, trust: Path | None, device: str, log: Log
+    ) -> None:
         self.name = name
         self.path = path
         self.counts = {"reloaded": 0, "refused": 0, "restarted": 0}
         self._folder = folder
         self._n_processes = n_processes
-        self._trust = trust
+        self._trust, self._device = trust, device
         self._log = log
         self._lock = threading.Lock()
         self._refused = ""
@@ -223,13 +226,13 @@ class ServedBundle:
                 shutil.copyfileobj(source, target, 2**20)
             with copy.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-            loaded = load_boxed(copy, trust=self._trust)
+            loaded = load_boxed(copy, trust=self._trust, device=self._device)
             version = Version(
                 loaded.contents, digest, copy, DriftMonitor(loaded.contents.schema), loaded.reference_rows()
             )
             self._add(version, loaded.predictor)
             for _ in range(self._n_processes - 1):
-                self._add(version, load_boxed(copy, trust=self._trust).predictor)
+                self._add(version, load_boxed(copy, trust=self._trust, device=self._device).predictor)
         except OSError as error:
             copy.unlink(missing_ok=True)
             raise BundleError(f"{self.path} cannot be read ({error.strerror}). Check the path.") from None
@@ -280,7 +283,7 @@ class ServedBundle:
         if not ended or time.monotonic() < self._next_attempt:
             return
         try:
-            predictor = load_boxed(version.copy, trust=self._trust).predictor
+            predictor = load_boxed(version.copy, trust=self._trust, device=self._device).predictor
         except TabappError as raised:
             error = self._renamed(raised, version.copy)
             self._pause = min(max(2 * self._pause, POLL_SECONDS), LONGEST_PAUSE)
@@ -321,7 +324,9 @@ class Bundles:
         TabappError: one of them does not load.
     """
 
-    def __init__(self, paths: dict[str, Path], *, n_processes: int, trust: Path | None, log: Log) -> None:
+    def __init__(
+        self, paths: dict[str, Path], *, n_processes: int, trust: Path | None, device: str = "cpu", log: Log
+    ) -> None:
         self._stop = threading.Event()
         self._folder = tempfile.TemporaryDirectory(prefix="tabapp-serve-")
         os.chmod(self._folder.name, 0o700)
@@ -331,7 +336,9 @@ class Bundles:
             for name, path in paths.items():
                 folder = Path(self._folder.name) / str(len(self._by_name))
                 folder.mkdir()
-                self._by_name[name] = ServedBundle(name, path, folder, n_processes=n_processes, trust=trust, log=log)
+                self._by_name[name] = ServedBundle(
+                    name, path, folder, n_processes=n_processes, trust=trust, device=device, log=log
+                )
         except BaseException:
             self.close()
             raise

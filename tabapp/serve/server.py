@@ -96,6 +96,7 @@ def serve(
     limits: Limits,
     *,
     trust: Path | None,
+    device: str = "cpu",
     log: Log,
     log_request: Log | None,
     on_start: Callable[[str], None],
@@ -105,12 +106,13 @@ def serve(
     Args:
         listening: a bound socket.
         trust: file of the public key that must have signed each bundle.
+        device: the device of the networks: "cpu", "cuda" or "cuda:N".
         on_start: called with the address when requests are accepted.
 
     Raises:
         TabappError: a bundle does not load.
     """
-    with _ended_by_signals() as stop, _loaded(bundles, limits, trust, log) as loaded:
+    with _ended_by_signals() as stop, _loaded(bundles, limits, trust, device, log) as loaded:
         application = Application(loaded, limits, access, log, log_request)
         config = uvicorn.Config(
             application.asgi(),
@@ -135,8 +137,8 @@ def serve(
 
 
 @contextmanager
-def _loaded(bundles: dict[str, Path], limits: Limits, trust: Path | None, log: Log) -> Generator[Bundles]:
-    loaded = Bundles(bundles, n_processes=limits.workers, trust=trust, log=log)
+def _loaded(bundles: dict[str, Path], limits: Limits, trust: Path | None, device: str, log: Log) -> Generator[Bundles]:
+    loaded = Bundles(bundles, n_processes=limits.workers, trust=trust, device=device, log=log)
     try:
         yield loaded
     finally:

@@ -67,7 +67,7 @@ class HerePredictor(BoxedPredictor):
     close = kill
 
 
-def load_here(path: Path, *, trust: Path | None = None) -> LoadedBundle:
+def load_here(path: Path, *, trust: Path | None = None, device: str = "cpu") -> LoadedBundle:
     """Load a bundle in this process, in place of `load_boxed`."""
     loaded = load_bundle(path)
     return replace(loaded, predictor=HerePredictor(loaded.predictor))
