@@ -24,6 +24,7 @@ class Candidate:
 
     Attributes:
         results: complete fits by fold.
+        device: the device that its hyperparameters were chosen for, on which all of its fits run.
         status: active while more folds are wanted.
         cause: reason why it was pruned or failed.
     """
@@ -35,7 +36,9 @@ class Candidate:
     results: dict[int, FitResult] = field(default_factory=dict[int, FitResult])
     status: CandidateStatus = "active"
     cause: str = ""
+    device: str = "cpu"
     retried: bool = False
+    n_lost: int = 0
 
     @property
     def key(self) -> tuple[str, int]:

@@ -12,14 +12,17 @@ import msgspec
 from optuna.storages import RDBStorage
 
 from tabapp import files
+from tabapp.engine.admission import Admission, Need
 from tabapp.engine.board import STOPPED, Board
 from tabapp.engine.candidates import Candidate, Scorer
 from tabapp.engine.clock import Clock
+from tabapp.engine.devices import CPU, device_for, gpu_memory
 from tabapp.engine.display import Display
 from tabapp.engine.evaluations import Evaluations
 from tabapp.engine.executors import Executor
-from tabapp.engine.jobs import Done, Failed, FitJob, Message, Progress
+from tabapp.engine.jobs import Done, Failed, FitJob, Message, Progress, Started
 from tabapp.engine.loading import BackgroundLoader
+from tabapp.engine.placement import Placement
 from tabapp.engine.plan import Plan, plan_event, with_pending_models
 from tabapp.engine.run_data import RunData
 from tabapp.engine.scheduler import ModelRecord, Scheduler, Work
@@ -36,7 +39,8 @@ from tabapp.run import events as ev
 from tabapp.run.folder import CommandReader, RunFolder
 
 TICK_SECONDS = 0.03
-GPU_FITS = 1
+MOST_LOST = 10
+"""Fits of a candidate that are repeated after their nodes were lost."""
 
 
 @dataclass
@@ -45,7 +49,7 @@ class Running:
 
     work: Work
     seconds_started: float
-    device: str
+    need: Need
     pruned: bool = False
 
 
@@ -97,6 +101,11 @@ class Conductor:
             plan_changed=self._change_plan,
             emit=emit,
         )
+        gpu_bytes = gpu_memory(plan.device) if plan.device != CPU else None
+        self._admission = Admission(plan.memory_limit, plan.device, gpu_bytes, plan.workers)
+        self._placement = Placement(
+            plan, shape, self.scheduler, self._plugins, self._admission, overhead=executor.overhead, refuse=self._refuse
+        )
         self._running: dict[str, Running] = {}
         self._display = Display(self.board, self.evaluations, gpu=plan.device.startswith("cuda"), emit=emit)
         self.ended_by: str = ""
@@ -138,11 +147,11 @@ class Conductor:
     def _add_models(self, names: Sequence[str]) -> None:
         """Let models compete, with the trials of an earlier session and what the user has asked of them."""
         plan = self._plan
-        problem = plan.task, self._shape, plan.device
         for name in names:
             plugin = self._plugins[name] = registry.get(name)
             self._titles[name] = plugin.title
-            seconds = plugin.cost(plan.task, self._shape, plugin.defaults(*problem), plan.device).seconds
+            problem = plan.task, self._shape, device_for(plugin.family, plan.device)
+            seconds = plugin.cost(plan.task, self._shape, plugin.defaults(*problem), problem[2]).seconds
             self.scheduler.add_model(
                 ModelRecord(name, seconds, plugin.starts_first, plugin.merit(plan.task, self._shape), plugin.family)
             )
@@ -205,8 +214,9 @@ class Conductor:
             return False
         started = False
         while len(self._running) < self._plan.workers:
+            needs = [running.need for running in self._running.values()]
             busy = {(*running.work.candidate.key, running.work.fold) for running in self._running.values()}
-            work = self.scheduler.next_work(busy, self._clock.fitting_left(), self._fit_limit())
+            work = self._placement.next_work(busy, needs, self._clock.fitting_left(), self._fit_limit())
             if work is None:
                 # Workers are free for what loads in the background.
                 self._loader.start()
@@ -219,15 +229,24 @@ class Conductor:
         """Seconds that one fit may take; infinite without a time limit."""
         return math.inf if self._clock.budget is None else self.scheduler.cap_share() * self._clock.budget
 
-    def _device_for(self, model: str) -> str:
-        if not self._plan.device.startswith("cuda") or self._plugins[model].family != "deep":
-            return "cpu"
-        on_gpu = sum(running.device == self._plan.device for running in self._running.values())
-        return self._plan.device if on_gpu < GPU_FITS else "cpu"
+    def _refuse(self, work: Work, reason: str) -> None:
+        """End a candidate whose fits cannot fit in memory."""
+        candidate = work.candidate
+        self.scheduler.models[candidate.model].failures += 1
+        self._trials.fail(candidate, reason)
+        self._emit(
+            ev.FitFailed(
+                fit=candidate.fit_name(work.fold),
+                model=candidate.model,
+                trial=candidate.trial,
+                fold=work.fold,
+                reason=reason,
+            )
+        )
+        self._display.is_stale = True
 
     def _start(self, work: Work) -> None:
         candidate, fold = work.candidate, work.fold
-        device = self._device_for(candidate.model)
         soft_deadline = None
         if self._clock.fitting_end is not None:
             cap = self._fit_limit() * max(1.0, self.scheduler.models[candidate.model].share)
@@ -247,13 +266,14 @@ class Conductor:
             metric=self._plan.metric,
             seed=seed_of(self._plan.seed, candidate.model, fold),
             run_seed=self._plan.seed,
-            device=device,
+            device=candidate.device,
             libraries=libraries_of(self._plugins[candidate.model].family),
             n_threads=self._plan.n_threads,
             soft_deadline=soft_deadline,
+            n_bytes=self._placement.need(candidate).n_bytes,
         )
         pid = self._executor.submit(job)
-        self._running[job.fit] = Running(work, time.monotonic(), device)
+        self._running[job.fit] = Running(work, time.monotonic(), self._placement.need(candidate))
         self._display.is_stale = True
         self._emit(
             ev.FitStarted(
@@ -270,12 +290,17 @@ class Conductor:
         running = self._running.get(message.fit)
         if running is None:
             return
-        if not isinstance(message, Progress):
+        if isinstance(message, Done | Failed):
             # Not before the first fit has ended: on two cores, loading would delay the first score.
             self._loader.start()
         candidate, fold = running.work.candidate, running.work.fold
         common: dict[str, Any] = {"fit": message.fit, "model": candidate.model, "trial": candidate.trial, "fold": fold}
         match message:
+            case Started():
+                # Time that a fit waits for a node is not that of its model.
+                running.seconds_started = time.monotonic()
+                started = ev.FitStarted(**common, folds=candidate.n_folds, pid=message.pid, node=message.node)
+                self._emit(started)
             case Progress():
                 if running.pruned:
                     return
@@ -293,6 +318,7 @@ class Conductor:
                 if running.pruned:
                     return
                 result = message.result
+                self._admission.record(running.need, result.n_bytes)
                 self.scheduler.record_overhead(seconds - result.seconds - result.predict_seconds)
                 candidate.results[fold] = result
                 self._emit(ev.FitFinished(**common, score=result.score, seconds=round(result.seconds, 3)))
@@ -327,8 +353,15 @@ class Conductor:
                     self._executor.cancel(name)
 
     def _after_failure(self, candidate: Candidate, failure: Failed) -> None:
-        """Retry a fit once if its process was killed, since the cause may be gone; an exception of the model would come again."""
-        if failure.died and not candidate.retried:
+        """Retry a fit once if its process was killed or had too little memory beside others, since the cause may be gone; an
+        exception of the model would come again."""
+        if failure.out_of_memory:
+            self._admission.record_out_of_memory(self._placement.need(candidate))
+        lacked_memory = failure.out_of_memory and bool(self._running)
+        if failure.lost and candidate.n_lost < MOST_LOST:
+            candidate.n_lost += 1
+            return
+        if (failure.died or lacked_memory) and not candidate.retried:
             candidate.retried = True
             return
         self.scheduler.models[candidate.model].failures += 1

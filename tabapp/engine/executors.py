@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -20,6 +21,7 @@ from tabapp.engine.server import SERVERS, FitProcess, Libraries
 
 GRACE_SECONDS = 3.0
 MEMORY_CHECK_SECONDS = 0.5
+OVERHEAD_SECONDS = 10.0
 
 
 class Executor(Protocol):
@@ -53,6 +55,10 @@ class Executor(Protocol):
         """Ids of the fits in progress."""
         ...
 
+    def overhead(self) -> int:
+        """Bytes of memory that the engine and its servers use."""
+        ...
+
     def close(self) -> None:
         """Kill all fits and release their resources."""
         ...
@@ -80,17 +86,32 @@ def _describe_exit(code: int | None) -> str:
     return f"its process exited with code {code} without a result"
 
 
+def _resident(process: psutil.Process) -> int:
+    """Bytes of a process in memory, shared pages included; 0 if it has ended."""
+    with suppress(psutil.Error):
+        return process.memory_info().rss
+    return 0
+
+
+def _proportional(process: psutil.Process) -> int:
+    """Bytes of a process in memory, its part of shared pages included; all of them where the system does not report it."""
+    with suppress(psutil.Error, AttributeError):
+        return int(process.memory_full_info().pss)
+    return _resident(process)
+
+
 class LocalExecutor:
     """Fit processes forked from servers that have the heavy libraries loaded.
 
     Args:
-        memory_limit: bytes that all fits together may use; above it the largest fit is killed.
+        memory_limit: bytes that the engine and all fits together may use; above it the largest fit is killed.
     """
 
     def __init__(self, memory_limit: int) -> None:
         self._fits: dict[str, _Fit] = {}
         self._memory_limit = memory_limit
         self._memory_checked = 0.0
+        self._overhead, self._overhead_at = 0, -math.inf
 
     def prepare(self, libraries: Libraries) -> None:
         SERVERS[libraries].start()
@@ -119,7 +140,10 @@ class LocalExecutor:
                 if not fit.ended:
                     reason = fit.cause or _describe_exit(fit.process.exitcode)
                     died = fit.cause is None
-                    fit.messages.append(Failed(fit=name, reason=reason, stopped=fit.kill_at is not None, died=died))
+                    stopped, out_of_memory = fit.kill_at is not None, fit.cause is not None
+                    fit.messages.append(
+                        Failed(fit=name, reason=reason, stopped=stopped, died=died, out_of_memory=out_of_memory)
+                    )
                     fit.ended = True
             messages += fit.messages
             fit.messages = []
@@ -171,12 +195,28 @@ class LocalExecutor:
         if now - self._memory_checked < MEMORY_CHECK_SECONDS:
             return
         self._memory_checked = now
-        held: dict[str, int] = {}
+        processes: dict[str, psutil.Process] = {}
         for name, fit in self._fits.items():
             with suppress(psutil.Error):
-                held[name] = psutil.Process(fit.process.pid).memory_info().rss
-        if held and sum(held.values()) > self._memory_limit:
+                processes[name] = psutil.Process(fit.process.pid)
+        if not processes:
+            return
+        # Pages that processes share count several times here, so that the exact sizes are rarely needed.
+        if sum(map(_resident, processes.values())) + self.overhead() <= self._memory_limit:
+            return
+        held = {name: _proportional(process) for name, process in processes.items()}
+        if sum(held.values()) + self.overhead(fresh=True) > self._memory_limit:
             largest = max(held, key=lambda name: held[name])
             limit = self._memory_limit / 2**30
-            self._fits[largest].cause = f"out of memory: all fits together may use {limit:.1f} GiB (--memory-limit)"
+            self._fits[largest].cause = f"out of memory: the run may use {limit:.1f} GiB (--memory-limit)"
             self.kill(largest)
+
+    def overhead(self, *, fresh: bool = False) -> int:
+        now = time.monotonic()
+        if fresh or now - self._overhead_at > OVERHEAD_SECONDS:
+            engine = psutil.Process()
+            with suppress(psutil.Error):
+                # The servers are children of the engine; the fits are children of the servers.
+                self._overhead = sum(map(_proportional, (engine, *engine.children())))
+            self._overhead_at = now
+        return self._overhead

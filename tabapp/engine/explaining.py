@@ -6,6 +6,7 @@ import numpy as np
 
 from tabapp.engine.board import Selected
 from tabapp.engine.candidates import Scorer
+from tabapp.engine.devices import device_for
 from tabapp.engine.evaluations import ENSEMBLE
 from tabapp.engine.fit import features_folder
 from tabapp.engine.plan import Plan
@@ -83,6 +84,7 @@ def find_effects(
         rows = held_out[sample_rows(len(held_out), each, plan.seed + fold)]
         preparer = FeaturePreparer.load(features_folder(folder, result.recipe, fold) / "state")
         model = plugin.load(folder.fits / candidate.fit_name(fold) / "model")
+        model.to(device_for(plugin.family, plan.device))
         folds.append(HeldOut(model, preparer, data.frame[rows]))
     found = effects(folds, [data.schema.column(name) for name in names], data.frame, deadline=deadline)
     if not found:

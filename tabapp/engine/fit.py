@@ -13,6 +13,7 @@ import numpy as np
 
 from tabapp import files, metrics
 from tabapp.data.split import early_stopping_rows
+from tabapp.engine import peak_memory
 from tabapp.engine.jobs import FitJob, FitResult
 from tabapp.engine.rows import sha256
 from tabapp.engine.run_data import RunData
@@ -108,6 +109,8 @@ def run_fit(job: FitJob, report: Callable[[int, float], None]) -> FitResult:
         soft_deadline=job.soft_deadline,
         on_report=report,
     )
+    before = peak_memory.reset_peak()
+    peak_memory.reset_gpu_peak(job.device)
     started = time.perf_counter()
     try:
         model = plugin.fit(table.take(training[~stopping]), table.take(training[stopping]), params, context)
@@ -118,6 +121,7 @@ def run_fit(job: FitJob, report: Callable[[int, float], None]) -> FitResult:
     started = time.perf_counter()
     prediction = model.predict(replace(scored, target=None))
     predict_seconds = time.perf_counter() - started
+    n_bytes = peak_memory.gpu_peak(job.device) or max(0, peak_memory.peak() - before)
     if not np.isfinite(prediction).all():
         raise FloatingPointError(f"{plugin.title} predicted NaN or infinity on fold {job.fold + 1}")
     truth, weight = data.target[held_out], None if data.weight is None else data.weight[held_out]
@@ -132,6 +136,7 @@ def run_fit(job: FitJob, report: Callable[[int, float], None]) -> FitResult:
         n_rows=len(held_out),
         recipe=recipe,
         summary=model.summary(),
+        n_bytes=n_bytes,
     )
     with files.new_folder(folder.fits / job.fit) as temporary:
         (temporary / "model").mkdir()

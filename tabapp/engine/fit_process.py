@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
@@ -19,6 +20,8 @@ from tabapp.engine.jobs import Done, Failed, FitJob, Progress, encode
 from tabapp.models.contract import FitStopped
 
 PR_SET_PDEATHSIG = 1
+OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "bad_alloc", "ALLOC_FAILED")
+"""In messages of torch, XGBoost and cuBLAS."""
 
 
 def _die_with_the_engine() -> None:
@@ -51,18 +54,30 @@ def fit_process(job_json: bytes, connection: Connection) -> None:
         if math.isfinite(value):
             connection.send_bytes(encode(Progress(fit=job.fit, step=step, value=float(value))))
 
+    message = result_of(job, report)
+    with suppress(OSError):
+        connection.send_bytes(encode(message))
+        connection.close()
+
+
+def result_of(job: FitJob, report: Callable[[int, float], None]) -> Done | Failed:
+    """Run a fit; an error becomes a message."""
     try:
         # Imported here, so that the engine, which only names this function, loads no library for features.
         from tabapp.engine.fit import run_fit
 
-        message = Done(fit=job.fit, result=run_fit(job, report))
+        return Done(fit=job.fit, result=run_fit(job, report))
     except FitStopped:
-        message = Failed(fit=job.fit, reason="stopped", stopped=True)
-    except MemoryError:
-        message = Failed(fit=job.fit, reason="out of memory", detail=traceback.format_exc())
+        return Failed(fit=job.fit, reason="stopped", stopped=True)
     except Exception as error:
+        if is_out_of_memory(error):
+            return Failed(fit=job.fit, reason="out of memory", detail=traceback.format_exc(), out_of_memory=True)
         sentence = " ".join(str(error).split()) or type(error).__name__
-        message = Failed(fit=job.fit, reason=f"{type(error).__name__}: {sentence[:200]}", detail=traceback.format_exc())
-    with suppress(OSError):
-        connection.send_bytes(encode(message))
-        connection.close()
+        return Failed(fit=job.fit, reason=f"{type(error).__name__}: {sentence[:200]}", detail=traceback.format_exc())
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error of any library means that memory is exhausted; imports none of them."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return isinstance(error, RuntimeError) and any(part in str(error) for part in OUT_OF_MEMORY)

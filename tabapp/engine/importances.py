@@ -6,6 +6,7 @@ import msgspec
 import numpy as np
 
 from tabapp.engine.candidates import Candidate
+from tabapp.engine.devices import device_for
 from tabapp.engine.fit import prepared_table
 from tabapp.engine.plan import Plan
 from tabapp.engine.run_data import RunData
@@ -22,13 +23,14 @@ N_REPEATS = 5
 MOST_ROWS = 2_000
 
 
-def fold_models(folder: RunFolder, data: RunData, candidate: Candidate, seed: int) -> list[FoldModel]:
-    """The fold models of a candidate, each with its held-out rows."""
+def fold_models(folder: RunFolder, data: RunData, candidate: Candidate, plan: Plan) -> list[FoldModel]:
+    """The fold models of a candidate on the device of its fits, each with its held-out rows."""
     plugin = registry.get(candidate.model)
     models: list[FoldModel] = []
     for fold, result in sorted(candidate.results.items()):
-        table, spec = prepared_table(folder, data, result.recipe, fold, seed)
+        table, spec = prepared_table(folder, data, result.recipe, fold, plan.seed)
         model = plugin.load(folder.fits / candidate.fit_name(fold) / "model")
+        model.to(device_for(plugin.family, plan.device))
         models.append(FoldModel(model, table.take(data.held_out(fold)), spec))
     return models
 
@@ -48,7 +50,7 @@ def compute_importances(
     winner = min(best, key=lambda candidate: (-len(candidate.results), loss(candidate)))
     columns = [column.name for column in data.schema.features]
     permutation = permutation_importance(
-        fold_models(folder, data, winner, plan.seed),
+        fold_models(folder, data, winner, plan),
         plan.metric,
         columns,
         seed=plan.seed,
@@ -61,7 +63,7 @@ def compute_importances(
     attention_candidate = min(attentive, key=lambda candidate: (-len(candidate.results), loss(candidate)), default=None)
     attention = None
     if attention_candidate is not None:
-        models = fold_models(folder, data, attention_candidate, plan.seed)
+        models = fold_models(folder, data, attention_candidate, plan)
         attention = mean_attention(models, columns, seed=plan.seed, max_rows=MOST_ROWS)
     rows = combine(permutation, attention)
     rho = agreement(rows)

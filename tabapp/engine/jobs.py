@@ -21,6 +21,7 @@ class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         seed: of the model and its early-stopping rows.
         run_seed: of what fits of several models share.
         libraries: which fit server has what the model needs.
+        n_bytes: memory that the fit is expected to need; 0 if it is not known.
         soft_deadline: `time.monotonic()` (one clock for all processes of a machine) at which the fit returns its best model so far.
     """
 
@@ -40,13 +41,15 @@ class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     libraries: Libraries
     n_threads: int
     soft_deadline: float | None
+    n_bytes: int = 0
 
 
 class FitResult(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a complete fit's `metrics.json`.
 
     `score` is on the held-out rows of its fold; seconds are wall time of training and of predicting `n_rows` rows. `checksums` are
-    the SHA-256 of the other files of the fit by their path; empty in runs of earlier versions.
+    the SHA-256 of the other files of the fit by their path; empty in runs of earlier versions. `n_bytes` is the peak memory of
+    training and predicting on the fit's device, beyond what the process used before; 0 if it was not measured.
     """
 
     fit: str
@@ -60,6 +63,15 @@ class FitResult(msgspec.Struct, frozen=True, kw_only=True):
     recipe: FeatureRecipe
     summary: dict[str, Any]
     checksums: dict[str, str] = {}
+    n_bytes: int = 0
+
+
+class Started(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """A fit that waited for resources has begun, on a node of a cluster."""
+
+    fit: str
+    node: str
+    pid: int
 
 
 class Progress(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -78,16 +90,19 @@ class Done(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """The fit ended without a model: `stopped` if the engine asked for it, `died` if its process was killed."""
+    """The fit ended without a model: `stopped` if the engine asked for it, `died` if its process was killed, `out_of_memory` if
+    it needed more memory than it got, `lost` if its node was lost, whatever the fit."""
 
     fit: str
     reason: str
     detail: str = ""
     stopped: bool = False
     died: bool = False
+    out_of_memory: bool = False
+    lost: bool = False
 
 
-Message = Progress | Done | Failed
+Message = Started | Progress | Done | Failed
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Message)

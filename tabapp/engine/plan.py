@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import psutil
 
 from tabapp import metrics
 from tabapp.data.schema import Column, Schema
+from tabapp.engine.devices import CPU, device_for
 from tabapp.engine.server import LIGHT_MODELS
 from tabapp.errors import UsageError
 from tabapp.metrics import Task
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
+from tabapp.models.devices import existing_gpu
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig, check_bounds, command_line
 
@@ -50,6 +53,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         folds: number of scored folds; 1 for a holdout.
         device: device of the deep models; the others use the CPU.
         workers: parallel fits, each with `n_threads` threads.
+        memory_limit: bytes that the engine and all fits may use together.
     """
 
     target: str
@@ -92,18 +96,12 @@ def choose_device(wanted: str) -> str:
         return "cpu"
     if wanted != "auto" and not wanted.startswith("cuda"):
         raise UsageError(f"Unknown device {wanted!r}. Use auto, cpu, cuda or cuda:N.")
-    n_devices = 0
-    if wanted != "auto" or Path("/dev/nvidia0").exists() or Path("/dev/nvidiactl").exists():
-        import torch
-
-        n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    number = wanted.partition(":")[2] or "0"
-    index = int(number) if number.isdigit() else n_devices
-    if index < n_devices:
-        return f"cuda:{index}"
-    if wanted == "auto":
-        return "cpu"
-    raise UsageError(f"The device {wanted!r} does not exist: torch finds {n_devices} GPUs. Use --device cpu or auto.")
+    if wanted != "auto":
+        return existing_gpu(wanted)
+    if Path("/dev/nvidia0").exists() or Path("/dev/nvidiactl").exists():
+        with suppress(UsageError):
+            return existing_gpu("cuda")
+    return "cpu"
 
 
 def choose_metric(wanted: str | None, task: Task) -> str:
@@ -187,7 +185,7 @@ class _LowestTrial:
         return choices[0]
 
 
-def _why_skipped(plugin: Plugin, task: Task, shape: Shape, device: str) -> str | None:
+def _why_skipped(plugin: Plugin, task: Task, shape: Shape, device: str, memory_limit: int) -> str | None:
     """Why a plugin cannot compete on such a table: its own reason, or the error of a method that the engine will call.
 
     A third-party plugin may raise anything; that skips the model and does not end the run.
@@ -195,17 +193,21 @@ def _why_skipped(plugin: Plugin, task: Task, shape: Shape, device: str) -> str |
     try:
         if (reason := plugin.supports(task, shape)) is not None:
             return reason
+        device = device_for(plugin.family, device)
         plugin.search_space(_LowestTrial(), task, shape, device)
         given = (plugin.defaults(task, shape, device), *plugin.portfolio(task, shape, device))
         costs = [plugin.cost(task, shape, params, device) for params in given]
         if min(plugin.merit(task, shape), *(min(cost.seconds, cost.n_bytes) for cost in costs)) <= 0:
             return "its cost and its merit must be positive"
+        if device == CPU and costs[0].n_bytes > memory_limit:
+            needed, allowed = costs[0].n_bytes / 2**30, memory_limit / 2**30
+            return f"It needs about {needed:.1f} GiB of memory; {allowed:.1f} GiB are allowed (--memory-limit)."
     except Exception as error:
         return f"its plugin raised {type(error).__name__}: {error}"
     return None
 
 
-def _planned_model(name: str, task: Task, shape: Shape, device: str) -> PlannedModel:
+def _planned_model(name: str, task: Task, shape: Shape, device: str, memory_limit: int) -> PlannedModel:
     """Load a plugin and decide whether it competes."""
     found = registry.find(name)
     if found.plugin is None:
@@ -214,18 +216,18 @@ def _planned_model(name: str, task: Task, shape: Shape, device: str) -> PlannedM
     if reason is None and task not in found.plugin.tasks:
         reason = f"does not support {task} tasks"
     if reason is None:
-        reason = _why_skipped(found.plugin, task, shape, device)
+        reason = _why_skipped(found.plugin, task, shape, device, memory_limit)
     return PlannedModel(name=name, title=found.plugin.title, family=found.plugin.family, reason=reason)
 
 
 def _planned_models(
-    config: RunConfig, task: Task, shape: Shape, device: str, *, staged: bool
+    config: RunConfig, task: Task, shape: Shape, device: str, memory_limit: int, *, staged: bool
 ) -> tuple[PlannedModel, ...]:
     registry.check_names((*config.models, *config.exclude))
     names = config.models or tuple(registry.names())
 
     def planned_now(name: str) -> PlannedModel:
-        planned = _planned_model(name, task, shape, device)
+        planned = _planned_model(name, task, shape, device, memory_limit)
         return msgspec.structs.replace(planned, reason="excluded") if name in config.exclude else planned
 
     def planned_later(name: str) -> PlannedModel:
@@ -246,7 +248,8 @@ def _planned_models(
 def with_pending_models(plan: Plan, shape: Shape) -> Plan:
     """The plan with its pending models planned; loads their plugins."""
     models = (
-        _planned_model(model.name, plan.task, shape, plan.device) if model.pending else model for model in plan.models
+        _planned_model(model.name, plan.task, shape, plan.device, plan.memory_limit) if model.pending else model
+        for model in plan.models
     )
     return msgspec.structs.replace(plan, models=tuple(models))
 
@@ -270,6 +273,8 @@ def make_plan(config: RunConfig, schema: Schema, *, staged: bool = False) -> Pla
     folds, validation, why = choose_validation(config, schema)
     device = choose_device(config.device)
     workers, n_threads = _share_cores(config)
+    memory_limit = memory_limit_of(config)
+    shape = approximate_shape(schema, n_classes)
     return Plan(
         target=schema.target,
         task=task,
@@ -284,10 +289,15 @@ def make_plan(config: RunConfig, schema: Schema, *, staged: bool = False) -> Pla
         device=device,
         workers=workers,
         n_threads=n_threads,
-        memory_limit=config.memory_limit or int(0.9 * psutil.virtual_memory().available),
+        memory_limit=memory_limit,
         seed=config.seed,
-        models=_planned_models(config, task, approximate_shape(schema, n_classes), device, staged=staged),
+        models=_planned_models(config, task, shape, device, memory_limit, staged=staged),
     )
+
+
+def memory_limit_of(config: RunConfig) -> int:
+    """Bytes that the run may use: as requested, or most of what this machine has left."""
+    return config.memory_limit or int(0.9 * psutil.virtual_memory().available)
 
 
 def _share_cores(config: RunConfig) -> tuple[int, int]:

@@ -39,6 +39,7 @@ class ModelRecord:
         spent: seconds of its fits so far.
         failures: trials that failed.
         stopped, paused: by the user; it gets no further fits.
+        waits: for its device; it gets no fit now.
         share: factor on its share of the time, set by the user.
     """
 
@@ -51,12 +52,18 @@ class ModelRecord:
     failures: int = 0
     stopped: bool = False
     paused: bool = False
+    waits: bool = False
     share: float = 1.0
 
     @property
     def is_favored(self) -> bool:
         """Whether the user gives it more than its usual share of the time."""
         return self.share > 1
+
+    @property
+    def is_held(self) -> bool:
+        """Whether no fit of it may start now."""
+        return self.paused or self.waits
 
     @property
     def price(self) -> float:
@@ -196,7 +203,7 @@ class Scheduler:
             self.models.values(), key=lambda r: (not r.is_favored, not r.is_core and r.merit <= 1, r.price, r.name)
         )
         for record in order:
-            if record.paused or self.is_out(record.name):
+            if record.is_held or self.is_out(record.name):
                 continue
             candidates = self.of_model(record.name)
             if any(candidate.results for candidate in candidates):
@@ -217,7 +224,7 @@ class Scheduler:
         options: list[tuple[bool, float, Candidate]] = []
         for rank, name in enumerate(ranked, start=1):
             candidate, record = next(c for c in self.of_model(name) if c.results), self.models[name]
-            if record.paused or candidate.status != "active" or leader is None:
+            if record.is_held or candidate.status != "active" or leader is None:
                 continue
             cost = len(candidate.missing_folds) * self.expected_seconds(name)
             begun = len(candidate.results) > 1
@@ -239,7 +246,7 @@ class Scheduler:
         options: list[tuple[float, str, Candidate | None, int]] = []
         for name, target in (self._targets() if targets is None else targets).items():
             record = self.models[name]
-            option = None if record.paused else self._option_of(name, running, seconds_left)
+            option = None if record.is_held else self._option_of(name, running, seconds_left)
             if option is not None:
                 in_progress = sum(key[0] == name for key in running)
                 expected = self.expected_seconds(name)
@@ -270,7 +277,9 @@ class Scheduler:
         if active:
             candidate = active[0]
             open_folds = self.open_folds(candidate, running)
-            if not open_folds or not candidate.results or not self.fits(name, len(open_folds), seconds_left):
+            # A first fold that waits for its device, or whose process was killed, is open and not in progress.
+            begins = not candidate.results and len(open_folds) < candidate.n_folds
+            if not open_folds or begins or not self.fits(name, len(open_folds), seconds_left):
                 return None
             return candidate, open_folds[0]
         tunes = self._tune or self.models[name].is_favored

@@ -13,7 +13,16 @@ import msgspec
 from tabapp import __version__, files
 from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
-from tabapp.engine.plan import Plan, approximate_shape, make_plan, plan_event, schema_event
+from tabapp.engine.devices import usable_device
+from tabapp.engine.plan import (
+    Plan,
+    approximate_shape,
+    available_cores,
+    make_plan,
+    memory_limit_of,
+    plan_event,
+    schema_event,
+)
 from tabapp.engine.prepare import infer, read_data, reading_event
 from tabapp.engine.server import SERVERS
 from tabapp.errors import ExitCode, TabappError
@@ -159,6 +168,7 @@ class Session:
 
             plan, schema = recover(self._folder, config, self._warn)
             plan = msgspec.structs.replace(plan, budget=config.budget_seconds, trials=config.trials)
+            plan = self._on_this_machine(plan, config)
             self.emit(plan_event(plan, schema, config))
             return plan, schema, False
         self.emit(ev.StageChanged(stage="reading"))
@@ -177,6 +187,19 @@ class Session:
         write_rows(self._folder, config, reading, schema, plan)
         files.write_bytes(plan_path, msgspec.json.format(msgspec.json.encode(plan), indent=1))
         return plan, schema, waited
+
+    def _on_this_machine(self, plan: Plan, config: RunConfig) -> Plan:
+        """A plan that was perhaps made on another machine, for the memory, the cores and the GPU of this one.
+
+        The threads of a fit stay, since they change the last bits of its result.
+        """
+        device = usable_device(plan.device)
+        if device != plan.device:
+            self._warn(
+                f"The run used {plan.device}, which this machine does not have. Deep models continue on the CPU."
+            )
+        workers = plan.workers if config.workers else max(1, available_cores() // plan.n_threads)
+        return msgspec.structs.replace(plan, device=device, workers=workers, memory_limit=memory_limit_of(config))
 
     def _wait_for_start(
         self, config: RunConfig, reading: Reading, schema: Schema, plan: Plan

@@ -258,7 +258,7 @@ class TimedScheduler(Scheduler):
         )
         for candidate in self.candidates.values():
             record = self.models[candidate.model]
-            if candidate.status != "active" or not candidate.results or record.paused or self.is_out(record.name):
+            if candidate.status != "active" or not candidate.results or record.is_held or self.is_out(record.name):
                 continue
             folds, each = self.open_folds(candidate, running), min(self.expected_seconds(record.name), time.limit)
             if not folds or not time.fits(len(folds), each):
@@ -310,7 +310,7 @@ class TimedScheduler(Scheduler):
         for name, trial, _ in sorted(running):
             candidate = self.candidates[name, trial]
             folds, record = self.open_folds(candidate, running), self.models[name]
-            if not trial or candidate.status != "active" or record.paused or record.stopped or not folds:
+            if not trial or candidate.status != "active" or record.is_held or record.stopped or not folds:
                 continue
             if time.fits(len(folds), self.expected_seconds(name)):
                 return Work(candidate, folds[0])

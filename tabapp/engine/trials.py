@@ -9,9 +9,10 @@ from optuna.trial import TrialState
 
 from tabapp.engine.board import Board
 from tabapp.engine.candidates import Candidate, Scorer, read_results
+from tabapp.engine.devices import device_for
 from tabapp.engine.plan import Plan
 from tabapp.engine.scheduler import Scheduler
-from tabapp.engine.tuning import KnownTrial, Tuner
+from tabapp.engine.tuning import OTHER_DEVICE, KnownTrial, Tuner
 from tabapp.models.contract import Plugin, Shape
 from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder
@@ -53,7 +54,7 @@ class Trials:
             plugin,
             task=plan.task,
             shape=self._shape,
-            device=plan.device,
+            device=device_for(plugin.family, plan.device),
             metric=plan.metric,
             seed=plan.seed,
         )
@@ -62,8 +63,12 @@ class Trials:
             message = f"{plugin.title}: {restored} trials are read from the events of the run."
             self._emit(ev.Log(level="warning", message=message))
         for number, params, state, cause in tuner.earlier_trials():
-            candidate = scheduler.add(Candidate(name, number, params, self._n_folds))
+            candidate = Candidate(name, number, params, self._n_folds, device=tuner.device)
             read_results(self._folder, candidate)
+            if cause == OTHER_DEVICE and not candidate.is_complete:
+                # It counts neither as a trial nor as a failure.
+                continue
+            scheduler.add(candidate)
             scheduler.models[name].spent += candidate.seconds
             if candidate.is_complete:
                 candidate.status = "complete"
@@ -77,8 +82,9 @@ class Trials:
 
     def new(self, model: str) -> Candidate:
         """Start the next trial of a model."""
-        number, params = self._tuners[model].ask()
-        return Candidate(model, number, params, self._n_folds)
+        tuner = self._tuners[model]
+        number, params = tuner.ask()
+        return Candidate(model, number, params, self._n_folds, device=tuner.device)
 
     def should_prune(self, candidate: Candidate, step: int, value: float) -> bool:
         """Whether a fit should end, given a point of its learning curve on the early-stopping rows."""

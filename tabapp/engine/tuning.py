@@ -16,12 +16,15 @@ from optuna.trial import TrialState
 from sqlalchemy import event
 
 from tabapp import metrics
+from tabapp.engine.devices import device_class
 from tabapp.engine.seeds import seed_of
 from tabapp.metrics import Task
 from tabapp.models.contract import Params, Plugin, Shape
 
 N_STARTUP_TRIALS = 5
 PARAMS = "params"
+DEVICE = "device"
+OTHER_DEVICE = "its hyperparameters were chosen for another device"
 CAUSE = "cause"
 LEAST_RANKED_TRIALS = 10
 RANKED_QUANTILE = 0.25
@@ -66,6 +69,7 @@ class Tuner:
     return to the same region.
 
     Args:
+        device: the device of the model's fits.
         seed: the run's seed; each trial draws from (seed, model, number), so a resumed run continues the same sequence.
     """
 
@@ -75,7 +79,7 @@ class Tuner:
         self._plugin = plugin
         self._task: Task = task
         self._shape = shape
-        self._device = device
+        self.device = device
         self._seed = seed
         self._study = optuna.create_study(
             study_name=plugin.name,
@@ -88,15 +92,26 @@ class Tuner:
         self._ranked_at = 0
 
     def earlier_trials(self) -> list[tuple[int, dict[str, Any], TrialState, str]]:
-        """Trials of earlier sessions as (number, params, state, cause), oldest first; those without params become pruned."""
+        """Trials of earlier sessions as (number, params, state, cause), oldest first.
+
+        Open ones without params, and those whose params were chosen for another class of devices, become pruned.
+        """
         trials: list[tuple[int, dict[str, Any], TrialState, str]] = []
         for trial in self._study.get_trials(deepcopy=False):
             params = trial.user_attrs.get(PARAMS)
-            if params is not None:
+            if not trial.state.is_finished() and not self._is_of_this_class(trial):
+                self._study.tell(trial.number, state=TrialState.PRUNED)
+                trials.append((trial.number, params or {}, TrialState.PRUNED, OTHER_DEVICE))
+            elif params is not None:
                 trials.append((trial.number, params, trial.state, trial.user_attrs.get(CAUSE, "")))
             elif trial.state == TrialState.RUNNING:
                 self._study.tell(trial.number, state=TrialState.PRUNED)
         return trials
+
+    def _is_of_this_class(self, trial: optuna.trial.FrozenTrial) -> bool:
+        """Whether a trial's hyperparameters were chosen for such a device; runs of earlier versions do not record it."""
+        recorded = trial.user_attrs.get(DEVICE)
+        return recorded is None or recorded == device_class(self.device)
 
     def restore(self, known: Mapping[int, KnownTrial]) -> int:
         """Record trials that the study has lost, in order, up to the first that is not known; returns their number.
@@ -127,9 +142,11 @@ class Tuner:
         self._study.sampler = optuna.samplers.TPESampler(
             seed=seed_of(self._seed, self._plugin.name, number), n_startup_trials=N_STARTUP_TRIALS
         )
-        problem = self._task, self._shape, self._device
+        problem = self._task, self._shape, self.device
         given = (self._plugin.defaults(*problem), *self._plugin.portfolio(*problem))
-        chosen = known if known is not None else given[number] if number < len(given) else None
+        # A run that was resumed without its GPU tries the defaults of a CPU first.
+        n_before = sum(map(self._is_of_this_class, self._study.get_trials(deepcopy=False)))
+        chosen = known if known is not None else given[n_before] if n_before < len(given) else None
         if chosen is not None:
             self._study.enqueue_trial(as_suggested(chosen), skip_if_exists=known is None)
         trial = self._study.ask()
@@ -141,6 +158,7 @@ class Tuner:
         else:
             params = msgspec.to_builtins(self._plugin.search_space(trial, *problem))
         trial.set_user_attr(PARAMS, params)
+        trial.set_user_attr(DEVICE, device_class(self.device))
         self._asked[number] = trial
         return number, params
 

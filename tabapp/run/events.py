@@ -133,6 +133,7 @@ class FitStarted(Event, tag="fit.started", frozen=True, kw_only=True):
     fold: int
     folds: int
     pid: int
+    node: str | None = None
 
 
 class FitProgress(Event, tag="fit.progress", frozen=True, kw_only=True):

@@ -4,11 +4,12 @@ import math
 import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 from optuna.trial import TrialState
 
 from tabapp.engine.seeds import seed_of
-from tabapp.engine.tuning import Tuner, as_suggested, open_storage
+from tabapp.engine.tuning import OTHER_DEVICE, Tuner, as_suggested, open_storage
 from tabapp.models import registry
 from tabapp.models.contract import Shape
 
@@ -29,8 +30,6 @@ def test_the_database_is_configured_to_survive_a_crash(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("model", registry.names())
 def test_trial_zero_is_the_defaults_and_later_trials_are_sampled(tmp_path: Path, model: str) -> None:
-    import msgspec
-
     plugin = registry.get(model)
     tuning = tuner(tmp_path, model=model)
     number, params = tuning.ask()
@@ -43,8 +42,6 @@ def test_trial_zero_is_the_defaults_and_later_trials_are_sampled(tmp_path: Path,
 
 
 def test_the_portfolio_comes_before_sampled_trials(tmp_path: Path) -> None:
-    import msgspec
-
     plugin = registry.get("lightgbm")
     portfolio = plugin.portfolio("binary", SHAPE, "cpu")
     assert portfolio
@@ -147,3 +144,26 @@ def test_zero_or_parameters_are_suggested_in_two_steps() -> None:
 def test_seeds_differ_by_model_and_number() -> None:
     seeds = {seed_of(0, model, number) for model in ("a", "b") for number in range(50)}
     assert len(seeds) == 100
+
+
+def test_a_trial_belongs_to_a_class_of_devices(tmp_path: Path) -> None:
+    def tuner_on(device: str) -> Tuner:
+        storage = open_storage(tmp_path / "study.db")
+        plugin = registry.get("tabm")
+        return Tuner(storage, plugin, task="binary", shape=SHAPE, device=device, metric="roc_auc", seed=0)
+
+    on_gpu = tuner_on("cuda:0")
+    _, first = on_gpu.ask()
+    on_gpu.record(0, 0.9)
+    _, second = on_gpu.ask()
+    on_cpu = tuner_on("cpu")
+    assert [(number, state.name, cause) for number, _, state, cause in on_cpu.earlier_trials()] == [
+        (0, "COMPLETE", ""),
+        (1, "PRUNED", OTHER_DEVICE),
+    ]
+    number, params = on_cpu.ask()
+    assert number == 2
+    assert params == msgspec.to_builtins(registry.get("tabm").defaults("binary", SHAPE, "cpu"))
+    assert params not in (first, second)
+    # A GPU with another number is of the same class.
+    assert [state.name for _, _, state, _ in tuner_on("cuda:1").earlier_trials()] == ["COMPLETE", "PRUNED", "PRUNED"]

@@ -1,0 +1,114 @@
+"""Decides whether a fit may start beside the fits in progress, by the memory of its device."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from tabapp.engine.devices import CPU
+
+PROCESS_BYTES = 80_000_000
+"""Memory that a fit process takes of its own besides the fit: what it changes in pages shared with its server."""
+GPU_HOST_BYTES = 1_500_000_000
+"""Memory of the machine that a process on a GPU takes besides the fit: the context and the libraries of CUDA."""
+GPU_CONTEXT_BYTES = 600_000_000
+"""Memory of a GPU that every process on it takes."""
+LEAST_FACTOR, MOST_FACTOR = 0.25, 8.0
+OUT_OF_MEMORY_FACTOR = 2.0
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Need:
+    """Memory that a fit is expected to need, in bytes: an estimate of its model, before it is corrected by measurements."""
+
+    model: str
+    device: str
+    n_bytes: int
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether a fit may start: now, later when others have ended, or never, for a reason that the user reads."""
+
+    when: Literal["now", "later", "never"]
+    reason: str = ""
+
+
+class Admission:
+    """Admits fits whose expected memory fits beside that of the fits in progress.
+
+    Args:
+        memory_limit: bytes that the whole run may use.
+        device: the device of deep models.
+        gpu_bytes: memory of that device; None if it is not known, or if it is the CPU.
+        workers: number of parallel fits.
+    """
+
+    def __init__(self, memory_limit: int, device: str, gpu_bytes: int | None, workers: int) -> None:
+        self._limit, self._device, self._gpu_bytes, self._workers = memory_limit, device, gpu_bytes, workers
+        self._factors: dict[tuple[str, str], float] = {}
+
+    def decide(self, need: Need, running: Collection[Need], overhead: int) -> Decision:
+        """Decide on a fit.
+
+        Args:
+            running: of the fits in progress.
+            overhead: bytes that the engine and its servers use.
+        """
+        for place, of_all, capacity, option in self._places(need, overhead):
+            alone = self._on(place, need, corrected=False)
+            if alone > of_all:
+                sizes = f"It needs about {alone / GIB:.1f} GiB of memory; {max(of_all, 0) / GIB:.1f} GiB"
+                return Decision("never", f"{sizes} {option}.")
+            beside = [each for each in running if place == CPU or each.device == place]
+            if not beside:
+                continue
+            if capacity is None:
+                return Decision("later")
+            used = sum(self._on(place, each) for each in beside)
+            if used + self._on(place, need) > capacity:
+                return Decision("later")
+        return Decision("now")
+
+    def _places(self, need: Need, overhead: int) -> Iterable[tuple[str, int, int | None, str]]:
+        """The memories that a fit uses: their names, their sizes for one fit, their sizes for all fits (None for one fit at a
+        time), and where the size comes from."""
+        yield CPU, self._limit, self._limit - overhead, "are allowed (--memory-limit)"
+        if need.device != CPU:
+            size = self._gpu_bytes
+            yield need.device, 2**62 if size is None else size, size, f"are free on {need.device}"
+
+    def _on(self, place: str, need: Need, *, corrected: bool = True) -> float:
+        """Bytes that a fit takes of a memory."""
+        n_bytes = need.n_bytes * (self._factors.get((need.model, need.device), 1.0) if corrected else 1.0)
+        if place == CPU:
+            return PROCESS_BYTES + (n_bytes if need.device == CPU else GPU_HOST_BYTES)
+        return GPU_CONTEXT_BYTES + n_bytes
+
+    def record(self, need: Need, measured: int) -> None:
+        """Correct later estimates of a model by the measured memory of a fit, in bytes; 0 is not measured."""
+        if measured > 0 and need.n_bytes > 0:
+            key = need.model, need.device
+            ratio = min(max(measured / need.n_bytes, LEAST_FACTOR), MOST_FACTOR)
+            # The largest so far, since fits of a model differ.
+            self._factors[key] = max(ratio, self._factors.get(key, 0.0))
+
+    def record_out_of_memory(self, need: Need) -> None:
+        """Expect more memory of a model whose fit ran out of it."""
+        key = need.model, need.device
+        self._factors[key] = min(MOST_FACTOR, OUT_OF_MEMORY_FACTOR * max(1.0, self._factors.get(key, 1.0)))
+
+    def crowded(self, running: Collection[Need]) -> set[str]:
+        """Devices that leave the last free workers to the other device: a GPU must not wait for a booster to end, nor the cores
+        for a network."""
+        if self._device == CPU or self._workers < 2:
+            return set()
+        devices = [each.device for each in running]
+        others = {CPU: self._device, self._device: CPU}
+        return {
+            device
+            for device, other in others.items()
+            if devices.count(device) >= self._workers - 1 and other not in devices
+        }

@@ -1,0 +1,53 @@
+"""Devices of fits. A trial belongs to a class of devices, since a model chooses its hyperparameters for a CPU or for a GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from contextlib import suppress
+
+from tabapp.errors import UsageError
+
+CPU = "cpu"
+QUERY_SECONDS = 20.0
+FREE_SHARE = 0.95
+"""Share of a GPU's free memory for fits: every process also holds a context and code of the libraries."""
+
+
+def device_class(device: str) -> str:
+    """ "cpu" or "cuda", without the number of the device."""
+    return device.partition(":")[0]
+
+
+def device_for(family: str, device: str) -> str:
+    """The device of the fits of a model.
+
+    Args:
+        device: the device of the run, which deep models use.
+    """
+    return device if family == "deep" else CPU
+
+
+def usable_device(device: str) -> str:
+    """The device of a plan that was made elsewhere, or "cpu" where there is no such device."""
+    from tabapp.engine.plan import choose_device
+
+    try:
+        return choose_device(device)
+    except UsageError:
+        return CPU
+
+
+def gpu_memory(device: str) -> int | None:
+    """Bytes of a GPU that fits may use, or None if they are not known.
+
+    Asks `nvidia-smi`, since the engine never initializes CUDA.
+    """
+    number = int(device.partition(":")[2] or 0)
+    visible = [part for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part]
+    name = visible[number] if number < len(visible) else str(number)
+    command = ["nvidia-smi", f"--id={name}", "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
+    with suppress(OSError, ValueError, IndexError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=QUERY_SECONDS, check=True)
+        return int(FREE_SHARE * float(done.stdout.splitlines()[0]) * 2**20)
+    return None

@@ -1,0 +1,51 @@
+"""Peak memory of the current process."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+RESET_PEAK = "5"
+
+
+def reset_peak() -> int:
+    """Start measuring the peak, where the system can; returns the bytes in memory now."""
+    with suppress(OSError):
+        CLEAR.write_text(RESET_PEAK)
+    return _status("VmRSS:") or peak()
+
+
+def peak() -> int:
+    """The most bytes in memory since `reset_peak`, or since the process started."""
+    if n_bytes := _status("VmHWM:"):
+        return n_bytes
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
+
+
+def _status(name: str) -> int:
+    with suppress(OSError, ValueError, IndexError):
+        for line in STATUS.read_text().splitlines():
+            if line.startswith(name):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def reset_gpu_peak(device: str) -> None:
+    """Start measuring the peak of a GPU, if the device is one."""
+    if device.startswith("cuda"):
+        import torch
+
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def gpu_peak(device: str) -> int:
+    """The most bytes of a GPU that torch has reserved in this process since `reset_gpu_peak`; 0 if the device is no GPU."""
+    if not device.startswith("cuda"):
+        return 0
+    import torch
+
+    return torch.cuda.max_memory_reserved(device)

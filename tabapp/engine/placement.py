@@ -1,0 +1,88 @@
+"""The next fit for which its device has memory and a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+import msgspec
+
+from tabapp.engine.admission import Admission, Need
+from tabapp.engine.candidates import Candidate
+from tabapp.engine.devices import device_for
+from tabapp.engine.plan import Plan
+from tabapp.engine.scheduler import Fold, Scheduler, Work
+from tabapp.models.contract import Plugin, Shape
+
+
+class Placement:
+    """Asks the scheduler for fits until one is admitted.
+
+    Args:
+        plugins: the models that compete, by name; it may grow.
+        overhead: returns the bytes that the engine and its servers use.
+        refuse: called with a fit that never has enough memory, and the reason; it ends the candidate.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        shape: Shape,
+        scheduler: Scheduler,
+        plugins: Mapping[str, Plugin],
+        admission: Admission,
+        *,
+        overhead: Callable[[], int],
+        refuse: Callable[[Work, str], None],
+    ) -> None:
+        self._plan, self._shape, self._scheduler, self._plugins = plan, shape, scheduler, plugins
+        self._admission, self._overhead, self._refuse = admission, overhead, refuse
+        self._needs: dict[tuple[str, int], Need] = {}
+
+    def next_work(
+        self, busy: set[Fold], running: Collection[Need], seconds_left: float, fit_limit: float
+    ) -> Work | None:
+        """The next fit to start now, or None.
+
+        Args:
+            busy: model, trial and fold of the fits in progress.
+            running: their memory.
+            seconds_left: seconds until fitting ends.
+            fit_limit: seconds that one fit may take.
+        """
+        records = self._scheduler.models.values()
+        too_large: set[str] = set()
+        crowded = self._admission.crowded(running)
+        try:
+            while True:
+                for record in records:
+                    device = device_for(self._plugins[record.name].family, self._plan.device)
+                    record.waits = record.name in too_large or device in crowded
+                work = self._scheduler.next_work(busy, seconds_left, fit_limit)
+                if work is None and not crowded:
+                    return None
+                if work is None:
+                    # The other device has nothing to do, so that no worker needs to be kept for it.
+                    crowded = set[str]()
+                    continue
+                decision = self._admission.decide(self.need(work.candidate), running, self._overhead())
+                if decision.when == "now":
+                    return work
+                if decision.when == "later":
+                    too_large.add(work.candidate.model)
+                else:
+                    self._refuse(work, decision.reason)
+        finally:
+            for record in records:
+                record.waits = False
+
+    def need(self, candidate: Candidate) -> Need:
+        """The memory that a fit of a candidate is expected to need."""
+        if candidate.key not in self._needs:
+            plugin = self._plugins[candidate.model]
+            try:
+                params = msgspec.convert(candidate.params, plugin.params_type)
+                n_bytes = plugin.cost(self._plan.task, self._shape, params, candidate.device).n_bytes
+            except Exception:  # of a third-party plugin, whose fit then reports it
+                n_bytes = 0
+            self._needs[candidate.key] = Need(candidate.model, candidate.device, n_bytes)
+        return self._needs[candidate.key]

@@ -1,0 +1,176 @@
+"""A run with a GPU, which these tests pretend to have: where fits run, with which hyperparameters, and beside which others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tabapp.engine import conductor as conductor_module
+from tabapp.engine.clock import Clock
+from tabapp.engine.plan import Plan, make_plan
+from tabapp.engine.prepare import infer, read_data
+from tabapp.engine.rows import write_rows
+from tabapp.models import registry
+from tabapp.models.contract import Cost
+from tabapp.run import events as ev
+from tabapp.run.config import RunConfig
+from tabapp.run.folder import RunFolder, create_run
+from tests.engine.conducting import Engine
+from tests.tables import write_breast_cancer
+from tests.waiting import wait_until
+
+GPU = "cuda:0"
+GB = 10**9
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_breast_cancer(tmp_path_factory.mktemp("devices") / "cancer.csv")
+
+
+@pytest.fixture
+def plan_with(table: Path, tmp_path: Path) -> Callable[..., tuple[RunFolder, Plan]]:
+    def make(models: tuple[str, ...], device: str = GPU, trials: int = 1, **changes: object) -> tuple[RunFolder, Plan]:
+        config = RunConfig(data=str(table), target="diagnosis", models=models, folds=3, trials=trials, device="cpu")
+        folder = create_run(config, tmp_path / "runs")
+        reading = read_data(config)
+        schema = infer(reading, config)
+        plan = msgspec.structs.replace(make_plan(config, schema), device=device, **changes)
+        write_rows(folder, config, reading, schema, plan)
+        return folder, plan
+
+    return make
+
+
+@pytest.fixture
+def estimates(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets the estimated memory of every model."""
+
+    def choose(n_bytes: int) -> None:
+        for name in ("mlp", "resnet", "lightgbm", "xgboost"):
+            monkeypatch.setattr(type(registry.get(name)), "cost", lambda *_: Cost(1.0, n_bytes))
+
+    return choose
+
+
+def engine_on(folder: RunFolder, plan: Plan, polls_a_fit: int | None = 1) -> Engine:
+    return Engine(folder, plan, Clock(None, 0), polls_a_fit)
+
+
+def started_together(engine: Engine) -> dict[str, str]:
+    """The device of each fit that starts before any has ended."""
+    engine.executor.ready |= {"torch"}
+    engine.conductor._loader.start()
+    wait_until(lambda: engine.conductor._loader.is_done)
+    engine.conductor._add_later_models()
+    engine.conductor._start_fits()
+    return {job.fit: job.device for job in engine.executor.jobs.values()}
+
+
+def test_all_fits_of_deep_models_run_on_the_gpu_with_its_hyperparameters(
+    plan_with: Callable[..., tuple[RunFolder, Plan]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conductor_module, "gpu_memory", lambda device: 80 * GB)
+    folder, plan = plan_with(("mlp", "ft_transformer", "lightgbm"), trials=2, workers=4)
+    engine = engine_on(folder, plan)
+    jobs = {}
+    submit = engine.executor.submit
+    monkeypatch.setattr(engine.executor, "submit", lambda job: (jobs.__setitem__(job.fit, job), submit(job))[1])
+    engine.conductor.run()
+    assert {job.model for job in jobs.values() if job.device == GPU} == {"mlp", "ft_transformer"}
+    assert {job.model for job in jobs.values() if job.device == "cpu"} == {"lightgbm"}
+    assert len([job for job in jobs.values() if job.device == GPU]) >= 8
+    plugin = registry.get("ft_transformer")
+    shape = engine.conductor._shape
+    on_gpu, on_cpu = (msgspec.to_builtins(plugin.defaults("binary", shape, device)) for device in (GPU, "cpu"))
+    assert jobs["ft_transformer-0000-f0"].params == on_gpu != on_cpu
+
+
+def test_a_gpu_takes_fits_up_to_its_memory_and_boosters_use_the_cores(
+    plan_with: Callable[..., tuple[RunFolder, Plan]],
+    estimates: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(conductor_module, "gpu_memory", lambda device: 6 * GB)
+    estimates(2 * GB)
+    folder, plan = plan_with(("mlp", "resnet", "lightgbm", "xgboost"), workers=6)
+    devices = list(started_together(engine_on(folder, plan, None)).values())
+    assert devices.count(GPU) == 2
+    assert devices.count("cpu") == 2
+
+
+def test_a_worker_is_kept_for_the_gpu(
+    plan_with: Callable[..., tuple[RunFolder, Plan]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conductor_module, "gpu_memory", lambda device: 80 * GB)
+    folder, plan = plan_with(("lightgbm", "xgboost", "mlp"), workers=2)
+    assert sorted(started_together(engine_on(folder, plan, None)).values()) == ["cpu", GPU]
+
+
+def test_fits_wait_for_memory_and_all_of_them_end(
+    plan_with: Callable[..., tuple[RunFolder, Plan]], estimates: Callable[[int], None]
+) -> None:
+    estimates(2 * GB)
+    folder, plan = plan_with(("lightgbm", "xgboost"), device="cpu", workers=4, memory_limit=3 * GB)
+    engine = engine_on(folder, plan, None)
+    assert len(started_together(engine)) == 1
+    engine.executor.polls_a_fit = 0
+    engine.conductor.run()
+    assert engine.row("lightgbm").folds == engine.row("xgboost").folds == 3
+    assert not engine.events_of(ev.FitFailed)
+
+
+def test_a_model_that_needs_more_than_the_limit_is_skipped_with_the_reason(
+    plan_with: Callable[..., tuple[RunFolder, Plan]], estimates: Callable[[int], None]
+) -> None:
+    folder, plan = plan_with(("lightgbm", "xgboost"), device="cpu", workers=2, memory_limit=3 * GB)
+    engine = engine_on(folder, plan)
+    estimates(5 * GB)
+    engine.conductor.run()
+    failures = engine.events_of(ev.FitFailed)
+    assert {failure.model for failure in failures} == {"lightgbm", "xgboost"}
+    assert all("(--memory-limit)" in failure.reason for failure in failures)
+    assert not engine.executor.submitted
+
+
+def test_a_fit_that_ran_out_of_memory_beside_others_is_repeated_alone(
+    plan_with: Callable[..., tuple[RunFolder, Plan]], estimates: Callable[[int], None]
+) -> None:
+    estimates(GB)
+    folder, plan = plan_with(("lightgbm", "xgboost"), device="cpu", workers=2, memory_limit=3 * GB)
+    engine = engine_on(folder, plan, 3)
+    started_together(engine)
+    engine.executor.out_of_memory.add("lightgbm-0000-f0")
+    engine.conductor.run()
+    assert engine.row("lightgbm").folds == 3
+    assert engine.executor.submitted.count("lightgbm-0000-f0") == 2
+    assert [failure.reason for failure in engine.events_of(ev.FitFailed)] == ["out of memory"]
+
+
+def test_trials_of_a_gpu_end_when_the_run_continues_without_it(
+    plan_with: Callable[..., tuple[RunFolder, Plan]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conductor_module, "gpu_memory", lambda device: 80 * GB)
+    folder, plan = plan_with(("mlp",), workers=1)
+    started_together(engine_on(folder, plan, None))
+    engine = engine_on(folder, msgspec.structs.replace(plan, device="cpu"))
+    engine.executor.ready |= {"torch"}
+    engine.conductor.run()
+    begun = {(event.trial, event.fold) for event in engine.events_of(ev.FitStarted)}
+    assert begun == {(1, 0), (1, 1), (1, 2)}
+    assert ("mlp", 0) not in engine.conductor.scheduler.candidates
+    defaults = registry.get("mlp").defaults("binary", engine.conductor._shape, "cpu")
+    assert engine.conductor.scheduler.candidates["mlp", 1].params == msgspec.to_builtins(defaults)
+
+
+def test_the_plan_skips_a_model_that_cannot_fit_in_memory(table: Path, estimates: Callable[[int], None]) -> None:
+    estimates(5 * GB)
+    config = RunConfig(data=str(table), target="diagnosis", models=("lightgbm", "linear"), memory_limit=3 * 2**30)
+    reading = read_data(config)
+    plan = make_plan(config, infer(reading, config))
+    skipped = {model.name: model.reason for model in plan.models}
+    assert skipped["linear"] is None
+    assert skipped["lightgbm"] == "It needs about 4.7 GiB of memory; 3.0 GiB are allowed (--memory-limit)."
