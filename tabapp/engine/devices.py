@@ -6,8 +6,6 @@ import os
 import subprocess
 from contextlib import suppress
 
-from tabapp.errors import UsageError
-
 CPU = "cpu"
 QUERY_SECONDS = 20.0
 FREE_SHARE = 0.95
@@ -26,16 +24,6 @@ def device_for(family: str, device: str) -> str:
         device: the device of the run, which deep models use.
     """
     return device if family == "deep" else CPU
-
-
-def usable_device(device: str) -> str:
-    """The device of a plan that was made elsewhere, or "cpu" where there is no such device."""
-    from tabapp.engine.plan import choose_device
-
-    try:
-        return choose_device(device)
-    except UsageError:
-        return CPU
 
 
 def gpu_memory(device: str) -> int | None:

@@ -104,6 +104,13 @@ def choose_device(wanted: str) -> str:
     return "cpu"
 
 
+def usable_device(device: str) -> str:
+    """The device of a plan that was made elsewhere, or "cpu" where there is no such device."""
+    with suppress(UsageError):
+        return choose_device(device)
+    return CPU
+
+
 def choose_metric(wanted: str | None, task: Task) -> str:
     """The requested metric, or the default of the task.
 

@@ -13,7 +13,6 @@ import msgspec
 from tabapp import __version__, files
 from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
-from tabapp.engine.devices import usable_device
 from tabapp.engine.plan import (
     Plan,
     approximate_shape,
@@ -22,6 +21,7 @@ from tabapp.engine.plan import (
     memory_limit_of,
     plan_event,
     schema_event,
+    usable_device,
 )
 from tabapp.engine.prepare import infer, read_data, reading_event
 from tabapp.engine.server import SERVERS
