@@ -2,106 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import shlex
-from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
-from tabapp.children import module_command
-from tabapp.errors import UsageError
 from tabapp.run import explaining as messages
-
-LONGEST_REPLY = 1 << 25
+from tabapp.tui.json_process import JsonProcess
 
 _Reply = TypeVar("_Reply", bound=messages.Reply)
 
 
-class ExplainerClient:
-    """Requests explanations from `tabapp.explainer`, which starts on the first request.
+class ExplainerClient(JsonProcess[messages.AnyRequest, messages.AnyReply]):
+    """Requests explanations from `tabapp.explainer`."""
 
-    Its input ends with this process, however that dies, and so does it.
-    """
+    MODULE = "tabapp.explainer"
 
     def __init__(self, bundle: Path, data: Path, *, fill: bool, trust: Path | None = None) -> None:
+        super().__init__(messages.REQUESTS, messages.REPLIES)
         self.bundle, self.data, self.fill, self.trust = bundle, data, fill, trust
-        self._process: Process | None = None
-        self._starting = asyncio.Lock()
-        self._waiting: dict[int, asyncio.Future[messages.AnyReply]] = {}
-        self._last = 0
-        self._reader: asyncio.Task[None] | None = None
-        self._failure = ""
 
-    async def ask(self, request: messages.AnyRequest) -> messages.AnyReply:
-        """Send a request and wait for its reply."""
-        if self._failure:
-            return messages.Failed(message=self._failure, fatal=True)
-        self._last += 1
-        number = self._last
-        try:
-            async with self._starting:
-                process = self._process or await self._start()
-            answer: asyncio.Future[messages.AnyReply] = asyncio.get_running_loop().create_future()
-            self._waiting[number] = answer
-            assert process.stdin is not None
-            process.stdin.write(messages.REQUESTS.encode(msgspec.structs.replace(request, id=number)))
-            await process.stdin.drain()
-        except OSError as error:
-            self._waiting.pop(number, None)
-            return messages.Failed(message=self._failure or f"The row cannot be explained: {error.strerror or error}.")
-        return await answer
-
-    async def _start(self) -> Process:
+    def arguments(self) -> list[str]:
         words = [str(self.bundle), str(self.data), *(["--fill"] if self.fill else [])]
-        if self.trust is not None:
-            words += ["--trust", str(self.trust)]
-        self._process = await asyncio.create_subprocess_exec(
-            *module_command("tabapp.explainer", *words),
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=DEVNULL,
-            limit=LONGEST_REPLY,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
-        self._reader = asyncio.create_task(self._read(self._process))
-        return self._process
+        return words if self.trust is None else [*words, "--trust", str(self.trust)]
 
-    async def _read(self, process: Process) -> None:
-        assert process.stdout is not None
-        try:
-            while line := await process.stdout.readline():
-                try:
-                    reply = messages.REPLIES.decode(line)
-                except UsageError:
-                    # A library may print to stdout.
-                    continue
-                if isinstance(reply, messages.Failed) and reply.fatal:
-                    self._failure = reply.message
-                answer = self._waiting.pop(reply.id, None)
-                if answer is not None and not answer.done():
-                    answer.set_result(reply)
-        finally:
-            self._process = None
-            gone = messages.Failed(message=self._failure or "The process that explains rows has ended.", fatal=True)
-            for answer in self._waiting.values():
-                if not answer.done():
-                    answer.set_result(gone)
-            self._waiting.clear()
+    def not_sent(self, reason: str) -> messages.AnyReply:
+        return messages.Failed(message=f"The row cannot be explained: {reason}.")
 
-    async def close(self) -> None:
-        """Kill the process and wait for its exit, which must come before the event loop closes."""
-        process, self._process = self._process, None
-        if process is not None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-        if self._reader is not None:
-            await self._reader
+    def ended(self) -> messages.AnyReply:
+        return messages.Failed(message="The process that explains rows has ended.", fatal=True)
+
+    def is_fatal(self, reply: messages.AnyReply) -> bool:
+        return isinstance(reply, messages.Failed) and reply.fatal
 
 
 class RowExplanation:
