@@ -157,7 +157,7 @@ class TabNetNetwork(nn.Module):
         """Run all steps."""
         x = self.input_norm(self.input(numeric, categorical))
         prior = torch.ones_like(x)
-        attention = gradient_bounded(self.first(x, self.shared)[:, self.width :])
+        attention = self._bounded(self.first(x, self.shared)[:, self.width :])
         masks: list[Tensor] = []
         decisions: list[Tensor] = []
         for attend, transform in zip(self.attentions, self.steps, strict=True):
@@ -166,8 +166,12 @@ class TabNetNetwork(nn.Module):
             out = transform(mask * x, self.shared)
             masks.append(mask)
             decisions.append(out[:, : self.width].relu())
-            attention = gradient_bounded(out[:, self.width :])
+            attention = self._bounded(out[:, self.width :])
         return Decisions(torch.stack(masks), torch.stack(decisions))
+
+    def _bounded(self, attention: Tensor) -> Tensor:
+        """With bounded gradients in training only: explanations need the true ones."""
+        return gradient_bounded(attention) if self.training else attention
 
     def output(self, decided: Decisions) -> Tensor:
         """(rows, d_out)"""

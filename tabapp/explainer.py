@@ -97,7 +97,8 @@ class RowExplainer:
         classes = self._schema.classes
         if classes:
             probabilities = dict(zip(classes, predicted.tolist(), strict=True))
-            return messages.RowPredicted(prediction=classes[int(predicted.argmax())], probabilities=probabilities)
+            code = int(self._predictor.labels(predicted[None])[0])
+            return messages.RowPredicted(prediction=classes[code], probabilities=probabilities)
         half = self._predictor.ensemble.residual_quantile
         return messages.RowPredicted(
             prediction=f"{predicted:.6g}",
@@ -113,7 +114,12 @@ class RowExplainer:
 
         if self._explainer is None:
             self._explainer = Explainer(
-                self._predictor.predict_typed, self._schema, self._reference, self._loaded.neighbors
+                self._predictor.predict_typed,
+                self._schema,
+                self._reference,
+                self._loaded.neighbors,
+                self._predictor.decompose_exactly,
+                self._predictor.labels,
             )
         found = self._explainer.explain(row, [request.row], label=request.label)
         (each,) = found.rows
@@ -140,7 +146,7 @@ class RowExplainer:
         code = 0
         if classes:
             known = request.label in classes
-            code = classes.index(request.label or "") if known else int(self._predict(row)[0].argmax())
+            code = classes.index(request.label or "") if known else int(self._predictor.labels(self._predict(row))[0])
         column = self._schema.column(request.column)
         found = curve(self._predict, row, column, self._reference[request.column], code)
         return messages.CurveDrawn(
@@ -178,7 +184,7 @@ class RowExplainer:
         if classes:
             if text not in classes:
                 raise UsageError(f"There is no class {text!r}; use one of {', '.join(classes[:10])}.")
-            return Goal(code=classes.index(text))
+            return Goal(code=classes.index(text), threshold=self._predictor.ensemble.threshold)
         try:
             number = float(text)
         except ValueError:

@@ -240,7 +240,7 @@ class BoostedModel(FittedModel):
         """
         return None
 
-    def contributions(self, table: Table, code: int) -> FeatureContributions | None:
+    def contributions(self, table: Table, code: int, reference: Table | None = None) -> FeatureContributions | None:
         shap_values = self.shap_values(table)
         if shap_values is None:
             return None

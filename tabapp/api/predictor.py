@@ -195,7 +195,12 @@ class Predictor:
         for note in notes:
             warnings.warn(f"{note.rstrip('.')}.", stacklevel=2)
         explainer = Explainer(
-            predictor.predict_typed, self.schema, self._loaded.reference_rows(), self._loaded.neighbors
+            predictor.predict_typed,
+            self.schema,
+            self._loaded.reference_rows(),
+            self._loaded.neighbors,
+            predictor.decompose_exactly,
+            predictor.labels,
         )
         found = explainer.explain(typed, range(typed.height), label=label)
         return explanations_json(found, self.target)

@@ -83,13 +83,16 @@ class BoxedPredictor(Predictor):
             raise self._process.violation()
         return np.frombuffer(reply.content, dtype="<f8").astype(np.float64).reshape(shape)
 
-    def decompose(self, batch: pl.DataFrame, model: str, code: int) -> Decomposition | None:
+    def decompose(
+        self, batch: pl.DataFrame, model: str, code: int, reference: pl.DataFrame | None = None
+    ) -> Decomposition | None:
         names = [column.name for column in self.schema.features]
         with self._lock:
             n_models = sum(len(candidate.folds) for candidate in self.ensemble.candidates)
-            seconds = n_models * limits.explain_seconds(batch.height)
-            self._process.start(messages.Decompose(_ipc(batch), model, code), seconds)
-            limit = SMALL_REPLY + sum(16 * batch.height + 4 * len(name) + 16 for name in names)
+            seconds = n_models * limits.explain_seconds(batch.height, 0 if reference is None else reference.height)
+            origin = None if reference is None else _ipc(reference)
+            self._process.start(messages.Decompose(_ipc(batch), model, code, origin), seconds)
+            limit = SMALL_REPLY + 16 * batch.height + sum(16 * batch.height + 4 * len(name) + 16 for name in names)
             reply = self._process.answer(messages.Decomposed, limit=limit)
         if not reply.columns:
             return None
@@ -97,9 +100,10 @@ class BoxedPredictor(Predictor):
         sizes = {len(values) for values in columns.values()}
         if list(columns) != names or sizes != {batch.height} or not np.isfinite([reply.base]).all():
             raise self._process.violation()
-        if not all(np.isfinite(values).all() for values in columns.values()):
+        errors = np.array(reply.errors, dtype=np.float64)
+        if len(errors) != batch.height or not all(np.isfinite(values).all() for values in [errors, *columns.values()]):
             raise self._process.violation()
-        return Decomposition(reply.base, reply.unit, columns)
+        return Decomposition(reply.base, reply.unit, columns, reply.method, errors)
 
     def neighbors(self, batch: pl.DataFrame, models: Mapping[str, int]) -> dict[str, RowNeighbors]:
         with self._lock:

@@ -41,11 +41,15 @@ class Predict(Request, frozen=True):
 
 
 class Decompose(Request, frozen=True):
-    """Decompose the output of one model for typed rows, an Arrow IPC file; the answer is `Decomposed`."""
+    """Decompose the output of one model for typed rows, an Arrow IPC file; the answer is `Decomposed`.
+
+    `reference` has the reference rows in the same form; without it, only exact contributions are computed.
+    """
 
     rows: bytes
     model: str
     code: int
+    reference: bytes | None = None
 
 
 class FindNeighbors(Request, frozen=True):
@@ -95,11 +99,14 @@ class Values(Reply, frozen=True):
 
 
 class Decomposed(Reply, frozen=True):
-    """Contributions by column, (rows,) each; no columns if the model does not decompose its output."""
+    """Contributions by column, and their completeness errors, (rows,) each; no columns if the model does not decompose its
+    output."""
 
     base: float
     unit: Literal["target", "log-odds"]
     columns: dict[str, list[float]]
+    method: Literal["TreeSHAP", "integrated gradients"] = "TreeSHAP"
+    errors: list[float] = []
 
 
 class Neighbors(Reply, frozen=True):

@@ -156,15 +156,24 @@ class _Server:
 
         assert self._predictor is not None
         batch = pl.read_ipc(BytesIO(request.rows))
-        seconds = limits.explain_seconds(batch.height) * self._predictor.n_models
+        reference = None if request.reference is None else pl.read_ipc(BytesIO(request.reference))
+        n_reference = 0 if reference is None else reference.height
+        seconds = limits.explain_seconds(batch.height, n_reference) * self._predictor.n_models
         sandbox.limit_resources(
-            memory=limits.predict_memory(batch.height, len(request.rows)), cpu_seconds=limits.cpu_seconds(seconds)
+            memory=limits.predict_memory(batch.height + n_reference, len(request.rows)),
+            cpu_seconds=limits.cpu_seconds(seconds),
         )
-        found = self._predictor.decompose(batch, request.model, request.code)
+        found = self._predictor.decompose(batch, request.model, request.code, reference)
         if found is None:
             return Decomposed(0.0, "target", {})
         unit = "log-odds" if found.unit == "log-odds" else "target"
-        return Decomposed(found.base, unit, {name: values.tolist() for name, values in found.columns.items()})
+        return Decomposed(
+            found.base,
+            unit,
+            {name: values.tolist() for name, values in found.columns.items()},
+            "TreeSHAP" if found.method == "TreeSHAP" else "integrated gradients",
+            found.errors.tolist(),
+        )
 
     def _neighbors(self, request: FindNeighbors) -> Reply:
         import polars as pl

@@ -128,11 +128,13 @@ class Ensemble(Record, frozen=True):
 
     `residual_quantile` is the half-width of the 90 % prediction interval in target units; None for classification.
     `half_widths` are those of the intervals with each of `COVERAGES`; empty for classification and in bundles of version 1.
+    `threshold` is the least probability of the positive class that is labeled positive; None for the more probable class.
     """
 
     candidates: tuple[Candidate, ...]
     residual_quantile: float | None = None
     half_widths: tuple[float, ...] = ()
+    threshold: float | None = None
 
 
 class TrainingRows(Record, frozen=True):

@@ -27,9 +27,13 @@ def predict_seconds(n_rows: int) -> float:
     return _PREDICT_SECONDS + _SECONDS_PER_ROW * n_rows
 
 
-def explain_seconds(n_rows: int) -> float:
-    """Seconds for one model to explain rows: TreeSHAP takes time in proportion to the squared depth of the trees."""
-    return _PREDICT_SECONDS + 10 * _SECONDS_PER_ROW * n_rows
+def explain_seconds(n_rows: int, n_reference: int = 0) -> float:
+    """Seconds for one model to explain rows.
+
+    TreeSHAP takes time in proportion to the squared depth of the trees, and integrated gradients from reference rows predict every
+    row at many points of each path.
+    """
+    return _PREDICT_SECONDS + (10 + 50 * n_reference) * _SECONDS_PER_ROW * n_rows
 
 
 def load_memory(n_bytes: int) -> int:

@@ -104,29 +104,34 @@ class LocalPredictor(Predictor):
                     progress(n_done / len(self._members))
         return values
 
-    def decompose(self, batch: pl.DataFrame, model: str, code: int) -> Decomposition | None:
+    def decompose(
+        self, batch: pl.DataFrame, model: str, code: int, reference: pl.DataFrame | None = None
+    ) -> Decomposition | None:
         folders = {
             fold.model for candidate in self.ensemble.candidates if candidate.model == model for fold in candidate.folds
         }
         members = [member for member in self._members if member.folder in folders]
         total = sum(member.share for member in members)
-        base, unit = 0.0, ""
+        base, unit, method, errors = 0.0, "", "", np.zeros(batch.height)
         columns = {column.name: np.zeros(batch.height) for column in self.schema.features}
         for member in members:
             preparer = self.preparers[member.features]
             with bundle_errors(f"{member.where} fails to explain"):
-                found = member.model.contributions(preparer.transform(batch), code)
+                origin = None if reference is None else preparer.transform(reference)
+                found = member.model.contributions(preparer.transform(batch), code, origin)
                 if found is None:
                     return None
                 base += member.share / total * found.base
-                unit = found.unit
+                unit, method = found.unit, found.method
+                if found.errors is not None:
+                    errors += member.share / total * found.errors
                 for index, source in enumerate(preparer.spec.sources):
                     columns[source] += member.share / total * found.values[:, index]
         if not members:
             return None
-        if not (np.isfinite(base) and all(np.isfinite(values).all() for values in columns.values())):
+        if not (np.isfinite(base) and all(np.isfinite(values).all() for values in [errors, *columns.values()])):
             raise BundleError(f"{self.where} explains by values that are not finite. Do not use this bundle.")
-        return Decomposition(base, unit, columns)
+        return Decomposition(base, unit, columns, method, errors)
 
     def neighbors(self, batch: pl.DataFrame, models: Mapping[str, int]) -> dict[str, RowNeighbors]:
         found: dict[str, RowNeighbors] = {}

@@ -42,16 +42,20 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Decomposition:
-    """The output of one model of the ensemble as a sum: `base` plus the contributions of all columns.
+    """The output of one model of the ensemble, or of all, as a sum: `base` plus the contributions of all columns.
 
     Attributes:
         unit: "target", or "log-odds" for a classification.
         columns: (rows,) contributions by column.
+        method: "TreeSHAP" or "integrated gradients".
+        errors: (rows,) completeness errors in the unit, which were distributed over the columns; 0 if exact.
     """
 
     base: float
     unit: str
     columns: dict[str, Float64]
+    method: str
+    errors: Float64
 
 
 class Predictor(ABC):
@@ -63,7 +67,9 @@ class Predictor(ABC):
         self.where = where
 
     @abstractmethod
-    def decompose(self, batch: pl.DataFrame, model: str, code: int) -> Decomposition | None:
+    def decompose(
+        self, batch: pl.DataFrame, model: str, code: int, reference: pl.DataFrame | None = None
+    ) -> Decomposition | None:
         """The contribution of each column to the output of one model, averaged over its folds and weighted over its trials; None
         if the model does not decompose its output.
 
@@ -71,10 +77,35 @@ class Predictor(ABC):
             batch: typed rows.
             model: name of the plugin.
             code: the explained class; 0 for regression.
+            reference: typed rows from which integrated gradients start; None asks for exact contributions only.
 
         Raises:
             BundleError: the model or its features fail, or give numbers that are not finite.
         """
+
+    def decompose_exactly(self, batch: pl.DataFrame) -> Decomposition | None:
+        """The exact contribution of each column to the prediction of a regression, if all models are boosters with TreeSHAP.
+
+        The prediction is then the weighted mean of sums. The probabilities of a classification are not: None.
+
+        Raises:
+            BundleError: a model or its features fail, or give numbers that are not finite.
+        """
+        if self.schema.classes:
+            return None
+        weights: dict[str, float] = {}
+        for candidate in self.ensemble.candidates:
+            weights[candidate.model] = weights.get(candidate.model, 0.0) + candidate.weight
+        base = 0.0
+        columns = {column.name: np.zeros(batch.height) for column in self.schema.features}
+        for model, weight in weights.items():
+            found = self.decompose(batch, model, 0)
+            if found is None:
+                return None
+            base += weight * found.base
+            for name, values in found.columns.items():
+                columns[name] += weight * values
+        return Decomposition(base, "target", columns, "TreeSHAP", np.zeros(batch.height))
 
     @abstractmethod
     def neighbors(self, batch: pl.DataFrame, models: Mapping[str, int]) -> dict[str, RowNeighbors]:
@@ -186,6 +217,11 @@ class Predictor(ABC):
         name = self.schema.features[0].name
         return typed_frame(pl.DataFrame({name: pl.Series([None] * n_rows, dtype=pl.String)}), self.schema)
 
+    def labels(self, values: Float64) -> npt.NDArray[np.intp]:
+        """(rows,) class codes of (rows, classes) probabilities: by the threshold of the bundle, or the most probable class."""
+        threshold = self.ensemble.threshold
+        return values.argmax(axis=1) if threshold is None else (values[:, 1] >= threshold).astype(np.intp)
+
     @property
     def output_columns(self) -> list[str]:
         """Names of the columns of `to_frame`."""
@@ -196,7 +232,7 @@ class Predictor(ABC):
         """Predictions as columns: `prediction`, then `probability_<class>` for every class, or `low` and `high`."""
         if self.schema.classes:
             labels = pl.Series("prediction", self.schema.classes, dtype=pl.String)
-            chosen = prediction.values.argmax(axis=1)
+            chosen = self.labels(prediction.values)
             probabilities = {
                 f"probability_{label}": prediction.values[:, code] for code, label in enumerate(self.schema.classes)
             }

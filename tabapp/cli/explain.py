@@ -71,7 +71,8 @@ def _read_settings(ctx: click.Context, parameter: click.Parameter, value: tuple[
 @click.option(
     "--member",
     metavar="MODEL",
-    help="Explain the output of one boosting model of the ensemble by TreeSHAP: the target, or the log-odds of the class.",
+    help="Explain the output of one model of the ensemble, the target or the log-odds of the class: a boosting model by TreeSHAP, "
+    "a network by integrated gradients.",
 )
 @click.option(
     "-o",
@@ -104,9 +105,10 @@ def explain(
     """Explain the predictions of BUNDLE for rows of DATA by the contribution of each column.
 
     Contributions are Shapley values of the ensemble, in units of its output: the probability of a class, or the target's
-    unit. The base is the mean output for the sample rows in the bundle; base plus contributions is the output.
+    unit. The base is the mean output for the sample rows in the bundle; base plus contributions is the output. Regressions by
+    boosting models alone are explained by TreeSHAP.
     """
-    from tabapp.explain.rows import Explainer, explanations_json, member_explanations
+    from tabapp.explain.rows import Explainer, decomposed_explanations, explanations_json
     from tabapp.explain.what_if import changed_rows
 
     if row is not None and rows is not None:
@@ -134,7 +136,14 @@ def explain(
         raise DataError(f"{data}: {error}") from None
     for note in [*(warning.message for warning in reading.warnings), *remarks, *notes]:
         say(note)
-    explainer = Explainer(predictor.predict_typed, schema, loaded.reference_rows(), loaded.neighbors)
+    explainer = Explainer(
+        predictor.predict_typed,
+        schema,
+        loaded.reference_rows(),
+        loaded.neighbors,
+        predictor.decompose_exactly,
+        predictor.labels,
+    )
     chosen, numbers = typed[first : last + 1], range(first, last + 1)
     if member is None:
         found = explainer.explain(chosen, numbers, label=label)
@@ -145,12 +154,13 @@ def explain(
             raise UsageError(f"The ensemble has no model {member!r}{hint}")
         predicted = predictor.predict_typed(chosen)
         code = explainer.code_of(label, predicted)
-        decomposed = predictor.decompose(chosen, member, code)
+        decomposed = predictor.decompose(chosen, member, code, explainer.reference)
         if decomposed is None:
             raise UsageError(
-                f"The model {member!r} cannot be explained alone. Choose a boosting model or omit --member."
+                f"The model {member!r} cannot be explained alone. Choose a boosting model or a network, or omit --member."
             )
-        found = member_explanations(decomposed, predicted, numbers, schema, member, code)
+        explained = schema.classes[code] if schema.classes else None
+        found = decomposed_explanations(decomposed, explainer.predictions(predicted), numbers, explained, member)
     if target is not None and not is_json:
         write_table(_table(found, frame), target)
     elif target is not None or as_json:
@@ -215,6 +225,8 @@ def _print(each: Explained, found: Explanations, frame: pl.DataFrame, target: st
             f"{each.output - found.base:+.4g}"
         )
     )
+    if each.completeness is not None:
+        echo(f"{found.method}: the contributions reach the output within {each.completeness:.2%}.")
     order = sorted(each.contributions, key=lambda name: -abs(each.contributions[name]))
     lines = [
         [name, _cell(frame, each.row, name) or "", f"{each.contributions[name]:+.4g}", _error(each.errors[name])]

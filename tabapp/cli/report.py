@@ -68,7 +68,13 @@ def _examples(folder: RunFolder, n_rows: int) -> list[Example]:
         raise UsageError(f"The run {folder.run} has no bundle yet, so no rows can be explained. Omit --examples.")
     loaded = load_boxed(folder.bundle)
     schema, rows = loaded.predictor.schema, loaded.reference_rows()
-    explainer = Explainer(loaded.predictor.predict_typed, schema, rows)
+    explainer = Explainer(
+        loaded.predictor.predict_typed,
+        schema,
+        rows,
+        decompose=loaded.predictor.decompose_exactly,
+        labels=loaded.predictor.labels,
+    )
     label = schema.classes[-1] if schema.classes else None
     outputs = explainer.outputs(rows, label)
     order = sorted(range(rows.height), key=lambda row: outputs[row])

@@ -18,6 +18,7 @@ Float64 = npt.NDArray[np.float64]
 Predict = Callable[[pl.DataFrame], Float64]
 """Predictions for typed rows: (rows, classes) probabilities or (rows,) in target units."""
 
+SHAPLEY, EXACT = "Shapley values", "TreeSHAP"
 MOST_COLUMNS = 2_000
 PROBABILITY_TOLERANCE = 0.01
 SPREAD_TOLERANCE = 0.02
@@ -50,6 +51,7 @@ class Explained:
         errors: half-width of the Monte-Carlo interval of each contribution; 0 if it is exact. All hold at once in 95 % of samples.
         evaluations: predictions that were computed.
         neighbors: the training rows on which the prediction rests.
+        completeness: of integrated gradients, what the contributions missed of the output minus the base, as a share of it.
     """
 
     row: int
@@ -59,6 +61,7 @@ class Explained:
     errors: dict[str, float]
     evaluations: int
     neighbors: tuple[NeighborLike, ...] = ()
+    completeness: float | None = None
 
     @property
     def error(self) -> float:
@@ -76,6 +79,7 @@ class Explanations:
         reference_rows: number of reference rows.
         rows: in the requested order.
         member: the model whose output is explained in place of that of the ensemble, with the `unit` of that output.
+        method: how the contributions were computed.
     """
 
     base: float
@@ -84,6 +88,27 @@ class Explanations:
     rows: tuple[Explained, ...]
     member: str | None = None
     unit: str | None = None
+    method: str = SHAPLEY
+
+
+class DecompositionLike(Protocol):
+    """An output as base plus contributions by column; see `tabapp.bundle.predict.Decomposition`."""
+
+    @property
+    def base(self) -> float: ...
+    @property
+    def unit(self) -> str: ...
+    @property
+    def columns(self) -> dict[str, Float64]: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def errors(self) -> Float64: ...
+
+
+Labels = Callable[[Float64], npt.NDArray[np.intp]]
+"""Class codes of (rows, classes) probabilities."""
+Decompose = Callable[[pl.DataFrame], DecompositionLike | None]
 
 
 class Explainer:
@@ -94,13 +119,21 @@ class Explainer:
         schema: the columns.
         reference: typed rows; contributions are differences from their mean output. A wide table uses fewer of them.
         neighbors: called with typed rows; None if no model predicts from training rows.
+        decompose: called with typed rows; gives exact contributions to the output, or None if there are none.
+        labels: called with probabilities; by default, the most probable class is predicted.
 
     Raises:
         UsageError: the table has too many columns.
     """
 
     def __init__(
-        self, predict: Predict, schema: Schema, reference: pl.DataFrame, neighbors: FindNeighbors | None = None
+        self,
+        predict: Predict,
+        schema: Schema,
+        reference: pl.DataFrame,
+        neighbors: FindNeighbors | None = None,
+        decompose: Decompose | None = None,
+        labels: Labels | None = None,
     ) -> None:
         self.columns = [column.name for column in schema.features]
         if len(self.columns) > MOST_COLUMNS:
@@ -110,6 +143,8 @@ class Explainer:
             )
         self._predict = predict
         self._neighbors = neighbors
+        self._decompose = decompose
+        self._labels = labels
         self._schema = schema
         self.reference = _thinned(reference[self.columns], Effort().evaluations // (4 * len(self.columns)))
         self._reference_values = predict(self.reference)
@@ -122,13 +157,21 @@ class Explainer:
         """
         classes = self._schema.classes
         if label is None:
-            return int(predicted[0].argmax()) if classes and len(predicted) else 0
+            return int(self._codes(predicted)[0]) if classes and len(predicted) else 0
         if not classes:
             raise UsageError("A regression has no classes. Explain it without a class.")
         if label not in classes:
             hint = did_you_mean(label, classes) or f"; use one of {', '.join(classes[:10])}."
             raise UsageError(f"There is no class {label!r}{hint}")
         return classes.index(label)
+
+    def _codes(self, predicted: Float64) -> npt.NDArray[np.intp]:
+        return predicted.argmax(axis=1) if self._labels is None else self._labels(predicted)
+
+    def predictions(self, predicted: Float64) -> list[str | float]:
+        """Class labels, or numbers in target units."""
+        classes = self._schema.classes
+        return [classes[code] for code in self._codes(predicted).tolist()] if classes else predicted.tolist()
 
     def outputs(self, typed: pl.DataFrame, label: str | None) -> Float64:
         """(rows,) the explained output of typed rows.
@@ -164,6 +207,9 @@ class Explainer:
         typed = typed[self.columns]
         predicted = self._predict(typed)
         code = self.code_of(label, predicted)
+        exact = self._decompose(typed) if self._decompose is not None and not classes else None
+        if exact is not None:
+            return decomposed_explanations(exact, self.predictions(predicted), numbers)
 
         def output(rows: pl.DataFrame) -> Float64:
             return _outputs(self._predict(rows), code)
@@ -174,13 +220,13 @@ class Explainer:
         )
         neighbors = self._neighbors(typed) if self._neighbors is not None else [()] * typed.height
         found: list[Explained] = []
+        predictions = self.predictions(predicted)
         for index, number in enumerate(numbers):
             row = typed[index : index + 1]
             values = shapley_values(
                 output, row, self.reference, self.columns, reference_outputs=reference, effort=effort
             )
-            prediction = classes[int(predicted[index].argmax())] if classes else float(predicted[index])
-            found.append(_explained(number, prediction, values, self.columns, neighbors[index]))
+            found.append(_explained(number, predictions[index], values, self.columns, neighbors[index]))
             if progress is not None:
                 progress((index + 1) / len(numbers))
         return Explanations(
@@ -188,36 +234,37 @@ class Explainer:
         )
 
 
-class DecompositionLike(Protocol):
-    """The output of a model as base plus contributions by column; see `tabapp.bundle.predict.Decomposition`."""
-
-    @property
-    def base(self) -> float: ...
-    @property
-    def unit(self) -> str: ...
-    @property
-    def columns(self) -> dict[str, Float64]: ...
-
-
-def member_explanations(
-    found: DecompositionLike, predicted: Float64, numbers: Sequence[int], schema: Schema, member: str, code: int
+def decomposed_explanations(
+    found: DecompositionLike,
+    predictions: Sequence[str | float],
+    numbers: Sequence[int],
+    label: str | None = None,
+    member: str | None = None,
 ) -> Explanations:
-    """Explanations of rows by the exact decomposition of one model's output.
+    """Explanations of rows by the decomposition of the output of one model, or of the ensemble.
 
     Args:
-        predicted: predictions of the ensemble.
+        predictions: class labels or numbers of the ensemble.
         numbers: (rows,) their numbers in the file.
-        code: the explained class.
+        label: the explained class; None for a regression.
+        member: name of the model; None for the ensemble.
     """
-    classes = schema.classes
     rows: list[Explained] = []
     for index, number in enumerate(numbers):
         contributions = {name: float(values[index]) for name, values in found.columns.items()}
-        prediction = classes[int(predicted[index].argmax())] if classes else float(predicted[index])
         output = found.base + sum(contributions.values())
-        errors = dict.fromkeys(contributions, 0.0)
-        rows.append(Explained(number, prediction, output, contributions, errors, evaluations=0))
-    return Explanations(found.base, classes[code] if classes else None, 0, tuple(rows), member, found.unit)
+        missed = float(found.errors[index])
+        sizes = {name: abs(value) for name, value in contributions.items()}
+        total = sum(sizes.values())
+        errors = {name: missed * size / total if total > 0 else 0.0 for name, size in sizes.items()}
+        completeness = None if found.method == EXACT else missed / max(abs(output - found.base), 1e-12)
+        rows.append(
+            Explained(
+                number, predictions[index], output, contributions, errors, evaluations=0, completeness=completeness
+            )
+        )
+    unit = None if member is None else found.unit
+    return Explanations(found.base, label, 0, tuple(rows), member, unit, found.method)
 
 
 def explanations_json(found: Explanations, target: str) -> dict[str, Any]:
@@ -226,6 +273,7 @@ def explanations_json(found: Explanations, target: str) -> dict[str, Any]:
     return {
         "target": target,
         **of_member,
+        "method": found.method,
         "class": found.label,
         "base": found.base,
         "reference_rows": found.reference_rows,
@@ -237,6 +285,7 @@ def explanations_json(found: Explanations, target: str) -> dict[str, Any]:
                 "contributions": each.contributions,
                 "error": each.error,
                 "errors": each.errors,
+                **({} if each.completeness is None else {"completeness_error": each.completeness}),
                 "neighbours": [
                     {"row": neighbor.row, "weight": neighbor.weight, "target": neighbor.target}
                     for neighbor in each.neighbors

@@ -48,16 +48,23 @@ class Curve:
 
 @dataclass(frozen=True)
 class Goal:
-    """What a counterfactual reaches: a class by its code, or a number that the output is at least or at most."""
+    """What a counterfactual reaches: a class by its code, or a number that the output is at least or at most.
+
+    `threshold` is the least probability of class 1 that is labeled 1; None for the most probable class.
+    """
 
     code: int | None = None
     number: float = 0.0
     above: bool = True
+    threshold: float | None = None
 
     def score(self, predicted: Float64) -> Float64:
         """(rows,) how near predictions are to the goal; at least 0 where they reach it."""
         if self.code is None:
             return predicted - self.number if self.above else self.number - predicted
+        if self.threshold is not None:
+            beyond = predicted[:, 1] - self.threshold
+            return beyond if self.code == 1 else np.where(beyond < 0, -beyond, -np.maximum(beyond, 1e-12))
         others = np.delete(predicted, self.code, axis=1).max(axis=1)
         return predicted[:, self.code] - others
 

@@ -156,17 +156,22 @@ class RowNeighbors:
 
 @dataclass(frozen=True)
 class FeatureContributions:
-    """An exact decomposition of one output of a model: `base` plus the sum of `values` of a row is the output.
+    """A decomposition of one output of a model: `base` plus the sum of `values` of a row is the output.
 
     Attributes:
-        base: output without any feature.
+        base: output without any feature, or the mean output of reference rows.
         values: (rows, n_features) float64, numeric features before categorical ones.
         unit: "target" for a regression; "log-odds" for the raw score of a class, from which probabilities are computed.
+        method: how the values were computed.
+        errors: (rows,) completeness errors of integrated gradients: what the values missed of the output before it was distributed
+            over them. None for exact values.
     """
 
     base: float
     values: npt.NDArray[np.float64]
     unit: Literal["target", "log-odds"]
+    method: Literal["TreeSHAP", "integrated gradients"] = "TreeSHAP"
+    errors: npt.NDArray[np.float64] | None = None
 
 
 class FittedModel(ABC):
@@ -224,11 +229,15 @@ class FittedModel(ABC):
         """The n stored rows with the largest weights in each prediction; None if the model does not predict from rows."""
         return None
 
-    def contributions(self, table: Table, code: int) -> FeatureContributions | None:
-        """Contributions of the features to each output, if the model decomposes it exactly and cheaply, as trees do.
+    def contributions(self, table: Table, code: int, reference: Table | None = None) -> FeatureContributions | None:
+        """Contributions of the features to each output: exact ones of trees, or integrated gradients from reference rows.
 
         Args:
             code: the explained class; 0 for regression.
+            reference: rows whose mean output is the base of integrated gradients; None asks for exact contributions only.
+
+        Returns:
+            None if the model has no such contributions.
         """
         return None
 

@@ -112,6 +112,23 @@ class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         exponents = np.exp(values - values.max(axis=2, keepdims=True))
         return (exponents / exponents.sum(axis=2, keepdims=True)).mean(axis=1).astype(np.float32)
 
+    def explained(self, output: Tensor, code: int) -> Tensor:
+        """(rows,) what explanations decompose: the number in target units, or the log-odds of a class; differentiable.
+
+        The members of a (rows, members, d_out) output are averaged like in `prediction`.
+        """
+        output = (output if output.ndim == 3 else output.unsqueeze(1)).double()
+        if self.task == "regression":
+            return output[:, :, 0].mean(1) * self.std + self.mean
+        logit = output[:, :, 0] if self.task == "binary" else None
+        if logit is not None:
+            logit = logit if code == 1 else -logit
+        else:
+            others = [other for other in range(self.n_classes) if other != code]
+            logit = output[:, :, code] - output[:, :, others].logsumexp(2)
+        # log(mean p) - log(mean (1 - p)) over the members
+        return F.logsigmoid(logit).logsumexp(1) - F.logsigmoid(-logit).logsumexp(1)
+
 
 def target_of(table: Table) -> npt.NDArray[Any]:
     """The target of a table. Raises: ValueError: the table has no target."""

@@ -14,7 +14,17 @@ from torch import nn
 
 from tabapp.features.arrays import FIRST_LEVEL, FeatureRecipe, FeatureSpec, Table
 from tabapp.features.saved import demand
-from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task
+from tabapp.models.contract import (
+    Cost,
+    FeatureContributions,
+    FitContext,
+    FittedModel,
+    Float32,
+    Params,
+    Plugin,
+    Shape,
+    Task,
+)
 from tabapp.nn.loading import MOST, WEIGHTS, check_integers, load_network
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
@@ -67,6 +77,24 @@ class DeepModel(FittedModel):
 
     def predict(self, table: Table) -> Float32:
         return self.saved.objective.prediction(predict_output(self.network, *inputs(table, self.device)))
+
+    def contributions(self, table: Table, code: int, reference: Table | None = None) -> FeatureContributions | None:
+        objective = self.saved.objective
+        if reference is None or not len(reference) or objective.is_constant:
+            return None
+        from tabapp.nn.integrated import PathError, integrated_gradients
+
+        try:
+            base, values, errors = integrated_gradients(
+                self.network,
+                lambda output: objective.explained(output, code),
+                *inputs(table, self.device),
+                *inputs(reference, self.device),
+            )
+        except PathError:
+            return None
+        unit = "target" if objective.task == "regression" else "log-odds"
+        return FeatureContributions(base, values, unit, "integrated gradients", errors)
 
     def save(self, folder: Path) -> None:
         tensors = {name: t.detach().cpu().contiguous() for name, t in self.network.state_dict().items()}

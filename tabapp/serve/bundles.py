@@ -48,8 +48,10 @@ class _Watching(Predictor):
         self._drift.add(batch)
         return values
 
-    def decompose(self, batch: pl.DataFrame, model: str, code: int) -> Decomposition | None:
-        return self._boxed.decompose(batch, model, code)
+    def decompose(
+        self, batch: pl.DataFrame, model: str, code: int, reference: pl.DataFrame | None = None
+    ) -> Decomposition | None:
+        return self._boxed.decompose(batch, model, code, reference)
 
     def neighbors(self, batch: pl.DataFrame, models: Mapping[str, int]) -> dict[str, RowNeighbors]:
         return self._boxed.neighbors(batch, models)
@@ -168,6 +170,8 @@ class ServedBundle:
                     process.schema,
                     version.sample,
                     lambda rows: neighbors_of(process, version.contents, rows),
+                    process.decompose_exactly,
+                    process.labels,
                 )
                 found = explainer.explain(typed, range(typed.height), label=label)
             except BundleError as error:

@@ -96,7 +96,12 @@ def fit_candidate(folder, plugin, params, frame, schema, weight, features):
     return CandidateSource(plugin.name, 0, msgspec.to_builtins(params), weight, folds)
 
 
-BOOSTERS = {"lightgbm": {"min_data_in_leaf": 5}, "xgboost": {"n_trees": 20}, "catboost": {"n_trees": 20}}
+BOOSTERS = {
+    "lightgbm": {"min_data_in_leaf": 5},
+    "xgboost": {"n_trees": 20},
+    "catboost": {"n_trees": 20},
+    "mlp": {"widths": (16,)},
+}
 
 
 def make_contents(folder: Path, task="binary", *, booster=None) -> BundleContents:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -91,6 +92,32 @@ def test_base_plus_contributions_is_the_output_of_predict(bundles, data, tmp_pat
         label = "mid" if task == "multiclass" else "no"
         other = explained(bundles[task], data[task], "--row", 2, "--class", label)
         assert other["rows"][0]["output"] == pytest.approx(predictions[f"probability_{label}"][2], rel=1e-5)
+
+
+@pytest.mark.slow
+def test_a_network_is_explained_by_integrated_gradients(tmp_path, data):
+    write_bundle(tmp_path / "model.tabapp", make_contents(tmp_path, "binary", booster="mlp"))
+    found = explained(tmp_path / "model.tabapp", data["binary"], "--rows", "0-2", "--member", "mlp")
+    assert (found["method"], found["unit"]) == ("integrated gradients", "log-odds")
+    for row in found["rows"]:
+        assert found["base"] + sum(row["contributions"].values()) == pytest.approx(row["output"])
+        assert row["completeness_error"] < 0.05
+        assert row["error"] == max(row["errors"].values()) > 0
+    text = call(explain, tmp_path / "model.tabapp", data["binary"], "--member", "mlp").stdout
+    assert "integrated gradients: the contributions reach the output within" in text
+
+
+def test_a_regression_by_boosters_alone_is_explained_by_tree_shap(tmp_path, data):
+    contents = make_contents(tmp_path, "regression", booster="lightgbm")
+    contents = replace(contents, candidates=[each for each in contents.candidates if each.model == "lightgbm"])
+    write_bundle(tmp_path / "model.tabapp", contents)
+    found = explained(tmp_path / "model.tabapp", data["regression"], "--rows", "0-1")
+    out = tmp_path / "out.csv"
+    call(predict, tmp_path / "model.tabapp", data["regression"], "-o", out)
+    assert (found["method"], found["reference_rows"]) == ("TreeSHAP", 0)
+    for row, predicted in zip(found["rows"], pl.read_csv(out)["prediction"], strict=False):
+        assert row["output"] == pytest.approx(predicted, rel=1e-5)
+        assert row["error"] == 0.0
 
 
 @pytest.mark.slow

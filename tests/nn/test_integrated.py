@@ -1,0 +1,110 @@
+"""Integrated gradients of networks: complete, and exact where the network is linear."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from tabapp.features.arrays import FeatureSpec, Table
+from tabapp.models import registry
+from tabapp.models.contract import FitContext, Shape
+from tabapp.nn.integrated import PathError, integrated_gradients
+from tabapp.nn.objective import Objective
+
+QUICK = ("mlp", "ft_transformer", "tabm")
+NETWORKS = (*QUICK, "resnet", "snn", "node", "tabnet", "grownet", "dcn_v2", "autoint", "dcap", "tab_transformer", "amformer",
+            "realmlp", "modern_nca", "tabr")  # fmt: skip
+CARDINALITIES = (5, 60)
+
+
+def table(n_rows, seed):
+    generator = np.random.default_rng(seed)
+    return Table(
+        numeric=generator.normal(size=(n_rows, 3)).astype(np.float32),
+        categorical=np.column_stack([generator.integers(2, n, n_rows) for n in CARDINALITIES]).astype(np.int32),
+        target=generator.integers(0, 2, n_rows).astype(np.float64),
+    )
+
+
+class Additive(nn.Module):
+    """The sum of squares of the numbers and of a weight for each level."""
+
+    def __init__(self):
+        super().__init__()
+        self.levels = nn.Embedding(CARDINALITIES[0], 1)
+
+    def forward(self, numeric, categorical):
+        return numeric.square().sum(1, keepdim=True) + self.levels(categorical[:, 0])
+
+
+class Ordinal(nn.Module):
+    """Uses codes as numbers."""
+
+    def forward(self, numeric, categorical):
+        return numeric.sum(1, keepdim=True) + categorical.sum(1, keepdim=True)
+
+
+def tensors(rows):
+    return torch.tensor(rows.numeric), torch.tensor(rows.categorical, dtype=torch.int64)
+
+
+def test_values_of_a_sum_are_the_changes_of_its_terms():
+    torch.manual_seed(0)
+    network, rows, reference = Additive(), table(2, 0), table(4, 1)
+    base, values, errors = integrated_gradients(network, lambda out: out[:, 0], *tensors(rows), *tensors(reference))
+    weight = network.levels.weight.detach().numpy()[:, 0]
+    expected = np.column_stack(
+        [
+            rows.numeric**2 - (reference.numeric**2).mean(0),
+            weight[rows.categorical[:, 0]] - weight[reference.categorical[:, 0]].mean(),
+            np.zeros(2),
+        ]
+    )
+    np.testing.assert_allclose(values, expected, atol=1e-4)
+    assert base == pytest.approx(float(network(*tensors(reference)).detach().mean()), abs=1e-5)
+    assert errors.max() < 1e-3
+
+
+def test_a_network_that_computes_with_codes_is_rejected():
+    rows = table(2, 0)
+    with pytest.raises(PathError):
+        integrated_gradients(Ordinal(), lambda out: out[:, 0], *tensors(rows), *tensors(rows))
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in NETWORKS])
+def test_contributions_of_a_network_add_up_to_its_output(tmp_path, name):
+    plugin = registry.get(name)
+    shape = Shape(n_rows=200, n_numeric=3, n_categorical=2, n_classes=2)
+    spec = FeatureSpec(
+        numeric=("a", "b", "c"), categorical=("d", "e"), cardinalities=CARDINALITIES, sources=("a", "b", "c", "d", "e")
+    )
+    context = FitContext("binary", 2, "log_loss", spec, seed=0, device="cpu", n_threads=1, folder=tmp_path)
+    context.soft_deadline = 0.0
+    train = table(200, 0)
+    model = plugin.fit(train, table(50, 1), plugin.defaults("binary", shape, "cpu"), context)
+    rows, reference = table(2, 2), table(3, 3)
+    assert model.contributions(rows, 1) is None, "a network has no exact contributions"
+    found = model.contributions(rows, 1, reference)
+    assert found is not None
+    output = found.base + found.values.sum(axis=1)
+    probability = model.predict(rows)[:, 1].astype(np.float64)
+    np.testing.assert_allclose(1 / (1 + np.exp(-output)), probability, atol=1e-4)
+    before = model.predict(reference)[:, 1].astype(np.float64)
+    assert found.base == pytest.approx(np.log(before / (1 - before)).mean(), abs=1e-3)
+    change = np.abs(output[:, None] - np.log(before / (1 - before))).mean(axis=1)
+    if name not in ("modern_nca", "tabr"):  # their neighbors change along the path, which is not continuous
+        assert (found.errors <= 0.011 * change + 1e-4).all()
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+def test_explained_outputs_are_those_of_predictions(task):
+    n_classes = {"binary": 2, "multiclass": 3, "regression": 1}[task]
+    objective = Objective(task=task, n_classes=n_classes, mean=5.0, std=2.0)
+    output = torch.randn(4, 3, objective.d_out, generator=torch.Generator().manual_seed(0))
+    predicted = objective.prediction(output).astype(np.float64)
+    for code in range(n_classes):
+        found = objective.explained(output, code).numpy()
+        expected = predicted if task == "regression" else np.log(predicted[:, code] / (1 - predicted[:, code]))
+        np.testing.assert_allclose(found, expected, atol=1e-4)
