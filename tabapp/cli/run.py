@@ -124,11 +124,19 @@ def _screen_settings() -> Settings:
     return settings
 
 
-def _screen(folder: RunFolder, runs_dir: Path, *, start_engine: bool, settings: Settings | None = None) -> int:
+def _screen(
+    folder: RunFolder,
+    runs_dir: Path,
+    *,
+    start_engine: bool,
+    settings: Settings | None = None,
+    replay: float | None = None,
+) -> int:
     from tabapp.headless.summary import print_summary
     from tabapp.tui.browse import show_runs
 
-    shown = show_runs(folder, runs_dir=runs_dir, start_engine=start_engine, settings=settings or _screen_settings())
+    settings = settings or _screen_settings()
+    shown = show_runs(folder, runs_dir=runs_dir, start_engine=start_engine, settings=settings, replay=replay)
     for run in shown:
         if run.start_engine and run.exit_code == 0 and not run.folder.plan.exists():
             # Looked at and left: a run that never started would only clutter the list.
@@ -206,11 +214,15 @@ def _view_options(function: Any) -> Any:
 @click.command()
 @click.argument("run_id", metavar="RUN", shell_complete=run_ids)
 @click.option("--auto", is_flag=True, help="Follow the run without a screen.")
+@click.option(
+    "--replay", metavar="SPEED", help="Replay the run as it happened, at a multiple of its speed such as 20x."
+)
 @_view_options
 @web_options
 def attach(
     run_id: str,
     auto: bool,
+    replay: str | None,
     runs_dir: Path | None,
     plain: bool,
     as_json: bool,
@@ -223,11 +235,37 @@ def attach(
     _check_view(web, auto=auto, plain=plain, as_json=as_json)
     place = runs_dir or default_runs_dir()
     folder = find_run(run_id, place)
+    if replay is not None:
+        return _replay(folder, place, replay, web, auto, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose)
     if web:
         return _in_browser(folder, place, _listen(port), start_engine=False)
     if not (auto or plain or as_json) and screen_is_possible():
         return _screen(folder, place, start_engine=False)
     return _headless(folder, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose, start=False)
+
+
+def _replay(
+    folder: RunFolder,
+    runs_dir: Path,
+    speed: str,
+    web: bool,
+    auto: bool,
+    *,
+    plain: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    from tabapp.run.replaying import parse_speed
+
+    if web:
+        raise UsageError("--replay shows a run in the terminal. Omit --web.")
+    chosen = parse_speed(speed)
+    if not (auto or plain or as_json) and screen_is_possible():
+        return _screen(folder, runs_dir, start_engine=False, replay=chosen)
+    from tabapp.headless.replay import replay
+
+    return replay(folder, chosen, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose)
 
 
 @click.command()

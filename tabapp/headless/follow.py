@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -157,14 +157,17 @@ def _handled(interrupts: Interrupts, signals: tuple[signal.Signals, ...]) -> Gen
             signal.signal(number, handler)
 
 
-def _view(*, plain: bool, as_json: bool, quiet: bool, verbose: bool) -> View:
+def make_view(
+    *, plain: bool, as_json: bool, quiet: bool, verbose: bool, clock: Callable[[], float] = time.time
+) -> View:
+    """The view that the options ask for; on a terminal, a live view whose times are those of `clock`."""
     if as_json:
         return JsonView()
     if plain or quiet or not (sys.stdout.isatty() and sys.stderr.isatty()):
         return PlainView(quiet=quiet, verbose=verbose)
     from tabapp.headless.live import LiveView
 
-    return LiveView(verbose=verbose)
+    return LiveView(verbose=verbose, clock=clock)
 
 
 @dataclass(frozen=True)
@@ -252,7 +255,7 @@ def follow(folder: RunFolder, *, plain: bool, as_json: bool, quiet: bool, verbos
     Args:
         start: start the engine; otherwise the run is active in another process or finished.
     """
-    ended = watch(folder, _view(plain=plain, as_json=as_json, quiet=quiet, verbose=verbose), start=start)
+    ended = watch(folder, make_view(plain=plain, as_json=as_json, quiet=quiet, verbose=verbose), start=start)
     finished = ended.state.finished
     if finished is None:
         if ended.interrupts > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from rich import box
 from rich.console import Console, Group
@@ -70,8 +71,9 @@ def render(state: RunState, now: float, *, verbose: bool = False) -> Group:
 class LiveView:
     """A live view that redraws at most `REFRESH_PER_SECOND` times a second."""
 
-    def __init__(self, *, verbose: bool) -> None:
+    def __init__(self, *, verbose: bool, clock: Callable[[], float] = time.time) -> None:
         self._verbose = verbose
+        self._clock = clock
         self._live = Live(console=Console(stderr=True), refresh_per_second=REFRESH_PER_SECOND, transient=True)
         self._live.start()
         self._drawn = 0.0
@@ -83,7 +85,7 @@ class LiveView:
         now = time.monotonic()
         if now - self._drawn >= 1 / REFRESH_PER_SECOND:
             self._drawn = now
-            self._live.update(render(state, time.time(), verbose=self._verbose))
+            self._live.update(render(state, self._clock(), verbose=self._verbose))
 
     def close(self, state: RunState) -> None:
         self._live.stop()

@@ -40,7 +40,7 @@ from tabapp.tui.session.engine_handle import EngineHandle
 from tabapp.tui.session.notifications import Notifications
 from tabapp.tui.session.plan_changes import PlanChanges
 from tabapp.tui.session.quitting import Quitting
-from tabapp.tui.session.run_follower import RunFollower
+from tabapp.tui.session.run_follower import Reader, RunFollower
 from tabapp.tui.session.start_request import StartRequest
 from tabapp.tui.viewmodels.texts import Snapshot
 
@@ -82,6 +82,7 @@ class TabappApp(App[None], inherit_bindings=False):
         runs_dir: Path,
         settings: Settings | None = None,
         clock: Callable[[], float] = time.time,
+        reader: Reader | None = None,
     ) -> None:
         super().__init__(css_path=str(package_files("tabapp_assets") / "tabapp.tcss"))
         self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
@@ -96,7 +97,7 @@ class TabappApp(App[None], inherit_bindings=False):
         """Another run to show after this app exits."""
         self.config = folder.config()
         self.planning = PlanChanges(folder)
-        self._follower = RunFollower(folder)
+        self._follower = RunFollower(folder, reader=reader)
         self._clock = clock
         self.engine = EngineHandle(folder)
         self._quitting = Quitting(self, runs_dir if runs_dir != default_runs_dir() else None)

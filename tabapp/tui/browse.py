@@ -8,6 +8,7 @@ from pathlib import Path
 from tabapp.run.folder import RunFolder
 from tabapp.run.settings import Settings
 from tabapp.tui.app import AttachedApp, TabappApp
+from tabapp.tui.replay import ReplayApp
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,12 @@ class Shown:
 
 
 def show_runs(
-    folder: RunFolder, *, runs_dir: Path, start_engine: bool, settings: Settings | None = None
+    folder: RunFolder,
+    *,
+    runs_dir: Path,
+    start_engine: bool,
+    settings: Settings | None = None,
+    replay: float | None = None,
 ) -> list[Shown]:
     """Show a run and the runs opened from it until the user quits; returns them in the order shown.
 
@@ -28,13 +34,18 @@ def show_runs(
         runs_dir: the folder of the run, for suggested commands.
         settings: the user's configuration.
         start_engine: start the engine of a new run; False watches a run whose engine runs elsewhere or has ended.
+        replay: replay the first run at this multiple of its speed.
 
     Raises:
         TabappError: the run folder cannot be read.
     """
     shown: list[Shown] = []
     while True:
-        app = (TabappApp if start_engine else AttachedApp)(folder, runs_dir=runs_dir, settings=settings)
+        if replay is not None:
+            app = ReplayApp(folder, replay, runs_dir=runs_dir, settings=settings)
+            replay = None
+        else:
+            app = (TabappApp if start_engine else AttachedApp)(folder, runs_dir=runs_dir, settings=settings)
         app.run()
         shown.append(Shown(folder, start_engine, app.return_code or app.exit_code))
         if app.opened is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from tabapp.run import events as ev
 from tabapp.run.client import describe_death
@@ -13,11 +14,18 @@ from tabapp.run.state import RunState, is_new_best, reduce
 EVENTS_PER_BATCH = 400
 
 
+class Reader(Protocol):
+    """Returns the events that have arrived since the last call."""
+
+    def read_new(self) -> list[ev.AnyEvent]: ...
+
+
 @dataclass
 class RunFollower:
     """Folds the events of a run into a state as they arrive.
 
     Attributes:
+        reader: where events come from; by default, the folder.
         trouble: a sentence once the engine has stopped without a result.
         caught_up: all events written before this view opened have been read.
         history: (time, score) of each new best score over all folds.
@@ -28,9 +36,10 @@ class RunFollower:
     trouble: str | None = None
     caught_up: bool = False
     history: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    reader: Reader | None = None
 
     def __post_init__(self) -> None:
-        self._reader = EventReader(self.folder.events)
+        self._reader = self.reader or EventReader(self.folder.events)
 
     async def read(self) -> list[ev.AnyEvent]:
         """Fold the new events and return them; large batches yield to the screen in between."""
