@@ -107,6 +107,11 @@ def _limits(schema: Schema, ensemble: Ensemble) -> str:
         "- The scores are valid for rows like the training rows, not for data whose distribution has changed.",
         "- Categories that are not in the training data count as unknown, and empty cells as missing. Neither is an error.",
     ]
+    if ensemble.threshold is not None:
+        lines.append(
+            f"- Rows are labeled `{_cell(schema.classes[1])}` where its probability is at least {ensemble.threshold:.6g}. The "
+            "scores above use the more probable class."
+        )
     if schema.task == "regression" and ensemble.residual_quantile is not None:
         lines.append(
             f"- `low` and `high` are the prediction ± {ensemble.residual_quantile:.6g}, a 90 % interval on average over rows like "

@@ -104,6 +104,8 @@ def _ensemble_problem(manifest: Manifest, ensemble: Ensemble) -> str | None:
     numbers = [ensemble.residual_quantile or 0.0, *widths]
     if not all(0 <= number < math.inf for number in numbers):
         return "a half-width of its intervals is not a number above 0"
+    if ensemble.threshold is not None and not (manifest.task == "binary" and 0 < ensemble.threshold < 1):
+        return "its threshold does not fit its task"
     models = [fold.model for candidate in ensemble.candidates for fold in candidate.folds]
     (most_frequent, n_times), *_ = Counter(models).most_common(1) or [("", 0)]
     if n_times > 1:

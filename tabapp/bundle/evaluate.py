@@ -36,6 +36,13 @@ class Evaluation:
     notes: tuple[str, ...]
 
 
+def decided(name: str, predictor: Predictor, prediction: metrics.Array) -> metrics.Array:
+    """The predictions as a metric takes them: metrics of labels score the labels that the threshold of the bundle gives."""
+    if predictor.ensemble.threshold is None or metrics.get(name).needs_probability:
+        return prediction
+    return np.eye(prediction.shape[1])[predictor.labels(prediction)]
+
+
 def evaluate(
     predictor: Predictor, frame: pl.DataFrame, metric: str, *, seed: int, fill_missing_columns: bool = False
 ) -> Evaluation:
@@ -69,7 +76,7 @@ def evaluate(
     values: list[MetricValue] = []
     for name in names:
         try:
-            values.append(metric_value(name, truth, prediction.values, weight, seed=seed))
+            values.append(metric_value(name, truth, decided(name, predictor, prediction.values), weight, seed=seed))
         except Exception as error:
             # Third-party metrics may raise anything; the other scores stay useful.
             notes.append(f"the metric {name!r} is left out: {type(error).__name__}: {error}")

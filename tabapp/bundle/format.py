@@ -21,8 +21,9 @@ from typing import Any, Literal
 
 import msgspec
 
-FORMAT_VERSION = 4
-"""Version 2 added `Ensemble.half_widths`, version 3 `training_rows.json`, version 4 arrays in half precision."""
+FORMAT_VERSION = 5
+"""Version 2 added `Ensemble.half_widths`, version 3 `training_rows.json`, version 4 arrays in half precision, version 5
+`Ensemble.threshold`."""
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"

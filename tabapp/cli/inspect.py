@@ -46,7 +46,7 @@ def inspect(bundle: Path, as_json: bool, trust: Path | None) -> int:
 def _print_contents(bundle: Path, contents: Contents, trust: Path | None) -> None:
     from tabapp.headless.tables import print_table
 
-    manifest, schema = contents.manifest, contents.schema
+    manifest, schema, threshold = contents.manifest, contents.schema, contents.ensemble.threshold
     signature = (
         f"by {trust}"
         if trust is not None
@@ -63,6 +63,11 @@ def _print_contents(bundle: Path, contents: Contents, trust: Path | None) -> Non
         *([("classes", _shortened(manifest.classes))] if manifest.classes else []),
         ("data", ", ".join(f"{key} {value}" for key, value in manifest.data.items())),
         ("validation", manifest.validation),
+        *(
+            [("threshold", f"{threshold:.6g} on the probability of {schema.classes[1]!r}")]
+            if threshold is not None
+            else []
+        ),
         ("seed", str(manifest.seed)),
         *([("training rows", f"kept in {', '.join(manifest.training_rows_in)}")] if manifest.training_rows_in else []),
         ("libraries", ", ".join(f"{name} {version}" for name, version in manifest.libraries.items())),

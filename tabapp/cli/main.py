@@ -31,6 +31,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "attach": ("tabapp.cli.run:attach", "Show a running or finished run."),
     "resume": ("tabapp.cli.run:resume", "Resume a stopped or killed run."),
     "export": ("tabapp.cli.export:export", "Write the bundle of a run to a file, as it is, smaller or faster."),
+    "compare": ("tabapp.cli.compare:compare", "Compare two runs on the rows that both have scored."),
+    "diagnose": ("tabapp.cli.diagnose:diagnose", "Choose a threshold; measure robustness and fairness."),
     "report": ("tabapp.cli.report:report", "Write a report of a run to one file."),
     "models": ("tabapp.cli.models:models", "List the models and their availability."),
     "profile": ("tabapp.cli.profile:profile", "Show the detected kind of each column."),

@@ -148,6 +148,7 @@ def _classification(
         positive=classes[1] if binary else "",
         roc=roc[0] if binary else plots.mean_curve(roc),
         precision_recall=precision_recall[0] if binary else plots.mean_curve(precision_recall),
+        gain=plots.gain_curve(truth == 1, prediction[:, 1]) if binary else (),
         roc_auc=None if np.isnan(area) else plots.rounded(area),
         average_precision=None if np.isnan(average) else plots.rounded(average),
         base_rate=plots.rounded(float(np.mean(truth == 1))) if binary else None,

@@ -27,6 +27,7 @@ from tabapp.engine.importances import compute_importances, importances_json
 from tabapp.engine.plan import Plan
 from tabapp.engine.rows import ROW_NUMBERS, read_sample
 from tabapp.engine.run_data import RunData
+from tabapp.engine.scored_run import save_prediction
 from tabapp.errors import BundleError, DataError, ExitCode
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
@@ -77,6 +78,7 @@ class Finish:
         selected = self._conductor.board.select_now()
         if selected is not None:
             files.write_bytes(self._folder.path / "ensemble.json", msgspec.json.encode(selected.event()))
+            save_prediction(self._folder, np.flatnonzero(self._data.fold >= 0)[selected.covered], selected.prediction)
             self._emit(selected.event())
         rows = self._conductor.board.rows({}, over=True)
         self._emit(ev.LeaderboardChanged(rows=rows))

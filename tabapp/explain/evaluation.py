@@ -125,6 +125,16 @@ def precision_recall_curve(positive: Array, score: Array) -> Curve:
     return _thinned(np.r_[0.0, recall], np.r_[precision[0], precision])
 
 
+def gain_curve(positive: Array, score: Array) -> Curve:
+    """Cumulative gain: (share of rows by descending score, share of the positive rows among them), from (0, 0) to (1, 1); empty
+    without a positive row. The lift at a share of rows is their quotient.
+    """
+    hits, false = _counts_by_threshold(positive, score)
+    if hits[-1] == 0:
+        return ()
+    return _thinned((hits + false) / len(score), hits / hits[-1])
+
+
 def mean_curve(curves: list[Curve], n_points: int = MOST_POINTS) -> Curve:
     """The mean of curves over a grid of x from 0 to 1: the macro average over classes (one versus rest)."""
     curves = [curve for curve in curves if curve]

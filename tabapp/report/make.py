@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from tabapp.report.diagnoses import diagnosis_parts
 from tabapp.report.examples import Example, example_parts
 from tabapp.report.parts import Bar, Bars, Facts, Lines, Part, Report, Section, Series, Table, Text
 from tabapp.report.quality import quality_parts
@@ -30,6 +31,7 @@ def make_report(state: RunState, *, version: str = "", examples: Sequence[Exampl
         ("Leaderboard", _leaderboard(state)),
         ("Ensemble", _ensemble(state)),
         ("Quality of the predictions", quality_parts(state)),
+        ("Threshold, robustness and groups", diagnosis_parts(state)),
         ("Importances", _importances(state)),
         ("Effects", _effects(state)),
         ("Weak slices", _slices(state)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tabapp.report.parts import Facts, HeatMap, Histogram, Lines, Part, Series, Table, Text
 from tabapp.run import events as ev
+from tabapp.run.diagnoses import lift_at
 from tabapp.run.state import RunState, format_score, title_of
 
 QUANTILES = ("5 %", "25 %", "50 %", "75 %", "95 %")
@@ -44,6 +45,16 @@ def _classification(found: ev.EvaluationReady) -> list[Part]:
         curve = (Series("precision", found.precision_recall),)
         chance = ((0.0, found.base_rate), (1.0, found.base_rate)) if found.base_rate is not None else ()
         parts.append(Lines(f"Precision–recall curve{of}", "recall", "precision", curve, chance, unit, unit))
+    if found.gain:
+        gain = (Series("gain", found.gain),)
+        diagonal = ((0.0, 0.0), (1.0, 1.0))
+        parts.append(
+            Lines(f"Cumulative gain{of}", "share of rows", "share of positive rows", gain, diagonal, unit, unit)
+        )
+        shares = (0.05, 0.1, 0.2, 0.3, 0.5)
+        cells = tuple(f"{lift_at(found.gain, share):.2f}" for share in shares)
+        header = tuple(f"first {share:.0%}" for share in shares)
+        parts.append(Table("Lift over random rows", header, (cells,), tuple(range(len(shares)))))
     if found.calibration:
         bins = found.calibration
         points = tuple((b.predicted, b.observed) for b in bins)

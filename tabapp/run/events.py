@@ -11,6 +11,15 @@ from typing import Any, Literal
 
 import msgspec
 
+from tabapp.run.analysis_events import AnalysisEvent as AnalysisEvent
+from tabapp.run.analysis_events import AnyAnalysisEvent as AnyAnalysisEvent
+from tabapp.run.analysis_events import CurvePoint as CurvePoint
+from tabapp.run.analysis_events import FairnessReady, RobustnessReady, RowCurveReady, ThresholdChosen
+from tabapp.run.analysis_events import GapView as GapView
+from tabapp.run.analysis_events import GroupView as GroupView
+from tabapp.run.analysis_events import RateView as RateView
+from tabapp.run.event_base import VERSION as VERSION
+from tabapp.run.event_base import Event
 from tabapp.run.records import (
     Best,
     ColumnView,
@@ -30,20 +39,8 @@ from tabapp.run.records import (
     EffectCurve as EffectCurve,
 )
 
-VERSION = 1
-
 Stage = Literal["starting", "reading", "ready", "fitting", "ensembling", "explaining", "exporting", "done"]
 FinishStatus = Literal["ok", "interrupted", "failed"]
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="ev"):
-    """The base of all events. `EventLog.append` sets `seq`, `t` and `elapsed`: seconds since the engine opened the log, which a
-    change of the system's clock does not affect."""
-
-    v: int = VERSION
-    seq: int = 0
-    t: float = 0.0
-    elapsed: float = 0.0
 
 
 class RunStarted(Event, tag="run.started", frozen=True, kw_only=True):
@@ -186,7 +183,7 @@ class TrialPruned(Event, tag="trial.pruned", frozen=True, kw_only=True):
     trial: int
     reason: str
     score: float | None = None
-    params: dict[str, Any] = {}
+    params: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
 
 
 class LeaderboardChanged(Event, tag="leaderboard.changed", frozen=True, kw_only=True):
@@ -225,6 +222,7 @@ class EvaluationReady(Event, tag="evaluation.ready", frozen=True, kw_only=True):
         labels, confusion: classes, and rows by true class and predicted class; the last class may be "other".
         positive: the class of both curves; empty when they are means over the classes.
         roc: (false positive rate, true positive rate), `precision_recall`: (recall, precision), each at most 100 points.
+        gain: (share of rows by descending probability, share of the positive rows among them); for two classes.
         base_rate: share of rows that are positive.
         density: counts by bin of the truth (lowest first), then by bin of the prediction; both axes span `density_range`.
         residuals: counts of truth minus prediction in equal bins of `residual_range`; far outliers are outside both ranges and
@@ -242,6 +240,7 @@ class EvaluationReady(Event, tag="evaluation.ready", frozen=True, kw_only=True):
     positive: str = ""
     roc: tuple[tuple[float, float], ...] = ()
     precision_recall: tuple[tuple[float, float], ...] = ()
+    gain: tuple[tuple[float, float], ...] = ()
     roc_auc: float | None = None
     average_precision: float | None = None
     base_rate: float | None = None
@@ -343,6 +342,10 @@ AnyEvent = (
     | Resources
     | Log
     | RunFinished
+    | ThresholdChosen
+    | RobustnessReady
+    | RowCurveReady
+    | FairnessReady
 )
 
 _decoder = msgspec.json.Decoder(AnyEvent)

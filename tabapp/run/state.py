@@ -88,6 +88,11 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     parameter_importances: dict[str, ev.ParametersRanked] = {}
     slices: ev.SlicesReady | None = None
     effects: ev.EffectsReady | None = None
+    threshold: ev.ThresholdChosen | None = None
+    robustness: ev.RobustnessReady | None = None
+    row_curve: ev.RowCurveReady | None = None
+    fairness: dict[str, ev.FairnessReady] = {}
+    """By column."""
     resources: tuple[ev.Resources, ...] = ()
     feed: tuple[FeedLine, ...] = ()
     finished: ev.RunFinished | None = None
@@ -165,6 +170,16 @@ def _describe(state: RunState, event: ev.AnyEvent) -> tuple[str, str] | None:
             clear = sum(row.clear for row in event.rows)
             found = f"{clear} clearly worse" if clear else "none clearly worse than the rest"
             return "info", f"Looked for weak slices among {event.tested}: {found}"
+        case ev.ThresholdChosen():
+            chosen = "0.5 again" if event.value is None else f"{event.value:.3f} by {event.metric_title}"
+            return "info", f"Threshold of the positive class: {chosen}"
+        case ev.RobustnessReady():
+            return "info", f"Robustness to missing and noisy cells on {event.n_rows:,} held-out rows"
+        case ev.RowCurveReady():
+            return "info", f"Learning curve of {title_of(state, event.model)} over training rows"
+        case ev.FairnessReady():
+            clear = sum(gap.clear for gap in event.gaps)
+            return "info", f"Groups by {event.column}: {clear or 'no'} clear difference{'' if clear == 1 else 's'}"
         case ev.Log():
             return {"warning": "warn"}.get(event.level, event.level), event.message
         case ev.RunFinished():
@@ -204,6 +219,10 @@ def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
                 "active": {},
                 "finished": None,
                 "paused": False,
+                "threshold": None,
+                "robustness": None,
+                "row_curve": None,
+                "fairness": {},
             }
         case ev.StageChanged():
             changes |= {"stage": event.stage, "paused": event.paused, "deadline": event.deadline}
@@ -283,6 +302,14 @@ def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
             changes["slices"] = event
         case ev.EffectsReady():
             changes["effects"] = event
+        case ev.ThresholdChosen():
+            changes["threshold"] = event if event.value is not None else None
+        case ev.RobustnessReady():
+            changes["robustness"] = event
+        case ev.RowCurveReady():
+            changes["row_curve"] = event
+        case ev.FairnessReady():
+            changes["fairness"] = {**state.fairness, event.column: event}
         case ev.Resources():
             changes["resources"] = (*state.resources[-RESOURCES_LENGTH + 1 :], event)
         case ev.Log():
@@ -314,6 +341,8 @@ def seconds_used(history: Iterable[ev.AnyEvent]) -> float:
     since: float | None = None
     last = 0.0
     for event in history:
+        if isinstance(event, ev.AnalysisEvent):
+            continue
         # Runs of earlier versions have no `elapsed`.
         now = event.elapsed or event.t
         if isinstance(event, ev.RunStarted):

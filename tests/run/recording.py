@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import EventLog, RunFolder
@@ -29,6 +31,7 @@ LIGHTGBM_ROW = ev.LeaderboardRow(
     in_ensemble=1.0,
     params={"num_leaves": 31},
 )
+POINT = ev.CurvePoint(place=0.0, score=0.91, low=0.9, high=0.92)
 IMPORTANCE = ev.ImportanceRow(feature="age", attention=0.4, permutation=0.05, low=0.04, high=0.06)
 PLAN = ev.PlanMade(
     target="bought",
@@ -178,6 +181,70 @@ def recorded(run: str) -> list[ev.Event]:
             ),
         ),
         finished(run),
+    ]
+
+
+def analyses() -> list[ev.Event]:
+    """What a user requests after a run."""
+    return [
+        ev.ThresholdChosen(
+            value=0.31,
+            metric="f1",
+            metric_title="F1",
+            positive="yes",
+            low=0.25,
+            high=0.4,
+            score=0.7,
+            score_low=0.65,
+            score_high=0.75,
+            at_half=0.6,
+            curve=((0.2, 0.65), (0.31, 0.71), (0.5, 0.6)),
+            tp=180,
+            fp=90,
+            fn=20,
+            tn=710,
+        ),
+        ev.RobustnessReady(
+            n_rows=1000,
+            missing=(POINT, ev.CurvePoint(place=0.2, score=0.85, low=0.83, high=0.87)),
+            noisy=(POINT, ev.CurvePoint(place=0.2, score=0.82, low=0.8, high=0.84)),
+        ),
+        ev.RowCurveReady(
+            model="lightgbm",
+            points=(
+                ev.CurvePoint(place=200, score=0.85, low=0.83, high=0.87),
+                msgspec.structs.replace(POINT, place=800),
+            ),
+            gain=0.02,
+            low=0.01,
+            high=0.03,
+        ),
+        ev.FairnessReady(
+            column="city",
+            label="yes",
+            threshold=0.31,
+            groups=tuple(
+                ev.GroupView(
+                    level=level,
+                    n=500,
+                    rates=(
+                        ev.RateView(name="selection rate", value=share, low=share - 0.04, high=share + 0.04, n=500),
+                    ),
+                )
+                for level, share in (("= east", 0.3), ("= west", 0.2))
+            ),
+            gaps=(
+                ev.GapView(
+                    rate="selection rate",
+                    highest="= east",
+                    lowest="= west",
+                    difference=0.1,
+                    low=0.04,
+                    high=0.16,
+                    clear=True,
+                ),
+            ),
+        ),
     ]
 
 

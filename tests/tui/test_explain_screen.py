@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tabapp.tui.dialogs.basic import Reading
+from tabapp.run.analyses import AnalysisError, AnalysisFailed
+from tabapp.tui.dialogs.basic import Choice, Reading
+from tabapp.tui.screens import explain as explain_screen
+from tests.run.recording import analyses
 from tests.tui import evaluations, recordings
 from tests.tui.driver import NARROW, SIZES, drive
 
@@ -90,3 +93,50 @@ async def test_the_help_says_what_misleads(tmp_path, monkeypatch, text):
         await driver.press("5", "question_mark")
         await driver.until(lambda: isinstance(driver.app.screen, Reading))
         await driver.until(lambda: text in driver.app.screen._text.plain)
+
+
+async def test_an_analysis_is_requested_and_shown(tmp_path, monkeypatch):
+    asked = []
+    answers = {"--robustness": 1, "--learning-curve": 2, "--fairness": 3, "--threshold": 0}
+
+    async def analyze(kind, words):
+        asked.append(words[2:])
+        return analyses()[answers[words[2]]]
+
+    monkeypatch.setattr(explain_screen, "analyze_in_background", analyze)
+    async with drive(tmp_path, monkeypatch, explained(), attach=True, engine_runs=False) as driver:
+        await driver.press("5")
+        for choose, words in (
+            (["robust"], ["damaged cells", "0.8500 (0.8300 to 0.8700)"]),
+            (["learning"], ["More rows would likely help", "training rows"]),
+            (["groups", "sex"], ["selection rate", "= east", "clear difference"]),
+            (["threshold", "f1"], ["at least 0.310", "The bundle keeps it", "truly yes"]),
+        ):
+            await driver.press("d")
+            for text in choose:
+                await driver.until(lambda: isinstance(driver.app.screen, Choice))
+                before = driver.app.screen
+                await driver.press(*text, "enter")
+                await driver.until(lambda before=before: driver.app.screen is not before)
+            await driver.until(lambda: isinstance(driver.app.screen, Reading))
+            await driver.sees(*words)
+            await driver.press("escape")
+        assert asked == [["--robustness"], ["--learning-curve"], ["--fairness", "Sex"], ["--threshold", "f1"]]
+        await driver.write(*analyses())
+        await driver.press("d")
+        await driver.sees("Results so far", "4")
+        await driver.press("enter")
+        await driver.sees("Robustness", "Threshold")
+
+
+async def test_costs_become_a_metric_and_errors_are_shown(tmp_path, monkeypatch):
+    async def analyze(kind, words):
+        raise AnalysisError(AnalysisFailed(error=f"No threshold by {words[-1]}."))
+
+    monkeypatch.setattr(explain_screen, "analyze_in_background", analyze)
+    async with drive(tmp_path, monkeypatch, explained(), attach=True, engine_runs=False) as driver:
+        await driver.press("5", "d", *"threshold", "enter")
+        await driver.press(*"costs", "enter")
+        await driver.sees("Threshold by costs")
+        await driver.press("enter")
+        await driver.until(lambda: any("No threshold by cost:fn=5,fp=1." in toast for toast in driver.toasts()))

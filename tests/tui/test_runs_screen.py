@@ -8,17 +8,20 @@ import msgspec
 import pytest
 
 from tabapp.run import events as ev
+from tabapp.run.comparing import ComparedModel, ComparedRun, Comparison, Difference
 from tabapp.run.description import describe_run
 from tabapp.run.folder import RunFolder
 from tabapp.tui.app import AttachedApp, Opened, TabappApp
 from tabapp.tui.browse import show_runs
-from tabapp.tui.dialogs.basic import Decision
+from tabapp.tui.dialogs.basic import Decision, Reading
+from tabapp.tui.replay import ReplayApp
+from tabapp.tui.screens import runs as runs_screen
 from tabapp.tui.screens.run import RunningView
 from tabapp.tui.widgets.run_table import Runs
 from tests.recordings import NAMES, events_of
 from tests.recordings.replay import ReplayWorker, make_run
 from tests.tui import recordings
-from tests.tui.driver import SIZES, drive
+from tests.tui.driver import SIZES, Driver, FakeProcess, drive
 
 
 def runs_of(driver) -> Runs:
@@ -108,6 +111,57 @@ async def test_an_engine_that_was_never_started_does_not_stay_behind(tmp_path, m
         await driver.press("enter")
         await driver.until(lambda: driver.app.opened is not None)
         assert [command["command"] for command in driver.commands()] == ["abort"]
+
+
+async def test_two_marked_runs_are_compared(tmp_path, monkeypatch):
+    done, stopped = other_runs(tmp_path)
+    asked: list[list[str]] = []
+
+    async def analyze(kind: object, words: list[str]) -> Comparison:
+        asked.append(words)
+        return Comparison(
+            a=ComparedRun(run=done.run, name="a", best="Ensemble of 3", rows=891),
+            b=ComparedRun(run=stopped.run, name="b", best="CatBoost", rows=891),
+            metric="roc_auc", metric_title="ROC AUC", common_rows=891, matched_by="number in the same file",
+            score_a=0.88, score_b=0.86, difference=-0.02, low=-0.03, high=-0.01, better="a",
+            leaderboard=(ComparedModel(model="catboost", title="CatBoost", a=0.87, b=0.86),),
+            differences=(Difference(part="plan", name="seed", a="0", b="1"),),
+        )  # fmt: skip
+
+    monkeypatch.setattr(runs_screen, "analyze_in_background", analyze)
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await at_runs(driver)
+        await put_cursor_on(driver, done)
+        await driver.press("c")
+        await driver.until(lambda: any("Mark two runs" in toast for toast in driver.toasts()))
+        await driver.press("space")
+        await driver.sees("●")
+        await put_cursor_on(driver, stopped)
+        await driver.press("space")
+        await driver.sees("c compares the marked runs")
+        await driver.press("c")
+        await driver.until(lambda: isinstance(driver.app.screen, Reading))
+        await driver.sees(
+            "A is significantly better on 891 common rows", "CatBoost", "0.8700", "Different plan", "0 → 1"
+        )
+        assert asked == [["compare", str(done.path), str(stopped.path)]]
+        await driver.press("escape", "space")
+        await driver.until(lambda: runs_of(driver).marked == [done.run])
+
+
+async def test_a_replay_shows_the_run_and_sends_no_command(tmp_path):
+    folder = recordings.make_run(tmp_path, "adult.csv")
+    recordings.Recorder(folder).write(*recordings.finished())
+    app = ReplayApp(folder, 10_000.0, runs_dir=tmp_path)
+    async with app.run_test(size=(120, 36), notifications=True) as pilot:
+        driver = Driver(app, pilot, recordings.Recorder(folder), FakeProcess())
+        await driver.until(lambda: app.snapshot().state.finished is not None)
+        await driver.sees("Leaderboard", "CatBoost")
+        app.finish()
+        await driver.until(lambda: any("This is a replay" in toast for toast in driver.toasts()))
+        assert driver.commands() == []
+        await driver.press("q")
+        await driver.until(lambda: not app.is_running)
 
 
 async def test_enter_on_the_present_run_goes_to_its_leaderboard(tmp_path, monkeypatch):

@@ -8,10 +8,17 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
+from tabapp.errors import TabappError
+from tabapp.printable import one_line
+from tabapp.run import events as ev
+from tabapp.run.analyses import analyze_in_background
+from tabapp.run.diagnoses import diagnosis_tables, table_of
 from tabapp.run.state import title_of
 from tabapp.tui.chrome.actions import View, bindings_for
-from tabapp.tui.dialogs.basic import Reading
+from tabapp.tui.dialogs.basic import Ask, Choice, Option, Reading
 from tabapp.tui.screens.base import RunView
+from tabapp.tui.viewmodels import diagnoses as d
+from tabapp.tui.viewmodels.diagnoses import analysis_options, tables_content
 from tabapp.tui.viewmodels.texts import Snapshot
 from tabapp.tui.widgets.effects import Effects, WeakSlices, effect_facts, slice_details
 from tabapp.tui.widgets.explanation import Explanation, ReadingNotes
@@ -69,6 +76,60 @@ class ExplainView(RunView):
         table = self.query_one(Explanation)
         table.sort = "attention" if table.sort == "permutation" else "permutation"
         self.redraw()
+
+    def action_analyze(self) -> None:
+        state = self.snapshot.state
+        options = [Option(*each) for each in analysis_options(state, len(diagnosis_tables(state)))]
+        self.tabapp.push_screen(Choice("Analyze the run", options), self._analysis_chosen)
+
+    def _analysis_chosen(self, kind: str | None) -> None:
+        state = self.snapshot.state
+        match kind:
+            case None:
+                return
+            case d.KNOWN:
+                self.tabapp.push_screen(Reading("Analyses", tables_content(diagnosis_tables(state))))
+            case d.THRESHOLD:
+                title = "Threshold: the best by which metric"
+                options = [Option(*each) for each in d.THRESHOLD_OPTIONS]
+                self.tabapp.push_screen(Choice(title, options), self._metric_chosen)
+            case d.FAIRNESS:
+                columns = state.schema.columns if state.schema is not None else ()
+                target = state.plan.target if state.plan is not None else ""
+                options = [
+                    Option(column.name, one_line(column.name), column.kind)
+                    for column in columns
+                    if column.name != target and column.kind != "text"
+                ]
+                self.tabapp.push_screen(
+                    Choice("Groups of the column", options),
+                    lambda column: self._analyze("--fairness", column) if column is not None else None,
+                )
+            case _:
+                self._analyze(f"--{kind}")
+
+    def _metric_chosen(self, metric: str | None) -> None:
+        if metric == d.COST:
+            message = "The costs of a false negative and of a false positive:"
+            dialog = Ask("Threshold by costs", message, "fn=5,fp=1", lambda text: f"cost:{text.strip()}")
+            self.tabapp.push_screen(dialog, self._metric_chosen)
+        elif metric is not None:
+            self._analyze("--threshold", metric)
+
+    def _analyze(self, *words: str) -> None:
+        self.notify("Analyzing the run; the result opens when it is ready.", timeout=3)
+        self.run_worker(self._analysis(list(words)), group="analysis", exclusive=True, exit_on_error=False)
+
+    async def _analysis(self, words: list[str]) -> None:
+        try:
+            arguments = ["diagnose", str(self.tabapp.folder.path), *words]
+            found: ev.AnyAnalysisEvent = await analyze_in_background(ev.AnyAnalysisEvent, arguments)
+        except (TabappError, OSError) as error:
+            self.notify(f"No result: {error}", severity="error")
+            return
+        table = table_of(found, self.snapshot.state)
+        if table is not None:
+            self.tabapp.push_screen(Reading(table.title, tables_content([table])))
 
     def action_charts(self) -> None:
         if self.has_class("-wide"):

@@ -1,4 +1,4 @@
-"""Runs screen: all runs of the runs folder, to open, resume or delete."""
+"""Runs screen: all runs of the runs folder, to open, compare, resume or delete."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from textual import on
 from textual.app import ComposeResult
 
 from tabapp.errors import TabappError
+from tabapp.run.analyses import analyze_in_background
+from tabapp.run.comparing import Comparison
 from tabapp.run.description import RunDescription, describe_run, version_of
 from tabapp.run.folder import RunFolder, list_runs
 from tabapp.run.resuming import resumed_config, save_resumed
 from tabapp.run.state import format_score
 from tabapp.tui.chrome.actions import View, bindings_for
-from tabapp.tui.dialogs.basic import Decision, Option
+from tabapp.tui.dialogs.basic import Decision, Option, Reading
 from tabapp.tui.screens.base import RunView
+from tabapp.tui.viewmodels.comparison import comparison_content
 from tabapp.tui.viewmodels.query import HINT
 from tabapp.tui.viewmodels.texts import Snapshot
 from tabapp.tui.widgets.run_table import TITLES, Runs
@@ -169,6 +172,33 @@ class RunsView(RunView):
             self._refresh()
 
         self.run_worker(delete(), exit_on_error=False)
+
+    def action_mark(self) -> None:
+        run = self._selected_run()
+        if run is not None:
+            self.query_one(Runs).mark(run.run)
+            self.redraw()
+
+    def action_compare(self) -> None:
+        table = self.query_one(Runs)
+        names = [run for run in table.marked if run in self._runs]
+        if len(names) == 1 and table.key and table.key not in names:
+            names.append(table.key)
+        if len(names) < 2:
+            self.warn("Mark two runs with space, or mark one and move the cursor to another.")
+            return
+        folders = [self._runs[run][1].folder for run in names]
+        self.notify(f"Comparing {names[0]} with {names[1]}.", timeout=3)
+        self.run_worker(self._compare(folders), group="compare", exclusive=True, exit_on_error=False)
+
+    async def _compare(self, folders: list[RunFolder]) -> None:
+        try:
+            words = ["compare", *(str(folder.path) for folder in folders)]
+            found = await analyze_in_background(Comparison, words)
+        except (TabappError, OSError) as error:
+            self.notify(f"The runs cannot be compared: {error}", severity="error", markup=False)
+            return
+        self.tabapp.push_screen(Reading("Comparison", comparison_content(found)))
 
     def action_copy_command(self) -> None:
         run = self._selected_run()

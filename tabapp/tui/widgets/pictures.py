@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tabapp import charts
 from tabapp.run import events as ev
+from tabapp.run.diagnoses import lift_at
 from tabapp.run.state import format_score
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.model_card import Comparison, ModelCard
@@ -26,8 +27,11 @@ CLASSES = (
     ("confusion", "Confusion"),
     ("roc", "ROC"),
     ("precision_recall", "Precision and recall"),
+    ("gain", "Cumulative gain"),
     ("calibration", "Calibration"),
 )
+AXES = {"roc": ("false", "true positive rate"), "precision_recall": ("recall", "precision"),
+        "gain": ("share of rows", "share of positive rows")}  # fmt: skip
 NUMBERS = (CURVES, ("density", "Predicted and true"), ("residuals", "Residuals"), ("bands", "Residuals by prediction"))
 
 
@@ -174,22 +178,22 @@ def learning_curves(cards: Sequence[ModelCard], width: int, height: int) -> list
 
 
 def curve(facts: PictureFacts, width: int, height: int) -> list[Content]:
-    """ROC or precision-recall curve, with random guessing as a dotted line."""
-    is_roc = facts.kind == "roc"
+    """ROC, precision-recall or gain curve, with random guessing as a dotted line."""
+    is_precision = facts.kind == "precision_recall"
     words: list[Content] = []
     layers: list[list[str]] = []
     rows = max(1, height - 1 - len([each for each in facts.evaluations if each is not None]))
     labels = charts.axis_labels(0.0, 1.0, rows, share_label)
     room = max(1, width - len(labels[0]) - 1)
     known = next(each for each in facts.evaluations if each is not None)
-    layers.append(charts.diagonal(room, rows) if is_roc else _level(known.base_rate, room, rows))
+    layers.append(_level(known.base_rate, room, rows) if is_precision else charts.diagonal(room, rows))
     for glyph, style, each in zip(GLYPHS, STYLES, facts.evaluations, strict=False):
-        points = () if each is None else each.roc if is_roc else each.precision_recall
+        points: tuple[tuple[float, float], ...] = () if each is None else getattr(each, facts.kind)
         square = (0.0, 1.0)
         layers.append(charts.braille_line(list(points), room, rows, x_range=square, y_range=square))
         if each is not None:
-            words.append(Content.assemble((f"{glyph} ", f"bold {style}"), _area(each, is_roc)))
-    x_axis, y_axis = ("false", "true positive rate") if is_roc else ("recall", "precision")
+            words.append(Content.assemble((f"{glyph} ", f"bold {style}"), _curve_words(each, facts.kind)))
+    x_axis, y_axis = AXES[facts.kind]
     drawn = layered(layers, (FAINT, *STYLES))
     lines = framed(labels, drawn, ends("0", f"{x_axis} → · ↑ {y_axis}", "1", room), room)
     return [*words, *lines]
@@ -202,10 +206,14 @@ def _level(share: float | None, room: int, rows: int) -> list[str]:
     return charts.braille_points(points, room, rows, x_range=(0.0, 1.0), y_range=(0.0, 1.0))
 
 
-def _area(each: ev.EvaluationReady, is_roc: bool) -> str:
+def _curve_words(each: ev.EvaluationReady, kind: str) -> str:
     of_what = f"“{each.positive}” against the rest" if each.positive else "mean over classes, one against the rest"
-    area = each.roc_auc if is_roc else each.average_precision
-    name = "area" if is_roc else "average precision"
+    if kind == "gain":
+        if not each.gain:
+            return "drawn for two classes" if len(each.labels) > 2 else "not recorded by the version that made the run"
+        return f"lift {lift_at(each.gain, 0.1):.2f} in the first 10 % of rows · “{each.positive}”"
+    area = each.roc_auc if kind == "roc" else each.average_precision
+    name = "area" if kind == "roc" else "average precision"
     return f"{name} {format_score(area)} · {of_what}" if area is not None else of_what
 
 

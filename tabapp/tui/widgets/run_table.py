@@ -57,11 +57,17 @@ class Runs(Table):
         self._current = current
         self.sort = "newest"
         self.filter = ""
+        self.marked: list[str] = []
+        """Ids of at most two runs to compare, the older mark first."""
 
     def next_sort(self) -> None:
         """Sort by the next column."""
         names = [name for name, _ in SORTS]
         self.sort = names[(names.index(self.sort) + 1) % len(names)]
+
+    def mark(self, run: str) -> None:
+        """Mark a run, or clear its mark; a third mark replaces the oldest one."""
+        self.marked = [each for each in self.marked if each != run] if run in self.marked else [*self.marked, run][-2:]
 
     def show_runs(self, runs: list[RunDescription], unread: int) -> None:
         """Draw runs; `unread` more are being read."""
@@ -81,6 +87,7 @@ class Runs(Table):
         running = sum(run.status == "running" for run in runs)
         words += [f"{running} running"] if running else []
         words += [f"{unread} being read"] if unread else []
+        words += ["c compares the marked runs"] if len(self.marked) == 2 else []
         set_titles(self, " · ".join(["Runs", *details]), query.problem or " · ".join(words))
 
     def _row(self, run: RunDescription) -> Row:
@@ -90,7 +97,7 @@ class Runs(Table):
         return Row(
             run.run,
             (
-                Content.styled("▸" if is_current else "", "bold $accent"),
+                Content.styled("●" if run.run in self.marked else "▸" if is_current else "", "bold $accent"),
                 Content.styled(run.name or run.run, "bold $accent" if is_current else ""),
                 Content.styled(word, style),
                 Content(Path(run.data).name),

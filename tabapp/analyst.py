@@ -1,0 +1,91 @@
+"""A process that analyzes finished runs for a view: `python -m tabapp.analyst compare RUN_DIR RUN_DIR`, or `diagnose RUN_DIR …`.
+
+It prints JSON objects on stdout, one a line: the results, or `{"error": …, "exit_code": …}`. The results of `diagnose` are events,
+which it appends to the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from tabapp.errors import ExitCode, TabappError
+from tabapp.run.analyses import AnalysisFailed
+from tabapp.run.folder import EventLog, RunFolder
+
+
+def _compare(options: argparse.Namespace) -> msgspec.Struct:
+    from tabapp.engine.comparing import compare_runs
+
+    return compare_runs(RunFolder(options.a), RunFolder(options.b))
+
+
+def _diagnose(options: argparse.Namespace) -> msgspec.Struct:
+    from tabapp.engine import diagnosing
+    from tabapp.engine.scored_run import ScoredRun
+
+    folder = RunFolder(options.run)
+    with folder.lock():
+        run = ScoredRun(folder)
+        if options.threshold is not None:
+            event = diagnosing.choose_bundle_threshold(run, options.threshold)
+        elif options.fairness is not None:
+            event = diagnosing.measure_fairness(run, options.fairness)
+        elif options.learning_curve:
+            event = diagnosing.measure_row_curve(run, options.model)
+        else:
+            event = diagnosing.measure_robustness(run)
+        log = EventLog(folder.events)
+        try:
+            return log.append(event)
+        finally:
+            log.close()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tabapp.analyst", description="Analyzes finished runs.")
+    kinds = parser.add_subparsers(required=True)
+    compare = kinds.add_parser("compare", help="compare two runs")
+    compare.add_argument("a", type=Path)
+    compare.add_argument("b", type=Path)
+    compare.set_defaults(analyze=_compare)
+    diagnose = kinds.add_parser("diagnose", help="analyze a run; the result becomes an event of it")
+    diagnose.add_argument("run", type=Path)
+    chosen = diagnose.add_mutually_exclusive_group(required=True)
+    chosen.add_argument("--threshold", metavar="METRIC", help="choose the threshold of the bundle; none for 0.5")
+    chosen.add_argument("--robustness", action="store_true", help="score with missing and noisy cells")
+    chosen.add_argument("--learning-curve", action="store_true", help="score with fewer training rows")
+    chosen.add_argument("--fairness", metavar="COLUMN", help="rates by the groups of a column")
+    diagnose.add_argument("--model", help="the model of the learning curve")
+    diagnose.set_defaults(analyze=_diagnose)
+    return parser
+
+
+def result_of(arguments: list[str] | None = None) -> msgspec.Struct:
+    """The result of an analysis, or why there is none."""
+    options = _parser().parse_args(arguments)
+    analyze: Callable[[argparse.Namespace], msgspec.Struct] = options.analyze
+    try:
+        return analyze(options)
+    except TabappError as error:
+        return AnalysisFailed(error=str(error), exit_code=error.exit_code)
+    except OSError as error:
+        return AnalysisFailed(error=f"{error.filename or 'The run'}: {error.strerror or error}.")
+
+
+def main() -> int:
+    """Analyze and print the result; returns the exit code."""
+    # Ctrl+C in a terminal reaches the whole process group; the view alone decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    result = result_of()
+    sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
+    return result.exit_code if isinstance(result, AnalysisFailed) else ExitCode.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""Analyses of a run as tables of text, the same on every view and in reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tabapp.run import events as ev
+from tabapp.run.state import RunState, format_score, title_of
+
+
+@dataclass(frozen=True)
+class DiagnosisTable:
+    """A title, sentences on the result, and a table; columns of numbers are in `right`."""
+
+    title: str
+    sentences: tuple[str, ...]
+    header: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    right: tuple[int, ...] = ()
+
+
+def threshold_table(found: ev.ThresholdChosen) -> DiagnosisTable:
+    """The threshold of the positive class, and the labels at it."""
+    if found.value is None:
+        return DiagnosisTable("Threshold", ("The bundle labels rows by the more probable class again.",))
+    gain = found.score - found.at_half
+    better = (gain > 0) == found.greater_is_better and gain != 0
+    sentences = (
+        f"Rows are labeled {found.positive} where its probability is at least {found.value:.3f} (95 % interval {found.low:.3f} to "
+        f"{found.high:.3f}), the best threshold by {found.metric_title}. The bundle keeps it, and predict uses it.",
+        f"On rows whose fold did not choose the threshold, the {found.metric_title} is {format_score(found.score)} (95 % interval "
+        f"{format_score(found.score_low)} to {format_score(found.score_high)}); with 0.5 it is {format_score(found.at_half)}."
+        + ("" if better else " The threshold is no better than 0.5 there."),
+    )
+    rows = (
+        (f"truly {found.positive}", f"{found.tp:,.0f}", f"{found.fn:,.0f}"),
+        ("truly other", f"{found.fp:,.0f}", f"{found.tn:,.0f}"),
+    )
+    return DiagnosisTable("Threshold", sentences, ("rows", f"labeled {found.positive}", "labeled other"), rows, (1, 2))
+
+
+def robustness_table(found: ev.RobustnessReady, state: RunState) -> DiagnosisTable:
+    """The score by the share of damaged cells."""
+    metric = state.plan.metric_title if state.plan else "score"
+    sentence = (
+        f"The {metric} of the ensemble on {found.n_rows:,} held-out rows when cells of its columns are missing, or noisy: the "
+        "value of another row."
+    )
+    noisy = {point.place: point for point in found.noisy}
+    rows = tuple(
+        (
+            f"{point.place:.0%}",
+            _with_interval(point),
+            _with_interval(noisy[point.place]) if point.place in noisy else "—",
+        )
+        for point in found.missing
+    )
+    return DiagnosisTable("Robustness", (sentence,), ("damaged cells", "missing", "noisy"), rows, (0, 1, 2))
+
+
+def row_curve_table(found: ev.RowCurveReady, state: RunState) -> DiagnosisTable:
+    """The score by the number of training rows, and whether more rows would help."""
+    gap = f"{found.gain:+.4g} (95 % interval {found.low:+.4g} to {found.high:+.4g})"
+    if found.low > 0:
+        verdict = f"More rows would likely help: the second half of the rows improved the score by {gap}."
+    else:
+        verdict = (
+            f"More rows may not help: the second half of the rows changed the score by {gap}, which chance can explain."
+        )
+    metric = state.plan.metric_title if state.plan else "score"
+    rows = tuple((f"{point.place:,.0f}", _with_interval(point)) for point in found.points)
+    title = title_of(state, found.model)
+    return DiagnosisTable(f"Learning curve of {title}", (verdict,), ("training rows", metric), rows, (0, 1))
+
+
+def fairness_table(found: ev.FairnessReady) -> DiagnosisTable:
+    """The rates of each group, and the largest differences."""
+    sentences = [
+        f"Out-of-fold predictions by {found.column}"
+        + (f", of {found.label}" if found.label else "")
+        + (f" at the threshold {found.threshold:.3f}." if found.threshold is not None else ".")
+    ]
+    if found.left_out:
+        sentences.append(f"{found.left_out} group{'s' if found.left_out > 1 else ''} with too few rows left out.")
+    for gap in found.gaps:
+        mark = "a clear difference" if gap.clear else "chance can explain it"
+        sentences.append(
+            f"{gap.rate}: {gap.difference:.3g} more for {gap.highest} than for {gap.lowest} (95 % interval {gap.low:.3g} to "
+            f"{gap.high:.3g}; {mark})."
+        )
+    names = [rate.name for rate in found.groups[0].rates] if found.groups else []
+    rows = tuple((group.level, f"{group.n:,}", *(_rate(rate) for rate in group.rates)) for group in found.groups)
+    header = ("group", "rows", *names)
+    return DiagnosisTable(f"Groups by {found.column}", tuple(sentences), header, rows, tuple(range(1, len(header))))
+
+
+def diagnosis_tables(state: RunState) -> list[DiagnosisTable]:
+    """All analyses of a run so far."""
+    found = [threshold_table(state.threshold)] if state.threshold is not None else []
+    found += [robustness_table(state.robustness, state)] if state.robustness is not None else []
+    found += [row_curve_table(state.row_curve, state)] if state.row_curve is not None else []
+    return [*found, *(fairness_table(each) for each in state.fairness.values())]
+
+
+def table_of(event: ev.AnyEvent, state: RunState) -> DiagnosisTable | None:
+    """The table of an analysis; None for another event."""
+    match event:
+        case ev.ThresholdChosen():
+            return threshold_table(event)
+        case ev.RobustnessReady():
+            return robustness_table(event, state)
+        case ev.RowCurveReady():
+            return row_curve_table(event, state)
+        case ev.FairnessReady():
+            return fairness_table(event)
+        case _:
+            return None
+
+
+def lift_at(gain: Sequence[tuple[float, float]], share: float) -> float:
+    """How many times more positive rows a share of the rows with the highest probabilities has than random rows.
+
+    Args:
+        gain: the cumulative gain curve, which is interpolated.
+    """
+    for (x0, y0), (x1, y1) in pairwise(gain):
+        if x1 >= share:
+            y = y0 + (y1 - y0) * ((share - x0) / (x1 - x0) if x1 > x0 else 1.0)
+            return y / share
+    return 1.0
+
+
+def _with_interval(point: ev.CurvePoint) -> str:
+    return f"{format_score(point.score)} ({format_score(point.low)} to {format_score(point.high)})"
+
+
+def _rate(rate: ev.RateView) -> str:
+    if rate.value is None or rate.low is None or rate.high is None:
+        return "—"
+    return f"{rate.value:.3g} ({rate.low:.3g} to {rate.high:.3g})"

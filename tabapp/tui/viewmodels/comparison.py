@@ -1,0 +1,43 @@
+"""The comparison of two runs as text."""
+
+from __future__ import annotations
+
+from tabapp.run.comparing import Comparison, verdict
+from tabapp.run.state import format_score
+from tabapp.tui.content import Content
+from tabapp.tui.viewmodels.texts import MUTED
+
+LONGEST_NAME, LONGEST_VALUE = 22, 32
+
+
+def comparison_content(found: Comparison) -> Content:
+    """Verdict, leaderboards side by side, and what differs."""
+    lines = [
+        *(
+            Content.assemble((f"{letter}  ", "bold $primary"), run.run, (f" · {run.best}, {run.rows:,} rows", MUTED))
+            for letter, run in (("A", found.a), ("B", found.b))
+        ),
+        Content(""),
+        Content.styled(verdict(found), "bold"),
+    ]
+    if found.matched_by:
+        lines.append(Content.styled(f"Rows are matched by their {found.matched_by}.", MUTED))
+    lines += [Content(""), Content.styled(_row(found.metric_title, "A", "B"), MUTED)]
+    if found.score_a is not None:
+        lines.append(Content(_row("Common rows", format_score(found.score_a), format_score(found.score_b))))
+    lines += [Content(_row(row.title, format_score(row.a), format_score(row.b))) for row in found.leaderboard]
+    for part in dict.fromkeys(each.part for each in found.differences):
+        lines += [Content(""), Content.styled(f"Different {part}", MUTED)]
+        for each in found.differences:
+            if each.part == part:
+                name = Content(each.name).truncate(LONGEST_NAME, ellipsis=True, pad=True)
+                lines.append(Content.assemble(name, "  ", _short(each.a), (" → ", MUTED), _short(each.b)))
+    return Content("\n").join(lines)
+
+
+def _row(name: str, a: str, b: str) -> str:
+    return f"{name[:30]:<30} {a:>10} {b:>10}"
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= LONGEST_VALUE else f"{value[: LONGEST_VALUE - 1]}…"
