@@ -182,7 +182,8 @@ PANELS: dict[str, tuple[str, str]] = {
         "Runs",
         "All runs in this runs folder, newest first; ▸ is the open run. A stopped run has no engine and no result; press r to "
         "resume it from its last complete fit. Opening another run lets the current one continue in the background. The Bests "
-        "column shows how the best score changed.",
+        "column shows how the best score changed. Mark two runs with space (●) and press c to compare them on the rows that both "
+        "have scored.",
     ),
     "log": (
         "Log",
@@ -194,7 +195,8 @@ PANELS: dict[str, tuple[str, str]] = {
         "Two measures of feature importance. Permutation shuffles a column and measures the loss of score. Attention is the "
         "weight that a transformer gives a column. Attention alone misleads: a model can attend to a column without using "
         "it, and later layers mix columns. Trust permutation where the two differ. Agree compares the ranks of a column: "
-        "● same, ◐ near, ○ apart.",
+        "● same, ◐ near, ○ apart. After the run, d chooses a threshold, measures robustness and the learning curve over rows, and "
+        "compares groups of a column.",
     ),
     "effect": (
         "Effect",
