@@ -29,7 +29,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(INSTALL) --quiet -e '.[test,dev,docs,serve,sign,web]'
+	$(INSTALL) --quiet -e '.[test,dev,docs,onnx,serve,sign,web]'
 	@touch $@
 
 $(VENV)/.installed-fuzz: $(VENV)/.installed-test

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from tabapp.features.arrays import Table
+from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.models.contract import Cost, FitContext, FitStopped, Params, Shape, Task, Trial
+from tabapp.models.formula import Formula
 from tabapp.nn.stopping import criterion
 
 from ._shared.boosting import (
@@ -20,6 +23,7 @@ from ._shared.boosting import (
     Watch,
     target_of,
 )
+from ._shared.tree_formulas import of_catboost
 
 REPORTED: dict[str, dict[str, str]] = {
     "binary": {
@@ -79,6 +83,18 @@ class CatBoostModel(BoostedModel):
 
     def shap_values(self, table: Table) -> npt.NDArray[Any]:
         return self.booster.get_feature_importance(pool(table), type="ShapValues", thread_count=self.n_threads)
+
+    def formula(self, features: FeatureSpec) -> Formula | None:
+        codes = np.arange(max(features.cardinalities, default=1))[:, None]
+        every_code = Table(
+            numeric=np.zeros((len(codes), len(features.numeric)), dtype=np.float32),
+            categorical=np.ascontiguousarray(codes % np.array(features.cardinalities, dtype=np.int32), dtype=np.int32),
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.json"
+            self.booster.save_model(str(path), format="json", pool=pool(every_code))
+            model = json.loads(path.read_bytes())
+        return of_catboost(model, features, self.target.head(), self.target.n_outputs)
 
     def save_booster(self, path: Path) -> None:
         self.booster.save_model(str(path), format="cbm")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -158,18 +158,23 @@ def of_lightgbm(booster: Any, features: FeatureSpec, head: Head, n_outputs: int)
     return nodes.formula(n_outputs, head)
 
 
-def of_catboost(
-    model: dict[str, Any], features: FeatureSpec, head: Head, n_outputs: int, hashes: Sequence[dict[int, int]]
-) -> TreeFormula | None:
+def of_catboost(model: dict[str, Any], features: FeatureSpec, head: Head, n_outputs: int) -> TreeFormula | None:
     """The symmetric trees of a CatBoost model; None if it uses statistics of categories.
 
     Args:
-        model: its JSON.
-        hashes: the code of each hash of a level, by categorical feature.
+        model: its JSON, with the hashes of all codes.
     """
     n_numeric = len(features.numeric)
     nodes = Nodes()
-    described = model["features_info"].get("float_features", [])
+    info = model["features_info"]
+    codes = {each["hash"]: int(each["value"]) for each in info.get("cat_features_hash", [])}
+    described = info.get("float_features", [])
+    first = model["oblivious_trees"][0]
+    n_dimensions = len(first["leaf_values"]) >> len(first.get("splits") or [])
+    if n_dimensions < n_outputs:
+        # A class without rows has no output.
+        labels = model["model_info"]["class_params"]["class_to_label"]
+        n_outputs, head = n_dimensions, replace(head, classes=tuple(int(label) for label in labels))
     nan_is_true = {each["feature_index"]: each["nan_value_treatment"] == "AsTrue" for each in described}
     for tree in model["oblivious_trees"]:
         splits: list[tuple[int, float, bool, frozenset[int] | None]] = []
@@ -180,8 +185,7 @@ def of_catboost(
                 splits.append((index, float(np.float32(split["border"])), not nan_is_true.get(index, False), None))
             elif split["split_type"] == "OneHotFeature":
                 index = split["cat_feature_index"]
-                equal = {hashes[index][split["value"] & 0xFFFFFFFF]} & set(hashes[index].values())
-                others = frozenset(set(hashes[index].values()) - equal)
+                others = frozenset(range(features.cardinalities[index])) - {codes.get(split["value"] & 0xFFFFFFFF)}
                 splits.append((n_numeric + index, 0.0, False, others))
             else:
                 return None

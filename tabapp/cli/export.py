@@ -61,6 +61,25 @@ from tabapp.run.folder import RunFolder, default_runs_dir, find_run
     metavar="DIR",
     help="Write a Dockerfile that serves the bundle, its requirements and the bundle to this new folder.",
 )
+@click.option(
+    "--onnx",
+    type=click.Path(path_type=Path),
+    metavar="FILE.onnx|DIR",
+    help="Write the ensemble as an ONNX model, or each member and the ensemble to a folder.",
+)
+@click.option(
+    "--mlflow",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write an MLflow model to this new folder, which `mlflow.pyfunc.load_model` reads.",
+)
+@click.option(
+    "--python",
+    type=click.Path(path_type=Path),
+    metavar="FILE.py",
+    help="Write a script that trains the best model again with its own library, without tabapp.",
+)
+@click.option("--sql", type=click.Path(path_type=Path), metavar="FILE", help="Write the ensemble as one SQL query.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
 @click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs.")
 def export(
@@ -73,6 +92,10 @@ def export(
     half: bool,
     sign: Path | None,
     docker: Path | None,
+    onnx: Path | None,
+    mlflow: Path | None,
+    python: Path | None,
+    sql: Path | None,
     quiet: bool,
     runs_dir: Path | None,
 ) -> int:
@@ -82,8 +105,11 @@ def export(
     --limit-ms, --distill and --half need a RUN, because a bundle has no training rows. They compare the new bundle with that of the
     run in size, speed and score.
     """
-    if out is None and docker is None:
-        raise UsageError("Say what to write: a bundle with -o FILE.tabapp, or a container with --docker DIR.")
+    if all(target is None for target in (out, docker, onnx, mlflow, python, sql)):
+        raise UsageError(
+            "Say what to write: a bundle with -o FILE.tabapp, or a model for other programs with --docker, --mlflow, --onnx, "
+            "--python or --sql."
+        )
     if sign is not None and out is None:
         raise UsageError(
             "--sign signs the bundle that -o writes. Add -o FILE.tabapp, and export that file with --docker."
@@ -106,7 +132,44 @@ def export(
 
             write_container(open_bundle(bundle), docker)
             _echo_path(docker)
+        if onnx is not None:
+            _write_onnx(bundle, onnx, quiet=quiet)
+        if mlflow is not None:
+            from tabapp.bundle.contents import open_bundle
+            from tabapp.bundle.mlflow_folder import write_mlflow
+
+            write_mlflow(open_bundle(bundle), mlflow)
+            _echo_path(mlflow)
+        if python is not None:
+            from tabapp.bundle.script import write_script
+
+            model = write_script(bundle, python)
+            _echo_path(python)
+            if not quiet:
+                say(f"The script trains {model}, the member with the largest weight that it can contain")
+        if sql is not None:
+            from tabapp.bundle.sql import write_sql
+
+            write_sql(bundle, sql)
+            _echo_path(sql)
     return 0
+
+
+def _write_onnx(bundle: Path, target: Path, *, quiet: bool) -> None:
+    from tabapp.bundle.onnx_export import write_onnx
+
+    result = write_onnx(bundle, target)
+    for path in result.difference:
+        _echo_path(path)
+    differences = [difference for difference in result.difference.values() if difference is not None]
+    if quiet:
+        return
+    for name, reason in result.left_out.items():
+        say(f"{name} has no ONNX file: {reason}")
+    if differences:
+        say(f"The predictions of ONNX Runtime for the sample rows differ by at most {max(differences):.2g}")
+    else:
+        say("The files are not tested, because onnxruntime is not installed")
 
 
 def _run_of(run_id: str, runs_dir: Path | None) -> RunFolder:

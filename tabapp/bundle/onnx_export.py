@@ -1,0 +1,187 @@
+"""Writes the models of a bundle as ONNX files, and compares their predictions with those of the bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tabapp import files
+from tabapp.bundle.contents import Contents
+from tabapp.bundle.format import Candidate
+from tabapp.bundle.load import LoadedBundle, load_bundle
+from tabapp.bundle.local import LocalPredictor
+from tabapp.bundle.onnx_graph import Features, Graph, NotConvertible, prediction
+from tabapp.errors import UsageError
+
+PARITY = 1e-4
+"""Largest difference of a probability, or of a number as a share of the spread of the predictions."""
+ENSEMBLE = "ensemble.onnx"
+
+
+@dataclass(frozen=True)
+class OnnxResult:
+    """Files that were written, and why others were not.
+
+    Attributes:
+        difference: largest difference from the predictions of the bundle by file; None if ONNX Runtime is not installed.
+        left_out: members of the ensemble without a file, with the reason.
+    """
+
+    difference: dict[Path, float | None]
+    left_out: dict[str, str]
+
+
+def write_onnx(bundle: Path, target: Path) -> OnnxResult:
+    """Write the ensemble of a bundle to an ONNX file, or each member and the ensemble to files in a new folder.
+
+    The models are loaded in this process, so the bundle must be trusted.
+
+    Args:
+        target: a file whose name ends in .onnx, or a folder.
+
+    Raises:
+        UsageError: the package `onnx` is missing, no model has a counterpart in ONNX, or a file cannot be written.
+        BundleError: the bundle is not valid.
+    """
+    try:
+        import onnx  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    except ImportError:
+        raise UsageError("--onnx needs the package onnx. Install it with `pip install 'tabapp[onnx]'`.") from None
+    loaded = load_bundle(bundle)
+    models, left_out = _models(loaded)
+    if target.suffix.lower() == ".onnx":
+        if ENSEMBLE not in models:
+            raise UsageError(
+                f"The ensemble cannot be written as ONNX: {'; '.join(f'{name}: {why}' for name, why in left_out.items())}. "
+                "Give --onnx a folder to write the other members."
+            )
+        return OnnxResult({target: _written(models[ENSEMBLE], target, loaded, loaded.contents.ensemble.candidates)}, {})
+    if not models:
+        raise UsageError(
+            f"No model of {bundle} can be written as ONNX: {'; '.join(f'{name}: {why}' for name, why in left_out.items())}."
+        )
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written ({error.strerror}). Choose another folder.") from None
+    difference: dict[Path, float | None] = {}
+    members = {f"{_name(candidate)}.onnx": [candidate] for candidate in loaded.contents.ensemble.candidates}
+    for name, model in models.items():
+        candidates = members.get(name, loaded.contents.ensemble.candidates)
+        difference[target / name] = _written(model, target / name, loaded, candidates)
+    return OnnxResult(difference, left_out)
+
+
+def _name(candidate: Candidate) -> str:
+    return f"{candidate.model}-{candidate.trial}"
+
+
+def _models(loaded: LoadedBundle) -> tuple[dict[str, Any], dict[str, str]]:
+    """ONNX models by file name, and the reasons of members without one."""
+    contents = loaded.contents
+    candidates = contents.ensemble.candidates
+    found: dict[str, Any] = {}
+    left_out: dict[str, str] = {}
+    for candidate in candidates:
+        try:
+            found[f"{_name(candidate)}.onnx"] = _model(loaded, [candidate])
+        except NotConvertible as error:
+            left_out[_name(candidate)] = str(error)
+    if not left_out:
+        found[ENSEMBLE] = _model(loaded, candidates)
+    return found, left_out
+
+
+def _model(loaded: LoadedBundle, candidates: Sequence[Candidate]) -> Any:
+    """The weighted mean of some members as an ONNX model.
+
+    Raises:
+        NotConvertible: a member has no counterpart.
+    """
+    contents, predictor = loaded.contents, loaded.predictor
+    assert isinstance(predictor, LocalPredictor)
+    schema = contents.schema
+    graph = Graph(schema)
+    made: dict[str, Features] = {}
+    total = sum(candidate.weight for candidate in candidates)
+    parts: list[str] = []
+    for candidate in candidates:
+        for fold in candidate.folds:
+            formula = predictor.models[fold.model].formula(predictor.preparers[fold.features].spec)
+            if formula is None:
+                raise NotConvertible("it is neither trees nor a linear function")
+            if fold.features not in made:
+                made[fold.features] = Features(graph, predictor.preparers[fold.features], schema)
+            share = candidate.weight / total / len(candidate.folds)
+            parts.append(graph.add("Mul", prediction(graph, made[fold.features], formula), graph.constant(share)))
+    blend = parts[0] if len(parts) == 1 else graph.add("Sum", *parts)
+    notes = {"target": schema.target, "task": schema.task, "run": contents.manifest.run}
+    if not schema.classes:
+        return graph.model([(blend, "prediction", "float", ["rows", 1])], notes)
+    codes = graph.add("ArgMax", blend, axis=1, keepdims=0)
+    label = graph.add("Gather", graph.texts(schema.classes), codes, axis=0)
+    return graph.model(
+        [(label, "label", "string", ["rows"]), (blend, "probabilities", "float", ["rows", len(schema.classes)])], notes
+    )
+
+
+def _written(model: Any, target: Path, loaded: LoadedBundle, candidates: Sequence[Candidate]) -> float | None:
+    """Write a model; returns the largest difference from the predictions of the members for the sample.
+
+    Raises:
+        UsageError: the file cannot be written, or the predictions differ by more than `PARITY`.
+    """
+    content: bytes = model.SerializeToString()
+    difference = _difference(content, loaded, candidates)
+    if difference is not None and not difference <= PARITY:
+        raise UsageError(
+            f"ONNX Runtime predicts differently from the bundle (by up to {difference:.2g}), so {target} is not written. "
+            "Update onnxruntime."
+        )
+    try:
+        files.write_bytes(target, content)
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written ({error.strerror}). Choose another path.") from None
+    return difference
+
+
+def _difference(content: bytes, loaded: LoadedBundle, candidates: Sequence[Candidate]) -> float | None:
+    """The largest difference for the sample; None if ONNX Runtime is not installed."""
+    try:
+        import onnxruntime
+    except ImportError:
+        return None
+    predictor = loaded.predictor
+    assert isinstance(predictor, LocalPredictor)
+    typed = loaded.reference_rows()
+    total = sum(candidate.weight for candidate in candidates)
+    expected: Any = 0.0
+    for candidate in candidates:
+        for fold in candidate.folds:
+            values = predictor.models[fold.model].predict(predictor.preparers[fold.features].transform(typed))
+            expected = expected + candidate.weight / total / len(candidate.folds) * values.astype(np.float64)
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    needed = {each.name for each in session.get_inputs()}
+    found = session.run(
+        None, {name: value for name, value in onnx_inputs(typed, loaded.contents).items() if name in needed}
+    )
+    spread = 1.0 if predictor.schema.classes else float(np.ptp(expected)) or 1.0
+    return float(np.abs(np.asarray(found[-1], dtype=np.float64).reshape(np.shape(expected)) - expected).max() / spread)
+
+
+def onnx_inputs(typed: pl.DataFrame, contents: Contents) -> dict[str, npt.NDArray[Any]]:
+    """Typed rows as inputs: (rows, 1) float32 numbers, and texts with "" for missing cells."""
+    made: dict[str, npt.NDArray[Any]] = {}
+    for column in contents.schema.features:
+        values = typed[column.name]
+        if column.kind == "numeric":
+            made[column.name] = values.to_numpy().astype(np.float32)[:, None]
+        elif column.kind in ("categorical", "boolean"):
+            made[column.name] = np.array(values.fill_null("").to_list(), dtype=object)[:, None]
+    return made

@@ -1,0 +1,315 @@
+"""ONNX graphs of features and formulas. Standard operators and those of `ai.onnx.ml` only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tabapp.data.schema import Schema
+from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureSpec
+from tabapp.features.columns import BooleanStep, CategoricalStep, NumericStep
+from tabapp.features.prepare import FeaturePreparer
+from tabapp.models.formula import ConstantFormula, Formula, Head, LinearFormula, TreeFormula
+
+OPSET, ML_OPSET = 17, 3
+MOST_NODES = 1_000_000
+"""Nodes of the trees of a model; more would make a file that is slow to load."""
+
+
+class NotConvertible(Exception):
+    """A part has no counterpart in ONNX; the message says which and why."""
+
+
+class Graph:
+    """Collects the nodes of a graph.
+
+    Args:
+        schema: the columns, each of which is an input: a float32 number, or a string.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        from onnx import helper, numpy_helper
+
+        self._helper, self._numpy_helper = helper, numpy_helper
+        self._schema = schema
+        self._nodes: list[Any] = []
+        self._constants: dict[str, Any] = {}
+        self._count = 0
+        self._inputs: dict[str, bool] = {}
+
+    def add(self, operator: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+        """Add a node with one output; returns the name of the output."""
+        self._count += 1
+        output = f"{operator}_{self._count}"
+        self._nodes.append(self._helper.make_node(operator, list(inputs), [output], domain=domain, **attributes))
+        return output
+
+    def constant(self, value: npt.ArrayLike, dtype: Any = np.float32) -> str:
+        """A constant tensor; returns its name."""
+        self._count += 1
+        name = f"constant_{self._count}"
+        self._constants[name] = self._numpy_helper.from_array(np.asarray(value, dtype=dtype), name)
+        return name
+
+    def texts(self, values: Sequence[str]) -> str:
+        """A constant tensor of strings; returns its name."""
+        self._count += 1
+        name = f"constant_{self._count}"
+        encoded = [value.encode() for value in values]
+        self._constants[name] = self._helper.make_tensor(name, _TYPES["string"], [len(encoded)], encoded)
+        return name
+
+    def number(self, column: str) -> str:
+        """The input of a column of numbers, (rows, 1)."""
+        self._inputs[column] = True
+        return column
+
+    def text(self, column: str) -> str:
+        """The input of a column of text, (rows, 1); "" is a missing cell."""
+        self._inputs[column] = False
+        return column
+
+    def looked_up(self, column: str, values: dict[str, float], other: float) -> str:
+        """(rows, 1) the number of each text of a column, `other` for all others."""
+        return self.add(
+            "LabelEncoder",
+            self.text(column),
+            domain="ai.onnx.ml",
+            keys_strings=list(values),
+            values_floats=[float(value) for value in values.values()],
+            default_float=float(other),
+        )
+
+    def model(self, outputs: Sequence[tuple[str, str, str, Sequence[int | str]]], notes: dict[str, str]) -> Any:
+        """The model.
+
+        Args:
+            outputs: inner name, name, type ("float" or "string") and shape of each.
+            notes: metadata.
+        """
+        helper = self._helper
+        for inner, name, *_ in outputs:
+            self._nodes.append(helper.make_node("Identity", [inner], [name]))
+        graph = helper.make_graph(
+            self._nodes,
+            "tabapp",
+            [
+                helper.make_tensor_value_info(name, _TYPES["float" if is_number else "string"], ["rows", 1])
+                for name, is_number in self._inputs.items()
+            ],
+            [helper.make_tensor_value_info(name, _TYPES[kind], list(shape)) for _, name, kind, shape in outputs],
+            list(self._constants.values()),
+        )
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
+        model = helper.make_model(graph, opset_imports=opsets, producer_name="tabapp", ir_version=8)
+        helper.set_model_props(model, notes)
+        return model
+
+
+_TYPES = {"float": 1, "string": 8}
+"""`TensorProto.FLOAT` and `TensorProto.STRING`."""
+
+
+class Features:
+    """The arrays that a preparer computes, as outputs of a graph.
+
+    Attributes:
+        spec: names of the features.
+        numeric: name of (rows, numeric features), or None without any.
+        codes: names of (rows, 1) codes of the categorical features.
+
+    Raises:
+        NotConvertible: a column has no counterpart.
+    """
+
+    def __init__(self, graph: Graph, preparer: FeaturePreparer, schema: Schema) -> None:
+        self.spec: FeatureSpec = preparer.spec
+        self._graph, self._schema = graph, schema
+        state = preparer.state
+        if state.recipe.numeric != "raw":
+            raise NotConvertible(f"its features are scaled by {state.recipe.numeric}")
+        columns: list[tuple[str, int]] = [
+            (str(i), place) for i, step in enumerate(state.steps) for place in range(len(step.names()))
+        ]
+        columns += [
+            (f"encoding {i}", place) for i, each in enumerate(state.encoded) for place in range(len(each.names))
+        ]
+        made: list[str] = []
+        for index in state.kept_numeric:
+            source, place = columns[index]
+            if source.startswith("encoding"):
+                number = int(source.split()[1])
+                step = state.steps[state.encoded[number].step]
+                assert isinstance(step, CategoricalStep)
+                made.append(self._encoded(step, preparer.encodings[number].means[:, place]))
+            else:
+                made.append(self._number(state.steps[int(source)], place))
+        self.numeric = None
+        if made:
+            self.numeric = made[0] if len(made) == 1 else graph.add("Concat", *made, axis=1)
+        self.codes = [self._codes(state.steps[index]) for index in state.kept_categorical]
+
+    def _number(self, step: Any, place: int) -> str:
+        """A number of a step, (rows, 1)."""
+        graph = self._graph
+        if isinstance(step, NumericStep):
+            return graph.number(step.column)
+        if isinstance(step, BooleanStep):
+            return graph.looked_up(step.column, {step.false: 0.0, step.true: 1.0}, np.nan)
+        if isinstance(step, CategoricalStep):
+            if step.frequency and place == 0:
+                counts = dict(zip(step.levels, map(float, step.counts), strict=True))
+                return graph.looked_up(step.column, counts | self._missing(step, np.nan), 1.0)
+            ranks = {level: float(rank) for rank, level in enumerate(step.order)}
+            return graph.looked_up(step.column, ranks, np.nan)
+        kind = self._schema.column(step.column).kind
+        raise NotConvertible(f"the {kind} column {step.column!r} has no operators in ONNX")
+
+    def _codes(self, step: Any) -> str:
+        assert isinstance(step, CategoricalStep)
+        codes = {level: float(code) for code, level in enumerate(step.levels, start=FIRST_LEVEL)}
+        return self._graph.looked_up(step.column, codes | self._missing(step, MISSING), UNSEEN)
+
+    def _encoded(self, step: CategoricalStep, means: npt.NDArray[Any]) -> str:
+        values = {level: float(means[code]) for code, level in enumerate(step.levels, start=FIRST_LEVEL)}
+        return self._graph.looked_up(
+            step.column, values | self._missing(step, float(means[MISSING])), float(means[UNSEEN])
+        )
+
+    def _missing(self, step: CategoricalStep, value: float) -> dict[str, float]:
+        """The texts of a missing cell, which no level has."""
+        spellings = ("", *self._schema.column(step.column).missing_spellings)
+        return {spelling: value for spelling in spellings if spelling not in step.levels}
+
+
+def prediction(graph: Graph, features: Features, formula: Formula) -> str:
+    """(rows, classes) probabilities, or (rows, 1) in target units.
+
+    Raises:
+        NotConvertible: the model is too large.
+    """
+    if isinstance(formula, ConstantFormula):
+        return _constant(graph, features, formula)
+    outputs = (
+        _trees(graph, features, formula) if isinstance(formula, TreeFormula) else _linear(graph, features, formula)
+    )
+    return _finished(graph, outputs, formula.head)
+
+
+def _constant(graph: Graph, features: Features, formula: ConstantFormula) -> str:
+    # Its shape follows the rows of any input.
+    column = features.numeric or features.codes[0]
+    rows = graph.add("Gather", graph.add("Shape", column), graph.constant([0], np.int64), axis=0)
+    width = len(formula.values)
+    shape = graph.add("Concat", rows, graph.constant([width], np.int64), axis=0)
+    return graph.add("Expand", graph.constant([list(formula.values)]), shape)
+
+
+def _trees(graph: Graph, features: Features, formula: TreeFormula) -> str:
+    n_nodes = len(formula.feature)
+    if n_nodes > MOST_NODES:
+        raise NotConvertible(f"its trees have {n_nodes:,} nodes, more than {MOST_NODES:,}")
+    matrix, feature, threshold = _with_sets(graph, features, formula)
+    is_leaf = formula.is_leaf
+    tree_of = np.searchsorted(formula.roots, np.arange(n_nodes), side="right") - 1
+    own = np.arange(n_nodes) - formula.roots[tree_of]
+    left = formula.children[:, 0] - formula.roots[tree_of]
+    right = formula.children[:, 1] - formula.roots[tree_of]
+    leaves = np.flatnonzero(is_leaf)
+    n_values = formula.value.shape[1]
+    targets = (formula.group[tree_of[leaves]][:, None] + np.arange(n_values)).ravel()
+    modes = np.where(is_leaf, "LEAF", "BRANCH_LEQ")
+    return graph.add(
+        "TreeEnsembleRegressor",
+        matrix,
+        domain="ai.onnx.ml",
+        n_targets=len(formula.base),
+        aggregate_function="SUM",
+        post_transform="NONE",
+        base_values=[float(value) for value in formula.base],
+        nodes_treeids=tree_of.tolist(),
+        nodes_nodeids=own.tolist(),
+        nodes_featureids=np.where(is_leaf, 0, feature).tolist(),
+        nodes_modes=modes.tolist(),
+        nodes_values=[float(value) for value in np.where(is_leaf, 0, threshold)],
+        nodes_truenodeids=np.where(is_leaf, 0, left).tolist(),
+        nodes_falsenodeids=np.where(is_leaf, 0, right).tolist(),
+        nodes_missing_value_tracks_true=(formula.missing_left & ~is_leaf).astype(int).tolist(),
+        target_treeids=np.repeat(tree_of[leaves], n_values).tolist(),
+        target_nodeids=np.repeat(own[leaves], n_values).tolist(),
+        target_ids=targets.tolist(),
+        target_weights=[float(value) for value in formula.value[leaves].ravel()],
+    )
+
+
+def _with_sets(
+    graph: Graph, features: Features, formula: TreeFormula
+) -> tuple[str, npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """The matrix of a tree model with a column for each set of codes that a split sends left (0 inside the set, 1 outside), and the
+    features and thresholds of the nodes for it."""
+    n_numeric = len(features.spec.numeric)
+    feature, threshold = formula.feature.copy(), formula.threshold.copy()
+    sets: dict[int, dict[frozenset[int], list[int]]] = {}
+    for node, codes in formula.left_codes.items():
+        sets.setdefault(int(formula.feature[node]), {}).setdefault(codes, []).append(node)
+    blocks = [features.numeric] if features.numeric else []
+    start = n_numeric
+    for categorical, by_codes in sorted(sets.items()):
+        number = categorical - n_numeric
+        lookup = np.ones((features.spec.cardinalities[number], len(by_codes)), dtype=np.float32)
+        for place, (codes, nodes) in enumerate(by_codes.items()):
+            lookup[[code for code in codes if code < len(lookup)], place] = 0.0
+            feature[nodes], threshold[nodes] = start + place, 0.5
+        blocks.append(_row_of_table(graph, features.codes[number], lookup))
+        start += len(by_codes)
+    if not blocks:
+        # A model without a split still needs a column.
+        blocks = [features.codes[0]]
+    return blocks[0] if len(blocks) == 1 else graph.add("Concat", *blocks, axis=1), feature, threshold
+
+
+def _row_of_table(graph: Graph, codes: str, table: npt.NDArray[Any]) -> str:
+    """(rows, width) the rows of a table that (rows, 1) codes select."""
+    whole = graph.add("Cast", graph.add("Squeeze", codes, graph.constant([1], np.int64)), to=7)
+    return graph.add("Gather", graph.constant(table), whole, axis=0)
+
+
+def _linear(graph: Graph, features: Features, formula: LinearFormula) -> str:
+    outputs = graph.constant(formula.intercept[None, :])
+    if features.numeric:
+        missing = graph.add("IsNaN", features.numeric)
+        shifted = graph.add("Sub", features.numeric, graph.constant(formula.mean[None, :]))
+        scaled = graph.add("Div", shifted, graph.constant(formula.std[None, :]))
+        clipped = graph.add("Clip", scaled, graph.constant(-formula.limit), graph.constant(formula.limit))
+        standard = graph.add("Where", missing, graph.constant(0.0), clipped)
+        outputs = graph.add("Add", graph.add("MatMul", standard, graph.constant(formula.weight)), outputs)
+        if len(formula.indicators):
+            shown = graph.add(
+                "Gather", graph.add("Cast", missing, to=1), graph.constant(formula.indicators, np.int64), axis=1
+            )
+            outputs = graph.add("Add", outputs, graph.add("MatMul", shown, graph.constant(formula.indicator_weight)))
+    for number, codes in enumerate(features.codes):
+        table = np.zeros((features.spec.cardinalities[number], len(formula.intercept)))
+        for (column, code), weight in zip(formula.levels.tolist(), formula.level_weight, strict=True):
+            if column == number:
+                table[code] += weight
+        outputs = graph.add("Add", outputs, _row_of_table(graph, codes, table))
+    return outputs
+
+
+def _finished(graph: Graph, outputs: str, head: Head) -> str:
+    if head.link == "identity":
+        return graph.add("Add", graph.add("Mul", outputs, graph.constant(head.scale)), graph.constant(head.shift))
+    if head.link == "logistic":
+        positive = graph.add("Sigmoid", outputs)
+        outputs = graph.add("Concat", graph.add("Sub", graph.constant(1.0), positive), positive, axis=1)
+    elif head.link == "softmax":
+        outputs = graph.add("Softmax", outputs, axis=1)
+    if head.classes == tuple(range(head.n_classes)):
+        return outputs
+    placed = np.zeros((len(head.classes), head.n_classes))
+    placed[np.arange(len(head.classes)), list(head.classes)] = 1.0
+    return graph.add("MatMul", outputs, graph.constant(placed))

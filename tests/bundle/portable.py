@@ -1,0 +1,50 @@
+"""Bundles of models that other programs can have, without the date column, which has no counterpart there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import polars as pl
+
+from tabapp.bundle.write import write_bundle
+from tabapp.models import registry
+from tests.bundle.making import fit_candidate, make_contents, text_table
+
+PARAMS = {
+    "lightgbm": {"n_trees": 15, "min_data_in_leaf": 5},
+    "xgboost": {"n_trees": 15},
+    "catboost": {"n_trees": 15},
+    "linear": {},
+    "extra_trees": {"n_trees": 5},
+}
+
+
+def make_bundle(folder: Path, task: str, names: list[str]) -> Path:
+    """A bundle of some models."""
+    contents = make_contents(folder / "made", task)
+    columns = [
+        msgspec.structs.replace(column, role="ignore") if column.kind == "datetime" else column
+        for column in contents.schema.columns
+    ]
+    schema = msgspec.structs.replace(contents.schema, columns=tuple(columns))
+    frame = text_table(task)
+    candidates = []
+    for name in names:
+        plugin = registry.get(name)
+        params = plugin.params_type(**PARAMS.get(name, {}))
+        place = folder / "fits" / name
+        candidates.append(fit_candidate(place, plugin, params, frame, schema, 1.0, folder / name))
+    path = folder / "model.tabapp"
+    write_bundle(path, replace(contents, schema=schema, candidates=candidates))
+    return path
+
+
+def new_rows(task: str) -> pl.DataFrame:
+    """Rows with an unseen level and missing cells."""
+    rows = text_table(task, n_rows=50, seed=9)
+    rows[0, "color"] = "violet"
+    rows[1, "color"] = None
+    rows[2, "age"] = None
+    return rows

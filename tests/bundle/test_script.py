@@ -1,0 +1,83 @@
+"""Scripts that train the best model of a bundle again, run as they are."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tabapp.bundle.load import load_bundle
+from tabapp.bundle.script import write_script
+from tabapp.bundle.write import write_bundle
+from tabapp.cli.main import run_command_line
+from tabapp.errors import UsageError
+from tests.bundle.making import make_contents, text_table
+from tests.bundle.portable import make_bundle
+
+pytest.importorskip("pandas")
+
+
+def run_script(monkeypatch, script, *arguments):
+    monkeypatch.setattr(sys, "argv", [str(script), *map(str, arguments)])
+    runpy.run_path(str(script), run_name="__main__")
+
+
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [
+        ("lightgbm", "binary"),
+        ("catboost", "regression"),
+        ("linear", "multiclass"),
+        pytest.param("xgboost", "multiclass", marks=pytest.mark.slow),
+        pytest.param("extra_trees", "regression", marks=pytest.mark.slow),
+        pytest.param("lightgbm", "regression", marks=pytest.mark.slow),
+        pytest.param("xgboost", "regression", marks=pytest.mark.slow),
+        pytest.param("catboost", "multiclass", marks=pytest.mark.slow),
+        pytest.param("linear", "regression", marks=pytest.mark.slow),
+        pytest.param("hist_gradient_boosting", "multiclass", marks=pytest.mark.slow),
+        pytest.param("random_forest", "binary", marks=pytest.mark.slow),
+    ],
+)
+def test_a_script_trains_and_predicts_without_tabapp(name, task, tmp_path, monkeypatch, capsys):
+    bundle = make_bundle(tmp_path, task, [name])
+    script = tmp_path / "model.py"
+    assert run_command_line(["export", str(bundle), "--python", str(script)]) == 0
+    assert "import tabapp" not in script.read_text()
+    training, new = text_table(task, n_rows=300), text_table(task, n_rows=80, seed=5)
+    training.write_csv(tmp_path / "training.csv")
+    new.drop("outcome").write_csv(tmp_path / "new.csv")
+    capsys.readouterr()
+    run_script(monkeypatch, script, tmp_path / "training.csv")
+    (score,) = re.findall(r": (-?[\d.e+]+)", capsys.readouterr().out)
+    limits = {"binary": (0.85, 1), "multiclass": (-1.0, 0), "regression": (-110, 0)}[task]
+    assert limits[0] < float(score) < limits[1]
+    run_script(monkeypatch, script, tmp_path / "training.csv", tmp_path / "new.csv", tmp_path / "out.csv")
+    found = pl.read_csv(tmp_path / "out.csv")
+    predictor = load_bundle(bundle).predictor
+    expected = predictor.to_frame(predictor.predict_frame(new))
+    assert found.columns == [column for column in expected.columns if column not in ("low", "high")]
+    column = found.columns[min(1, found.width - 1)]
+    assert np.corrcoef(found[column].to_numpy(), expected[column].to_numpy())[0, 1] > 0.8
+
+
+def test_a_date_column_becomes_its_parts(tmp_path, monkeypatch):
+    contents = make_contents(tmp_path / "made", "regression", booster="lightgbm")
+    write_bundle(tmp_path / "model.tabapp", replace(contents, candidates=contents.candidates[1:]))
+    assert write_script(tmp_path / "model.tabapp", tmp_path / "model.py") == "lightgbm"
+    names = runpy.run_path(str(tmp_path / "model.py"))
+    text_table("regression", n_rows=5).write_csv(tmp_path / "rows.csv")
+    made = names["features"](names["read"](tmp_path / "rows.csv"))
+    dates = text_table("regression", n_rows=5)["joined"].str.to_date()
+    assert made["joined month"].tolist() == dates.dt.month().to_list()
+    assert made["joined days"].tolist() == dates.to_physical().to_list()
+
+
+def test_members_that_no_script_can_contain_are_named(tmp_path):
+    bundle = make_bundle(tmp_path, "binary", ["k_neighbors"])
+    with pytest.raises(UsageError, match=r"\(k_neighbors\) cannot be written as a script"):
+        write_script(bundle, tmp_path / "model.py")

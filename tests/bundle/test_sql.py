@@ -1,0 +1,63 @@
+"""Bundles as SQL: a database predicts what the bundle predicts."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tabapp.bundle.load import load_bundle
+from tabapp.bundle.sql import boundary, write_sql
+from tabapp.cli.main import run_command_line
+from tabapp.errors import UsageError
+from tests.bundle.portable import make_bundle, new_rows
+
+
+def run_query(query: str, typed: pl.DataFrame) -> tuple[list[str], list[tuple[object, ...]]]:
+    """Load typed rows into SQLite, and run a query on them."""
+    with sqlite3.connect(":memory:") as database:
+        database.create_function("exp", 1, np.exp)
+        columns = ", ".join(
+            f'"{name}" {"REAL" if typed[name].dtype == pl.Float64 else "TEXT"}' for name in typed.columns
+        )
+        database.execute(f"CREATE TABLE data ({columns})")
+        database.executemany(f"INSERT INTO data VALUES ({', '.join('?' * typed.width)})", typed.rows())
+        cursor = database.execute(query)
+        return [each[0] for each in cursor.description], cursor.fetchall()
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+def test_a_database_predicts_like_the_bundle(task, tmp_path, capfd):
+    bundle = make_bundle(tmp_path, task, ["lightgbm", "catboost", "linear", "extra_trees"])
+    assert run_command_line(["export", str(bundle), "--sql", str(tmp_path / "model.sql")]) == 0
+    assert capfd.readouterr().out.split() == [str(tmp_path / "model.sql")]
+    predictor = load_bundle(bundle).predictor
+    rows = new_rows(task).drop("joined", "outcome")
+    expected = predictor.to_frame(predictor.predict_frame(rows))
+    typed = predictor.typed_rows(rows)[0].drop("outcome", strict=False)
+    names, found = run_query((tmp_path / "model.sql").read_text(), typed)
+    assert names == expected.columns
+    for name, values in zip(names, zip(*found, strict=True), strict=True):
+        if expected[name].dtype == pl.String:
+            assert list(values) == expected[name].to_list()
+        else:
+            scale = np.ptp(expected[name].to_numpy()) if task == "regression" else 1.0
+            np.testing.assert_allclose(np.array(values, dtype=float), expected[name].to_numpy(), atol=1e-6 * scale)
+
+
+def test_members_without_a_counterpart_are_named(tmp_path):
+    bundle = make_bundle(tmp_path, "binary", ["k_neighbors"])
+    with pytest.raises(UsageError, match="k_neighbors is neither trees nor a linear function"):
+        write_sql(bundle, tmp_path / "model.sql")
+    assert not (tmp_path / "model.sql").exists()
+
+
+@pytest.mark.parametrize("threshold", [0.1, -0.1, 1.0, 3.4e38, 1e-40, 0.0, 12345.678])
+def test_doubles_compare_with_a_boundary_as_their_single_precision_with_the_threshold(threshold):
+    single = np.float32(threshold)
+    limit = boundary(single)
+    around = [np.nextafter(limit, -np.inf), limit, np.nextafter(limit, np.inf), float(single), threshold]
+    with np.errstate(over="ignore"):
+        assert [value <= limit for value in around] == [bool(np.float32(value) <= single) for value in around]
