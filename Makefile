@@ -49,7 +49,7 @@ demo: $(VENV)/.installed ## Train on a public table, show the results, and predi
 # pip would compile thousands of files that tests never import. What they do import is compiled once, before they start together.
 test: INSTALL += --no-compile
 test: $(VENV)/.installed-test lint ## Everything that a change must pass.
-	$(BIN)/python -c "import tabapp.engine.preload_torch, tabapp.engine.preload_trees"
+	$(BIN)/python -c "import tabapp.engine.preload_torch, tabapp.engine.preload_trees, tabapp.engine.preload_boosters"
 	@$(MAKE) --no-print-directory typecheck & types=$$!; \
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -m "not slow and not gpu"; tests=$$?; \
 	wait $$types && exit $$tests

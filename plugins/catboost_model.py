@@ -47,17 +47,23 @@ REPORTED: dict[str, dict[str, str]] = {
 
 
 class CatBoostParams(BoostingParams, frozen=True, kw_only=True):
-    """Named as in CatBoost's parameter reference; `bagging_temperature` applies only to the Bayesian bootstrap."""
+    """Named as in CatBoost's parameter reference; `bagging_temperature` applies only to the Bayesian bootstrap, and `subsample`
+    only to the others.
+    """
 
     depth: int = 6
     learning_rate: float = 0.08
-    bootstrap_type: Literal["MVS", "Bayesian"] = "MVS"
+    bootstrap_type: Literal["MVS", "Bayesian", "Bernoulli"] = "MVS"
     bagging_temperature: float = 1.0
     l2_leaf_reg: float = 3.0
     leaf_estimation_iterations: int = 1
     max_ctr_complexity: int = 1
     one_hot_max_size: int = 50
     border_count: int = 128
+    grow_policy: Literal["SymmetricTree", "Depthwise"] = "SymmetricTree"
+    subsample: float = 0.8
+    colsample_bylevel: float = 1.0
+    model_size_reg: float = 0.5
 
 
 def pool(table: Table, target: Target | None = None) -> Any:
@@ -222,6 +228,9 @@ class CatBoost(BoostingPlugin):
             "max_ctr_complexity": params.max_ctr_complexity,
             "one_hot_max_size": params.one_hot_max_size,
             "border_count": params.border_count,
+            "grow_policy": params.grow_policy,
+            "colsample_bylevel": params.colsample_bylevel,
+            "model_size_reg": params.model_size_reg,
             "use_best_model": False,
             "thread_count": context.n_threads,
             "random_seed": context.seed,
@@ -230,6 +239,8 @@ class CatBoost(BoostingPlugin):
         }
         if params.bootstrap_type == "Bayesian":
             settings["bagging_temperature"] = params.bagging_temperature
+        else:
+            settings["subsample"] = params.subsample
         if context.task == "multiclass":
             settings["classes_count"] = context.n_classes
         return settings

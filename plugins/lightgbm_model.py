@@ -40,6 +40,11 @@ class LightGBMParams(BoostingParams, frozen=True, kw_only=True):
     min_gain_to_split: float = 0.0
     lambda_l1: float = 0.0
     lambda_l2: float = 0.0
+    extra_trees: bool = False
+    max_cat_to_onehot: int = 4
+    min_data_per_group: int = 100
+    cat_smooth: float = 10.0
+    cat_l2: float = 10.0
 
 
 class LightGBMModel(BoostedModel):
@@ -198,6 +203,11 @@ class LightGBM(BoostingPlugin):
             "min_gain_to_split": params.min_gain_to_split,
             "lambda_l1": params.lambda_l1,
             "lambda_l2": params.lambda_l2,
+            "extra_trees": params.extra_trees,
+            "max_cat_to_onehot": params.max_cat_to_onehot,
+            "min_data_per_group": params.min_data_per_group,
+            "cat_smooth": params.cat_smooth,
+            "cat_l2": params.cat_l2,
             "num_threads": context.n_threads,
             "seed": context.seed,
             "deterministic": True,

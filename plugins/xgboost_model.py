@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy.typing as npt
@@ -39,6 +39,10 @@ class XGBoostParams(BoostingParams, frozen=True, kw_only=True):
     gamma: float = 0.0
     reg_lambda: float = 1.0
     reg_alpha: float = 0.0
+    colsample_bynode: float = 1.0
+    grow_policy: Literal["depthwise", "lossguide"] = "depthwise"
+    max_leaves: int = 0
+    max_cat_to_onehot: int = 4
 
 
 def feature_types(table: Table) -> list[str]:
@@ -212,6 +216,10 @@ class XGBoost(BoostingPlugin):
             "gamma": params.gamma,
             "reg_lambda": params.reg_lambda,
             "reg_alpha": params.reg_alpha,
+            "colsample_bynode": params.colsample_bynode,
+            "grow_policy": params.grow_policy,
+            "max_leaves": params.max_leaves,
+            "max_cat_to_onehot": params.max_cat_to_onehot,
             "nthread": context.n_threads,
             "seed": context.seed,
             "verbosity": 0,

@@ -177,7 +177,7 @@ def test_predicting_with_boosters_imports_no_pandas_and_no_scikit_learn():
     modules = loaded_by(
         """
 import tabapp.bundle.box, tabapp.bundle.predict
-from tabapp.bundle.lean_imports import import_for_prediction
+from tabapp.models.lean_imports import import_for_prediction
 from tabapp.models import registry
 import_for_prediction([registry.get(name) for name in ("catboost", "lightgbm", "xgboost", "linear", "extra_trees")])
 """
@@ -189,7 +189,7 @@ import_for_prediction([registry.get(name) for name in ("catboost", "lightgbm", "
 def test_a_plugin_that_needs_scikit_learn_gets_it_after_the_boosters():
     modules = loaded_by(
         """
-from tabapp.bundle.lean_imports import import_for_prediction
+from tabapp.models.lean_imports import import_for_prediction
 from tabapp.models import registry
 import_for_prediction([registry.get(name) for name in ("k_neighbors", "lightgbm")])
 import pandas, sklearn.neighbors

@@ -37,7 +37,6 @@ from tabapp.engine.jobs import FitJob
 from tabapp.engine.plan import approximate_shape
 from tabapp.engine.run_data import RunData
 from tabapp.engine.seeds import seed_of
-from tabapp.engine.server import libraries_of
 from tabapp.features.arrays import Table
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
@@ -162,7 +161,7 @@ def jobs_of(folder: RunFolder, model: str, n_trials: int, seconds: float) -> lis
                 seed=seed_of(plan["seed"], model, fold),
                 run_seed=plan["seed"],
                 device="cpu",
-                libraries=libraries_of(plugin.family),
+                libraries="trees",
                 n_threads=1,
                 soft_deadline=seconds,
             )

@@ -80,8 +80,8 @@ class _Server:
     def _prepare(self, models: tuple[str, ...]) -> None:
         """Import everything that loading and predicting need, while the process may still start and write."""
         from tabapp.bundle import local  # noqa: F401  # pyright: ignore[reportUnusedImport]
-        from tabapp.bundle.lean_imports import import_for_prediction
         from tabapp.models import registry
+        from tabapp.models.lean_imports import import_for_prediction
 
         plugins = [plugin for model in models if (plugin := registry.find(model).plugin) is not None]
         import_for_prediction(plugins)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import platform
 import re
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from tabapp import __version__, files
 from tabapp.bundle.contents import Contents
 from tabapp.errors import UsageError
 from tabapp.models import registry
+from tabapp.models.distributions import distribution_of
 
 BUNDLE = "model.tabapp"
 _SERVER = (
@@ -20,7 +21,6 @@ _SERVER = (
 """Distributions that `tabapp serve` imports, whatever the models are."""
 _SYSTEM = {"lightgbm": "libgomp1"}
 """System packages that libraries need beyond those of the base image."""
-_BUILT_IN = "tabapp_plugins"
 
 _DOCKERFILE = """\
 # Serves the bundle {bundle}: {target} ({task}).
@@ -75,17 +75,16 @@ def _packages(contents: Contents) -> list[str]:
     Raises:
         UsageError: a model is not one of tabapp.
     """
-    distributions = packages_distributions()
     found = set(_SERVER)
     for candidate in contents.ensemble.candidates:
         plugin = registry.get(candidate.model)
-        if type(plugin).__module__.partition(".")[0] != _BUILT_IN:
+        if not registry.is_built_in(plugin):
             raise UsageError(
                 f"The model {candidate.model!r} is a third-party plugin, which the container would not have. Use `pip install` and "
                 "`tabapp serve` instead."
             )
         needed = plugin.requires if plugin.predict_requires is None else plugin.predict_requires
-        found |= {distributions.get(package, [package])[0] for package in needed}
+        found |= set(map(distribution_of, needed))
     return sorted(found, key=str.lower)
 
 

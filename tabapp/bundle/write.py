@@ -6,7 +6,7 @@ import platform
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from tabapp.bundle.load import EXACT, load_bundle, read_sample
 from tabapp.bundle.local import load_predictor
 from tabapp.data.schema import Schema
 from tabapp.models import registry
+from tabapp.models.distributions import distribution_of
 
 MOST_LISTED_ROWS = 2_000_000
 """Training rows of all fold models together, above which the bundle does not say which rows they are."""
@@ -221,10 +222,9 @@ def _libraries(ensemble: Ensemble) -> dict[str, str]:
     imported = {"numpy", "polars"}
     for candidate in ensemble.candidates:
         imported |= {package.split(".")[0] for package in registry.get(candidate.model).requires}
-    distributions = packages_distributions()
     found: dict[str, str] = {}
     for package in sorted(imported):
-        name = distributions.get(package, [package])[0]
+        name = distribution_of(package)
         try:
             found[name] = version(name)
         except PackageNotFoundError:

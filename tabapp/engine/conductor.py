@@ -21,17 +21,18 @@ from tabapp.engine.display import Display
 from tabapp.engine.evaluations import Evaluations
 from tabapp.engine.executors import Executor
 from tabapp.engine.jobs import Done, Failed, FitJob, Message, Progress, Started
-from tabapp.engine.loading import BackgroundLoader
+from tabapp.engine.loading import BackgroundLoader, libraries_of
 from tabapp.engine.placement import Placement
 from tabapp.engine.plan import Plan, plan_event, with_pending_models
 from tabapp.engine.run_data import RunData
 from tabapp.engine.scheduler import ModelRecord, Scheduler, Work
 from tabapp.engine.seeds import seed_of
-from tabapp.engine.server import LIGHT_MODELS, libraries_of
+from tabapp.engine.server import BOOSTERS, LIGHT_MODELS, SERVERS, Libraries
 from tabapp.engine.steering import Steering
 from tabapp.engine.timed import TimedScheduler
 from tabapp.engine.trials import Emit, Trials
 from tabapp.engine.tuning import LEAST_RANKED_TRIALS, KnownTrial
+from tabapp.features.prepare import uses_sklearn
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
 from tabapp.run import commands as cmd
@@ -76,6 +77,7 @@ class Conductor:
         self._interrupted = interrupted
         self._n_folds = data.n_folds
         self._plugins: dict[str, Plugin] = {}
+        self._libraries: dict[str, Libraries] = {}
         self._titles: dict[str, str] = {}
         self.scorer = Scorer(folder, data, plan.metric, plan.seed)
         self._trials = Trials(
@@ -113,10 +115,18 @@ class Conductor:
         competing = [model.name for model in plan.competing]
         # A model with fits of an earlier session is loaded at once: its results count even if the run ends now.
         fitted = {fit.name.rsplit("-", 2)[0] for fit in folder.fits.glob("*-f*")}
-        at_once = [name for name in competing if name in LIGHT_MODELS | fitted] or competing
-        self._later = tuple(name for name in competing if name not in at_once)
+        # The plugins of the others are not loaded yet; most of them need torch.
+        needs: dict[str, Libraries] = {
+            name: self._libraries_of(registry.get(name)) if name in LIGHT_MODELS else "torch" for name in competing
+        }
+        first = next(name for name in SERVERS if name in needs.values())
+        at_once = [name for name in competing if name in fitted or needs[name] == first]
+        later = {name: libraries for name, libraries in needs.items() if name not in at_once}
         self._loader = BackgroundLoader(
-            self._later, executor, ranks_parameters=plan.trials is None or plan.trials >= LEAST_RANKED_TRIALS
+            later,
+            executor,
+            boosters=BOOSTERS.intersection(competing),
+            ranks_parameters=plan.trials is None or plan.trials >= LEAST_RANKED_TRIALS,
         )
         self._add_models(at_once)
         self.scheduler.n_expected = len(competing)
@@ -155,23 +165,28 @@ class Conductor:
             self.scheduler.add_model(
                 ModelRecord(name, seconds, plugin.starts_first, plugin.merit(plan.task, self._shape), plugin.family)
             )
-            self._executor.prepare(libraries_of(plugin.family))
+            self._executor.prepare(self._libraries_of(plugin))
             self._trials.add_model(plugin, self.scheduler, self.board)
         self._steering.recall(names)
         self._display.is_stale = True
 
     def _add_later_models(self) -> None:
-        """Let the models compete whose plugins were loaded in the background, once their fits can start."""
-        if not self._later or not self._loader.is_done:
+        """Let the models compete that were loaded in the background, once their fits can start."""
+        ready = self._loader.take_ready()
+        if not ready:
             return
-        plan = with_pending_models(self._plan, self._shape)
-        competing = {model.name for model in plan.competing}
-        names = [name for name in self._later if name in competing]
-        self._later = ()
-        if plan != self._plan:
-            self._change_plan(plan)
-        self._add_models(names)
-        self.scheduler.n_expected = len(self.scheduler.models)
+        if any(model.pending and model.name in ready for model in self._plan.models):
+            self._change_plan(with_pending_models(self._plan, self._shape))
+        competing = {model.name for model in self._plan.competing}
+        self._add_models([name for name in ready if name in competing])
+        if self._loader.is_done:
+            self.scheduler.n_expected = len(self.scheduler.models)
+
+    def _libraries_of(self, plugin: Plugin) -> Libraries:
+        if plugin.name not in self._libraries:
+            use_sklearn = uses_sklearn(plugin.features(), self._data.schema)
+            self._libraries[plugin.name] = libraries_of(plugin, features_use_sklearn=use_sklearn)
+        return self._libraries[plugin.name]
 
     def _change_plan(self, plan: Plan) -> None:
         """Keep a changed plan, and show it."""
@@ -200,13 +215,13 @@ class Conductor:
             self._loader.cancel()
 
     def _has_nothing_to_do(self) -> bool:
-        if self._running or self._later or not self._is_ready():
+        if self._running or not self._loader.is_done or not self._is_ready():
             return False
         return not self.scheduler.waits_for_user(self._clock.fitting_left())
 
     def _is_ready(self) -> bool:
         """Whether a fit of any model that competes starts without delay."""
-        return all(self._executor.is_ready(libraries_of(plugin.family)) for plugin in self._plugins.values())
+        return all(self._executor.is_ready(self._libraries_of(plugin)) for plugin in self._plugins.values())
 
     def _start_fits(self) -> bool:
         """Give every free worker a fit; returns whether any was started."""
@@ -267,7 +282,7 @@ class Conductor:
             seed=seed_of(self._plan.seed, candidate.model, fold),
             run_seed=self._plan.seed,
             device=candidate.device,
-            libraries=libraries_of(self._plugins[candidate.model].family),
+            libraries=self._libraries_of(self._plugins[candidate.model]),
             n_threads=self._plan.n_threads,
             soft_deadline=soft_deadline,
             n_bytes=self._placement.need(candidate).n_bytes,

@@ -1,14 +1,17 @@
-"""Loads in the background what a run needs only after its first fits have started."""
+"""The libraries of each model, and what a run loads in the background once its first fits have started."""
 
 from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 from tabapp.engine.executors import Executor
+from tabapp.engine.server import BOOSTERS, LIGHT_MODELS, Libraries
 from tabapp.models import registry
+from tabapp.models.contract import Plugin
+from tabapp.models.lean_imports import import_packages
 
 END_OF_RUN = "tabapp.engine.finish"
 """It comes first: the end of a short run must not wait for it."""
@@ -16,18 +19,36 @@ PARAMETER_RANKING = "optuna.importance"
 """It imports scikit-learn, which takes two seconds of processor time."""
 
 
-class BackgroundLoader:
-    """Starts the fit server of the deep models, and imports what the end of a run needs and the plugins that take seconds.
+def libraries_of(plugin: Plugin, *, features_use_sklearn: bool) -> Libraries:
+    """The libraries that the fits of a model need.
 
     Args:
-        models: names of the plugins to import.
+        features_use_sklearn: whether scikit-learn computes some of its features.
+    """
+    if plugin.family == "deep":
+        return "torch"
+    # Plugins of others may pass data frames to a booster, which must find pandas at its import for that.
+    is_lean = plugin.name in BOOSTERS and registry.is_built_in(plugin)
+    return "boosters" if is_lean and not features_use_sklearn else "trees"
+
+
+class BackgroundLoader:
+    """Starts fit servers one after another, and imports what the end of a run needs and the plugins that take seconds.
+
+    Args:
+        models: the models to load, with the libraries of their fits.
+        boosters: competing models whose libraries are imported for the importances.
         executor: runs the fits of these models.
         ranks_parameters: whether the run may have enough trials to rank hyperparameters.
     """
 
-    def __init__(self, models: Sequence[str], executor: Executor, *, ranks_parameters: bool) -> None:
-        self._models, self._executor = tuple(models), executor
-        self._modules = (END_OF_RUN, PARAMETER_RANKING) if ranks_parameters else (END_OF_RUN,)
+    def __init__(
+        self, models: Mapping[str, Libraries], executor: Executor, *, boosters: Collection[str], ranks_parameters: bool
+    ) -> None:
+        self._waiting, self._executor = dict(models), executor
+        self._boosters = tuple(boosters)
+        self._plugins = tuple(name for name in models if name not in LIGHT_MODELS)
+        self._ranks_parameters = ranks_parameters
         self._thread: threading.Thread | None = None
         self._imported = threading.Event()
         self._cancelled = False
@@ -36,27 +57,50 @@ class BackgroundLoader:
         """Start loading; a second call does nothing."""
         if self._thread is not None:
             return
-        if self._models:
-            self._executor.prepare("torch")
+        self._prepare_next()
         # Not a daemon: a thread that is stopped within an import crashes the interpreter at its exit.
         self._thread = threading.Thread(target=self._load)
         self._thread.start()
 
     @property
     def is_done(self) -> bool:
-        """Whether the plugins are imported and a fit of theirs starts without delay."""
-        return self._imported.is_set() and (not self._models or self._executor.is_ready("torch"))
+        """Whether `take_ready` has returned all models."""
+        return not self._waiting
+
+    def take_ready(self) -> list[str]:
+        """The models that became ready since the last call: their plugins are imported, and their fits start without delay."""
+        if self._thread is None:
+            return []
+        ready = [name for name, libraries in self._waiting.items() if self._is_ready(name, libraries)]
+        for name in ready:
+            del self._waiting[name]
+        if ready:
+            self._prepare_next()
+        return ready
 
     def cancel(self) -> None:
         """Import nothing more after the import in progress."""
         self._cancelled = True
 
+    def _is_ready(self, name: str, libraries: Libraries) -> bool:
+        return (name in LIGHT_MODELS or self._imported.is_set()) and self._executor.is_ready(libraries)
+
+    def _prepare_next(self) -> None:
+        for libraries in ("trees", "torch"):
+            if libraries in self._waiting.values():
+                self._executor.prepare(libraries)
+                return
+
     def _load(self) -> None:
-        for module in self._modules:
-            # An import that fails is reported by the code that needs it.
+        # An import that fails is reported by the code that needs it.
+        with suppress(Exception):
+            importlib.import_module(END_OF_RUN)
+        # Before scikit-learn and pandas, which the boosters import if they can.
+        import_packages(self._boosters, lean=registry.has_only_built_in())
+        if self._ranks_parameters and not self._cancelled:
             with suppress(Exception):
-                importlib.import_module(module)
-        for name in self._models:
+                importlib.import_module(PARAMETER_RANKING)
+        for name in self._plugins:
             if self._cancelled:
                 return
             registry.find(name)

@@ -5,16 +5,23 @@ from __future__ import annotations
 import importlib
 from contextlib import suppress
 
-COMMON = ("numpy", "polars", "sklearn.preprocessing", "tabapp.engine.fit")
+COMMON = ("numpy", "polars", "tabapp.engine.fit")
+SKLEARN = "sklearn.preprocessing"
 
 
-def load(*names: str) -> None:
-    """Import what every fit needs, then the named libraries. Importing must start no thread and use no GPU."""
-    for name in (*COMMON, *names):
+def load(*names: str, lean: bool = False) -> None:
+    """Import what every fit needs, then the named libraries. Importing must start no thread and use no GPU.
+
+    Args:
+        lean: import the libraries without the packages that they use only if installed.
+    """
+    for name in COMMON if lean else (*COMMON, *names):
         with suppress(Exception):
             importlib.import_module(name)
     with suppress(Exception):
-        from tabapp.models import registry
+        from tabapp.models import lean_imports, registry
 
+        if lean:
+            lean_imports.import_packages(names, lean=True)
         # Reads the metadata of the installed packages once for all fits.
         registry.names()

@@ -1,5 +1,5 @@
 """Imported by the server that the fits of deep models are forked from."""
 
-from tabapp.engine.preload import load
+from tabapp.engine.preload import SKLEARN, load
 
-load("torch")
+load(SKLEARN, "torch")

@@ -1,5 +1,5 @@
-"""Imported by the server that the fits of boosters, forests and linear models are forked from."""
+"""Imported by the server that the fits of forests and linear models are forked from, and those of other authors' boosters."""
 
-from tabapp.engine.preload import load
+from tabapp.engine.preload import SKLEARN, load
 
-load("lightgbm", "xgboost", "catboost")
+load(SKLEARN, "lightgbm", "xgboost", "catboost")

@@ -1,7 +1,7 @@
 """Fit servers: processes that import libraries once, and from which a fit is forked in milliseconds.
 
-There are two. Importing torch takes as long as importing everything else, so boosters, forests and linear models have their own
-server, which is ready in half the time. The server of the deep models starts when a run needs it.
+There are three, because a run should not wait for libraries that its first fits do not use. The boosters are imported in less than
+a second without the packages that they use only if installed; scikit-learn takes longer than that, and torch twice as long.
 
 `multiprocessing` keeps one server for all contexts; here each set of libraries has an instance of the same class.
 """
@@ -16,19 +16,9 @@ from multiprocessing import forkserver, popen_forkserver, reduction, spawn, util
 from multiprocessing.context import ForkServerProcess, set_spawning_popen
 from typing import Any, Literal
 
-Libraries = Literal["trees", "torch"]
-LIGHT_MODELS = frozenset(
-    {
-        "catboost",
-        "extra_trees",
-        "hist_gradient_boosting",
-        "k_neighbors",
-        "lightgbm",
-        "linear",
-        "random_forest",
-        "xgboost",
-    }
-)
+Libraries = Literal["boosters", "trees", "torch"]
+BOOSTERS = frozenset({"catboost", "lightgbm", "xgboost"})
+LIGHT_MODELS = BOOSTERS | {"extra_trees", "hist_gradient_boosting", "k_neighbors", "linear", "random_forest"}
 """Models whose plugins import in milliseconds. A run that starts at once plans these first: the others import torch, or are not
 ours and may import anything."""
 
@@ -76,12 +66,11 @@ class FitServer:
             self._ready.set()
 
 
-SERVERS: dict[Libraries, FitServer] = {"trees": FitServer("trees"), "torch": FitServer("torch")}
-
-
-def libraries_of(family: str) -> Libraries:
-    """The libraries that the fits of a family need."""
-    return "torch" if family == "deep" else "trees"
+SERVERS: dict[Libraries, FitServer] = {
+    "boosters": FitServer("boosters"),
+    "trees": FitServer("trees"),
+    "torch": FitServer("torch"),
+}
 
 
 def start_first(models: Collection[str]) -> None:
@@ -90,7 +79,16 @@ def start_first(models: Collection[str]) -> None:
     Args:
         models: those that the user chose; none means all.
     """
-    SERVERS["trees" if not models or LIGHT_MODELS & set(models) else "torch"].start()
+    chosen = set(models) or BOOSTERS
+    SERVERS["boosters" if BOOSTERS & chosen else "trees" if LIGHT_MODELS & chosen else "torch"].start()
+
+
+def start_all(models: Collection[str]) -> None:
+    """Start the servers that the fits of these models may need."""
+    if LIGHT_MODELS.intersection(models) - BOOSTERS:
+        SERVERS["trees"].start()
+    if set(models) - LIGHT_MODELS:
+        SERVERS["torch"].start()
 
 
 class FitProcess(ForkServerProcess):

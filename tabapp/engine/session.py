@@ -24,7 +24,7 @@ from tabapp.engine.plan import (
     usable_device,
 )
 from tabapp.engine.prepare import infer, read_data, reading_event
-from tabapp.engine.server import SERVERS
+from tabapp.engine.server import start_all
 from tabapp.errors import ExitCode, TabappError
 from tabapp.run import commands as cmd
 from tabapp.run import events as ev
@@ -205,8 +205,7 @@ class Session:
         self, config: RunConfig, reading: Reading, schema: Schema, plan: Plan
     ) -> tuple[RunConfig, Schema, Plan]:
         self.emit(ev.StageChanged(stage="ready"))
-        if any(model.family == "deep" for model in plan.competing):
-            SERVERS["torch"].start()
+        start_all({model.name for model in plan.competing})
         while True:
             if self._interrupted or os.getppid() != self._parent:
                 # The view that could start the run is gone.

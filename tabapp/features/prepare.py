@@ -269,6 +269,12 @@ def recipe_for(recipe: FeatureRecipe, schema: Schema) -> FeatureRecipe:
     return recipe if many else msgspec.structs.replace(recipe, target_encoding=False)
 
 
+def uses_sklearn(recipe: FeatureRecipe, schema: Schema) -> bool:
+    """Whether fitting the features of a recipe on a table imports scikit-learn."""
+    has_text = any(column.kind == "text" for column in schema.features)
+    return has_text or recipe.numeric == "quantile" or recipe_for(recipe, schema).target_encoding
+
+
 def _fit_scaling(numbers: Float64, recipe: FeatureRecipe, seed: int) -> Scaling | None:
     match recipe.numeric:
         case "raw":

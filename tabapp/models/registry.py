@@ -15,6 +15,7 @@ from tabapp.models.contract import Plugin
 from tabapp.plugin_files import UnsafePlugin, load_module, model_files
 
 GROUP = "tabapp.models"
+_BUILT_IN = "tabapp_plugins"
 TAG_MEMBERS = {
     "core": "starts_first",
     "attention": "has_attention",
@@ -44,6 +45,16 @@ def _entry_points() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
+def is_built_in(plugin: Plugin) -> bool:
+    """Whether a plugin belongs to tabapp itself."""
+    return type(plugin).__module__.partition(".")[0] == _BUILT_IN
+
+
+def has_only_built_in() -> bool:
+    """Whether no plugin of others is installed. Imports no plugin."""
+    return not model_files() and all(point.value.startswith(f"{_BUILT_IN}.") for point in _entry_points().values())
+
+
 def unused_files() -> list[Path]:
     """Plugin-folder files that are ignored because an installed model has the same name."""
     return [file for name, file in model_files().items() if name in _entry_points()]
@@ -52,7 +63,7 @@ def unused_files() -> list[Path]:
 def names() -> list[str]:
     """Names of all models, built-in ones first. Imports no plugin."""
     found = _entry_points()
-    ours = sorted(name for name in found if found[name].value.startswith("tabapp_plugins."))
+    ours = sorted(name for name in found if found[name].value.startswith(f"{_BUILT_IN}."))
     return ours + sorted((set(found) | set(model_files())) - set(ours))
 
 

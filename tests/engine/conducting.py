@@ -31,7 +31,7 @@ class SimulatedFits:
         self.jobs: dict[str, FitJob] = {}
         self.submitted: list[str] = []
         self.cancelled: list[str] = []
-        self.ready = {"trees"}
+        self.ready: set[Libraries] = {"boosters"}
         self.out_of_memory: set[str] = set()
         """Fits that end with this failure when they are next polled."""
         self._age: dict[str, int] = {}

@@ -8,18 +8,24 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from tabapp.engine.server import SERVERS, FitProcess, Libraries, libraries_of, start_first
+from tabapp.engine.loading import libraries_of
+from tabapp.engine.server import SERVERS, FitProcess, Libraries, start_all, start_first
+from tabapp.models import registry
 
 
 def send_loaded(connection: Connection) -> None:
     """Send which libraries a new process finds loaded."""
-    names = ("polars", "sklearn", "lightgbm", "torch")
+    names = ("polars", "sklearn", "pandas", "lightgbm", "catboost", "xgboost", "torch")
     connection.send([name for name in names if name in sys.modules])
 
 
 @pytest.mark.parametrize(
     ("libraries", "loaded"),
-    [("trees", ["polars", "sklearn", "lightgbm"]), ("torch", ["polars", "sklearn", "torch"])],
+    [
+        ("boosters", ["polars", "lightgbm", "catboost", "xgboost"]),
+        ("trees", ["polars", "sklearn", "pandas", "lightgbm", "catboost", "xgboost"]),
+        ("torch", ["polars", "sklearn", "torch"]),
+    ],
 )
 def test_a_process_starts_with_the_libraries_of_its_server(libraries: Libraries, loaded: list[str]) -> None:
     assert SERVERS[libraries].wait(120)
@@ -31,19 +37,38 @@ def test_a_process_starts_with_the_libraries_of_its_server(libraries: Libraries,
     process.join()
     assert process.exitcode == 0
     assert [name for name in found if name in loaded] == loaded
-    assert ("torch" in found) is (libraries == "torch")
+    assert libraries == "torch" or found == loaded
 
 
-def test_only_deep_models_need_torch() -> None:
-    assert [libraries_of(family) for family in ("gbdt", "classic", "deep")] == ["trees", "trees", "torch"]
+def test_the_libraries_of_a_model() -> None:
+    lean = [libraries_of(registry.get(name), features_use_sklearn=False) for name in ("lightgbm", "linear", "mlp")]
+    assert lean == ["boosters", "trees", "torch"]
+    assert libraries_of(registry.get("lightgbm"), features_use_sklearn=True) == "trees"
+    others = type("Others", (type(registry.get("lightgbm")),), {"__module__": "others"})()
+    assert libraries_of(others, features_use_sklearn=False) == "trees", "it may pass data frames to the booster"
 
 
-@pytest.mark.parametrize(("models", "first"), [((), "trees"), (("mlp", "linear"), "trees"), (("mlp", "tabm"), "torch")])
-def test_the_server_of_the_first_fits_starts_first(
-    models: tuple[str, ...], first: Libraries, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[str] = []
+def test_the_servers_a_waiting_run_starts(started: list[str]) -> None:
+    start_all({"lightgbm", "xgboost"})
+    assert started == []
+    start_all({"lightgbm", "linear", "mlp"})
+    assert started == ["trees", "torch"]
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    names: list[str] = []
     for name, server in SERVERS.items():
-        monkeypatch.setattr(server, "start", lambda name=name: started.append(name))
+        monkeypatch.setattr(server, "start", lambda name=name: names.append(name))
+    return names
+
+
+@pytest.mark.parametrize(
+    ("models", "first"),
+    [((), "boosters"), (("mlp", "xgboost"), "boosters"), (("mlp", "linear"), "trees"), (("mlp", "tabm"), "torch")],
+)
+def test_the_server_of_the_first_fits_starts_first(
+    models: tuple[str, ...], first: Libraries, started: list[str]
+) -> None:
     start_first(models)
     assert started == [first]

@@ -111,6 +111,22 @@ def test_models_that_load_slowly_join_a_run_that_has_begun(
     assert not any(model.pending for model in kept.models)
 
 
+def test_boosters_do_not_wait_for_scikit_learn(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
+    engine = engine_with(trials=1, workers=1, models=("linear", "lightgbm", "xgboost"))
+    prepared: list[str] = []
+    monkeypatch.setattr(engine.executor, "prepare", prepared.append)
+
+    def script(number: int) -> None:
+        if engine.executor.submitted and "trees" in prepared:
+            engine.executor.ready.add("trees")
+
+    drive(engine, script, monkeypatch)
+    models = [name.rsplit("-", 2)[0] for name in engine.executor.submitted]
+    assert set(models[: models.index("linear")]) <= {"lightgbm", "xgboost"}
+    assert set(prepared) == {"trees"}, "torch is not needed"
+    assert all(engine.row(model).score is not None for model in ("linear", *MODELS))
+
+
 def test_nothing_starts_before_its_libraries_are_loaded(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
     engine = engine_with(trials=1)
     engine.executor.ready.clear()
@@ -118,7 +134,7 @@ def test_nothing_starts_before_its_libraries_are_loaded(engine_with: Callable[..
     def script(number: int) -> None:
         if number == 3:
             assert engine.executor.submitted == []
-            engine.executor.ready.add("trees")
+            engine.executor.ready.add("boosters")
 
     drive(engine, script, monkeypatch)
     assert all(engine.row(model).score is not None for model in MODELS)

@@ -1,4 +1,4 @@
-"""Imports what the models of a bundle need to predict, and little else: most of the time of a short prediction is imports."""
+"""Imports what models need, and little else: most of the time of a short prediction or run is imports."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 
 from tabapp.models.contract import Plugin
+from tabapp.models.registry import is_built_in
 
 LEAN = ("catboost", "lightgbm", "xgboost", "sklearn")
 OPTIONAL = ("dask", "graphviz", "IPython", "ipywidgets", "matplotlib", "pandas", "plotly", "pyarrow", "sklearn")
 """Packages that those import for estimators, data frames and plots if they are installed: more than a second together."""
-
-_BUILT_IN = "tabapp_plugins"
 
 
 def import_for_prediction(plugins: Iterable[Plugin]) -> None:
@@ -23,11 +22,18 @@ def import_for_prediction(plugins: Iterable[Plugin]) -> None:
     """
     plugins = list(plugins)
     packages = dict.fromkeys(package for plugin in plugins for package in _packages(plugin))
-    are_built_in = all(type(plugin).__module__.partition(".")[0] == _BUILT_IN for plugin in plugins)
+    import_packages(packages, lean=all(map(is_built_in, plugins)))
+
+
+def import_packages(packages: Iterable[str], *, lean: bool) -> None:
+    """Import packages; one that does not import is left to the code that needs it, which reports it.
+
+    Args:
+        lean: import the boosters and scikit-learn without the optional packages that they import if installed.
+    """
     # In this order, because what is imported cannot be hidden.
     for package in sorted(packages, key=lambda name: LEAN.index(name) if name in LEAN else len(LEAN)):
-        hidden = [name for name in OPTIONAL if name != package] if are_built_in and package in LEAN else []
-        # Loading the model reports a package that does not import.
+        hidden = [name for name in OPTIONAL if name != package] if lean and package in LEAN else []
         with suppress(Exception), _hidden(hidden):
             __import__(package)
 
