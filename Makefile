@@ -46,10 +46,14 @@ demo: $(VENV)/.installed ## Train on a public table, show the results, and predi
 	@head -n 4 $(DEMO)/predictions.csv
 	$(BIN)/tabapp evaluate $(DEMO)/breast_cancer.tabapp $(DEMO)/new_patients.csv
 
-# pip would compile thousands of files that tests never import. What they do import is compiled once, before they start together.
+# pip would compile thousands of files that tests never import. What they do import, and the tests themselves, is compiled once,
+# before the test processes start together.
 test: INSTALL += --no-compile
-test: $(VENV)/.installed-test lint ## Everything that a change must pass.
-	$(BIN)/python -c "import tabapp.engine.preload_torch, tabapp.engine.preload_trees, tabapp.engine.preload_boosters"
+test: $(VENV)/.installed-test ## Everything that a change must pass.
+	@$(MAKE) --no-print-directory lint & lint=$$!; \
+	$(BIN)/python -c "import tabapp.engine.preload_torch, tabapp.engine.preload_trees, tabapp.engine.preload_boosters"; \
+	$(BIN)/python -m pytest --collect-only -qq -m "not slow and not gpu" > /dev/null; \
+	wait $$lint
 	@$(MAKE) --no-print-directory typecheck & types=$$!; \
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -m "not slow and not gpu"; tests=$$?; \
 	wait $$types && exit $$tests
