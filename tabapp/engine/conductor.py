@@ -121,7 +121,7 @@ class Conductor:
         }
         first = next(name for name in SERVERS if name in needs.values())
         at_once = [name for name in competing if name in fitted or needs[name] == first]
-        later = {name: libraries for name, libraries in needs.items() if name not in at_once}
+        later: dict[str, Libraries] = {name: needs[name] for name in competing if name not in at_once}
         self._loader = BackgroundLoader(
             later,
             executor,

@@ -64,8 +64,12 @@ def started_together(engine: Engine) -> dict[str, str]:
     """The device of each fit that starts before any has ended."""
     engine.executor.ready |= {"torch"}
     engine.conductor._loader.start()
-    wait_until(lambda: engine.conductor._loader.is_done)
-    engine.conductor._add_later_models()
+
+    def all_have_joined() -> bool:
+        engine.conductor._add_later_models()
+        return engine.conductor._loader.is_done
+
+    wait_until(all_have_joined)
     engine.conductor._start_fits()
     return {job.fit: job.device for job in engine.executor.jobs.values()}
 
