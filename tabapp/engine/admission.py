@@ -44,9 +44,13 @@ class Admission:
         device: the device of deep models.
         gpu_bytes: memory of that device; None if it is not known, or if it is the CPU.
         workers: number of parallel fits.
+        is_pooled: fits run on several machines, whose scheduler starts each one where it fits; the limit is that of one machine.
     """
 
-    def __init__(self, memory_limit: int, device: str, gpu_bytes: int | None, workers: int) -> None:
+    def __init__(
+        self, memory_limit: int, device: str, gpu_bytes: int | None, workers: int, *, is_pooled: bool = False
+    ) -> None:
+        self._is_pooled = is_pooled
         self._limit, self._device, self._gpu_bytes, self._workers = memory_limit, device, gpu_bytes, workers
         self._factors: dict[tuple[str, str], float] = {}
 
@@ -63,7 +67,7 @@ class Admission:
                 sizes = f"It needs about {alone / GIB:.1f} GiB of memory; {max(of_all, 0) / GIB:.1f} GiB"
                 return Decision("never", f"{sizes} {option}.")
             beside = [each for each in running if place == CPU or each.device == place]
-            if not beside:
+            if not beside or self._is_pooled:
                 continue
             if capacity is None:
                 return Decision("later")

@@ -103,8 +103,9 @@ class Conductor:
             plan_changed=self._change_plan,
             emit=emit,
         )
-        gpu_bytes = gpu_memory(plan.device) if plan.device != CPU else None
-        self._admission = Admission(plan.memory_limit, plan.device, gpu_bytes, plan.workers)
+        pooled = executor.waits_for_memory
+        gpu_bytes = gpu_memory(plan.device) if plan.device != CPU and not pooled else None
+        self._admission = Admission(plan.memory_limit, plan.device, gpu_bytes, plan.workers, is_pooled=pooled)
         self._placement = Placement(
             plan, shape, self.scheduler, self._plugins, self._admission, overhead=executor.overhead, refuse=self._refuse
         )

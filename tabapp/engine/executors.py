@@ -25,7 +25,13 @@ OVERHEAD_SECONDS = 10.0
 
 
 class Executor(Protocol):
-    """Runs fits. A fit ends with exactly one `Done` or `Failed` message, whatever happens to it."""
+    """Runs fits. A fit ends with exactly one `Done` or `Failed` message, whatever happens to it.
+
+    Attributes:
+        waits_for_memory: fits that it accepts wait by themselves until a machine has memory and a device for them.
+    """
+
+    waits_for_memory: bool
 
     def prepare(self, libraries: Libraries) -> None:
         """Start loading the libraries of fits in the background; a second call does nothing."""
@@ -106,6 +112,8 @@ class LocalExecutor:
     Args:
         memory_limit: bytes that the engine and all fits together may use; above it the largest fit is killed.
     """
+
+    waits_for_memory = False
 
     def __init__(self, memory_limit: int) -> None:
         self._fits: dict[str, _Fit] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ of 0.9 is below ±0.005, less than the usual difference between models, and five
 HOLDOUT_FRACTION = 0.2
 LARGEST_HOLDOUT = 50_000
 DEFAULT_FOLDS = 5
+FIRST_GPU = "cuda:0"
+"""On a cluster, each fit sees only the GPU that it gets."""
 
 
 class PlannedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -261,10 +264,27 @@ def with_pending_models(plan: Plan, shape: Shape) -> Plan:
     return msgspec.structs.replace(plan, models=tuple(models))
 
 
-def make_plan(config: RunConfig, schema: Schema, *, staged: bool = False) -> Plan:
+@dataclass(frozen=True)
+class Machines:
+    """The machines of a cluster.
+
+    Attributes:
+        cores: of all of them.
+        gpus: of all of them.
+        largest_cores, largest_memory: of the largest one, which bounds a fit; bytes.
+    """
+
+    cores: int
+    gpus: int
+    largest_cores: int
+    largest_memory: int
+
+
+def make_plan(config: RunConfig, schema: Schema, *, staged: bool = False, machines: Machines | None = None) -> Plan:
     """Make the plan of a run.
 
     Args:
+        machines: those of a cluster; None means this machine.
         staged: leave the models whose plugins take seconds to load pending, if others compete.
 
     Raises:
@@ -278,9 +298,9 @@ def make_plan(config: RunConfig, schema: Schema, *, staged: bool = False) -> Pla
             "No feature column is left. Ignore fewer columns, or set --kind for columns that are not used."
         )
     folds, validation, why = choose_validation(config, schema)
-    device = choose_device(config.device)
-    workers, n_threads = _share_cores(config)
-    memory_limit = memory_limit_of(config)
+    device = device_of(config, machines)
+    workers, n_threads = share_cores(config, machines)
+    memory_limit = memory_limit_of(config, machines)
     shape = approximate_shape(schema, n_classes)
     return Plan(
         target=schema.target,
@@ -302,19 +322,37 @@ def make_plan(config: RunConfig, schema: Schema, *, staged: bool = False) -> Pla
     )
 
 
-def memory_limit_of(config: RunConfig) -> int:
-    """Bytes that the run may use: as requested, or most of what this machine has left."""
+def device_of(config: RunConfig, machines: Machines | None = None) -> str:
+    """The device of deep models.
+
+    Raises:
+        UsageError: the requested GPU does not exist.
+    """
+    if machines is None:
+        return choose_device(config.device)
+    if config.device == "cpu" or (config.device == "auto" and not machines.gpus):
+        return CPU
+    if not machines.gpus:
+        raise UsageError(f"No node of the cluster has a GPU for --device {config.device}. Use --device cpu or auto.")
+    return FIRST_GPU
+
+
+def memory_limit_of(config: RunConfig, machines: Machines | None = None) -> int:
+    """Bytes that the run may use, or one fit of it on a cluster: as requested, or most of what there is."""
+    if machines is not None:
+        return config.memory_limit or machines.largest_memory
     return config.memory_limit or int(0.9 * psutil.virtual_memory().available)
 
 
-def _share_cores(config: RunConfig) -> tuple[int, int]:
+def share_cores(config: RunConfig, machines: Machines | None = None) -> tuple[int, int]:
     """Number of parallel fits and threads per fit: one fit per core up to four cores, beyond that four threads per fit.
 
     Parallel fits use cores better than threads within a fit do, until memory bandwidth and the number of candidates limit them.
     """
-    cores = available_cores()
+    cores = available_cores() if machines is None else machines.cores
     workers = config.workers or (cores if cores <= 4 else max(4, cores // 4))
-    return workers, max(1, cores // workers)
+    n_threads = max(1, cores // workers)
+    return workers, n_threads if machines is None else min(n_threads, max(1, machines.largest_cores))
 
 
 def _summary(column: Column) -> str:

@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,9 +14,11 @@ from tabapp import __version__, files
 from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
 from tabapp.engine.plan import (
+    Machines,
     Plan,
     approximate_shape,
     available_cores,
+    device_of,
     make_plan,
     memory_limit_of,
     plan_event,
@@ -31,6 +33,10 @@ from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import CommandReader, EventLog, EventReader, LineReader, RunFolder, reject_links
 from tabapp.run.state import seconds_used
+
+if TYPE_CHECKING:
+    from tabapp.engine.executors import Executor
+    from tabapp.engine.ray_cluster import Cluster
 
 WAIT_SECONDS = 0.05
 
@@ -61,6 +67,8 @@ class Session:
         self._commands = CommandReader(folder.commands, resumed=self._resumed, reject=self._warn)
         self._parent = os.getppid()
         self._log = EventLog(folder.events)
+        self._cluster: Cluster | None = None
+        self._machines: Machines | None = None
 
     def interrupt(self) -> None:
         """End the run soon, with the best result so far. Safe in a signal handler."""
@@ -115,11 +123,41 @@ class Session:
         return finished.exit_code
 
     def _conduct(self, config: RunConfig) -> ev.RunFinished:
+        self._connect(config)
+        try:
+            return self._conduct_on(config)
+        finally:
+            if self._cluster is not None:
+                self._cluster.close()
+
+    def _connect(self, config: RunConfig) -> None:
+        """Connect to the cluster of a run that has one, and check that its nodes see the run folder.
+
+        Raises:
+            UsageError: there is no cluster, or it cannot run fits.
+        """
+        if config.executor != "ray":
+            return
+        from tabapp.engine.ray_cluster import Cluster
+
+        self._cluster = Cluster(config.address, available_cores())
+        self._machines = self._cluster.machines()
+        self._cluster.check_shared(self._folder.path)
+
+    def _executor(self, plan: Plan) -> Executor:
+        if self._cluster is None:
+            from tabapp.engine.executors import LocalExecutor
+
+            return LocalExecutor(plan.memory_limit)
+        from tabapp.engine.ray_executor import RayExecutor
+
+        return RayExecutor(self._cluster)
+
+    def _conduct_on(self, config: RunConfig) -> ev.RunFinished:
         plan, schema, waited = self._prepared(config)
         # Imported here: a screen that shows the columns need not wait for Optuna, nor the first fit for scikit-learn.
         from tabapp.engine.clock import Clock
         from tabapp.engine.conductor import Conductor
-        from tabapp.engine.executors import LocalExecutor
         from tabapp.engine.run_data import RunData
         from tabapp.engine.studies import known_trials, open_study
 
@@ -127,7 +165,7 @@ class Session:
         # Reading counts towards the budget of a run that starts at once; time before a start by the user does not.
         used = self._used + (0.0 if waited else time.monotonic() - self._started)
         clock = Clock(plan.budget, used)
-        executor = LocalExecutor(plan.memory_limit)
+        executor = self._executor(plan)
         try:
             data = RunData(self._folder)
             conductor = Conductor(
@@ -176,7 +214,7 @@ class Session:
         self.emit(reading_event(reading, config))
         schema = infer(reading, config)
         self.emit(schema_event(schema))
-        plan = make_plan(config, schema, staged=config.start)
+        plan = make_plan(config, schema, staged=config.start, machines=self._machines)
         self.emit(plan_event(plan, schema, config))
         waited = not config.start
         if waited:
@@ -193,13 +231,16 @@ class Session:
 
         The threads of a fit stay, since they change the last bits of its result.
         """
-        device = usable_device(plan.device)
+        machines = self._machines
+        device = usable_device(plan.device) if machines is None else device_of(config, machines)
         if device != plan.device:
             self._warn(
                 f"The run used {plan.device}, which this machine does not have. Deep models continue on the CPU."
             )
-        workers = plan.workers if config.workers else max(1, available_cores() // plan.n_threads)
-        return msgspec.structs.replace(plan, device=device, workers=workers, memory_limit=memory_limit_of(config))
+        cores = available_cores() if machines is None else machines.cores
+        workers = plan.workers if config.workers else max(1, cores // plan.n_threads)
+        memory_limit = memory_limit_of(config, machines)
+        return msgspec.structs.replace(plan, device=device, workers=workers, memory_limit=memory_limit)
 
     def _wait_for_start(
         self, config: RunConfig, reading: Reading, schema: Schema, plan: Plan
@@ -233,7 +274,7 @@ class Session:
             new_schema = infer(reading, changed)
             if changed.metric is not None and new_schema.task != schema.task and changed.metric == config.metric:
                 changed = msgspec.structs.replace(changed, metric=None)
-            new_plan = make_plan(changed, new_schema)
+            new_plan = make_plan(changed, new_schema, machines=self._machines)
         except (TabappError, msgspec.ValidationError) as error:
             self.emit(ev.PlanRefused(message=str(error)))
             return config, schema, plan

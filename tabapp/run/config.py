@@ -23,6 +23,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         data: path of the table.
         budget: seconds that the whole run may take; None with `trials` set means no time limit.
         trials: maximum trials per model; without a budget the run is reproducible.
+        address: of a Ray cluster; None means that of RAY_ADDRESS, or else a cluster of this machine's own.
         start: start as soon as the plan is ready; a screen sets it to False and sends the command `start`.
     """
 
@@ -48,6 +49,8 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     device: str = "auto"
     workers: int | None = None
     memory_limit: int | None = None
+    executor: Literal["local", "ray"] = "local"
+    address: str | None = None
     out: str | None = None
     name: str | None = None
     delimiter: str | None = None
@@ -79,6 +82,8 @@ def check_bounds(config: RunConfig) -> None:
     ):
         if value is not None:
             bounds.check(option, value)
+    if config.address is not None and config.executor != "ray":
+        raise UsageError("--address is the address of a Ray cluster. Add --executor ray.")
     if config.budget is not None and not config.budget > 0:
         raise UsageError(f"--budget {config.budget!r} is not valid. Use more than 0 seconds.")
 

@@ -26,6 +26,8 @@ class SimulatedFits:
     close to the target.
     """
 
+    waits_for_memory = False
+
     def __init__(self, folder: RunFolder, polls_a_fit: int | None = 1) -> None:
         self.folder, self.polls_a_fit = folder, polls_a_fit
         self.jobs: dict[str, FitJob] = {}
