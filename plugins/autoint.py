@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
-from tabapp.nn.attention import attend
+from tabapp.nn.attention import LayerAttention, attend
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.linear import Linear
 from tabapp.nn.params import TrainingParams
@@ -73,6 +73,12 @@ class InteractingLayer(nn.Module):
         self.normalization = nn.LayerNorm(d)
         self.attention_dropout = params.attention_dropout
 
+    def probabilities(self, tokens: Tensor) -> Tensor:
+        """(rows, n_heads, n_tokens, n_tokens): attention probabilities, without dropout."""
+        heads = self.query_key_value(tokens).unflatten(2, (3, N_HEADS, -1))
+        query, key, _ = heads.permute(2, 0, 3, 1, 4).unbind(0)
+        return torch.softmax(query @ key.transpose(2, 3) / key.shape[3] ** 0.5, dim=3)
+
     def forward(self, tokens: Tensor) -> Tensor:
         heads = self.query_key_value(tokens).unflatten(2, (3, N_HEADS, -1))
         query, key, value = heads.permute(2, 0, 3, 1, 4).unbind(0)
@@ -96,6 +102,17 @@ class AutoIntNetwork(nn.Module):
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         return self.head(self.layers(self.tokenizer(numeric, categorical)).flatten(1))
+
+    def attention_maps(self, numeric: Tensor, categorical: Tensor) -> list[LayerAttention]:
+        """Attention of each feature to each feature, by layer."""
+        tokens = self.tokenizer(numeric, categorical)
+        places = tuple(range(tokens.shape[1]))
+        found: list[LayerAttention] = []
+        for i, layer in enumerate(self.layers):
+            assert isinstance(layer, InteractingLayer)
+            found.append(LayerAttention(f"layer {i + 1}", places, places, layer.probabilities(tokens)))
+            tokens = layer(tokens)
+        return found
 
 
 class AutoInt(DeepPlugin):

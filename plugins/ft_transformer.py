@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, Float32, Params, Shape, Task, Trial
-from tabapp.nn.attention import FeedForward, SelfAttention
+from tabapp.nn.attention import CLS, FeedForward, LayerAttention, SelfAttention
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.linear import Linear
 from tabapp.nn.params import TrainingParams
@@ -142,6 +142,21 @@ class FTTransformerNetwork(nn.Module):
             if i + 1 < len(self.blocks):
                 tokens = block(tokens, cls_only=False)
         return total / len(self.blocks)
+
+    def attention_maps(self, numeric: Tensor, categorical: Tensor) -> list[LayerAttention]:
+        """Attention of all tokens in each layer, and of [CLS] in the last; empty if keys are projected."""
+        if not self.has_attention:
+            return []
+        tokens = self.tokenizer(numeric, categorical)
+        places = (CLS, *range(tokens.shape[1] - 1))
+        found: list[LayerAttention] = []
+        for i, block in enumerate(self.blocks):
+            assert isinstance(block, Block)
+            is_last = i + 1 == len(self.blocks)
+            weights = block.attention.probabilities(block.attended(tokens), cls_only=is_last)
+            found.append(LayerAttention(f"layer {i + 1}", places[:1] if is_last else places, places, weights))
+            tokens = block(tokens, cls_only=is_last)
+        return found
 
 
 class FTTransformerModel(DeepModel):

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, Float32, Params, Shape, Task, Trial
+from tabapp.nn.attention import CLS, LayerAttention
 from tabapp.nn.embeddings import FlatInput, embedding_width
 from tabapp.nn.entmax import entmax15, entmoid15
 from tabapp.nn.params import TrainingParams, batch_size_for
@@ -120,6 +121,7 @@ class NODENetwork(nn.Module):
     def __init__(self, sizes: Sizes, params: NODEParams) -> None:
         super().__init__()
         self.input = FlatInput(sizes.n_numeric, sizes.cardinalities)
+        self.cardinalities = sizes.cardinalities
         self.d_out = sizes.d_out
         d_tree = sizes.d_out + params.extra_channels
         # Predictions have thousands of rows at once, each with a value per tree, channel and path through half of the
@@ -160,6 +162,13 @@ class NODENetwork(nn.Module):
         for layer in self.layers:
             weight += entmax15(layer.get_parameter("selection"))[..., : self.input.d_out].sum((0, 1))
         return weight / weight.sum()
+
+    def attention_maps(self, numeric: Tensor, categorical: Tensor) -> list[LayerAttention]:
+        """The share of each feature in the selector weights of all splits, the same for every row."""
+        embedding_widths = [embedding_width(c) for c in self.cardinalities]
+        parts = self.selected().split([1] * numeric.shape[1] + embedding_widths)
+        share = torch.stack([part.sum() for part in parts]).expand(len(numeric), 1, 1, -1)
+        return [LayerAttention("all splits", (CLS,), tuple(range(share.shape[3])), share)]
 
 
 class NODEModel(DeepModel):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
-from tabapp.nn.attention import SelfAttention
+from tabapp.nn.attention import LayerAttention, SelfAttention
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.linear import Linear
 from tabapp.nn.params import TrainingParams
@@ -116,6 +116,19 @@ class TabTransformerNetwork(nn.Module):
         """(rows, n_categorical · d_token): the categorical columns after attention."""
         assert self.tokenizer is not None
         return self.layers(self.tokenizer(categorical)).flatten(1)
+
+    def attention_maps(self, numeric: Tensor, categorical: Tensor) -> list[LayerAttention]:
+        """Attention of each categorical column to each other, by layer; numeric columns have none."""
+        if self.tokenizer is None:
+            return []
+        tokens = self.tokenizer(categorical)
+        places = tuple(range(numeric.shape[1], numeric.shape[1] + tokens.shape[1]))
+        found: list[LayerAttention] = []
+        for i, layer in enumerate(self.layers):
+            assert isinstance(layer, Layer)
+            found.append(LayerAttention(f"layer {i + 1}", places, places, layer.attention.probabilities(tokens)))
+            tokens = layer(tokens)
+        return found
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         numeric = self.numeric_normalization(numeric)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, FitContext, Float32, Params, Shape, Task, Trial
+from tabapp.nn.attention import CLS, LayerAttention
 from tabapp.nn.embeddings import FlatInput, embedding_width
 from tabapp.nn.entmax import sparsemax
 from tabapp.nn.ghost_norm import GhostBatchNorm
@@ -150,6 +151,7 @@ class TabNetNetwork(nn.Module):
         self.attentions = nn.ModuleList([AttentiveTransformer(d_in, params) for _ in range(params.n_steps)])
         self.steps = nn.ModuleList([FeatureTransformer(d_in, params) for _ in range(params.n_steps)])
         self.head = scaled_linear(params.width, sizes.d_out)
+        self.cardinalities = sizes.cardinalities
         self.width = params.width
         self.relaxation = params.relaxation
 
@@ -172,6 +174,21 @@ class TabNetNetwork(nn.Module):
     def _bounded(self, attention: Tensor) -> Tensor:
         """With bounded gradients in training only: explanations need the true ones."""
         return gradient_bounded(attention) if self.training else attention
+
+    def attention_maps(self, numeric: Tensor, categorical: Tensor) -> list[LayerAttention]:
+        """The mask of each step; the share of an embedded category is the sum over its dimensions."""
+        masks = self.decide(numeric, categorical).masks
+        widths = [1] * numeric.shape[1] + [embedding_width(c) for c in self.cardinalities]
+        places = tuple(range(len(widths)))
+        return [
+            LayerAttention(
+                f"step {i + 1}",
+                (CLS,),
+                places,
+                torch.stack([part.sum(1) for part in mask.split(widths, dim=1)], dim=1)[:, None, None],
+            )
+            for i, mask in enumerate(masks)
+        ]
 
     def output(self, decided: Decisions) -> Tensor:
         """(rows, d_out)"""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tabapp.nn.arithmetic import MANY_TOKENS, ArithmeticBlock, HardAttention, ProductAttention, mix_tokens
-from tabapp.nn.attention import FeedForward, SelfAttention
+from tabapp.nn.attention import CLS, FeedForward, LayerAttention, SelfAttention
 from tabapp.nn.linear import Linear
 from tabapp.nn.plugin import Sizes
 from tabapp.nn.tokenizers import CategoricalTokenizer, NumericTokenizer, uniform_rows
@@ -221,6 +221,21 @@ class AMFormerNetwork(nn.Module):
         if self.pool is not None:
             tokens = mix_tokens(self.pool, tokens)
         return self.head(torch.relu(self.normalization(tokens[:, 0])))
+
+    def attention_maps(self, numeric: Tensor, categorical: Tensor) -> list[LayerAttention]:
+        """Attention of the additive stream of the first layer; later layers attend to mixtures of features. Empty if its queries
+        are prompts, which belong to no feature.
+        """
+        layer = self.layers[0]
+        assert isinstance(layer, Layer)
+        tokens, additive = self.tokens(numeric, categorical), layer.arithmetic.additive
+        normalization = layer.arithmetic.normalization
+        seen = tokens if normalization is None else normalization(tokens)
+        places = (*([CLS] if self.cls is not None else []), *range(numeric.shape[1] + categorical.shape[1]))
+        weights = additive.probabilities(seen)
+        if weights.shape[2] != len(places):
+            return []
+        return [LayerAttention("layer 1, sums", places, places, weights)]
 
     def selection(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         """(n_prompts, n_tokens): how often the first layer's multiplicative prompts select each token, mean over rows and

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from tabapp.explain.attention import AttentionShare
 from tabapp.explain.permutation import PermutationImportance
 
 MIN_COLUMNS = 3
@@ -19,13 +20,13 @@ class Importance:
     worsens when the column is shuffled, with its interval over repeats."""
 
     feature: str
-    attention: float | None
+    attention: AttentionShare | None
     permutation: float
     low: float
     high: float
 
 
-def combine(permutation: PermutationImportance, attention: Mapping[str, float] | None) -> list[Importance]:
+def combine(permutation: PermutationImportance, attention: Mapping[str, AttentionShare] | None) -> list[Importance]:
     """One row per column, most important first; ties keep the order of the columns."""
     rows = [
         Importance(
@@ -45,7 +46,9 @@ def agreement(rows: list[Importance]) -> float | None:
 
     None with fewer than three such columns, or if one of the two is constant.
     """
-    pairs = np.array([(row.attention, row.permutation) for row in rows if row.attention is not None], dtype=np.float64)
+    pairs = np.array(
+        [(row.attention.share, row.permutation) for row in rows if row.attention is not None], dtype=np.float64
+    )
     if len(pairs) < MIN_COLUMNS or np.ptp(pairs[:, 0]) == 0 or np.ptp(pairs[:, 1]) == 0:
         return None
     frame = pl.DataFrame(pairs, schema=["attention", "permutation"])

@@ -22,6 +22,7 @@ from tabapp.metrics import Task
 from tabapp.models.formula import Formula
 
 __all__ = [
+    "AttentionMap",
     "Cost",
     "FeatureContributions",
     "FeatureRecipe",
@@ -174,6 +175,22 @@ class FeatureContributions:
     errors: npt.NDArray[np.float64] | None = None
 
 
+@dataclass(frozen=True)
+class AttentionMap:
+    """Attention of one layer, averaged over rows.
+
+    Attributes:
+        title: such as "layer 1", or "step 1" for masks.
+        queries, keys: positions of the features, numeric ones before categorical ones; -1 for a [CLS] token.
+        weights: (heads, queries, keys) float32, which sum to 1 over the keys.
+    """
+
+    title: str
+    queries: tuple[int, ...]
+    keys: tuple[int, ...]
+    weights: Float32
+
+
 class FittedModel(ABC):
     """A trained model. It saves itself as data only: JSON, safetensors, or the native file of a boosting library.
 
@@ -224,6 +241,10 @@ class FittedModel(ABC):
             model has no attention per feature.
         """
         return None
+
+    def attention_maps(self, table: Table) -> list[AttentionMap]:
+        """Attention by layer and head, averaged over the rows; empty if the model has none between features."""
+        return []
 
     def row_neighbors(self, table: Table, n: int) -> RowNeighbors | None:
         """The n stored rows with the largest weights in each prediction; None if the model does not predict from rows."""

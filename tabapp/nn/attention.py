@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -98,6 +98,21 @@ def attend(query: Tensor, key: Tensor, value: Tensor, dropout_rate: float) -> Te
     return probabilities.to(value.dtype) @ value
 
 
+CLS = -1
+"""The position of the [CLS] token among features."""
+
+
+class LayerAttention(NamedTuple):
+    """Attention of one layer: a title, the features that query and that are attended to (`CLS` for the [CLS] token), and the
+    (rows, n_heads, queries, keys) weights, which sum to 1 over the keys.
+    """
+
+    title: str
+    queries: tuple[int, ...]
+    keys: tuple[int, ...]
+    weights: Tensor
+
+
 class SelfAttention(nn.Module):
     """Multi-head self-attention with dropout on the probabilities.
 
@@ -172,6 +187,14 @@ class SelfAttention(nn.Module):
         """
         query, (key,) = self._cls_query(tokens), self._project(tokens, 1, 2)
         return torch.softmax((query @ key.transpose(2, 3)).squeeze(2) / key.shape[3] ** 0.5, dim=2)
+
+    def probabilities(self, tokens: Tensor, *, cls_only: bool = False) -> Tensor:
+        """(rows, n_heads, n_queries, n_tokens): attention probabilities, softmax(Q Kᵀ/√d_head), without dropout. Undefined for
+        projected tokens.
+        """
+        query = self._cls_query(tokens) if cls_only else self._project(tokens, 0, 1)[0]
+        (key,) = self._project(tokens, 1, 2)
+        return torch.softmax(query @ key.transpose(2, 3) / key.shape[3] ** 0.5, dim=3)
 
     def _cls_query(self, tokens: Tensor) -> Tensor:
         (query,) = self._project(tokens[:, :1], 0, 1)

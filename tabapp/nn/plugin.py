@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import msgspec
 import safetensors.torch
@@ -15,6 +15,7 @@ from torch import nn
 from tabapp.features.arrays import FIRST_LEVEL, FeatureRecipe, FeatureSpec, Table
 from tabapp.features.saved import demand
 from tabapp.models.contract import (
+    AttentionMap,
     Cost,
     FeatureContributions,
     FitContext,
@@ -25,6 +26,7 @@ from tabapp.models.contract import (
     Shape,
     Task,
 )
+from tabapp.nn.attention import LayerAttention
 from tabapp.nn.loading import MOST, WEIGHTS, check_integers, load_network
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
@@ -63,6 +65,19 @@ class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     facts: dict[str, Any]
 
 
+MAP_ROWS = 256
+"""Rows whose attention between all features is computed together."""
+
+
+@runtime_checkable
+class HasAttentionMaps(Protocol):
+    """A network with attention between features."""
+
+    def attention_maps(self, numeric: torch.Tensor, categorical: torch.Tensor) -> list[LayerAttention]:
+        """Attention of some rows, by layer."""
+        ...
+
+
 class DeepModel(FittedModel):
     """A trained network on its device. Predictions are made in float32."""
 
@@ -77,6 +92,23 @@ class DeepModel(FittedModel):
 
     def predict(self, table: Table) -> Float32:
         return self.saved.objective.prediction(predict_output(self.network, *inputs(table, self.device)))
+
+    def attention_maps(self, table: Table) -> list[AttentionMap]:
+        network = self.network
+        if not isinstance(network, HasAttentionMaps) or not len(table):
+            return []
+        numeric, categorical = inputs(table, self.device)
+        found: list[LayerAttention] = []
+        sums: list[torch.Tensor] = []
+        with torch.inference_mode():
+            for x, codes in zip(numeric.split(MAP_ROWS), categorical.split(MAP_ROWS), strict=True):
+                found = network.attention_maps(x, codes)
+                parts = [each.weights.float().sum(0) for each in found]
+                sums = [a + b for a, b in zip(sums, parts, strict=True)] if sums else parts
+        return [
+            AttentionMap(each.title, each.queries, each.keys, (total / len(table)).cpu().numpy())
+            for each, total in zip(found, sums, strict=True)
+        ]
 
     def contributions(self, table: Table, code: int, reference: Table | None = None) -> FeatureContributions | None:
         objective = self.saved.objective
