@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -17,12 +14,11 @@ from tabapp import metrics
 from tabapp.bundle.contents import open_bundle
 from tabapp.bundle.threshold import set_threshold
 from tabapp.data.columns import column_of
-from tabapp.data.split import early_stopping_rows
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.comparing import paired_difference
 from tabapp.engine.fit import features_folder
+from tabapp.engine.fitting_again import fit_again
 from tabapp.engine.scored_run import ScoredRun
-from tabapp.engine.seeds import seed_of
 from tabapp.errors import BundleError, UsageError, did_you_mean
 from tabapp.explain.decision import choose_threshold
 from tabapp.explain.evaluation import rounded, sample_rows
@@ -41,7 +37,7 @@ from tabapp.explain.robustness import Damage, robustness_curve
 from tabapp.explain.slices import slices_of
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
-from tabapp.models.contract import FitContext, FittedModel
+from tabapp.models.contract import FittedModel
 from tabapp.run import analysis_events as events
 
 Array = npt.NDArray[Any]
@@ -219,39 +215,13 @@ def measure_row_curve(run: ScoredRun, model: str | None = None) -> events.RowCur
 
 def _fit_on_share(run: ScoredRun, candidate: Candidate, fold: int, share: float) -> Array:
     """Predictions of the held-out rows of a fold by a model, and features, that are fitted on a share of its training rows."""
-    result = candidate.results[fold]
     if share == 1:
         return np.load(run.folder.fits / candidate.fit_name(fold) / "oof.npy", allow_pickle=False)
-    data, plan = run.data, run.plan
-    seed = seed_of(plan.seed, candidate.model, fold)
-    training = data.training(fold)
+    training = run.data.training(fold)
     # Nested shares: a smaller share is part of a larger one.
-    order = np.random.default_rng([plan.seed, fold]).permutation(training)
+    order = np.random.default_rng([run.plan.seed, fold]).permutation(training)
     rows = np.sort(order[: round(share * len(training))])
-    groups = None if data.groups is None else data.groups[rows]
-    preparer, table = FeaturePreparer.fit_transform(
-        data.frame[rows.tolist()], data.schema, result.recipe, seed, data.target[rows], groups
-    )
-    weight = None if data.weight is None else data.weight[rows]
-    table = replace(table, target=data.target[rows], weight=weight)
-    stopping = early_stopping_rows(data.target, plan.task, rows, seed, groups=data.groups, time=data.time)
-    plugin = registry.get(candidate.model)
-    with tempfile.TemporaryDirectory(prefix="tabapp-curve-") as scratch:
-        context = FitContext(
-            task=plan.task,
-            n_classes=plan.n_classes,
-            metric=plan.metric,
-            features=preparer.spec,
-            seed=seed,
-            device=plan.device,
-            n_threads=plan.n_threads,
-            folder=Path(scratch),
-        )
-        params = msgspec.convert(candidate.params, plugin.params_type)
-        places = np.arange(len(rows))
-        model = plugin.fit(table.take(places[~stopping]), table.take(places[stopping]), params, context)
-    scored = preparer.transform(data.frame[data.held_out(fold).tolist()])
-    return np.asarray(model.predict(scored), dtype=np.float64)
+    return fit_again(run, candidate, fold, rows, run.data.schema)
 
 
 def measure_fairness(run: ScoredRun, column: str) -> events.FairnessReady:

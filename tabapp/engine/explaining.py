@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tabapp.engine.board import Selected
-from tabapp.engine.candidates import Scorer
+from tabapp.engine.candidates import Candidate, Scorer
 from tabapp.engine.devices import device_for
 from tabapp.engine.evaluations import ENSEMBLE
 from tabapp.engine.fit import features_folder
@@ -59,6 +59,21 @@ def find_slices(data: RunData, plan: Plan, scorer: Scorer, selected: Selected) -
     )
 
 
+def held_out_folds(folder: RunFolder, data: RunData, plan: Plan, candidate: Candidate, most_rows: int) -> list[HeldOut]:
+    """The fold models of a candidate, each with a sample of its held-out rows, `most_rows` in total."""
+    plugin = registry.get(candidate.model)
+    each = max(1, most_rows // len(candidate.results))
+    folds: list[HeldOut] = []
+    for fold, result in sorted(candidate.results.items()):
+        held_out = data.held_out(fold)
+        rows = held_out[sample_rows(len(held_out), each, plan.seed + fold)]
+        preparer = FeaturePreparer.load(features_folder(folder, result.recipe, fold) / "state")
+        model = plugin.load(folder.fits / candidate.fit_name(fold) / "model")
+        model.to(device_for(plugin.family, plan.device))
+        folds.append(HeldOut(model, preparer, data.frame[rows]))
+    return folds
+
+
 def find_effects(
     folder: RunFolder,
     data: RunData,
@@ -76,16 +91,7 @@ def find_effects(
     if candidate is None:
         return None
     names = [row.feature for row in importances.rows if row.permutation > 0][:MOST_EFFECTS]
-    plugin = registry.get(candidate.model)
-    each = max(1, EFFECT_ROWS // len(candidate.results))
-    folds: list[HeldOut] = []
-    for fold, result in sorted(candidate.results.items()):
-        held_out = data.held_out(fold)
-        rows = held_out[sample_rows(len(held_out), each, plan.seed + fold)]
-        preparer = FeaturePreparer.load(features_folder(folder, result.recipe, fold) / "state")
-        model = plugin.load(folder.fits / candidate.fit_name(fold) / "model")
-        model.to(device_for(plugin.family, plan.device))
-        folds.append(HeldOut(model, preparer, data.frame[rows]))
+    folds = held_out_folds(folder, data, plan, candidate, EFFECT_ROWS)
     found = effects(folds, [data.schema.column(name) for name in names], data.frame, deadline=deadline)
     if not found:
         return None
@@ -105,6 +111,7 @@ def find_effects(
                         values=tuple(map(rounded, curve.values)),
                         low=tuple(map(rounded, curve.low)),
                         high=tuple(map(rounded, curve.high)),
+                        ale=tuple(map(rounded, curve.ale)),
                     )
                     for curve in effect.curves
                 ),

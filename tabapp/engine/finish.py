@@ -21,6 +21,7 @@ from tabapp.data.read import ReadOptions, read_table
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.engine.board import Selected
 from tabapp.engine.clock import Clock
+from tabapp.engine.dependence import find_attention, find_dependence, find_interactions
 from tabapp.engine.explaining import find_effects, find_slices
 from tabapp.engine.fit import ROWS, features_folder
 from tabapp.engine.importances import compute_importances, importances_json
@@ -174,7 +175,32 @@ class Finish:
                 self._emit(effects)
         except Exception as error:
             self._log_failure("effects", error)
+        if importances is not None:
+            self._explain_more(importances, end)
         return importances
+
+    def _explain_more(self, importances: ev.ImportancesReady, end: float | None) -> None:
+        """Correlated groups, interactions and attention maps, each if time is left."""
+        folder, data, plan, scheduler = self._folder, self._data, self._plan, self._conductor.scheduler
+        explained = scheduler.best_of(importances.model)
+        attentive = scheduler.best_of(importances.attention_model) if importances.attention_model else None
+        if explained is None:
+            return
+        parts: dict[str, Callable[[], ev.Event | None]] = {
+            "correlated columns": lambda: find_dependence(folder, data, plan, explained, importances, end),
+            "interactions": lambda: find_interactions(folder, data, plan, explained, importances, end),
+            "attention maps": lambda: None if attentive is None else find_attention(folder, data, plan, attentive),
+        }
+        for what, find in parts.items():
+            if end is not None and time.monotonic() > end:
+                return
+            try:
+                event = find()
+            except Exception as error:
+                self._log_failure(what, error)
+                continue
+            if event is not None:
+                self._emit(event)
 
     def _log_failure(self, what: str, error: Exception) -> None:
         self._emit(ev.Log(level="warning", message=f"No {what}: {type(error).__name__}: {error}"))

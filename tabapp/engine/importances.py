@@ -31,7 +31,8 @@ def fold_models(folder: RunFolder, data: RunData, candidate: Candidate, plan: Pl
         table, spec = prepared_table(folder, data, result.recipe, fold, plan.seed)
         model = plugin.load(folder.fits / candidate.fit_name(fold) / "model")
         model.to(device_for(plugin.family, plan.device))
-        models.append(FoldModel(model, table.take(data.held_out(fold)), spec))
+        held_out = data.held_out(fold)
+        models.append(FoldModel(model, table.take(held_out), spec, held_out))
     return models
 
 
@@ -71,10 +72,13 @@ def compute_importances(
         rows=tuple(
             ev.ImportanceRow(
                 feature=row.feature,
-                attention=row.attention,
+                attention=None if row.attention is None else row.attention.share,
                 permutation=row.permutation,
                 low=row.low,
                 high=row.high,
+                attention_low=None if row.attention is None else row.attention.low,
+                attention_high=None if row.attention is None else row.attention.high,
+                attention_raw=None if row.attention is None else row.attention.raw,
             )
             for row in rows
         ),

@@ -14,11 +14,15 @@ from tabapp.models.contract import FittedModel
 
 @dataclass(frozen=True)
 class FoldModel:
-    """The model of a fold, the fold's held-out rows with their target, and the columns of that table."""
+    """The model of a fold, the fold's held-out rows with their target, and the columns of that table.
+
+    `rows` are the numbers of these rows among the usable rows of the run, if known.
+    """
 
     model: FittedModel
     table: Table
     spec: FeatureSpec
+    rows: npt.NDArray[np.intp] | None = None
 
     def features_of(self, column: str) -> npt.NDArray[np.intp]:
         """Positions of the features of a data column, numeric ones before categorical ones."""
@@ -38,5 +42,7 @@ def at_most(models: Sequence[FoldModel], max_rows: int, seed: int) -> list[FoldM
         n_kept = n_rows if total <= max_rows else round(n_rows * max_rows / total)
         if n_kept:
             rows = np.sort(generator.choice(n_rows, n_kept, replace=False))
-            kept.append(FoldModel(fold.model, fold.table.take(rows), fold.spec))
+            kept.append(
+                FoldModel(fold.model, fold.table.take(rows), fold.spec, None if fold.rows is None else fold.rows[rows])
+            )
     return kept

@@ -6,7 +6,7 @@ Breiman: "Random Forests", Machine Learning 45, 2001, section 10; for any model,
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from joblib import Parallel, delayed
 from scipy.special import stdtrit
 
 from tabapp import metrics
+from tabapp.explain.dependence import permuted_within
 from tabapp.explain.fold_model import FoldModel, at_most
 from tabapp.features.arrays import Table
 
@@ -46,16 +47,29 @@ class PermutationImportance:
     skipped: tuple[str, ...] = ()
 
 
-def _permuted(fold: FoldModel, column: str, generator: np.random.Generator) -> Table:
-    """The fold's rows with all features of a column permuted together."""
-    order = generator.permutation(len(fold.table))
+def _permuted(fold: FoldModel, columns: Sequence[str], order: npt.NDArray[np.intp]) -> Table:
+    """The fold's rows with all features of some columns in another order."""
     n_numeric = fold.table.numeric.shape[1]
-    features = fold.features_of(column)
+    features = np.concatenate([fold.features_of(column) for column in columns])
     numeric, categorical = fold.table.numeric.copy(), fold.table.categorical.copy()
     in_numeric, in_categorical = features[features < n_numeric], features[features >= n_numeric] - n_numeric
     numeric[:, in_numeric] = numeric[order][:, in_numeric]
     categorical[:, in_categorical] = categorical[order][:, in_categorical]
     return Table(numeric=numeric, categorical=categorical, target=fold.table.target, weight=fold.table.weight)
+
+
+def group_name(columns: Sequence[str]) -> str:
+    """The name of columns that are permuted together."""
+    return " + ".join(columns)
+
+
+def _order(
+    fold: FoldModel, cells: npt.NDArray[np.int64] | None, generator: np.random.Generator
+) -> npt.NDArray[np.intp]:
+    if cells is None:
+        return generator.permutation(len(fold.table))
+    assert fold.rows is not None
+    return permuted_within(cells[fold.rows], generator)
 
 
 def _predict(folds: Sequence[FoldModel], tables: Sequence[Table]) -> npt.NDArray[np.float64]:
@@ -74,13 +88,14 @@ def _interval(values: npt.NDArray[np.float64]) -> tuple[float, float]:
 def permutation_importance(
     models: Sequence[FoldModel],
     metric: str,
-    columns: Sequence[str],
+    columns: Sequence[str | tuple[str, ...]],
     *,
     seed: int,
     n_repeats: int = 5,
     n_jobs: int = 1,
     max_rows: int = 2_000,
     deadline: float | None = None,
+    within: Mapping[str, npt.NDArray[np.int64]] | None = None,
 ) -> PermutationImportance:
     """Shuffle one data column at a time and measure how much the held-out score worsens.
 
@@ -90,11 +105,12 @@ def permutation_importance(
 
     Args:
         models: fold models whose tables have a target.
-        columns: names of data columns.
+        columns: names of data columns, or groups of them, which are permuted together and named by `group_name`.
         n_repeats: shuffles per column; every column is shuffled once before any is shuffled again.
         n_jobs: threads; each pass uses one.
         max_rows: maximum number of rows in total; a larger table is sampled with the seed.
         deadline: `time.monotonic()` after which no further pass starts; columns without any pass are in `skipped`.
+        within: by column, the cells of all usable rows within which it is permuted; needs `FoldModel.rows`.
 
     Raises:
         ValueError: there are no held-out rows, or they have no target.
@@ -109,20 +125,25 @@ def permutation_importance(
     sign = 1.0 if metrics.get(metric).greater_is_better else -1.0
     baseline = metrics.score(metric, truth, _predict(folds, [fold.table for fold in folds]), weight)
 
+    units = [(column,) if isinstance(column, str) else column for column in columns]
+
     def drop(index: int, repeat: int) -> float | None:
         if deadline is not None and time.monotonic() > deadline:
             return None
-        if not any(len(fold.features_of(columns[index])) for fold in folds):
+        unit = units[index]
+        if not any(len(fold.features_of(column)) for fold in folds for column in unit):
             return 0.0
         generator = np.random.default_rng([seed, index, repeat])
-        shuffled = _predict(folds, [_permuted(fold, columns[index], generator) for fold in folds])
+        cells = None if within is None else within[unit[0]]
+        orders = [_order(fold, cells, generator) for fold in folds]
+        shuffled = _predict(folds, [_permuted(fold, unit, order) for fold, order in zip(folds, orders, strict=True)])
         return sign * (baseline - metrics.score(metric, truth, shuffled, weight))
 
     passes = [(index, repeat) for repeat in range(n_repeats) for index in range(len(columns))]
     drops = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(drop)(index, repeat) for index, repeat in passes)
     found: list[ColumnImportance] = []
     skipped: list[str] = []
-    for index, column in enumerate(columns):
+    for index, column in enumerate(map(group_name, units)):
         values = np.array(
             [d for (i, _), d in zip(passes, drops, strict=True) if i == index and d is not None and np.isfinite(d)]
         )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from tabapp.report.parts import Lines, Part, Series, Table, Text
 from tabapp.run import events as ev
-from tabapp.run.diagnoses import diagnosis_tables
+from tabapp.run.diagnoses import requested_tables
 from tabapp.run.state import RunState
 
 
 def diagnosis_parts(state: RunState) -> list[Part]:
     """Sentences, tables and charts; empty without an analysis."""
     parts: list[Part] = []
-    for found in diagnosis_tables(state):
+    for found in requested_tables(state):
         parts += [Text(sentence) for sentence in found.sentences]
         if found.rows:
             parts.append(Table(found.title, found.header, found.rows, found.right))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from tabapp.report.dependence import dependence_parts
 from tabapp.report.diagnoses import diagnosis_parts
 from tabapp.report.examples import Example, example_parts
 from tabapp.report.parts import Bar, Bars, Facts, Lines, Part, Report, Section, Series, Table, Text
@@ -33,6 +34,7 @@ def make_report(state: RunState, *, version: str = "", examples: Sequence[Exampl
         ("Quality of the predictions", quality_parts(state)),
         ("Threshold, robustness and groups", diagnosis_parts(state)),
         ("Importances", _importances(state)),
+        ("Correlated columns, interactions and attention", dependence_parts(state)),
         ("Effects", _effects(state)),
         ("Weak slices", _slices(state)),
         ("Example rows", example_parts(examples)),
@@ -256,7 +258,8 @@ def _effects(state: RunState) -> list[Part]:
     parts: list[Part] = [
         Text(
             f"Partial dependence: the mean prediction of {title_of(state, found.model)} on {found.n_rows:,} rows when a column has "
-            "the same value in all of them. Bands contain the middle 80 % of the rows."
+            "the same value in all of them. Bands contain the middle 80 % of the rows. Accumulated local effects use only values "
+            "near those of each row; where both lines differ, trust them rather than partial dependence."
         )
     ]
     for effect in found.effects:
@@ -268,6 +271,11 @@ def _effects(state: RunState) -> list[Part]:
             series = tuple(
                 Series(c.label, tuple(zip(effect.places, c.values, strict=True)), c.low, c.high) for c in curves
             )
+            if len(curves) == 1 and curves[0].ale:
+                series = (
+                    Series("partial dependence", series[0].points, series[0].low, series[0].high),
+                    Series("accumulated local effects", tuple(zip(effect.places, curves[0].ale, strict=True))),
+                )
             parts.append(Lines(effect.feature, effect.feature, y_title, series))
         else:
             header = ("Value", "Rows", *(curve.label or plan.target for curve in curves))

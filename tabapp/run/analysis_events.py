@@ -1,11 +1,9 @@
-"""Events of analyses that a user requests after a run: threshold, robustness, learning curve over rows, and fairness.
+"""Events of analyses of a run's models: those that the engine adds while time is left, and those that a user requests later.
 
-They follow `run.finished`, take no time of the budget, and are cleared when the run is resumed.
+The latter follow `run.finished` and take no time of the budget. All are cleared when the run is resumed.
 """
 
 from __future__ import annotations
-
-from typing import Literal
 
 import msgspec
 
@@ -125,5 +123,107 @@ class FairnessReady(AnalysisEvent, tag="fairness.ready", frozen=True, kw_only=Tr
     left_out: int = 0
 
 
-AnyAnalysisEvent = ThresholdChosen | RobustnessReady | RowCurveReady | FairnessReady
-AnalysisKind = Literal["threshold", "robustness", "row_curve", "fairness"]
+class GroupImportance(msgspec.Struct, frozen=True, kw_only=True):
+    """Correlated columns, and how much the metric worsens when they are shuffled together, with its 95 % interval."""
+
+    columns: tuple[str, ...]
+    permutation: float
+    low: float
+    high: float
+
+
+class ConditionalImportance(msgspec.Struct, frozen=True, kw_only=True):
+    """How much the metric worsens when a column is shuffled only among rows that are similar in the columns it depends on."""
+
+    feature: str
+    permutation: float
+    low: float
+    high: float
+
+
+class DependenceReady(AnalysisEvent, tag="dependence.ready", frozen=True, kw_only=True):
+    """Groups of correlated columns, and conditional permutation importance, of the model of the importances."""
+
+    model: str
+    groups: tuple[GroupImportance, ...]
+    conditional: tuple[ConditionalImportance, ...]
+
+
+class InteractionView(msgspec.Struct, frozen=True, kw_only=True):
+    """The H-statistic of two columns, and the standard deviation of their interaction in units of the output."""
+
+    a: str
+    b: str
+    h: float
+    size: float
+
+
+class InteractionsReady(AnalysisEvent, tag="interactions.ready", frozen=True, kw_only=True):
+    """Interactions of the most important columns, largest first. `label` is the class of the probability, empty for regression."""
+
+    model: str
+    label: str
+    columns: tuple[str, ...]
+    pairs: tuple[InteractionView, ...]
+
+
+class AttentionMapView(msgspec.Struct, frozen=True, kw_only=True):
+    """Attention of one layer between columns, by head, averaged over folds.
+
+    Attributes:
+        queries, keys: columns, or "[CLS]"; columns of little attention are merged into "other".
+        chance: by key, the share that equal attention to all features gives it.
+        heads: by head, (queries, keys) shares of attention.
+        spread: (queries, keys) half-widths of the 95 % intervals over folds of the mean over heads; 0 with one fold.
+    """
+
+    title: str
+    queries: tuple[str, ...]
+    keys: tuple[str, ...]
+    chance: tuple[float, ...]
+    heads: tuple[tuple[tuple[float, ...], ...], ...]
+    spread: tuple[tuple[float, ...], ...]
+
+
+class AttentionReady(AnalysisEvent, tag="attention.ready", frozen=True, kw_only=True):
+    """Attention maps of a model on `n_rows` held-out rows."""
+
+    model: str
+    n_rows: int
+    maps: tuple[AttentionMapView, ...]
+
+
+class FaithfulnessRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The importance of a column by each method; None where it was not computed."""
+
+    feature: str
+    values: tuple[float | None, ...]
+    advice: str = ""
+
+
+class FaithfulnessReady(AnalysisEvent, tag="faithfulness.ready", frozen=True, kw_only=True):
+    """Importances of the top columns by several methods, and the rank correlation of each pair.
+
+    Attributes:
+        model: the network with attention, which all methods explain.
+        methods: attention, permutation, integrated gradients, drop and refit.
+        correlations: (methods, methods) Spearman's rank correlation; None if undefined.
+    """
+
+    model: str
+    metric_title: str
+    methods: tuple[str, ...]
+    rows: tuple[FaithfulnessRow, ...]
+    correlations: tuple[tuple[float | None, ...], ...]
+
+
+AnyAnalysisEvent = (
+    ThresholdChosen
+    | RobustnessReady
+    | RowCurveReady
+    | FairnessReady
+    | DependenceReady
+    | InteractionsReady
+    | AttentionReady
+    | FaithfulnessReady
+)

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from tabapp.run import events as ev
+from tabapp.run.dependence_tables import dependence_tables, faithfulness_table
+from tabapp.run.diagnosis_table import DiagnosisTable as DiagnosisTable
 from tabapp.run.state import RunState, format_score, title_of
-
-
-@dataclass(frozen=True)
-class DiagnosisTable:
-    """A title, sentences on the result, and a table; columns of numbers are in `right`."""
-
-    title: str
-    sentences: tuple[str, ...]
-    header: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    right: tuple[int, ...] = ()
 
 
 def threshold_table(found: ev.ThresholdChosen) -> DiagnosisTable:
@@ -101,7 +91,14 @@ def diagnosis_tables(state: RunState) -> list[DiagnosisTable]:
     found = [threshold_table(state.threshold)] if state.threshold is not None else []
     found += [robustness_table(state.robustness, state)] if state.robustness is not None else []
     found += [row_curve_table(state.row_curve, state)] if state.row_curve is not None else []
-    return [*found, *(fairness_table(each) for each in state.fairness.values())]
+    found += [fairness_table(each) for each in state.fairness.values()]
+    return [*found, *dependence_tables(state)]
+
+
+def requested_tables(state: RunState) -> list[DiagnosisTable]:
+    """The analyses of a run that a user has requested."""
+    engine = {table.title for table in dependence_tables(state)}
+    return [table for table in diagnosis_tables(state) if table.title not in engine]
 
 
 def table_of(event: ev.AnyEvent, state: RunState) -> DiagnosisTable | None:
@@ -115,6 +112,8 @@ def table_of(event: ev.AnyEvent, state: RunState) -> DiagnosisTable | None:
             return row_curve_table(event, state)
         case ev.FairnessReady():
             return fairness_table(event)
+        case ev.FaithfulnessReady():
+            return faithfulness_table(event, state)
         case _:
             return None
 

@@ -13,11 +13,23 @@ import msgspec
 
 from tabapp.run.analysis_events import AnalysisEvent as AnalysisEvent
 from tabapp.run.analysis_events import AnyAnalysisEvent as AnyAnalysisEvent
+from tabapp.run.analysis_events import AttentionMapView as AttentionMapView
+from tabapp.run.analysis_events import AttentionReady as AttentionReady
+from tabapp.run.analysis_events import ConditionalImportance as ConditionalImportance
 from tabapp.run.analysis_events import CurvePoint as CurvePoint
-from tabapp.run.analysis_events import FairnessReady, RobustnessReady, RowCurveReady, ThresholdChosen
+from tabapp.run.analysis_events import DependenceReady as DependenceReady
+from tabapp.run.analysis_events import FairnessReady as FairnessReady
+from tabapp.run.analysis_events import FaithfulnessReady as FaithfulnessReady
+from tabapp.run.analysis_events import FaithfulnessRow as FaithfulnessRow
 from tabapp.run.analysis_events import GapView as GapView
+from tabapp.run.analysis_events import GroupImportance as GroupImportance
 from tabapp.run.analysis_events import GroupView as GroupView
+from tabapp.run.analysis_events import InteractionsReady as InteractionsReady
+from tabapp.run.analysis_events import InteractionView as InteractionView
 from tabapp.run.analysis_events import RateView as RateView
+from tabapp.run.analysis_events import RobustnessReady as RobustnessReady
+from tabapp.run.analysis_events import RowCurveReady as RowCurveReady
+from tabapp.run.analysis_events import ThresholdChosen as ThresholdChosen
 from tabapp.run.event_base import VERSION as VERSION
 from tabapp.run.event_base import Event
 from tabapp.run.records import (
@@ -346,6 +358,10 @@ AnyEvent = (
     | RobustnessReady
     | RowCurveReady
     | FairnessReady
+    | DependenceReady
+    | InteractionsReady
+    | AttentionReady
+    | FaithfulnessReady
 )
 
 _decoder = msgspec.json.Decoder(AnyEvent)

@@ -101,14 +101,19 @@ class EnsembleMember(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImportanceRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The importance of one data column: its share of attention (None without a model with attention), and the permutation
-    importance: how much the metric worsens when its values are shuffled, with the spread over repeats."""
+    """The importance of one data column: its share of attention per feature with its interval over folds (None without a model with
+    attention), and the permutation importance: how much the metric worsens when its values are shuffled, with the spread over
+    repeats."""
 
     feature: str
     attention: float | None
     permutation: float
     low: float
     high: float
+    attention_low: float | None = None
+    attention_high: float | None = None
+    attention_raw: float | None = None
+    """Share of the attention before it is divided by the number of features that the column has."""
 
 
 class ReliabilityBin(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,6 +175,8 @@ class EffectCurve(msgspec.Struct, frozen=True, kw_only=True):
     values: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
+    ale: tuple[float, ...] = ()
+    """Accumulated local effects at the same places; empty for levels."""
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):

@@ -93,6 +93,10 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     row_curve: ev.RowCurveReady | None = None
     fairness: dict[str, ev.FairnessReady] = {}
     """By column."""
+    dependence: ev.DependenceReady | None = None
+    interactions: ev.InteractionsReady | None = None
+    attention: ev.AttentionReady | None = None
+    faithfulness: ev.FaithfulnessReady | None = None
     resources: tuple[ev.Resources, ...] = ()
     feed: tuple[FeedLine, ...] = ()
     finished: ev.RunFinished | None = None
@@ -180,6 +184,13 @@ def _describe(state: RunState, event: ev.AnyEvent) -> tuple[str, str] | None:
         case ev.FairnessReady():
             clear = sum(gap.clear for gap in event.gaps)
             return "info", f"Groups by {event.column}: {clear or 'no'} clear difference{'' if clear == 1 else 's'}"
+        case ev.DependenceReady():
+            return (
+                "info",
+                f"Correlated columns: {len(event.groups) or 'no'} group{'' if len(event.groups) == 1 else 's'}",
+            )
+        case ev.FaithfulnessReady():
+            return "info", f"Importances of {title_of(state, event.model)} by {len(event.methods)} methods"
         case ev.Log():
             return {"warning": "warn"}.get(event.level, event.level), event.message
         case ev.RunFinished():
@@ -223,6 +234,10 @@ def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
                 "robustness": None,
                 "row_curve": None,
                 "fairness": {},
+                "dependence": None,
+                "interactions": None,
+                "attention": None,
+                "faithfulness": None,
             }
         case ev.StageChanged():
             changes |= {"stage": event.stage, "paused": event.paused, "deadline": event.deadline}
@@ -310,6 +325,14 @@ def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
             changes["row_curve"] = event
         case ev.FairnessReady():
             changes["fairness"] = {**state.fairness, event.column: event}
+        case ev.DependenceReady():
+            changes["dependence"] = event
+        case ev.InteractionsReady():
+            changes["interactions"] = event
+        case ev.AttentionReady():
+            changes["attention"] = event
+        case ev.FaithfulnessReady():
+            changes["faithfulness"] = event
         case ev.Resources():
             changes["resources"] = (*state.resources[-RESOURCES_LENGTH + 1 :], event)
         case ev.Log():

@@ -17,6 +17,8 @@ from tabapp.bundle.write import write_bundle
 from tabapp.cli.diagnose import diagnose
 from tabapp.cli.predict import evaluate, predict
 from tabapp.engine import diagnosing
+from tabapp.engine.dependence import find_attention, find_dependence, find_interactions
+from tabapp.engine.faithfulness import advice, measure_faithfulness
 from tabapp.engine.scored_run import ScoredRun
 from tabapp.errors import UsageError
 from tabapp.run import analyses as running
@@ -168,3 +170,79 @@ def test_a_threshold_outside_its_range_is_rejected(tmp_path, monkeypatch):
     for threshold in (0.0, 1.0, -3.0, np.inf, np.nan):
         changed = msgspec.structs.replace(contents.ensemble, threshold=threshold)
         assert "threshold" in _ensemble_problem(contents.manifest, changed)
+
+
+def test_attention_is_compared_with_what_the_score_needs(tmp_path):
+    """A quick network of one layer: the score needs `strong` and its twin, so permutation ranks one of them first."""
+    params = {"n_layers": 1, "d_token": 8, "learning_rate": 5e-3, "average_decay": 0.0}
+    run = make_finished_run(
+        write_table(tmp_path / "all.csv", "binary", 400), tmp_path, model="ft_transformer", params=params, folds=2
+    )
+    found = measure_faithfulness(ScoredRun(run))
+    assert found.methods == ("attention", "permutation", "integrated gradients", "drop and refit")
+    assert {row.feature for row in found.rows} == {"strong", "twin", "weak", "noise", "group"}
+    assert found.rows[0].feature in ("strong", "twin")
+    by_name = {row.feature: row.values for row in found.rows}
+    assert all(value is not None for values in by_name.values() for value in values), "five columns are dropped in turn"
+    assert sum(values[0] for values in by_name.values()) == pytest.approx(1)
+    assert sum(values[2] for values in by_name.values()) == pytest.approx(1)
+    assert by_name["strong"][2] > by_name["noise"][2]
+    assert [row[i] for i, row in enumerate(found.correlations)] == [pytest.approx(1)] * 4
+    attention = find_attention(run, ScoredRun(run).data, ScoredRun(run).plan, ScoredRun(run).best_of("ft_transformer"))
+    (layer,) = attention.maps
+    assert layer.queries == ("[CLS]",)
+    assert sum(layer.heads[0][0]) == pytest.approx(1, abs=0.01)
+    with pytest.raises(UsageError, match="with attention"):
+        measure_faithfulness(ScoredRun(run), "linear")
+
+
+def test_dependence_and_interactions_of_a_run(folder):
+    run = ScoredRun(folder)
+    candidate = run.best_of("linear")
+    rows = tuple(
+        ev.ImportanceRow(feature=name, attention=None, permutation=value, low=value, high=value)
+        for name, value in (("strong", 0.2), ("twin", 0.1), ("weak", 0.02), ("noise", 0.0), ("group", 0.0))
+    )
+    importances = ev.ImportancesReady(rows=rows, model="linear", attention_model=None, n_rows=300, agreement=None)
+    found = find_dependence(folder, run.data, run.plan, candidate, importances, None)
+    (group,) = found.groups
+    assert set(group.columns) == {"strong", "twin"}
+    assert group.low > 0
+    conditional = {each.feature: each for each in found.conditional}
+    assert conditional["twin"].permutation < group.permutation
+    pairs = find_interactions(folder, run.data, run.plan, candidate, importances, None)
+    assert pairs.label == "yes"
+    assert {frozenset((p.a, p.b)) for p in pairs.pairs} == {
+        frozenset(pair) for pair in (("strong", "twin"), ("strong", "weak"), ("twin", "weak"))
+    }
+    assert (
+        find_interactions(
+            folder, run.data, run.plan, candidate, msgspec.structs.replace(importances, rows=rows[3:]), None
+        )
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("attention", "permutation", "drops", "words"),
+    [
+        ({"a": 0.9, "b": 0.1, "c": 0.0, "d": 0.0}, {"a": 0.0, "b": 0.3, "c": 0.2, "d": 0.1}, {}, "hardly needs it"),
+        (
+            {"a": 0.0, "b": 0.4, "c": 0.3, "d": 0.2},
+            {"a": 0.3, "b": 0.2, "c": 0.1, "d": 0.0},
+            {"a": -0.1},
+            "can replace it",
+        ),
+        (
+            {"a": 0.0, "b": 0.4, "c": 0.3, "d": 0.2},
+            {"a": 0.3, "b": 0.2, "c": 0.1, "d": 0.0},
+            {"a": 0.1},
+            "needs the column",
+        ),
+        ({"a": 0.4, "b": 0.3, "c": 0.2, "d": 0.1}, {"a": 0.4, "b": 0.3, "c": 0.2, "d": 0.1}, {}, ""),
+    ],
+)
+def test_advice_where_attention_disagrees(attention, permutation, drops, words):
+    found = advice("a", attention, permutation, drops)
+    assert words in found
+    assert bool(found) == bool(words)

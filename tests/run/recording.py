@@ -245,6 +245,47 @@ def analyses() -> list[ev.Event]:
                 ),
             ),
         ),
+        ev.DependenceReady(
+            model="lightgbm",
+            groups=(ev.GroupImportance(columns=("age", "city"), permutation=0.12, low=0.1, high=0.14),),
+            conditional=(ev.ConditionalImportance(feature="age", permutation=0.02, low=0.01, high=0.03),),
+        ),
+        ev.InteractionsReady(
+            model="lightgbm",
+            label="yes",
+            columns=("age", "city"),
+            pairs=(ev.InteractionView(a="age", b="city", h=0.35, size=0.04),),
+        ),
+        ev.AttentionReady(
+            model="ft_transformer",
+            n_rows=500,
+            maps=tuple(
+                ev.AttentionMapView(
+                    title=title,
+                    queries=("[CLS]", "age", "city")[:n],
+                    keys=("[CLS]", "age", "city"),
+                    chance=(0.25, 0.25, 0.5),
+                    heads=tuple(((0.2, 0.5, 0.3),) * n for _ in range(2)),
+                    spread=((0.01, 0.02, 0.02),) * n,
+                )
+                for title, n in (("layer 1", 3), ("layer 2", 1))
+            ),
+        ),
+        ev.FaithfulnessReady(
+            model="ft_transformer",
+            metric_title="ROC AUC",
+            methods=("attention", "permutation", "integrated gradients", "drop and refit"),
+            rows=(
+                ev.FaithfulnessRow(feature="age", values=(0.5, 0.05, 0.4, 0.03)),
+                ev.FaithfulnessRow(feature="city", values=(0.5, 0.01, 0.1, None), advice="Trust permutation."),
+            ),
+            correlations=(
+                (1.0, 0.5, 0.5, None),
+                (0.5, 1.0, 1.0, None),
+                (0.5, 1.0, 1.0, None),
+                (None, None, None, 1.0),
+            ),
+        ),
     ]
 
 

@@ -61,7 +61,9 @@ def test_last_event_has_the_documented_fields():
         "rank", "model", "title", "family", "score", "low", "high", "folds", "trials", "fit_seconds", "predict_ms_per_1k",
         "status", "reason", "in_ensemble",
     } <= set(fields["leaderboard"][0])  # fmt: skip
-    assert set(fields["importances"][0]) == {"feature", "attention", "permutation", "low", "high"}
+    assert set(fields["importances"][0]) == {
+        "feature", "attention", "permutation", "low", "high", "attention_low", "attention_high", "attention_raw",
+    }  # fmt: skip
     assert set(fields["agreement"]) == {"attention_vs_permutation"}
 
 

@@ -202,8 +202,9 @@ PANELS: dict[str, tuple[str, str]] = {
         "Effect",
         "Partial dependence: the mean prediction on held-out rows when the feature under the cursor is set to each value and "
         "all other features keep theirs. Faint lines bound the inner 80 % of rows; where they diverge, the effect depends on "
-        "other features. The bars count rows with each value. Some combinations of values never occur in the data, so do "
-        "not read the curve as a causal effect.",
+        "other features. The second line shows accumulated local effects (ALE), which use only values near those of each "
+        "row: trust them where both lines differ. The bars count rows with each value. Some combinations of values never "
+        "occur in the data, so do not read the curve as a causal effect.",
     ),
     "slices": (
         "Largest errors",

@@ -9,13 +9,8 @@ from tabapp.run.state import RunState
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED
 
-KNOWN, THRESHOLD, ROBUSTNESS, LEARNING_CURVE, FAIRNESS = (
-    "known",
-    "threshold",
-    "robustness",
-    "learning-curve",
-    "fairness",
-)
+KNOWN, THRESHOLD, ROBUSTNESS, FAIRNESS = "known", "threshold", "robustness", "fairness"
+LEARNING_CURVE, FAITHFULNESS = "learning-curve", "faithfulness"
 COST = "cost"
 
 
@@ -28,6 +23,7 @@ def analysis_options(state: RunState, known: int) -> list[tuple[str, str, str]]:
         *options,
         (ROBUSTNESS, "Robustness", "score with missing and noisy cells"),
         (LEARNING_CURVE, "Learning curve over rows", "would more rows help? trains the best model again"),
+        (FAITHFULNESS, "Attention compared", "with permutation, gradients, and training without a column"),
         (FAIRNESS, "Groups of a column", "rates, errors and calibration per group"),
     ]
 

@@ -60,6 +60,8 @@ class Effects(Panel[EffectFacts]):
 def _legend(effect: ev.Effect, width: int) -> list[Content]:
     curves = effect.curves
     spread = "" if effect.labels else " · faint: inner 80 % of rows"
+    if len(curves) == 1 and curves[0].ale:
+        spread += " · second line: ALE"
     if not curves[0].label:
         return [Content.styled(f"mean{spread}" if spread else "mean prediction", MUTED)]
     if len(curves) == 1:
@@ -75,7 +77,9 @@ def _line(effect: ev.Effect, width: int, height: int) -> list[Content]:
     rows = max(1, height - 2)
     alone = len(effect.curves) == 1
     shown = [
-        value for curve in effect.curves for value in (*curve.values, *((*curve.low, *curve.high) if alone else ()))
+        value
+        for curve in effect.curves
+        for value in (*curve.values, *((*curve.low, *curve.high, *curve.ale) if alone else ()))
     ]
     y_range, x_range = charts.extent(shown), charts.extent(effect.places)
     labels = charts.axis_labels(*y_range, rows, brief)
@@ -92,6 +96,10 @@ def _line(effect: ev.Effect, width: int, height: int) -> list[Content]:
     for place, number in zip(effect.places, effect.counts, strict=True):
         across, _ = charts.cell_of((place, 0.0), room, 1, x_range, (0.0, 1.0))
         bins[across] += number
+    if alone and effect.curves[0].ale:
+        points = list(zip(effect.places, effect.curves[0].ale, strict=True))
+        layers.append(charts.braille_line(points, room, rows, x_range=x_range, y_range=y_range))
+        styles.append(STYLES[1])
     drawn = layered(layers, styles)
     lines = framed(labels, drawn, ends(brief(x_range[0]), "", brief(x_range[1]), room), room)
     under = " " * (len(labels[0]) + 1)

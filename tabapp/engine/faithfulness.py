@@ -1,0 +1,139 @@
+"""Importances of a model with attention by several methods, and whether attention agrees with those that measure the score."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tabapp import metrics
+from tabapp.engine.fitting_again import fit_again
+from tabapp.engine.importances import MOST_ROWS, fold_models
+from tabapp.engine.scored_run import ScoredRun
+from tabapp.errors import UsageError
+from tabapp.explain.attention import mean_attention
+from tabapp.explain.fold_model import FoldModel, at_most
+from tabapp.explain.permutation import permutation_importance
+from tabapp.models import registry
+from tabapp.run import analysis_events as events
+
+Array = npt.NDArray[Any]
+
+METHODS = ("attention", "permutation", "integrated gradients", "drop and refit")
+MOST_REFITTED, MOST_FOLDS = 5, 2
+"""Columns that are dropped, and folds on which the model is trained again without each."""
+GRADIENT_ROWS, REFERENCE_ROWS = 40, 8
+LEAST_RANKED = 3
+
+
+def measure_faithfulness(run: ScoredRun, model: str | None = None) -> events.FaithfulnessReady:
+    """Importances by attention, permutation, integrated gradients, and drop-and-refit of the most important columns.
+
+    Args:
+        model: a model with attention; by default, the best one.
+
+    Raises:
+        UsageError: there is no such model.
+    """
+    names = [row.model for row in run.state.leaderboard if row.score is not None and row.model != "ensemble"]
+    attentive = [name for name in names if registry.get(name).has_attention]
+    if not attentive or (model is not None and model not in attentive):
+        wanted = "a model with attention" if model is None else f"a model {model!r} with attention"
+        raise UsageError(f"The run {run.folder.run} has no score of {wanted}. Train one, such as ft_transformer.")
+    candidate = run.best_of(model or attentive[0])
+    columns = [column.name for column in run.data.schema.features]
+    folds = fold_models(run.folder, run.data, candidate, run.plan)
+    shares = mean_attention(folds, columns, seed=run.plan.seed, max_rows=MOST_ROWS)
+    permuted = permutation_importance(folds, run.plan.metric, columns, seed=run.plan.seed, max_rows=MOST_ROWS)
+    values: list[dict[str, float]] = [
+        {} if shares is None else {name: each.share for name, each in shares.items()},
+        {each.column: each.mean for each in permuted.columns},
+        _gradients(folds, columns, run.plan.seed, max(0, len(run.data.schema.classes) - 1)),
+    ]
+    top = sorted(columns, key=lambda name: -values[1].get(name, 0.0))[:MOST_REFITTED]
+    values.append(_drops(run, candidate.model, top, model))
+    correlations = tuple(tuple(_correlation(a, b) for b in values) for a in values)
+    shown = sorted(columns, key=lambda name: -values[1].get(name, 0.0))
+    return events.FaithfulnessReady(
+        model=candidate.model,
+        metric_title=metrics.get(run.plan.metric).title,
+        methods=METHODS,
+        rows=tuple(
+            events.FaithfulnessRow(
+                feature=name,
+                values=tuple(each.get(name) for each in values),
+                advice=advice(name, values[0], values[1], values[3]),
+            )
+            for name in shown
+        ),
+        correlations=correlations,
+    )
+
+
+def _gradients(folds: list[FoldModel], columns: list[str], seed: int, code: int) -> dict[str, float]:
+    """Mean absolute integrated gradient of each column, as a share of the sum; empty if the model has none."""
+    totals = dict.fromkeys(columns, 0.0)
+    reference = {id(fold.model): fold.table for fold in at_most(folds, REFERENCE_ROWS * len(folds), seed + 1)}
+    for fold in at_most(folds, GRADIENT_ROWS, seed):
+        found = fold.model.contributions(fold.table, code, reference.get(id(fold.model)))
+        if found is None:
+            return {}
+        for name in columns:
+            summed = found.values[:, fold.features_of(name)].sum(axis=1)
+            totals[name] += float(np.abs(summed).sum())
+    whole = sum(totals.values())
+    return {name: value / whole for name, value in totals.items()} if whole > 0 else {}
+
+
+def _drops(run: ScoredRun, name: str, columns: list[str], model: str | None) -> dict[str, float]:
+    """How much the score worsens when the model is trained again without each column, on the first folds."""
+    candidate = run.best_of(name)
+    folds = sorted(candidate.results)[:MOST_FOLDS]
+    held_out = np.concatenate([run.data.held_out(fold) for fold in folds])
+    truth = run.data.target[held_out]
+    weight = None if run.data.weight is None else run.data.weight[held_out]
+    sign = 1.0 if metrics.get(run.plan.metric).greater_is_better else -1.0
+
+    def score(schema: Any) -> float:
+        parts = [fit_again(run, candidate, fold, run.data.training(fold), schema) for fold in folds]
+        return metrics.score(run.plan.metric, truth, np.concatenate(parts), weight)
+
+    schema = run.data.schema
+    whole = score(schema)
+    found: dict[str, float] = {}
+    for dropped in columns:
+        kept = tuple(column for column in schema.columns if column.name != dropped)
+        if not any(column.role == "feature" for column in kept):
+            continue
+        found[dropped] = sign * (whole - score(msgspec.structs.replace(schema, columns=kept)))
+    return found
+
+
+def _correlation(a: dict[str, float], b: dict[str, float]) -> float | None:
+    common = [name for name in a if name in b]
+    if len(common) < LEAST_RANKED:
+        return None
+    frame = pl.DataFrame({"a": [a[name] for name in common], "b": [b[name] for name in common]})
+    if frame["a"].n_unique() == 1 or frame["b"].n_unique() == 1:
+        return None
+    value = frame.select(pl.corr("a", "b", method="spearman")).item()
+    return None if value is None or not np.isfinite(value) else float(value)
+
+
+def advice(name: str, attention: dict[str, float], permutation: dict[str, float], drops: dict[str, float]) -> str:
+    """What to believe of a column whose ranks differ by more than a third of the columns; empty if they agree."""
+    if name not in attention or name not in permutation or len(attention) < LEAST_RANKED:
+        return ""
+    places = [sorted(each, key=lambda key: -each[key]).index(name) for each in (attention, permutation)]
+    if abs(places[0] - places[1]) <= max(2, len(attention) // 3):
+        return ""
+    ranks = f"attention ranks it {places[0] + 1}, permutation {places[1] + 1}"
+    if places[0] < places[1]:
+        return f"{ranks}. Trust permutation: the model attends to the column, but its score hardly needs it."
+    dropped = drops.get(name)
+    if dropped is not None and dropped <= 0:
+        return f"{ranks}. The model uses the column, but is no worse when it is trained without it: other columns can replace it."
+    return f"{ranks}. Trust permutation: the score needs the column, through layers that attention does not show."

@@ -1,0 +1,57 @@
+"""Trains a candidate of a finished run again, on other rows or without a column."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from tabapp.data.schema import Schema
+from tabapp.data.split import early_stopping_rows
+from tabapp.engine.candidates import Candidate
+from tabapp.engine.scored_run import ScoredRun
+from tabapp.engine.seeds import seed_of
+from tabapp.features.prepare import FeaturePreparer
+from tabapp.models import registry
+from tabapp.models.contract import FitContext
+
+Array = npt.NDArray[Any]
+
+
+def fit_again(run: ScoredRun, candidate: Candidate, fold: int, rows: Array, schema: Schema) -> Array:
+    """Predictions of the held-out rows of a fold by the model, and its features, fitted on some rows with the columns of a schema.
+
+    Args:
+        rows: positions of training rows among the usable rows, in ascending order.
+    """
+    data, plan = run.data, run.plan
+    seed = seed_of(plan.seed, candidate.model, fold)
+    groups = None if data.groups is None else data.groups[rows]
+    preparer, table = FeaturePreparer.fit_transform(
+        data.frame[rows.tolist()], schema, candidate.results[fold].recipe, seed, data.target[rows], groups
+    )
+    weight = None if data.weight is None else data.weight[rows]
+    table = replace(table, target=data.target[rows], weight=weight)
+    stopping = early_stopping_rows(data.target, plan.task, rows, seed, groups=data.groups, time=data.time)
+    plugin = registry.get(candidate.model)
+    with tempfile.TemporaryDirectory(prefix="tabapp-fit-") as scratch:
+        context = FitContext(
+            task=plan.task,
+            n_classes=plan.n_classes,
+            metric=plan.metric,
+            features=preparer.spec,
+            seed=seed,
+            device=plan.device if plugin.family == "deep" else "cpu",
+            n_threads=plan.n_threads,
+            folder=Path(scratch),
+        )
+        params = msgspec.convert(candidate.params, plugin.params_type)
+        places = np.arange(len(rows))
+        model = plugin.fit(table.take(places[~stopping]), table.take(places[stopping]), params, context)
+    scored = preparer.transform(data.frame[data.held_out(fold).tolist()])
+    return np.asarray(model.predict(scored), dtype=np.float64)
