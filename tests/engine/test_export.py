@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from tabapp.bundle.contents import open_bundle
+from tabapp.bundle.format import FORMAT_VERSION
 from tabapp.bundle.load import load_bundle
 from tabapp.cli.main import run_command_line
 from tabapp.data.read import read_table
@@ -152,7 +153,7 @@ def test_the_command_shows_size_speed_and_score_before_it_writes(folder, tmp_pat
     (header,) = [number for number, line in enumerate(lines) if "1,000 rows" in line and "roc_auc" in line]
     assert lines[header + 1].startswith("bundle of the run")
     assert lines[header + 2].startswith("this export")
-    assert load_bundle(tmp_path / "new.tabapp").contents.manifest.format_version == 4
+    assert load_bundle(tmp_path / "new.tabapp").contents.manifest.format_version == FORMAT_VERSION
 
 
 @pytest.mark.parametrize(
