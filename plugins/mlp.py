@@ -85,4 +85,4 @@ class MLP(DeepPlugin):
         assert isinstance(params, MLPParams)
         widths = (4 * shape.n_features, *params.widths)
         n_weights = sum(a * b for a, b in zip(widths, params.widths, strict=False))
-        return training_cost(shape, 6 * n_weights * shape.n_rows, n_weights, device, n_epochs=40)
+        return training_cost(shape, 6 * n_weights * shape.n_rows, n_weights, device, n_epochs=88)

@@ -227,6 +227,6 @@ class ModernNCA(RetrievalPlugin):
         per_candidate = 6 * n_weights + 12 * params.n_frequencies * shape.n_numeric * (params.d_embedding + 30)
         per_step = candidates * (per_candidate + batch * (6 * params.width + 360))
         flops = FLOAT32 * per_step * shape.n_rows / batch
-        prior = training_cost(shape, flops, n_weights, device, n_epochs=30)
+        prior = training_cost(shape, flops, n_weights, device, n_epochs=18)
         n_bytes = 32 * batch * candidates + 16 * candidates * shape.n_numeric * params.n_frequencies
         return replace(prior, n_bytes=prior.n_bytes + int(n_bytes) + 200_000_000)

@@ -106,4 +106,4 @@ class ResNet(DeepPlugin):
         assert isinstance(params, ResNetParams)
         block = 2 * params.width * int(params.width * params.hidden_factor)
         n_weights = 4 * shape.n_features * params.width + params.n_layers * block
-        return training_cost(shape, 6 * n_weights * shape.n_rows, n_weights, device, n_epochs=40)
+        return training_cost(shape, 6 * n_weights * shape.n_rows, n_weights, device, n_epochs=100)

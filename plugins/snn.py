@@ -93,4 +93,4 @@ class SNN(DeepPlugin):
         assert isinstance(params, SNNParams)
         widths = (4 * shape.n_features, *params.widths)
         n_weights = sum(a * b for a, b in zip(widths, params.widths, strict=False))
-        return training_cost(shape, 12 * n_weights * shape.n_rows, n_weights, device, n_epochs=40)
+        return training_cost(shape, 12 * n_weights * shape.n_rows, n_weights, device, n_epochs=64)

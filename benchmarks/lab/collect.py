@@ -171,15 +171,13 @@ def jobs_of(folder: RunFolder, model: str, n_trials: int, seconds: float) -> lis
     ]
 
 
-def expectations(folder: RunFolder, job: FitJob) -> dict[str, float]:
+def expectations(folder: RunFolder, model: str) -> dict[str, float]:
     """What the scheduler of a run knows of a model before its first fit: expected seconds and merit."""
-    data, plugin = RunData(folder), registry.get(job.model)
-    shape = approximate_shape(data.schema, job.n_classes)
-    params = plugin.defaults(job.task, shape, job.device)
-    return {
-        "prior": plugin.cost(job.task, shape, params, job.device).seconds,
-        "merit": plugin.merit(job.task, shape),
-    }
+    plan = json.loads(folder.plan.read_bytes())
+    plugin = registry.get(model)
+    task, shape = plan["task"], approximate_shape(RunData(folder).schema, plan["n_classes"])
+    params = plugin.defaults(task, shape, "cpu")
+    return {"prior": plugin.cost(task, shape, params, "cpu").seconds, "merit": plugin.merit(task, shape)}
 
 
 def fit_and_predict(job: FitJob, test: Path, out: Path) -> dict[str, Any]:
@@ -219,7 +217,7 @@ def fit_and_predict(job: FitJob, test: Path, out: Path) -> dict[str, Any]:
         "wall": wall,
         "predict_seconds": predict_seconds,
         "params": job.params,
-        **expectations(folder, job),
+        **expectations(folder, job.model),
     }
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.lab.collect import read_records
+from benchmarks.lab.collect import expectations, read_records
 from tabapp import metrics
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.jobs import FitResult
 from tabapp.features.arrays import FeatureRecipe
+from tabapp.run.folder import list_runs
 
 Array = npt.NDArray[Any]
 
@@ -86,6 +87,11 @@ class Library:
             recipe=FeatureRecipe(),
             summary={},
         )
+
+    def expectations(self, model: str) -> dict[str, float]:
+        """What the scheduler knows of a model before its first fit, as the plugins of today estimate it."""
+        runs = list_runs(self.place / "runs")
+        return expectations(runs[0], model) if runs else self.fits[model, 0][0]
 
     def test_error(self, prediction: Array) -> float:
         """Difference of a test score to a perfect one."""

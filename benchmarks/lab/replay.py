@@ -19,6 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import numpy as np
 
 from benchmarks.lab.collect import LAB
@@ -95,7 +96,7 @@ def replay(
     records: list[ModelRecord] = []
     for name in library.models:
         plugin = registry.get(name)
-        known = library.fits[name, 0][0]
+        known = library.expectations(name)
         records.append(ModelRecord(name, known["prior"], plugin.starts_first, known["merit"], plugin.family))
     scheduler: Scheduler
     board: Board
@@ -121,6 +122,7 @@ def replay(
     board = Board(plan, scheduler, scorer)
     now, running = START_SECONDS, list[tuple[float, Fold, Work]]()
     spent: dict[tuple[str, int], float] = {}
+    began: dict[tuple[tuple[str, int], int], float] = {}
     history: list[tuple[float, float]] = []
 
     def select() -> None:
@@ -137,19 +139,23 @@ def replay(
             if work is None:
                 break
             took = library.result(work.candidate.key, work.fold)
-            until = now + OVERHEAD_SECONDS + took.seconds + took.predict_seconds
+            # Networks plan their epochs for the time they get.
+            is_deep = scheduler.models[work.candidate.model].family == "deep"
+            seconds = min(took.seconds, limit) if is_deep else took.seconds
+            until = now + OVERHEAD_SECONDS + seconds + took.predict_seconds
             heapq.heappush(running, (until, (*work.candidate.key, work.fold), work))
+            began[work.candidate.key, work.fold] = now
         if not running:
             break
         until, (name, trial, fold), work = heapq.heappop(running)
         result = library.result((name, trial), fold)
-        seconds = OVERHEAD_SECONDS + result.seconds + result.predict_seconds - max(0.0, until - end)
+        seconds = min(until, end) - began[(name, trial), fold]
         spent[name, trial] = spent.get((name, trial), 0.0) + seconds
         now = min(until, end)
         if until > end:
             continue
         candidate = work.candidate
-        candidate.results[fold] = result
+        candidate.results[fold] = msgspec.structs.replace(result, seconds=seconds - OVERHEAD_SECONDS)
         scheduler.models[name].spent += seconds
         cast(TimedScheduler, scheduler).record_overhead(OVERHEAD_SECONDS)
         if candidate.is_complete:
@@ -187,6 +193,8 @@ def main() -> int:
     rows: list[list[str]] = []
     results: dict[str, dict[str, float]] = {}
     for library in open_libraries(options.lab):
+        if not library.models:
+            continue
         cells = [library.place.name, library.metric]
         for budget in budgets:
             found = replay(library, budget, options.workers)

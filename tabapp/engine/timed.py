@@ -3,12 +3,14 @@
 A candidate counts once it has all of its folds, so it is either completed or dropped after its first fold. In this order:
 
 1. Until a candidate is complete: the first folds of a few models, then the other folds of the best of them.
-2. The other folds of candidates whose first fold improves the ensemble, by improvement per second.
-3. The first folds of other models, those that take little time first, if all of their folds end in time, and as long as dropped
-   first folds have taken little time.
-4. New trials of models in the ensemble, in proportion to their weight and to the success of their earlier trials. A trial is pruned
+2. The first folds of models with a high merit: on some tables they are far ahead of all others, and later there would be no time
+   for their other folds.
+3. The other folds of candidates whose first fold improves the ensemble, by improvement per second.
+4. The first folds of other models, those that take little time first. Here and in 2, all of their folds must end in time, and
+   dropped first folds may take little of it.
+5. New trials of models in the ensemble, in proportion to their weight and to the success of their earlier trials. A trial is pruned
    if its first fold does not improve the ensemble.
-5. In time that nothing else can use: candidates that do not improve the ensemble yet, models that have not run, and new trials of
+6. In time that nothing else can use: candidates that do not improve the ensemble yet, models that have not run, and new trials of
    models outside the ensemble.
 """
 
@@ -35,9 +37,10 @@ QUICK_SHARE = 0.025
 DROPPED_SHARE, DROP_RATE = 0.08, 0.5
 """First folds of dropped candidates may take the first share of the time of all workers; the second share of those in progress is
 expected to be dropped."""
-AFFORDABLE_SHARE, LEADER_SHARE = 0.6, 0.9
+AFFORDABLE_SHARE, LEADER_SHARE, LARGE_GAIN = 0.6, 0.9, 0.05
 """A candidate is begun, and continued after its first fold, only if its folds take at most this share of the time that all workers
-have left. The second value is for the first candidate that is completed."""
+have left. The second value is for the first candidate that is completed, and for those whose first fold lowers the error of the
+ensemble by at least the third."""
 FIRST_SHARE = 0.75
 """Share of the time of all workers for the defaults of models; an expensive model does not start beyond it."""
 URGENT_SHARE = 0.5
@@ -45,12 +48,9 @@ URGENT_SHARE = 0.5
 later there would be no time for them."""
 SAFETY = 1.05
 """Factor on expected times, since fits that do not end in time are lost."""
-SHORTENED_SHARE, LEAST_SHARE = 0.5, 0.05
+SHORTENED_SHARE, LEAST_SHARE = 0.3, 0.05
 """Share of its expected time that a model must get to start: at its deadline, it returns its best so far. The second value is for a
 single holdout in time that nothing else can use."""
-DEEP_SLOWDOWN = 3.0
-"""Ratio of measured and prior seconds of networks, relative to other models, before any is measured: priors are for a core of a
-server without other work."""
 PRIOR_WEIGHT = 1.0
 """Weight of the prior time of a model against one measured model when the factor between the two is estimated."""
 
@@ -130,8 +130,7 @@ class TimedScheduler(Scheduler):
         every = [value for values in logs.values() for value in values]
         overall = sum(every) / (len(every) + PRIOR_WEIGHT)
         related = logs.get(family, [])
-        prior = overall + (math.log(DEEP_SLOWDOWN) if family == "deep" else 0.0)
-        return math.exp((sum(related) + PRIOR_WEIGHT * prior) / (len(related) + PRIOR_WEIGHT))
+        return math.exp((sum(related) + PRIOR_WEIGHT * overall) / (len(related) + PRIOR_WEIGHT))
 
     def next_work(self, running: set[Fold], seconds_left: float, fit_limit: float = math.inf) -> Work | None:
         """The next fit to start, or None if there is none that the time allows.
@@ -149,7 +148,8 @@ class TimedScheduler(Scheduler):
             if early is not None:
                 return early
         return (
-            self._begun(running, time)
+            self._first_fold(running, lambda record: record.merit > 1 and self._may_start(record, running, time))
+            or self._begun(running, time)
             or self._first_fold(
                 running, lambda record: self._is_quick(record.name) and self._may_start(record, running, time)
             )
@@ -266,9 +266,11 @@ class TimedScheduler(Scheduler):
             if improving and not record.is_favored and not self._improves(candidate):
                 continue
             n_begun, cost = candidate.n_folds - len(folds), len(folds) * each
-            if improving and n_begun < 2 and not record.is_favored and cost > share * time.of_workers:
+            gain = self._gain(candidate)
+            affordable = LEADER_SHARE if gain >= LARGE_GAIN else share
+            if improving and n_begun < 2 and not record.is_favored and cost > affordable * time.of_workers:
                 continue
-            options.append((not record.is_favored, n_begun < 2, self._gain(candidate), cost, candidate))
+            options.append((not record.is_favored, n_begun < 2, gain, cost, candidate))
         if not options:
             return None
         most = max(gain for _, _, gain, _, _ in options)
@@ -278,7 +280,7 @@ class TimedScheduler(Scheduler):
         ) -> tuple[bool, bool, bool, float, tuple[str, int]]:
             unfavored, new, gain, cost, candidate = option
             urgent = gain == most and cost > URGENT_SHARE * time.of_workers
-            return unfavored, new, not urgent, -gain / cost if gain > 0 else -gain * cost, candidate.key
+            return unfavored, not urgent, new, -gain / cost if gain > 0 else -gain * cost, candidate.key
 
         candidate = min(options, key=order)[-1]
         return Work(candidate, self.open_folds(candidate, running)[0])

@@ -10,7 +10,7 @@ import pytest
 
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
-from tabapp.engine.timed import DEEP_SLOWDOWN, DROPPED_SHARE, TimedScheduler
+from tabapp.engine.timed import DROPPED_SHARE, LARGE_GAIN, TimedScheduler
 from tests.engine.simulation import MODELS, Library, Simulation, simulate
 from tests.engine.test_scheduler import FOLDS, finish, make, mean_loss, take
 
@@ -159,11 +159,25 @@ def test_candidates_are_completed_by_improvement_per_second() -> None:
     assert take(scheduler, seconds=100.0) == ("fast", 0, 1)
     # Two folds of 10 s each are more than half of the time that two workers have left: later they would not fit.
     assert take(scheduler, seconds=17.0) == ("slow", 0, 1)
-    # They are more than what one candidate may take.
+    # They are more than what one candidate may take, even one that improves the ensemble much.
+    assert take(scheduler, seconds=10.6) == ("fast", 0, 1)
+    gains["slow", 0] = LARGE_GAIN / 2
     assert take(scheduler, seconds=15.0) == ("fast", 0, 1)
     # A candidate with two folds comes before any with one.
     finish(scheduler.candidates["fast", 0], 1, 0.9)
     assert take(scheduler, seconds=17.0) == ("fast", 0, 2)
+
+
+def test_models_of_high_merit_start_before_others_are_completed() -> None:
+    gains = {("good", 0): 0.2}
+    scheduler = make_timed({"good": 1.0, "network": 10.0, "first": 1.0}, {("first", 0): 1.0}, gains=gains)
+    complete(scheduler, "first")
+    with_first_folds(scheduler, {"good": 0.9})
+    assert take(scheduler, seconds=100.0) == ("good", 0, 1)
+    scheduler.models["network"].merit = 4.0
+    assert take(scheduler, seconds=100.0) == ("network", 0, 0)
+    # Its three folds would not end in time, not even shortened.
+    assert take(scheduler, seconds=4.0) == ("good", 0, 1)
 
 
 def test_a_candidate_that_cannot_be_completed_in_time_is_not_continued() -> None:
@@ -193,12 +207,12 @@ def test_times_of_models_that_have_not_run_follow_those_of_their_family() -> Non
     scheduler = make_timed(dict.fromkeys(("tree", "other_tree", "network", "other_network"), 2.0))
     for name, record in scheduler.models.items():
         record.family = "deep" if "network" in name else "gbdt"
-    assert scheduler.expected_seconds("other_network") == pytest.approx(2.0 * DEEP_SLOWDOWN)
+    assert scheduler.expected_seconds("other_network") == pytest.approx(2.0)
     with_first_folds(scheduler, {"tree": 0.9}, seconds=2.0)
     with_first_folds(scheduler, {"network": 0.9}, seconds=16.0)
     assert scheduler.expected_seconds("network") == 16.0
     # Geometric means with one pseudo-observation each: 8^(1/3) = 2 for all models, then (8 × 2 × 3)^(1/2) and (1 × 2)^(1/2).
-    assert scheduler.expected_seconds("other_network") == pytest.approx(2.0 * (16 * DEEP_SLOWDOWN) ** 0.5)
+    assert scheduler.expected_seconds("other_network") == pytest.approx(2.0 * 16**0.5)
     assert scheduler.expected_seconds("other_tree") == pytest.approx(2.0 * 2**0.5)
     scheduler.record_overhead(0.5)
     assert scheduler.expected_seconds("network") == 16.5
