@@ -37,8 +37,8 @@ class TabappModel(mlflow.pyfunc.PythonModel):
             interval.insert(0, "prediction", (interval["low"] + interval["high"]) / 2)
             return interval
         found = predictor.predict_proba(model_input)
-        labels = pd.Series(found.to_numpy().argmax(axis=1), index=found.index).map(dict(enumerate(predictor.classes)))
-        return pd.concat([labels.rename("prediction"), found.add_prefix("probability_")], axis=1)
+        labels = predictor.predict(model_input).rename("prediction")
+        return pd.concat([labels, found.add_prefix("probability_")], axis=1)
 
 
 mlflow.models.set_model(TabappModel())

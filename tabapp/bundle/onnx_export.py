@@ -124,7 +124,12 @@ def _model(loaded: LoadedBundle, candidates: Sequence[Candidate]) -> Any:
     notes = {"target": schema.target, "task": schema.task, "run": contents.manifest.run}
     if not schema.classes:
         return graph.model([(blend, "prediction", "float", ["rows", 1])], notes)
-    codes = graph.add("ArgMax", blend, axis=1, keepdims=0)
+    threshold = contents.ensemble.threshold
+    if threshold is None:
+        codes = graph.add("ArgMax", blend, axis=1, keepdims=0)
+    else:
+        positive = graph.add("Gather", blend, graph.constant(1, np.int64), axis=1)
+        codes = graph.add("Cast", graph.add("GreaterOrEqual", positive, graph.constant(threshold)), to=7)
     label = graph.add("Gather", graph.texts(schema.classes), codes, axis=0)
     return graph.model(
         [(label, "label", "string", ["rows"]), (blend, "probabilities", "float", ["rows", len(schema.classes)])], notes

@@ -112,6 +112,10 @@ def _query(loaded: LoadedBundle, outputs: Sequence[str], blended: Sequence[str])
             f"WHEN {' AND '.join(f'{name} >= {other}' for other in names[code + 1 :])} THEN {_text(schema.classes[code])}"
             for code, name in enumerate(names[:-1])
         )
+        threshold = loaded.contents.ensemble.threshold
+        if threshold is not None:
+            labels = [_text(label) for label in schema.classes]
+            cases = f"WHEN {names[1]} < {_number(threshold)} THEN {labels[0]}"
         outer = [f"CASE {cases} ELSE {_text(schema.classes[-1])} END AS prediction"]
         outer += [
             f"{name} AS {_name(f'probability_{label}')}" for name, label in zip(names, schema.classes, strict=True)

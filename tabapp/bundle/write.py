@@ -84,6 +84,7 @@ class BundleContents:
         residual_quantile: half-width of the 90 % interval (`predict.residual_quantile`); None for classification.
         targets: class code or target of each row of the training file that `FoldSource.rows` names.
         half_widths: half-widths for every coverage (`predict.half_widths`); empty for classification.
+        threshold: see `Ensemble`.
     """
 
     run: str
@@ -101,6 +102,7 @@ class BundleContents:
     residual_quantile: float | None = None
     half_widths: tuple[float, ...] = ()
     targets: Mapping[int, float] = field(default_factory=dict[int, float])
+    threshold: float | None = None
 
 
 @dataclass
@@ -183,6 +185,7 @@ def _layout_of(contents: BundleContents) -> _Layout:
         candidates=tuple(candidates),
         residual_quantile=contents.residual_quantile,
         half_widths=contents.half_widths,
+        threshold=contents.threshold,
     )
     return _Layout(ensemble, sources, rows)
 

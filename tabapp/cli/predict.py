@@ -1,8 +1,7 @@
-"""The commands that use the models of a bundle: `predict` and `evaluate`. What they need is imported inside them."""
+"""The command `predict`, and what commands that read a table for a bundle share. What they need is imported inside them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ import click
 
 from tabapp.cli.completion import bundles, tables
 from tabapp.cli.options import MAX_MEMORY_HELP, device_option, read_bytes, trust_option
-from tabapp.cli.output import TableWriter, check_output, metric_cells
+from tabapp.cli.output import TableWriter, check_output
 from tabapp.errors import DataError, UsageError
 from tabapp.headless.narration import echo, echo_json, say
 from tabapp.run import prediction as messages
@@ -20,8 +19,6 @@ from tabapp.run import prediction as messages
 if TYPE_CHECKING:
     import polars as pl
 
-    from tabapp.bundle.evaluate import Evaluation
-    from tabapp.bundle.format import Manifest, MetricValue
     from tabapp.bundle.load import LoadedBundle
     from tabapp.data.read import Reading, ReadOptions
     from tabapp.data.schema import Schema
@@ -337,96 +334,3 @@ def _beside(data: pl.DataFrame, predictions: pl.DataFrame, notes: list[str]) -> 
         renamed[name] = new
         notes.append(f"The column {name!r} of the input is called {new!r} in the output")
     return pl.concat([data.rename(renamed), predictions], how="horizontal")
-
-
-@click.command()
-@click.argument("bundle", type=click.Path(path_type=Path), shell_complete=bundles)
-@click.argument("data", shell_complete=tables)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
-@device_option
-@trust_option
-@data_options
-def evaluate(
-    bundle: Path,
-    data: str,
-    as_json: bool,
-    device: str,
-    trust: Path | None,
-    missing_columns: str,
-    delimiter: str | None,
-    encoding: str | None,
-    decimal: str | None,
-    max_memory: int | None,
-) -> int:
-    """Score BUNDLE on the rows of DATA that have a target: every metric of its task, with 95 % intervals."""
-    from tabapp.bundle.evaluate import evaluate as evaluate_predictor
-
-    loaded, reading = load_and_read(
-        bundle,
-        trust,
-        lambda schema: read_data(data, delimiter, encoding, decimal, max_memory, schema),
-        _discard,
-        device=device,
-    )
-    manifest = loaded.contents.manifest
-    try:
-        found = evaluate_predictor(
-            loaded.predictor,
-            reading.frame,
-            manifest.metric,
-            seed=manifest.seed,
-            fill_missing_columns=missing_columns == "fill",
-        )
-    except DataError as error:
-        raise DataError(f"{data}: {error}") from None
-    for note in [*(warning.message for warning in reading.warnings), *found.notes, *_set_aside(found)]:
-        say(note)
-    if as_json:
-        echo_json(json.dumps(_evaluation_json(bundle, data, manifest, found), ensure_ascii=False, indent=1))
-        return 0
-    from tabapp.headless.tables import print_table
-
-    title = f"{manifest.target} ({manifest.task}) · {found.scored:,} rows of {data}"
-    print_table(["metric", "score", "low", "high"], metric_cells(found.metrics), right=(1, 2, 3), title=title)
-    return 0
-
-
-def _set_aside(found: Evaluation) -> list[str]:
-    notes: list[str] = []
-    if found.without_target:
-        notes.append(f"{found.without_target:,} rows without a target were excluded")
-    if found.unknown_classes:
-        shown = ", ".join(f"{label!r} ({count:,})" for label, count in list(found.unknown_classes.items())[:5])
-        more = " …" if len(found.unknown_classes) > 5 else ""
-        n_rows = sum(found.unknown_classes.values())
-        notes.append(f"{n_rows:,} rows of classes that are not in the training data were excluded: {shown}{more}")
-    return notes
-
-
-def _metric_json(value: MetricValue) -> dict[str, Any]:
-    from tabapp.metrics import known
-
-    metric = known(value.name)
-    return {
-        "name": value.name,
-        "title": metric.title if metric else value.name,
-        "score": value.score,
-        "low": value.low,
-        "high": value.high,
-        "greater_is_better": metric.greater_is_better if metric else None,
-    }
-
-
-def _evaluation_json(bundle: Path, data: str, manifest: Manifest, found: Evaluation) -> dict[str, Any]:
-    return {
-        "bundle": str(bundle),
-        "data": data,
-        "task": manifest.task,
-        "target": manifest.target,
-        "metric": manifest.metric,
-        "rows": found.rows,
-        "scored": found.scored,
-        "without_target": found.without_target,
-        "unknown_classes": found.unknown_classes,
-        "metrics": [_metric_json(value) for value in found.metrics],
-    }

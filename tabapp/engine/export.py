@@ -40,11 +40,12 @@ Emit = Callable[[messages.AnyExportMessage], None]
 
 @dataclass(frozen=True)
 class _Scores:
-    """Out-of-fold scores, the run's metric first, and half-widths of intervals; empty for classification."""
+    """Out-of-fold scores, the run's metric first, half-widths of intervals, and the threshold, which only the same ensemble has."""
 
     values: tuple[MetricValue, ...]
     residual_quantile: float | None
     half_widths: tuple[float, ...]
+    threshold: float | None = None
 
 
 def export_run(folder: RunFolder, out: Path, options: messages.ExportOptions, emit: Emit) -> None:
@@ -106,7 +107,8 @@ def _rebuilt(
         return [student.source], scores, "one model distilled from the ensemble and trained on all rows"
     members: Sequence[tuple[Any, float]] = run.members
     stored = run.contents
-    scores = _Scores(stored.manifest.metrics, stored.ensemble.residual_quantile, stored.ensemble.half_widths)
+    ensemble = stored.ensemble
+    scores = _Scores(stored.manifest.metrics, ensemble.residual_quantile, ensemble.half_widths, ensemble.threshold)
     how = ""
     if options.limit_ms is not None:
         selected = _within_limit(run, options, stage)
@@ -188,6 +190,7 @@ def _contents(run: FinishedRun, sources: list[CandidateSource], scores: _Scores,
         sample=read_sample(run.folder),
         residual_quantile=scores.residual_quantile,
         half_widths=scores.half_widths,
+        threshold=scores.threshold,
         targets=dict(zip(numbers.tolist(), map(float, run.data.target), strict=True)),
     )
 

@@ -19,7 +19,7 @@ Int32 = npt.NDArray[np.int32]
 _MAX_FLOAT = 3e38
 """The largest float32 is 3.4e38; larger numbers become infinite, which XGBoost rejects."""
 
-_FEW = 100
+_FEW = 2_000
 """Rows for which a loop takes less time than a query of polars, which matters to servers."""
 
 DATE_PARTS: dict[str, Callable[[pl.Series], pl.Series]] = {

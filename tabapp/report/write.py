@@ -70,7 +70,16 @@ def write_report(folder: RunFolder, path: Path, form: str | None = None, example
     Raises:
         UsageError: the format is unknown, the run has nothing to report, or the file cannot be written.
     """
-    text = rendered(report_of(folder, examples), form or format_of(path))
+    write_rendered(report_of(folder, examples), path, form or format_of(path))
+
+
+def write_rendered(report: Report, path: Path, form: str) -> None:
+    """Write a report in a format.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    text = rendered(report, form)
     try:
         files.write_bytes(path, text.encode(errors="backslashreplace"))
     except OSError as error:

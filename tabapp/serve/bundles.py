@@ -19,12 +19,12 @@ import polars as pl
 
 from tabapp.bundle.box import BoxedPredictor, load_boxed
 from tabapp.bundle.contents import Contents
+from tabapp.bundle.drift import WINDOW_ROWS, DriftMonitor
 from tabapp.bundle.load import neighbors_of
 from tabapp.bundle.predict import Decomposition, Float64, Prediction, Predictor
 from tabapp.errors import BundleError, TabappError
 from tabapp.explain.rows import Explainer, explanations_json
 from tabapp.models.contract import RowNeighbors
-from tabapp.serve.drift import DriftMonitor
 from tabapp.serve.limits import busy
 
 POLL_SECONDS = 1.0
@@ -232,7 +232,11 @@ class ServedBundle:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             loaded = load_boxed(copy, trust=self._trust, device=self._device)
             version = Version(
-                loaded.contents, digest, copy, DriftMonitor(loaded.contents.schema), loaded.reference_rows()
+                loaded.contents,
+                digest,
+                copy,
+                DriftMonitor(loaded.contents.schema, window=WINDOW_ROWS),
+                loaded.reference_rows(),
             )
             self._add(version, loaded.predictor)
             for _ in range(self._n_processes - 1):

@@ -21,7 +21,7 @@ PARAMS = {
 }
 
 
-def make_bundle(folder: Path, task: str, names: list[str]) -> Path:
+def make_bundle(folder: Path, task: str, names: list[str], threshold: float | None = None) -> Path:
     """A bundle of some models."""
     contents = make_contents(folder / "made", task)
     columns = [
@@ -37,7 +37,7 @@ def make_bundle(folder: Path, task: str, names: list[str]) -> Path:
         place = folder / "fits" / name
         candidates.append(fit_candidate(place, plugin, params, frame, schema, 1.0, folder / name))
     path = folder / "model.tabapp"
-    write_bundle(path, replace(contents, schema=schema, candidates=candidates))
+    write_bundle(path, replace(contents, schema=schema, candidates=candidates, threshold=threshold))
     return path
 
 

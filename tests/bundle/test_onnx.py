@@ -47,6 +47,16 @@ def test_onnx_predicts_like_the_bundle(task, tmp_path):
         assert found[0].tolist() == [classes[code] for code in found[1].argmax(axis=1)]
 
 
+def test_labels_follow_the_threshold_of_the_bundle(tmp_path):
+    bundle = make_bundle(tmp_path, "binary", ["linear"], threshold=0.9)
+    write_onnx(bundle, tmp_path / "all.onnx")
+    rows = new_rows("binary")
+    loaded = load_bundle(bundle)
+    expected = loaded.predictor.to_frame(loaded.predictor.predict_frame(rows))
+    assert run(tmp_path / "all.onnx", rows, bundle)[0].tolist() == expected["prediction"].to_list()
+    assert (expected["probability_yes"] > 0.5).sum() > (expected["prediction"] == "yes").sum() > 0
+
+
 def test_members_without_a_counterpart_are_listed(tmp_path, capfd):
     bundle = make_bundle(tmp_path, "binary", ["lightgbm", "k_neighbors"])
     with pytest.raises(UsageError, match=r"cannot be written as ONNX: k_neighbors-0: it is neither trees nor"):

@@ -62,7 +62,7 @@ def test_a_script_trains_and_predicts_without_tabapp(name, task, tmp_path, monke
     expected = predictor.to_frame(predictor.predict_frame(new))
     assert found.columns == [column for column in expected.columns if column not in ("low", "high")]
     column = found.columns[min(1, found.width - 1)]
-    assert np.corrcoef(found[column].to_numpy(), expected[column].to_numpy())[0, 1] > 0.8
+    assert np.corrcoef(found[column].to_numpy(), expected[column].to_numpy())[0, 1] > 0.7
 
 
 def test_a_date_column_becomes_its_parts(tmp_path, monkeypatch):

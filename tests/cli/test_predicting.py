@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from tabapp.bundle.load import load_bundle
 from tabapp.bundle.write import write_bundle
+from tabapp.cli import evaluate as evaluating
 from tabapp.cli import inspect as inspecting
 from tabapp.cli import predict as predicting
 from tabapp.data import stream
@@ -130,14 +131,14 @@ def test_invalid_output_is_rejected_before_any_work(tmp_path, output):
 def test_invalid_inputs_give_one_sentence(bundles, data, tmp_path):
     (tmp_path / "cut.tabapp").write_bytes(bundles["binary"].read_bytes()[:5000])
     for bundle in (tmp_path / "none.tabapp", tmp_path / "cut.tabapp", data["binary"], tmp_path):
-        for command in (predicting.predict, predicting.evaluate):
+        for command in (predicting.predict, evaluating.evaluate):
             with pytest.raises(BundleError) as caught:
                 call(command, bundle, data["binary"])
             assert sentence(caught.value)
         with pytest.raises(BundleError):
             call(inspecting.inspect, bundle)
     for table in (tmp_path / "none.csv", tmp_path):
-        for command in (predicting.predict, predicting.evaluate):
+        for command in (predicting.predict, evaluating.evaluate):
             with pytest.raises(DataError) as caught:
                 call(command, bundles["binary"], table)
             assert sentence(caught.value)
@@ -145,7 +146,7 @@ def test_invalid_inputs_give_one_sentence(bundles, data, tmp_path):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_evaluate_scores_every_metric_of_the_task(bundles, data, task):
-    found = json.loads(call(predicting.evaluate, bundles[task], data[task], "--json").stdout)
+    found = json.loads(call(evaluating.evaluate, bundles[task], data[task], "--json").stdout)
     assert found["rows"] == found["scored"] == 30
     assert found["metrics"][0]["name"] == found["metric"]
     n_metrics = {"binary": 7, "multiclass": 6, "regression": 5}[task]
@@ -157,7 +158,7 @@ def test_evaluate_scores_every_metric_of_the_task(bundles, data, task):
 def test_evaluate_agrees_with_scikit_learn_on_what_predict_writes(bundles, data):
     from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
-    found = json.loads(call(predicting.evaluate, bundles["binary"], data["binary"], "--json").stdout)
+    found = json.loads(call(evaluating.evaluate, bundles["binary"], data["binary"], "--json").stdout)
     scores = {value["name"]: value["score"] for value in found["metrics"]}
     written = pl.read_csv(call(predicting.predict, bundles["binary"], data["binary"]).stdout.encode())
     truth = pl.read_csv(data["binary"])["outcome"]
@@ -173,14 +174,14 @@ def test_evaluate_skips_rows_without_target_or_with_unknown_classes(bundles, dat
     kept = target.copy()
     target[0], target[1], target[2], target[5] = None, "maybe", "maybe", "never"
     table.with_columns(outcome=pl.Series(target)).write_csv(tmp_path / "odd.csv")
-    result = call(predicting.evaluate, bundles["binary"], tmp_path / "odd.csv", "--json")
+    result = call(evaluating.evaluate, bundles["binary"], tmp_path / "odd.csv", "--json")
     found = json.loads(result.stdout)
     assert (found["rows"], found["scored"], found["without_target"]) == (30, 26, 1)
     assert found["unknown_classes"] == {"maybe": 2, "never": 1}
     assert "'maybe' (2)" in result.stderr
     rest = [row for row in range(30) if row not in (0, 1, 2, 5)]
     table.with_columns(outcome=pl.Series(kept))[rest].write_csv(tmp_path / "rest.csv")
-    clean = json.loads(call(predicting.evaluate, bundles["binary"], tmp_path / "rest.csv", "--json").stdout)
+    clean = json.loads(call(evaluating.evaluate, bundles["binary"], tmp_path / "rest.csv", "--json").stdout)
     assert clean["metrics"] == found["metrics"]
 
 
@@ -190,18 +191,18 @@ def test_evaluate_without_scorable_rows_is_an_error(bundles, data, tmp_path):
     table.with_columns(outcome=pl.lit("maybe")).write_csv(tmp_path / "unknown.csv")
     for name in ("bare.csv", "unknown.csv"):
         with pytest.raises(DataError, match="outcome") as caught:
-            call(predicting.evaluate, bundles["binary"], tmp_path / name)
+            call(evaluating.evaluate, bundles["binary"], tmp_path / name)
         assert name in sentence(caught.value)
 
 
 def test_evaluate_with_one_class_leaves_undefined_metrics_empty(bundles, data, tmp_path):
     table = pl.read_csv(data["binary"], infer_schema=False).filter(pl.col("outcome") == "yes")
     table.write_csv(tmp_path / "yes.csv")
-    found = json.loads(call(predicting.evaluate, bundles["binary"], tmp_path / "yes.csv", "--json").stdout)
+    found = json.loads(call(evaluating.evaluate, bundles["binary"], tmp_path / "yes.csv", "--json").stdout)
     scores = {value["name"]: value["score"] for value in found["metrics"]}
     assert scores["roc_auc"] is None
     assert 0 <= scores["accuracy"] <= 1
-    assert "—" in call(predicting.evaluate, bundles["binary"], tmp_path / "yes.csv").stdout
+    assert "—" in call(evaluating.evaluate, bundles["binary"], tmp_path / "yes.csv").stdout
 
 
 def test_inspect_lists_members_with_their_checksums(bundles):

@@ -15,7 +15,8 @@ from tabapp.bundle.load import load_bundle
 from tabapp.bundle.threshold import set_threshold
 from tabapp.bundle.write import write_bundle
 from tabapp.cli.diagnose import diagnose
-from tabapp.cli.predict import evaluate, predict
+from tabapp.cli.evaluate import evaluate
+from tabapp.cli.predict import predict
 from tabapp.engine import diagnosing
 from tabapp.engine.dependence import find_attention, find_dependence, find_interactions
 from tabapp.engine.faithfulness import advice, measure_faithfulness

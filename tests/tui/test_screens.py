@@ -8,8 +8,10 @@ import msgspec
 import pytest
 
 from tabapp.run import events as ev
-from tabapp.tui.dialogs.basic import Ask, Decision, Reading
+from tabapp.run.exporting import Compared, ExportOptions, ExportRow
+from tabapp.tui.dialogs.basic import Ask, Choice, Decision, Reading
 from tabapp.tui.screens.whole_table import WholeTable
+from tabapp.tui.session import bundle_export
 from tabapp.tui.widgets.columns import Columns
 from tabapp.tui.widgets.leaderboard import Leaderboard
 from tests.tui import recordings
@@ -257,16 +259,46 @@ async def test_export_copies_the_bundle(tmp_path, monkeypatch):
         await wait_for(driver, Ask)
         await driver.sees("./titanic.tabapp")
         await driver.press("enter")
+        await wait_for(driver, Choice)
+        await driver.sees("as it is", "trained again on all rows", "ms for 1,000 rows")
+        await driver.press("enter")
         await driver.until(Path("titanic.tabapp").exists)
         assert Path("titanic.tabapp").read_bytes() == b"a bundle"
         await driver.press("e", "enter")
         await driver.sees("exists; press enter once more")
         await driver.press("enter")
+        await wait_for(driver, Choice)
+        await driver.press("escape")
         await driver.until(lambda: not isinstance(driver.app.screen, Ask))
         await driver.press("e")
         await wait_for(driver, Ask)
         await driver.press(*"/no/such", "enter")
         await driver.sees("is not a file in a folder that exists")
+
+
+async def test_export_rebuilds_the_bundle(tmp_path, monkeypatch):
+    """The process that trains is tested in tests/engine/test_export.py."""
+    monkeypatch.chdir(tmp_path)
+    asked = []
+
+    def rebuild(folder, out, options, receive):
+        asked.append((folder.path, out, options))
+        rows = [
+            ExportRow(title="", models=10, n_bytes=5_640_000, ms=245.0, score=0.93, low=0.92, high=0.94),
+            ExportRow(title="", models=2, n_bytes=1_170_000, ms=49.1, score=0.93, low=0.92, high=0.94),
+        ]
+        receive(Compared(metric="roc_auc", n_rows=1000, rows=rows))
+
+    monkeypatch.setattr(bundle_export, "run_export", rebuild)
+    async with drive(tmp_path / "runs", monkeypatch, recordings.finished(), attach=True) as driver:
+        driver.folder.bundle.write_bytes(b"a bundle")
+        await driver.press("e")
+        await wait_for(driver, Ask)
+        await driver.press("enter")
+        await wait_for(driver, Choice)
+        await driver.press("down", "enter")
+        await driver.sees("1.17 MB instead of 5.64 MB")
+        assert asked == [(driver.folder.path, Path("titanic.tabapp"), ExportOptions(refit=True))]
 
 
 async def test_export_writes_a_report(tmp_path, monkeypatch):

@@ -6,10 +6,12 @@ import asyncio
 from pathlib import Path
 
 from tabapp import files
-from tabapp.errors import UsageError
-from tabapp.tui.dialogs.basic import Ask
+from tabapp.errors import TabappError, UsageError
+from tabapp.run.exporting import AnyExportMessage, Compared, ExportOptions, run_export
+from tabapp.tui.dialogs.basic import Ask, Choice, Option
 from tabapp.tui.paths import can_be_written, exists, is_file, quoted, typed_path
 from tabapp.tui.session.host import Host
+from tabapp.tui.viewmodels.exports import comparison_text, export_kinds
 
 
 def ask_for_export(app: Host) -> None:
@@ -44,13 +46,48 @@ def ask_for_export(app: Host) -> None:
         return str(path)
 
     def export(path: str | None) -> None:
-        if path is not None:
-            from tabapp.report.write import FORMATS
+        if path is None:
+            return
+        from tabapp.report.write import FORMATS
 
-            write = _report if Path(path).suffix.lower() in FORMATS else _copy
-            app.run_worker(write(app, bundle, Path(path)), exit_on_error=False)
+        if Path(path).suffix.lower() in FORMATS:
+            app.run_worker(_report(app, bundle, Path(path)), exit_on_error=False)
+        else:
+            _ask_for_kind(app, bundle, Path(path))
 
     app.push_screen(Ask("Export the bundle or a report", message, default, check), export)
+
+
+def _ask_for_kind(app: Host, bundle: Path, path: Path) -> None:
+    """Ask whether to copy the bundle or to rebuild it, with the size, speed and score of each kind."""
+    kinds = export_kinds(app.snapshot().state, bundle.stat().st_size)
+    options = [Option(str(number), kind.label, kind.note) for number, kind in enumerate(kinds)]
+
+    def chosen(value: str | None) -> None:
+        if value is None:
+            return
+        kind = kinds[int(value)]
+        write = _copy(app, bundle, path) if kind.options.is_plain else _rebuild(app, kind.options, path)
+        app.run_worker(write, exit_on_error=False)
+
+    app.push_screen(Choice("Which bundle?", options, current="0"), chosen)
+
+
+async def _rebuild(app: Host, options: ExportOptions, path: Path) -> None:
+    """Rebuild the bundle in a process of its own, which may take as long as the fits of one fold."""
+    compared: list[Compared] = []
+
+    def receive(message: AnyExportMessage) -> None:
+        if isinstance(message, Compared):
+            compared.append(message)
+
+    app.notify("The export trains models in the background; a message says when the file is there.", title="Exporting")
+    try:
+        await asyncio.to_thread(run_export, app.folder, path, options, receive)
+    except TabappError as error:
+        app.notify(str(error), title="Not exported", severity="error")
+        return
+    app.notify(comparison_text(compared[-1]), title=f"Saved {path}", timeout=12)
 
 
 async def _copy(app: Host, bundle: Path, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How the rows of requests differ from the training table: population stability and new levels of each column."""
+"""How rows differ from the training table: population stability and new levels of each column."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import polars as pl
 from tabapp.data.schema import Column, Schema
 
 WINDOW_ROWS = 20_000
-"""When so many rows are counted, all counts are halved, so that the counts describe recent rows."""
+"""The window of a server, which watches rows for a long time."""
 
 MOST_COLUMNS = 1_000
 """Columns that are watched: the first features of the table."""
@@ -36,13 +36,14 @@ class ColumnDrift:
     Attributes:
         stability: population stability index, 0 for equal shares.
         new_levels: cells with a level that is not in the training table, since the start.
-        missing: share of missing cells among recent rows.
+        missing: share of missing cells among the counted rows; `missing_before` among the training rows.
     """
 
     column: str
     stability: float
     new_levels: int
     missing: float
+    missing_before: float
 
 
 class _Watched:
@@ -79,6 +80,7 @@ class _Watched:
             population_stability(self.expected, self.counts),
             self.new_levels,
             float(self.counts[-1] / n_seen) if n_seen else 0.0,
+            float(self.expected[-1] / self.expected.sum()) if self.expected.sum() else 0.0,
         )
 
 
@@ -136,9 +138,14 @@ def population_stability(expected: Counts, counts: Counts) -> float:
 
 
 class DriftMonitor:
-    """Counts the rows of requests. Thread-safe."""
+    """Counts rows. Thread-safe.
 
-    def __init__(self, schema: Schema) -> None:
+    Args:
+        window: when so many rows are counted, all counts are halved, so that they describe recent rows; None counts all rows alike.
+    """
+
+    def __init__(self, schema: Schema, *, window: int | None = None) -> None:
+        self._window = window
         self._lock = threading.Lock()
         self._columns = [_Watched(column, schema.rows) for column in schema.features[:MOST_COLUMNS]]
         self._n_recent = 0
@@ -149,7 +156,7 @@ class DriftMonitor:
             for watched in self._columns:
                 watched.add(typed[watched.name])
             self._n_recent += typed.height
-            while self._n_recent >= WINDOW_ROWS:
+            while self._window is not None and self._n_recent >= self._window:
                 self._n_recent //= 2
                 for watched in self._columns:
                     watched.counts /= 2

@@ -1,0 +1,135 @@
+"""The command `evaluate`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from tabapp.cli.completion import bundles, tables
+from tabapp.cli.options import device_option, trust_option
+from tabapp.cli.output import metric_cells
+from tabapp.cli.predict import data_options, load_and_read, read_data
+from tabapp.errors import DataError
+from tabapp.headless.narration import echo_json, say
+from tabapp.run.monitoring import ColumnShift, FileShift
+
+if TYPE_CHECKING:
+    from tabapp.bundle.evaluate import Evaluation
+    from tabapp.bundle.format import Manifest, MetricValue
+    from tabapp.bundle.load import LoadedBundle
+    from tabapp.data.read import Reading
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path), shell_complete=bundles)
+@click.argument("data", shell_complete=tables)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
+@click.option("--drift", is_flag=True, help="Compare the columns of DATA with those of the training table, too.")
+@device_option
+@trust_option
+@data_options
+def evaluate(
+    bundle: Path,
+    data: str,
+    as_json: bool,
+    drift: bool,
+    device: str,
+    trust: Path | None,
+    missing_columns: str,
+    delimiter: str | None,
+    encoding: str | None,
+    decimal: str | None,
+    max_memory: int | None,
+) -> int:
+    """Score BUNDLE on the rows of DATA that have a target: every metric of its task, with 95 % intervals."""
+    from tabapp.bundle.evaluate import evaluate as evaluate_predictor
+
+    loaded, reading = load_and_read(
+        bundle,
+        trust,
+        lambda schema: read_data(data, delimiter, encoding, decimal, max_memory, schema),
+        device=device,
+    )
+    manifest = loaded.contents.manifest
+    try:
+        found = evaluate_predictor(
+            loaded.predictor,
+            reading.frame,
+            manifest.metric,
+            seed=manifest.seed,
+            fill_missing_columns=missing_columns == "fill",
+        )
+    except DataError as error:
+        raise DataError(f"{data}: {error}") from None
+    for note in [*(warning.message for warning in reading.warnings), *found.notes, *_set_aside(found)]:
+        say(note)
+    shifts = _shifts(loaded, reading) if drift else ()
+    if as_json:
+        document = _evaluation_json(bundle, data, manifest, found)
+        if drift:
+            document["drift"] = [msgspec.to_builtins(shift) for shift in shifts]
+        echo_json(json.dumps(document, ensure_ascii=False, indent=1))
+        return 0
+    from tabapp.headless.tables import print_table
+
+    title = f"{manifest.target} ({manifest.task}) · {found.scored:,} rows of {data}"
+    print_table(["metric", "score", "low", "high"], metric_cells(found.metrics), right=(1, 2, 3), title=title)
+    if drift:
+        from tabapp.cli.drift import print_shift
+
+        print_shift(
+            FileShift(file=Path(data).name, rows=reading.frame.height, columns=shifts, predictions={}, score=None)
+        )
+    return 0
+
+
+def _shifts(loaded: LoadedBundle, reading: Reading) -> tuple[ColumnShift, ...]:
+    from tabapp.bundle.monitor import column_drift
+    from tabapp.cli.drift import column_shifts
+
+    return column_shifts(column_drift(loaded.predictor, reading.frame))
+
+
+def _set_aside(found: Evaluation) -> list[str]:
+    notes: list[str] = []
+    if found.without_target:
+        notes.append(f"{found.without_target:,} rows without a target were excluded")
+    if found.unknown_classes:
+        shown = ", ".join(f"{label!r} ({count:,})" for label, count in list(found.unknown_classes.items())[:5])
+        more = " …" if len(found.unknown_classes) > 5 else ""
+        n_rows = sum(found.unknown_classes.values())
+        notes.append(f"{n_rows:,} rows of classes that are not in the training data were excluded: {shown}{more}")
+    return notes
+
+
+def _metric_json(value: MetricValue) -> dict[str, Any]:
+    from tabapp.metrics import known
+
+    metric = known(value.name)
+    return {
+        "name": value.name,
+        "title": metric.title if metric else value.name,
+        "score": value.score,
+        "low": value.low,
+        "high": value.high,
+        "greater_is_better": metric.greater_is_better if metric else None,
+    }
+
+
+def _evaluation_json(bundle: Path, data: str, manifest: Manifest, found: Evaluation) -> dict[str, Any]:
+    return {
+        "bundle": str(bundle),
+        "data": data,
+        "task": manifest.task,
+        "target": manifest.target,
+        "metric": manifest.metric,
+        "rows": found.rows,
+        "scored": found.scored,
+        "without_target": found.without_target,
+        "unknown_classes": found.unknown_classes,
+        "metrics": [_metric_json(value) for value in found.metrics],
+    }

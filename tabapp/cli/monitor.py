@@ -1,0 +1,95 @@
+"""The command `monitor`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tabapp.cli.completion import bundles, tables
+from tabapp.cli.drift import column_shifts, print_shift
+from tabapp.cli.options import trust_option
+from tabapp.cli.predict import data_options, read_data
+from tabapp.headless.narration import echo_data, echo_json
+from tabapp.run.monitoring import FileScore, FileShift, Monitored
+
+if TYPE_CHECKING:
+    from tabapp.bundle.format import MetricValue
+    from tabapp.bundle.monitor import Shift
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path), shell_complete=bundles)
+@click.argument("data", nargs=-1, required=True, shell_complete=tables)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write a report: .html, .md or .json."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
+@trust_option
+@data_options
+def monitor(
+    bundle: Path,
+    data: tuple[str, ...],
+    output: Path | None,
+    as_json: bool,
+    trust: Path | None,
+    missing_columns: str,
+    delimiter: str | None,
+    encoding: str | None,
+    decimal: str | None,
+    max_memory: int | None,
+) -> int:
+    """Compare later tables with the training table of BUNDLE: shifts of columns, predictions, and scores.
+
+    Give several DATA in the order of time. Scores need the target column. Columns that are missing count as missing cells.
+    """
+    from tabapp.bundle.box import load_boxed
+    from tabapp.bundle.monitor import compare_with_training
+    from tabapp.report.write import format_of, write_rendered
+
+    form = None if output is None else format_of(output)
+    loaded = load_boxed(bundle, trust=trust)
+    manifest = loaded.contents.manifest
+    found: list[FileShift] = []
+    for file in data:
+        reading = read_data(file, delimiter, encoding, decimal, max_memory, loaded.contents.schema)
+        shift = compare_with_training(loaded.predictor, reading.frame, manifest.metric, seed=manifest.seed)
+        notes = (*(warning.message for warning in reading.warnings), *shift.notes)
+        found.append(_file_shift(Path(file).name, shift, notes))
+    result = Monitored(
+        bundle=bundle.name,
+        target=manifest.target,
+        task=manifest.task,
+        trained=_score(manifest.metrics[0], int(manifest.data.get("rows", 0))),
+        files=tuple(found),
+    )
+    if output is not None and form is not None:
+        from tabapp.report.drift import drift_report
+
+        write_rendered(drift_report(result), output, form)
+    if as_json:
+        import msgspec
+
+        echo_json(msgspec.json.format(msgspec.json.encode(result), indent=1))
+    elif output is not None:
+        echo_data(f"{output}\n".encode(errors="surrogateescape"))
+    else:
+        for file in result.files:
+            print_shift(file)
+    return 0
+
+
+def _file_shift(name: str, shift: Shift, notes: tuple[str, ...]) -> FileShift:
+    return FileShift(
+        file=name,
+        rows=shift.rows,
+        columns=column_shifts(shift.columns),
+        predictions=shift.predictions,
+        score=None if shift.score is None else _score(shift.score, shift.scored),
+        notes=notes,
+    )
+
+
+def _score(value: MetricValue, rows: int) -> FileScore:
+    return FileScore(metric=value.name, rows=rows, score=value.score, low=value.low, high=value.high)

@@ -1,0 +1,200 @@
+"""The command `update`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tabapp.cli.completion import bundles, tables
+from tabapp.cli.options import read_budget, trust_option
+from tabapp.cli.output import metric_cells
+from tabapp.cli.predict import data_options, read_data
+from tabapp.errors import DataError, ExitCode, UsageError
+from tabapp.headless.narration import echo_json, say
+
+if TYPE_CHECKING:
+    from tabapp.bundle.contents import Contents
+    from tabapp.bundle.update import Comparison, UpdateRows
+    from tabapp.run.config import RunConfig
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path), shell_complete=bundles)
+@click.argument("new_data", metavar="NEW_DATA", shell_complete=tables)
+@click.option(
+    "--data", "old_data", type=click.Path(path_type=Path), metavar="FILE", help="The training file, if it was moved."
+)
+@click.option(
+    "--budget", callback=read_budget, metavar="TIME", help="Time of the new run; that of the old one by default."
+)
+@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE.tabapp", help="Copy the new bundle here.")
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON on stdout.")
+@click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs.")
+@trust_option
+@data_options
+def update(
+    bundle: Path,
+    new_data: str,
+    old_data: Path | None,
+    budget: float | None,
+    out: Path | None,
+    as_json: bool,
+    runs_dir: Path | None,
+    trust: Path | None,
+    missing_columns: str,
+    delimiter: str | None,
+    encoding: str | None,
+    decimal: str | None,
+    max_memory: int | None,
+) -> int:
+    """Train again on the rows of BUNDLE and on NEW_DATA with the options of its run, and compare the bundles.
+
+    A fifth of NEW_DATA is held out: neither bundle has seen these rows. The old rows come from the training file, whose
+    fingerprint is checked.
+    """
+    from tabapp.bundle.box import load_boxed
+    from tabapp.bundle.contents import open_bundle
+    from tabapp.bundle.update import compare_bundles, rows_for_update
+    from tabapp.headless.follow import follow
+    from tabapp.run.folder import create_run, default_runs_dir
+
+    contents = open_bundle(bundle, trust=trust)
+    manifest, place = contents.manifest, (runs_dir or default_runs_dir()).absolute()
+    config = _old_config(contents, place)
+    source = _training_file(contents, old_data, config)
+    old = read_data(str(source), config.delimiter, config.encoding, config.decimal, max_memory, contents.schema).frame
+    new = read_data(new_data, delimiter, encoding, decimal, max_memory, contents.schema).frame
+    try:
+        rows = rows_for_update(old, new, contents.schema, manifest.seed)
+    except DataError as error:
+        raise DataError(f"{new_data}: {error}") from None
+    config = _new_config(config, contents, *_write_rows(rows, place, source), budget)
+    folder = create_run(config, place)
+    say(f"{rows.training.height:,} rows to train on, {rows.held_out.height:,} new rows to compare the bundles on")
+    code = follow(folder, plain=False, as_json=False, quiet=True, verbose=False, start=True)
+    if code not in (ExitCode.OK, ExitCode.INTERRUPTED) or not folder.bundle.is_file():
+        return code
+    predictors = [load_boxed(path).predictor for path in (bundle, folder.bundle)]
+    found = compare_bundles(predictors[0], predictors[1], rows.held_out, manifest.metric, seed=manifest.seed)
+    if out is not None:
+        from tabapp import files
+
+        try:
+            files.write_bytes(out, files.read_regular(folder.bundle))
+        except OSError as error:
+            raise UsageError(f"{out} cannot be written ({error.strerror}). Choose another path.") from None
+    _show(found, manifest.metric, str(out or folder.bundle), as_json=as_json)
+    return code
+
+
+def _old_config(contents: Contents, place: Path) -> RunConfig:
+    """The configuration of the run that made a bundle, or one with the same target, task and metric if it is gone."""
+    from tabapp.run.config import RunConfig
+    from tabapp.run.folder import RunFolder
+
+    manifest, schema = contents.manifest, contents.schema
+    try:
+        return RunFolder(place / manifest.run).config()
+    except UsageError:
+        group, time_, weight = (schema.with_role(role) for role in ("group", "time", "weight"))
+        return RunConfig(
+            data="",
+            target=schema.target,
+            seed=manifest.seed,
+            ignore=tuple(column.name for column in schema.columns if column.role == "ignore"),
+            group=None if group is None else group.name,
+            time=None if time_ is None else time_.name,
+            weight=None if weight is None else weight.name,
+        )
+
+
+def _training_file(contents: Contents, given: Path | None, config: RunConfig) -> Path:
+    """The training file, whose content has not changed.
+
+    Raises:
+        DataError: it is missing, or has another fingerprint.
+    """
+    path = given or Path(config.data)
+    name = contents.manifest.data.get("file", "the training file")
+    try:
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        raise DataError(f"The training file {name} of the bundle is not at {path}. Give it with --data FILE.") from None
+    if found != contents.manifest.data.get("sha256"):
+        raise DataError(f"{path} is not the training file of the bundle, or has changed. Give {name} with --data FILE.")
+    return path
+
+
+def _write_rows(rows: UpdateRows, place: Path, source: Path) -> tuple[Path, Path]:
+    """Write the rows for the new run next to it, which reads them again when it is resumed."""
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    stem = f"{source.name.partition('.')[0]}-updated-{time.strftime('%Y%m%d-%H%M%S')}"
+    training, held_out = place / f"{stem}.csv", place / f"{stem}-new-rows.csv"
+    for frame, path in ((rows.training, training), (rows.held_out, held_out)):
+        frame.write_csv(path)
+        path.chmod(0o600)
+    return training, held_out
+
+
+def _new_config(
+    config: RunConfig, contents: Contents, training: Path, held_out: Path, budget: float | None
+) -> RunConfig:
+    import msgspec
+
+    manifest = contents.manifest
+    # The rows are written as UTF-8 with commas, whatever the old file was; numbers keep their spelling.
+    return msgspec.structs.replace(
+        config,
+        data=str(training),
+        test=str(held_out),
+        target=manifest.target,
+        task=manifest.task,
+        metric=manifest.metric,
+        budget=config.budget if budget is None else budget,
+        out=None,
+        name=None,
+        delimiter=None,
+        encoding=None,
+        decimal=None,
+        start=True,
+    )
+
+
+def _show(found: Comparison, metric: str, path: str, *, as_json: bool) -> None:
+    if as_json:
+        document: dict[str, Any] = {
+            "bundle": path,
+            "rows": found.rows,
+            "metric": metric,
+            "difference": found.difference,
+            "low": found.low,
+            "high": found.high,
+            "verdict": found.verdict,
+            "old": {value.name: value.score for value in found.old},
+            "new": {value.name: value.score for value in found.new},
+        }
+        echo_json(json.dumps(document, ensure_ascii=False, indent=1))
+        return
+    from tabapp.headless.tables import print_table
+
+    new = {cells[0]: cells for cells in metric_cells(found.new)}
+    rows = [
+        [cells[0], cells[1], f"{cells[2]} … {cells[3]}", new[cells[0]][1], f"{new[cells[0]][2]} … {new[cells[0]][3]}"]
+        for cells in metric_cells(found.old)
+        if cells[0] in new
+    ]
+    print_table(
+        ["metric", "old bundle", "95 % interval", "new bundle", "95 % interval"],
+        rows,
+        right=(1, 3),
+        title=f"{found.rows:,} new rows that neither bundle has seen",
+    )
+    say(
+        f"{metric}: {found.verdict} ({found.difference:+.4g}, 95 % interval {found.low:+.4g} … {found.high:+.4g}). Bundle: {path}"
+    )

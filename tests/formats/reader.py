@@ -1,0 +1,127 @@
+"""A reader of bundles in a hundred lines, written from docs/bundle-format.md with the standard library alone.
+
+It predicts with linear models and trees.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+import struct
+import zipfile
+from datetime import datetime
+
+DTYPES = {"F64": "d", "F32": "f", "F16": "e", "I64": "q", "I32": "i", "BOOL": "?"}
+PARTS = {"weekday": datetime.isoweekday, "day of year": lambda date: date.timetuple().tm_yday}
+
+
+def tensors(content):
+    """The arrays of a safetensors file as flat tuples, and its metadata."""
+    (size,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + size])
+    notes, found = header.pop("__metadata__", {}), {}
+    for name, entry in header.items():
+        start, end = (8 + size + offset for offset in entry["data_offsets"])
+        count = math.prod(entry["shape"])
+        found[name] = struct.unpack(f"<{count}{DTYPES[entry['dtype']]}", content[start:end])
+    return found, notes
+
+
+def single(number):
+    return struct.unpack("f", struct.pack("f", number))[0]
+
+
+class Bundle:
+    def __init__(self, path):
+        self.members = {}
+        with zipfile.ZipFile(path) as archive:
+            self.manifest = json.loads(archive.read("manifest.json"))
+            for member in self.manifest["members"]:
+                content = archive.read(member["path"])
+                assert (len(content), hashlib.sha256(content).hexdigest()) == (member["bytes"], member["sha256"])
+                self.members[member["path"]] = content
+        self.schema, self.ensemble = self.json("schema.json"), self.json("ensemble.json")
+        self.columns = {column["name"]: column for column in self.schema["columns"]}
+
+    def json(self, path):
+        return json.loads(self.members[path])
+
+    def sample(self):
+        """The sample rows, and their predictions."""
+        return [
+            list(csv.DictReader(io.StringIO(self.members[name].decode())))
+            for name in ("sample.csv", "sample_output.csv")
+        ]
+
+    def predict(self, row):
+        """Probabilities of the classes, from a row of texts."""
+        total = [0.0] * len(self.manifest["classes"])
+        for candidate in self.ensemble["candidates"]:
+            for fold in candidate["folds"]:
+                numbers, codes = self.features(fold["features"], row)
+                share = candidate["weight"] / len(candidate["folds"])
+                part = (
+                    self.linear(fold["model"], numbers, codes)
+                    if candidate["model"] == "linear"
+                    else self.trees(fold["model"], numbers, codes)
+                )
+                total = [a + share * b for a, b in zip(total, part, strict=True)]
+        return total
+
+    def features(self, folder, row):
+        """The numbers and codes of a row, with the recipe "raw"."""
+        state = self.json(f"{folder}/features.json")
+        numbers, codes = [], []
+        for step in state["steps"]:
+            text = (row[step["column"]] or "").strip()
+            codes.append(None)
+            if step["type"] == "numeric":
+                numbers.append(float(text) if text else math.nan)
+            elif step["type"] == "boolean":
+                numbers.append({step["false"]: 0.0, step["true"]: 1.0}.get(text, math.nan))
+            elif step["type"] == "datetime":
+                date = datetime.strptime(text, self.columns[step["column"]]["datetime_format"])
+                elapsed = (date - datetime(1970, 1, 1)).total_seconds() - step["start"] / 1e6
+                numbers += [
+                    elapsed / 86400,
+                    *(float(PARTS[part](date) if part in PARTS else getattr(date, part)) for part in step["parts"]),
+                ]
+            elif step["type"] == "categorical":
+                codes[-1] = 1 if not text else step["levels"].index(text) + 2 if text in step["levels"] else 0
+                counts = {0: 1.0, 1: math.nan} | {code: float(n) for code, n in enumerate(step["counts"], 2)}
+                numbers += [counts[codes[-1]]] if step["frequency"] else []
+                numbers += (
+                    [float(step["order"].index(text)) if text in step["order"] else math.nan] if step["order"] else []
+                )
+        return [single(numbers[i]) for i in state["kept_numeric"]], [codes[i] for i in state["kept_categorical"]]
+
+    def linear(self, folder, numbers, codes):
+        arrays, _ = tensors(self.members[f"{folder}/linear.safetensors"])
+        scaled = zip(numbers, arrays["mean"], arrays["std"], strict=True)
+        cells = [0.0 if math.isnan(x) else min(max((x - mean) / std, -10.0), 10.0) for x, mean, std in scaled]
+        cells += [float(math.isnan(numbers[i])) for i in arrays["indicators"]]
+        cells += [float(codes[j] == code) for j, code in zip(arrays["level_column"], arrays["level_code"], strict=True)]
+        output = (
+            sum(cell * weight for cell, weight in zip(cells, arrays["weight"], strict=True)) + arrays["intercept"][0]
+        )
+        return [1 / (1 + math.exp(output)), 1 / (1 + math.exp(-output))]
+
+    def trees(self, folder, numbers, codes):
+        arrays, notes = tensors(self.members[f"{folder}/trees.safetensors"])
+        grown = json.loads(notes["grown"])
+        cells = numbers + [math.nan if code == 0 else float(code) for code in codes]
+        width = len(arrays["value"]) // len(arrays["feature"])
+        total = [0.0] * width
+        for node in arrays["roots"]:
+            while arrays["children"][2 * node] != node:
+                cell = cells[arrays["feature"][node]]
+                left = arrays["missing_left"][node] if math.isnan(cell) else cell <= arrays["threshold"][node]
+                node = arrays["children"][2 * node + (not left)]
+            total = [a + b for a, b in zip(total, arrays["value"][node * width : (node + 1) * width], strict=True)]
+        if not grown["baseline"]:
+            return [value / sum(total) for value in total]
+        output = total[0] + grown["baseline"][0]
+        return [1 / (1 + math.exp(output)), 1 / (1 + math.exp(-output))]
