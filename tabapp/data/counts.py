@@ -56,20 +56,32 @@ class Values:
     missing_spellings: tuple[str, ...] = ()
     plain: PlainNumbers | None = None
 
-    @property
+    @cached_property
     def uniques(self) -> pl.Series:
         """Distinct non-missing values, most frequent first; ties are in the order of the file."""
-        return self._counted[0]
+        distinct = self.distinct
+        return distinct if isinstance(distinct, pl.Series) else pl.Series("value", distinct, dtype=pl.String)
 
-    @property
+    @cached_property
     def counts(self) -> pl.Series:
         """Number of occurrences of each value in `uniques`."""
-        return self._counted[1]
+        counts = self._counted[1]
+        return counts if isinstance(counts, pl.Series) else pl.Series("count", counts, dtype=pl.UInt32)
+
+    @property
+    def distinct(self) -> pl.Series | list[str]:
+        """`uniques`, as a list for a short column, for which a Series takes longer to make than to use."""
+        return self._counted[0]
+
+    def first_counts(self, number: int) -> list[int]:
+        """Number of occurrences of the first values of `distinct`."""
+        counts = self._counted[1][:number]
+        return counts if isinstance(counts, list) else counts.to_list()
 
     @property
     def n_unique(self) -> int:
         """Number of distinct values."""
-        return len(self.uniques) if self.plain is None else self.plain.n_unique
+        return len(self.distinct) if self.plain is None else self.plain.n_unique
 
     @property
     def n_rows(self) -> int:
@@ -84,14 +96,13 @@ class Values:
         return self.n_rows - self.n_missing
 
     @cached_property
-    def _counted(self) -> tuple[pl.Series, pl.Series]:
+    def _counted(self) -> tuple[pl.Series | list[str], pl.Series | list[int]]:
         if len(self.texts) <= SMALL:
             counter = Counter(self.texts.to_list())
             counter.pop(None, None)
             # Stable, so equally frequent values stay in the order of the file.
             ordered = counter.most_common()
-            uniques = pl.Series("value", [value for value, _ in ordered], dtype=pl.String)
-            return uniques, pl.Series("count", [count for _, count in ordered], dtype=pl.UInt32)
+            return [value for value, _ in ordered], [count for _, count in ordered]
         # `maintain_order` makes the order of equally frequent values reproducible.
         table = self.texts.alias("value").drop_nulls().to_frame().group_by("value", maintain_order=True).len("count")
         table = table.sort("count", descending=True, maintain_order=True)

@@ -28,7 +28,7 @@ from tabapp.data.values import DOUBTFUL_MISSING, MISSING
 from tabapp.errors import DataError, UsageError, did_you_mean
 
 MINIMUM_ROWS = 20
-MAX_SEARCHED = 1_000
+MAX_SEARCHED = 500
 """Columns of a short table that are searched for units, dates and times of day; only very wide tables have more."""
 _MOST_NAMED = 8
 

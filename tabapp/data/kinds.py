@@ -10,7 +10,7 @@ from tabapp.data.names import looks_like_id, names_date
 from tabapp.data.numeric import judge_clock, judge_number
 from tabapp.data.scales import order_of
 from tabapp.data.schema import Column, Kind
-from tabapp.data.small import contains, first, words_and_characters
+from tabapp.data.small import all_contain, contains, first, words_and_characters
 from tabapp.data.stored import StoredType
 from tabapp.data.values import DateFormat, date_format, epoch_format, number_format, parses_as_date
 from tabapp.data.verdict import show, verdict
@@ -21,8 +21,10 @@ _PLAIN_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 def needs_search(values: Values) -> bool:
     """Whether a short column has texts with digits that are not plain numbers, so that they may be dates or have units."""
-    plain = contains(values.uniques, _PLAIN_NUMBER)
-    return not plain.all() and bool((contains(values.uniques, r"\d") & ~plain).any())
+    if all_contain(values.distinct, _PLAIN_NUMBER):
+        return False
+    plain = contains(values.distinct, _PLAIN_NUMBER)
+    return bool((contains(values.distinct, r"\d") & ~plain).any())
 
 
 def judge(
@@ -58,7 +60,7 @@ def judge(
         return epoch
     if values.plain is not None and (number := judge_number(values)) is not None:
         return number
-    compact = unique >= 5 and bool(contains(values.uniques.head(1000), r"^(19|20)\d{6}$").all())
+    compact = unique >= 5 and all_contain(values.distinct[:1000], r"^(19|20)\d{6}$")
     if not compact and (number := judge_number(values)) is not None:
         return number
     dates = date_format(values.uniques, values.counts)
@@ -107,7 +109,7 @@ def _date_column(values: Values, dates: DateFormat) -> Column:
 
 def _judge_text(values: Values) -> Column:
     n, unique = values.n_present, values.n_unique
-    words, length = words_and_characters(values.uniques)
+    words, length = words_and_characters(values.distinct)
     share = unique / n
     if unique > 50 and share > 0.1 and (words >= 3 or (length > 50 and words >= 2)):
         return verdict(values, "text", f"Text: {unique:,} distinct among {n:,} values, {words:.0f} words on average.")
@@ -120,7 +122,7 @@ def _judge_text(values: Values) -> Column:
         reason = f"Identifier by the name: {unique:,} distinct among {n:,} values."
         return verdict(values, "identifier", reason, support=share, role_ignore=True)
     missing = f"; {values.n_missing:,} cells are missing" if values.n_missing else ""
-    order = order_of(first(values.uniques, _MOST_ORDERED)) if unique <= _MOST_ORDERED else ()
+    order = order_of(first(values.distinct, _MOST_ORDERED)) if unique <= _MOST_ORDERED else ()
     ordered = f" Ordered: {' < '.join(order[:12])}{' < …' if len(order) > 12 else ''}." if order else ""
     column = verdict(values, "categorical", f"Categories: {unique:,} distinct among {n:,} values{missing}.{ordered}")
     return msgspec.structs.replace(column, order=order)

@@ -10,7 +10,7 @@ import polars as pl
 from tabapp.data.counts import Values
 from tabapp.data.names import looks_like_id, names_code
 from tabapp.data.schema import Column
-from tabapp.data.small import contains
+from tabapp.data.small import all_contain, any_contains, contains
 from tabapp.data.values import (
     CLOCK,
     EXACT_INTEGER,
@@ -43,8 +43,8 @@ def judge_number(values: Values) -> Column | None:
     form, parsed, share = number_format(values.uniques, values.counts)
     if share < _NUMBERS_AGREE:
         return None
-    zeros = contains(values.uniques, LEADING_ZERO)
-    if zeros.any():
+    if any_contains(values.distinct, LEADING_ZERO):
+        zeros = contains(values.uniques, LEADING_ZERO)
         example = show(values.uniques[int(zeros.argmax())])
         return _text_of_digits(values, f"Codes: some have leading zeros, such as {example}.")
     if share < 1:
@@ -112,7 +112,7 @@ def _format_words(form: NumberFormat) -> str:
 
 def _whole(values: Values) -> bool:
     integer = r"^[+-]?\d+$"
-    return bool(contains(values.uniques.head(1000), integer).all()) and bool(contains(values.uniques, integer).all())
+    return all_contain(values.distinct[:1000], integer) and all_contain(values.distinct, integer)
 
 
 def _number_code(values: Values) -> Column | None:

@@ -28,6 +28,7 @@ _SCALES: tuple[tuple[str, ...], ...] = (
     ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"),
     ("freshman", "sophomore", "junior", "senior"),
 )  # fmt: skip
+_SCALES_WITH = {step: [scale for scale in _SCALES if step in scale] for scale in _SCALES for step in scale}
 _OUTSIDE = frozenset({"unknown", "other", "undefined", "not known", "n/k", "refused", "don't know"})
 _MIN_LEVELS, _MAX_LEVELS = 3, 60
 _RANGE = re.compile(
@@ -47,7 +48,7 @@ def order_of(levels: Sequence[str]) -> tuple[str, ...]:
     folded = {level.casefold(): level for level in inside}
     if len(folded) < max(_MIN_LEVELS, len(inside)):
         return ()
-    for scale in _SCALES:
+    for scale in _SCALES_WITH.get(next(iter(folded)), ()):
         if folded.keys() <= set(scale):
             return tuple(folded[step] for step in scale if step in folded)
     return _ranges(inside)

@@ -28,26 +28,45 @@ def _compiled(pattern: str) -> Callable[[str], object]:
     return re.compile(pattern).search
 
 
-def contains(texts: pl.Series, pattern: str) -> npt.NDArray[np.bool_]:
+def contains(texts: pl.Series | list[str], pattern: str) -> npt.NDArray[np.bool_]:
     """Which texts contain a match of a regular expression; False for null."""
-    if len(texts) > SMALL:
+    if isinstance(texts, pl.Series) and len(texts) > SMALL:
         return texts.str.contains(pattern).fill_null(False).to_numpy()
     search = _compiled(pattern)
-    return np.array([text is not None and search(text) is not None for text in texts.to_list()], dtype=np.bool_)
+    cells: list[str | None] = texts if isinstance(texts, list) else texts.to_list()  # pyright: ignore[reportAssignmentType]
+    return np.array([text is not None and search(text) is not None for text in cells], dtype=np.bool_)
 
 
-def words_and_characters(texts: pl.Series) -> tuple[float, float]:
+def all_contain(texts: pl.Series | list[str], pattern: str) -> bool:
+    """Whether all texts, none of which is null, contain a match of a regular expression."""
+    if isinstance(texts, pl.Series) and len(texts) > SMALL:
+        return bool(texts.str.contains(pattern).all())
+    return all(map(_compiled(pattern), _listed(texts)))
+
+
+def any_contains(texts: pl.Series | list[str], pattern: str) -> bool:
+    """Whether one of the texts, none of which is null, contains a match of a regular expression."""
+    if isinstance(texts, pl.Series) and len(texts) > SMALL:
+        return bool(texts.str.contains(pattern).any())
+    return any(map(_compiled(pattern), _listed(texts)))
+
+
+def words_and_characters(texts: pl.Series | list[str]) -> tuple[float, float]:
     """Mean numbers of words and of characters of the first 5,000 texts, none of which is null."""
-    if len(texts) > SMALL:
+    if isinstance(texts, pl.Series) and len(texts) > SMALL:
         sample = texts.head(5000)
         return (
             float(sample.str.count_matches(r"\S+").to_numpy().mean()),
             float(sample.str.len_chars().to_numpy().mean()),
         )
-    cells: list[str] = texts.to_list()
+    cells = _listed(texts)
     return sum(len(_WORD.findall(cell)) for cell in cells) / len(cells), sum(map(len, cells)) / len(cells)
 
 
-def first(texts: pl.Series, count: int) -> list[str]:
-    """The first texts of a Series without nulls."""
-    return (texts if len(texts) <= count else texts.head(count)).to_list()
+def first(texts: pl.Series | list[str], count: int) -> list[str]:
+    """The first of some texts without nulls."""
+    return _listed(texts if len(texts) <= count else texts[:count])
+
+
+def _listed(texts: pl.Series | list[str]) -> list[str]:
+    return texts if isinstance(texts, list) else texts.to_list()

@@ -39,8 +39,8 @@ def verdict(
         levels, level_counts = boolean_levels(values)
         unique, histogram = len(levels), level_counts
     elif kind == "categorical":
-        levels = tuple(first(values.uniques, _MAX_LEVELS))
-        level_counts = tuple(values.counts.to_list()[:_MAX_LEVELS])
+        levels = tuple(first(values.distinct, _MAX_LEVELS))
+        level_counts = tuple(values.first_counts(_MAX_LEVELS))
         histogram = level_counts[:10]
     elif numbers is not None:
         low, high, histogram = _range(numbers, values.counts)
@@ -52,7 +52,7 @@ def verdict(
             ordered = known.sort().dt.to_string("%Y-%m-%dT%H:%M:%S")
             low_text, high_text = str(ordered[0]), str(ordered[-1])
     elif kind == "constant":
-        histogram = tuple(values.counts.head(10).to_list())
+        histogram = tuple(values.first_counts(10))
     return Column(
         name=values.name,
         kind=kind,
