@@ -51,7 +51,9 @@ rect.heat { fill: color-mix(in srgb, var(--c0) calc(8% + var(--share) * 92%), va
 footer { margin: 3rem auto 2rem; color: var(--muted); font-size: .9rem; }
 @media print { :root { color-scheme: light; --text: #000; --muted: #444; --back: #fff; --panel: #f5f5f5; --line: #bbb;
   --c0: #2f5fd0; }
-  nav { display: none; } figure, tr, dl { break-inside: avoid; } h2 { break-after: avoid; } .wide { overflow: visible; } }
+  nav { display: none; } figure, tr, dl { break-inside: avoid; } h2 { break-after: avoid; } .wide { overflow: visible; }
+  table { font-size: .7rem; } th, td { padding: .15rem .3rem; } thead th, .right { white-space: normal; }
+  td:last-child:not(.right, .heat) { min-width: 0; } }
 """
 
 

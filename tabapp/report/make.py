@@ -124,7 +124,7 @@ def _plan(state: RunState) -> list[Part]:
         return []
     limits = [
         *([_seconds(plan.budget)] if plan.budget is not None else []),
-        *([f"{plan.trials} trials per model"] if plan.trials is not None else []),
+        *([f"{plan.trials} trial{'' if plan.trials == 1 else 's'} per model"] if plan.trials is not None else []),
     ]
     rows = (
         ("Target", f"{plan.target} ({plan.target_reason})"),
@@ -179,7 +179,8 @@ def _leaderboard(state: RunState) -> list[Part]:
     ]
     left = len(state.leaderboard) - len(shown)
     if left:
-        parts.append(Text(f"{left} models were not started within the budget."))
+        models = "1 model was" if left == 1 else f"{left} models were"
+        parts.append(Text(f"{models} not started within the budget."))
     folds = _folds(state)
     return [*parts, folds] if folds is not None else parts
 

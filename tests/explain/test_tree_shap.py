@@ -89,3 +89,32 @@ def test_contributions_are_the_shapley_values_of_conditional_expectations():
                 for known in combinations(others, size)
             )
             assert found.values[index, column] == pytest.approx(exact, abs=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_contributions_are_those_of_the_shap_package(library):
+    """The package reads the native booster and computes path-dependent TreeSHAP with its own code."""
+    shap = pytest.importorskip("shap")
+    from tabapp_plugins._shared.boosting import Target
+    from tabapp_plugins.lightgbm_model import LightGBMModel
+    from tabapp_plugins.xgboost_model import XGBoostModel
+
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(300, 4)).astype(np.float32)
+    y = x[:, 0] * x[:, 1] + np.maximum(x[:, 2], 0)
+    target = Target("regression", 1, 0.0, 1.0)
+    if library == "xgboost":
+        import xgboost
+
+        data = xgboost.DMatrix(x, y, feature_types=["q"] * 4, nthread=1)
+        model = XGBoostModel(xgboost.train({"max_depth": 4, "nthread": 1}, data, 20), target, {}, n_threads=1)
+    else:
+        import lightgbm
+
+        options = {"num_leaves": 15, "verbose": -1, "num_threads": 1, "objective": "regression"}
+        model = LightGBMModel(lightgbm.train(options, lightgbm.Dataset(x, y), 20), target, {}, n_threads=1)
+    ours = model.contributions(Table(numeric=x, categorical=np.empty((300, 0), dtype=np.int32)), 0)
+    explainer = shap.TreeExplainer(model.booster)
+    np.testing.assert_allclose(ours.values, explainer.shap_values(x), atol=1e-4)
+    assert ours.base == pytest.approx(float(np.ravel(explainer.expected_value)[0]), abs=1e-4)
