@@ -97,7 +97,9 @@ def replay(
     for name in library.models:
         plugin = registry.get(name)
         known = library.expectations(name)
-        records.append(ModelRecord(name, known["prior"], plugin.starts_first, known["merit"], plugin.family))
+        records.append(
+            ModelRecord(name, known["prior"], plugin.starts_first, known["merit"], plugin.family, plugin.plans_steps)
+        )
     scheduler: Scheduler
     board: Board
 

@@ -112,6 +112,7 @@ class RealMLP(DeepPlugin):
     paper = "Holzmüller et al. 2024, Better by Default: Strong Pre-Tuned MLPs and Boosted Trees on Tabular Data"
     params_type = RealMLPParams
     prune_steps = ()
+    plans_steps = True
 
     def build(self, sizes: Sizes, params: RealMLPParams) -> RealMLPNetwork:
         return RealMLPNetwork(sizes, params)

@@ -164,7 +164,14 @@ class Conductor:
             problem = plan.task, self._shape, device_for(plugin.family, plan.device)
             seconds = plugin.cost(plan.task, self._shape, plugin.defaults(*problem), problem[2]).seconds
             self.scheduler.add_model(
-                ModelRecord(name, seconds, plugin.starts_first, plugin.merit(plan.task, self._shape), plugin.family)
+                ModelRecord(
+                    name,
+                    seconds,
+                    plugin.starts_first,
+                    plugin.merit(plan.task, self._shape),
+                    plugin.family,
+                    plugin.plans_steps,
+                )
             )
             self._executor.prepare(self._libraries_of(plugin))
             self._trials.add_model(plugin, self.scheduler, self.board)

@@ -35,6 +35,7 @@ class ModelRecord:
         prior_seconds: estimated seconds of one fit, before any is measured.
         is_core: starts before the others.
         merit: divides its cost in the queue of first folds.
+        plans_steps: its fits plan their steps for the time they get.
         family: models of a family are expected to differ from their priors by the same factor.
         spent: seconds of its fits so far.
         failures: trials that failed.
@@ -48,6 +49,7 @@ class ModelRecord:
     is_core: bool = True
     merit: float = 1.0
     family: str = ""
+    plans_steps: bool = False
     spent: float = 0.0
     failures: int = 0
     stopped: bool = False

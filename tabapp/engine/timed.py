@@ -48,9 +48,9 @@ URGENT_SHARE = 0.5
 later there would be no time for them."""
 SAFETY = 1.05
 """Factor on expected times, since fits that do not end in time are lost."""
-SHORTENED_SHARE, LEAST_SHARE = 0.3, 0.05
-"""Share of its expected time that a model must get to start: at its deadline, it returns its best so far. The second value is for a
-single holdout in time that nothing else can use."""
+SHORTENED_SHARE, PLANNED_SHARE, LEAST_SHARE = 0.3, 0.1, 0.05
+"""Share of its expected time that a model must get to start: at its deadline, it returns its best so far. The second value is for
+models that plan their steps for the time they get, and the third for a single holdout in time that nothing else can use."""
 PRIOR_WEIGHT = 1.0
 """Weight of the prior time of a model against one measured model when the factor between the two is estimated."""
 
@@ -200,7 +200,7 @@ class TimedScheduler(Scheduler):
         """Whether all folds of a model's defaults can be completed, and its first may be lost."""
         needed = self.expected_seconds(record.name)
         each = min(needed, time.limit)
-        if each < SHORTENED_SHARE * needed or not time.fits(self.n_folds, each, time.committed):
+        if each < self._least_share(record) * needed or not time.fits(self.n_folds, each, time.committed):
             return False
         of_all = self.n_folds * each / record.merit
         if of_all > AFFORDABLE_SHARE * time.of_workers:
@@ -219,6 +219,9 @@ class TimedScheduler(Scheduler):
         used = sum(self._seconds_of(candidate) for candidate in self.candidates.values() if candidate.trial == 0)
         return used + of_all <= FIRST_SHARE * self._total
 
+    def _least_share(self, record: ModelRecord) -> float:
+        return PLANNED_SHARE if record.plans_steps else SHORTENED_SHARE
+
     def _seconds_of(self, candidate: Candidate) -> float:
         return sum(result.seconds + result.predict_seconds for result in candidate.results.values())
 
@@ -234,7 +237,7 @@ class TimedScheduler(Scheduler):
             return not any(self.models[name].is_core for name, _, _ in running)
         needed = self.expected_seconds(record.name)
         each = min(needed, time.limit, self._slot(self.n_folds, time.seconds))
-        least = SHORTENED_SHARE if self.n_folds > 1 else LEAST_SHARE
+        least = self._least_share(record) if self.n_folds > 1 else LEAST_SHARE
         return each >= least * needed and time.fits(self.n_folds, each, time.committed)
 
     def _slot(self, n_folds: int, seconds: float) -> float:

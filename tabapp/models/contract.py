@@ -302,6 +302,8 @@ class Plugin(ABC):
             not comparable between trials.
         starts_first: start this model before models without this flag, whatever its cost. For models that give a strong first
             score on most tables.
+        plans_steps: a fit plans its training steps for the time until its soft deadline, so that a shorter fit ends a little worse
+            rather than unfinished.
         has_attention: fitted models return attention weights per feature from `FittedModel.attention`.
         can_impute: `fit` accepts tables without a target, and fitted models fill missing cells in `FittedModel.impute`.
         contains_training_rows: saved models contain training rows, unchanged or transformed. Bundles with such a model carry a
@@ -318,6 +320,7 @@ class Plugin(ABC):
     params_type: ClassVar[type[Params]]
     prune_steps: ClassVar[tuple[int, ...]] = ()
     starts_first: ClassVar[bool] = False
+    plans_steps: ClassVar[bool] = False
     has_attention: ClassVar[bool] = False
     can_impute: ClassVar[bool] = False
     contains_training_rows: ClassVar[bool] = False

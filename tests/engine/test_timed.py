@@ -178,6 +178,10 @@ def test_models_of_high_merit_start_before_others_are_completed() -> None:
     assert take(scheduler, seconds=100.0) == ("network", 0, 0)
     # Its three folds would not end in time, not even shortened.
     assert take(scheduler, seconds=4.0) == ("good", 0, 1)
+    scheduler.models["network"].plans_steps = True
+    work = scheduler.next_work(set(), seconds_left=4.0, fit_limit=1.2)
+    assert work is not None
+    assert work.candidate.model == "network", "it makes the most of the time that it gets"
 
 
 def test_a_candidate_that_cannot_be_completed_in_time_is_not_continued() -> None:
