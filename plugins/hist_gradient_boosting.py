@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -84,28 +85,32 @@ class HistGradientBoosting(BoostingPlugin):
         seen = matrix(valid) if valid is not None else None
         total: Any = 0.0
         n_grown = 0
-        while n_grown < n_trees:
-            booster.set_params(
-                max_iter=min(n_grown + (1 if not n_grown else REPORT_EVERY - n_grown % REPORT_EVERY), n_trees)
-            )
+        stops, started = False, time.monotonic()
+        while n_grown < n_trees and not stops:
+            # scikit-learn bins the rows and predicts them with all earlier trees at each call, so each call doubles the trees.
+            in_time = context.seconds_left() * n_grown / max(time.monotonic() - started, 1e-9)
+            more = REPORT_EVERY + int(min(n_grown, in_time)) // REPORT_EVERY * REPORT_EVERY
+            booster.set_params(max_iter=min(n_trees, n_grown + more))
             with threadpool_limits(context.n_threads):
                 booster.fit(X, y, sample_weight=train.weight)
-            iterations = booster._predictors[n_grown:]
-            new = Trees.join([from_predictor(tree) for trees in iterations for tree in trees])
             baseline = tuple(float(value) for value in np.ravel(booster._baseline_prediction))
-            trees = new if grown is None else Trees.join([grown.trees, new])
-            grown = Grown(trees, classes_of(booster), baseline)
-            n_grown = booster.n_iter_
-            if valid is None or seen is None:
-                if context.seconds_left() <= 0:
+            for start in range(n_grown, booster.n_iter_, REPORT_EVERY):
+                iterations = booster._predictors[start : min(start + REPORT_EVERY, booster.n_iter_)]
+                new = Trees.join([from_predictor(tree) for trees in iterations for tree in trees])
+                trees = new if grown is None else Trees.join([grown.trees, new])
+                grown = Grown(trees, classes_of(booster), baseline)
+                n_grown = start + len(iterations)
+                if valid is None or seen is None:
+                    continue
+                total = total + new.total(seen, len(baseline))
+                prediction = target.prediction(grown.from_total(total, target.n_classes))
+                loss = metrics.loss(criterion(context), target_of(valid), prediction, valid.weight)
+                if stops := watch.should_stop(n_grown, loss):
                     break
-                continue
-            total = total + new.total(seen, len(baseline))
-            prediction = target.prediction(grown.from_total(total, target.n_classes))
-            loss = metrics.loss(criterion(context), target_of(valid), prediction, valid.weight)
-            if watch.should_stop(n_grown, loss):
-                break
-            watch.report(n_grown, lambda p=prediction: metrics.score(context.metric, target_of(valid), p, valid.weight))
+                watch.report(
+                    n_grown, lambda p=prediction: metrics.score(context.metric, target_of(valid), p, valid.weight)
+                )
+            stops = stops or context.seconds_left() <= 0
         assert grown is not None
         if valid is None:
             return grown, n_grown
