@@ -133,7 +133,13 @@ class Choice(Dialog):
 
 
 class Ask(Dialog):
-    """Enter a text. `check` returns the answer or raises a TabappError, whose message is shown."""
+    """Enter a text. `check` returns the answer or raises a TabappError, whose message is shown.
+
+    Attributes:
+        KEYS: the keys in its last line.
+    """
+
+    KEYS: ClassVar[str] = "enter  confirm    esc  cancel"
 
     def __init__(self, title: str, message: str, value: str, check: Callable[[str], str]) -> None:
         super().__init__(title)
@@ -146,12 +152,13 @@ class Ask(Dialog):
             yield Static(Content(self._message), id="message")
             yield Input(self._value, id="typed", compact=True, select_on_focus=False)
             yield Static("", id="problem")
-            yield Static(Content.styled("enter  confirm    esc  cancel", MUTED))
+            yield Static(Content.styled(self.KEYS, MUTED))
 
     @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
+    def submit(self) -> None:
+        """Close the dialog with the text as the answer, if it is valid."""
         try:
-            self.dismiss(self._check(event.value))
+            self.dismiss(self._check(self.query_one(Input).value))
         except TabappError as error:
             self.query_one("#problem", Static).update(Content.styled(str(error), "$error"))
 

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
 
 from tabapp import files
 from tabapp.errors import TabappError, UsageError
@@ -52,10 +58,25 @@ def ask_for_export(app: Host) -> None:
 
         if Path(path).suffix.lower() in FORMATS:
             app.run_worker(_report(app, bundle, Path(path)), exit_on_error=False)
-        else:
+        elif dialog.wants_kinds:
             _ask_for_kind(app, bundle, Path(path))
+        else:
+            app.run_worker(_copy(app, bundle, Path(path)), exit_on_error=False)
 
-    app.push_screen(Ask("Export the bundle or a report", message, default, check), export)
+    dialog = ExportDialog("Export the bundle or a report", message, default, check)
+    app.push_screen(dialog, export)
+
+
+class ExportDialog(Ask):
+    """Asks for a path. Tab instead of Enter asks for the kind of bundle, too."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("tab", "choose_kind", show=False, priority=True)]
+    KEYS = "enter  export    tab  smaller or faster    esc  cancel"
+    wants_kinds = False
+
+    def action_choose_kind(self) -> None:
+        self.wants_kinds = True
+        self.submit()
 
 
 def _ask_for_kind(app: Host, bundle: Path, path: Path) -> None:
@@ -83,11 +104,34 @@ async def _rebuild(app: Host, options: ExportOptions, path: Path) -> None:
 
     app.notify("The export trains models in the background; a message says when the file is there.", title="Exporting")
     try:
-        await asyncio.to_thread(run_export, app.folder, path, options, receive)
+        await _unattended(lambda: run_export(app.folder, path, options, receive))
     except TabappError as error:
         app.notify(str(error), title="Not exported", severity="error")
         return
     app.notify(comparison_text(compared[-1]), title=f"Saved {path}", timeout=12)
+
+
+async def _unattended(work: Callable[[], None]) -> None:
+    """Wait for work in a thread that does not keep the program from ending; its process ends with the program."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def finish(error: Exception | None) -> None:
+        if not done.cancelled():
+            done.set_result(None) if error is None else done.set_exception(error)
+
+    def run() -> None:
+        error: Exception | None = None
+        try:
+            work()
+        except Exception as raised:
+            error = raised
+        # The loop is closed if the program has ended meanwhile.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(finish, error)
+
+    threading.Thread(target=run, daemon=True).start()
+    await done
 
 
 async def _copy(app: Host, bundle: Path, path: Path) -> None:
