@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tabapp.run import events as ev
 from tabapp.run.analyses import AnalysisError, AnalysisFailed
 from tabapp.tui.dialogs.basic import Choice, Reading
 from tabapp.tui.screens import explain as explain_screen
@@ -140,3 +141,40 @@ async def test_costs_become_a_metric_and_errors_are_shown(tmp_path, monkeypatch)
         await driver.sees("Threshold by costs")
         await driver.press("enter")
         await driver.until(lambda: any("No threshold by cost:fn=5,fp=1." in toast for toast in driver.toasts()))
+
+
+async def test_a_group_is_one_row_that_opens(tmp_path, monkeypatch):
+    group = ev.DependenceReady(
+        model="catboost",
+        groups=(ev.GroupImportance(columns=("Age", "Sex"), permutation=0.3, low=0.25, high=0.35),),
+        conditional=(),
+    )
+    async with drive(tmp_path, monkeypatch, explained(), attach=True, engine_runs=False) as driver:
+        await driver.press("5")
+        await driver.sees("Sex")
+        await driver.write(group)
+        table = driver.app.screen.query_one("#explanation")
+        await driver.until(lambda: "group Age + Sex" in [row.key for row in table.rows])
+        assert not {"Age", "Sex"} & {row.key for row in table.rows}
+        table.move_to_key("group Age + Sex")
+        await driver.sees("▸ Age + Sex", "depend on each other")
+        await driver.press("enter")
+        await driver.until(lambda: "Sex" in [row.key for row in table.rows])
+        keys = [row.key for row in table.rows]
+        place = keys.index("group Age + Sex")
+        assert set(keys[place + 1 : place + 3]) == {"Age", "Sex"}
+        assert len(keys) == len(set(keys))
+        await driver.press("enter")
+        await driver.until(lambda: "Sex" not in [row.key for row in table.rows])
+
+
+async def test_attention_maps_by_layer_and_head(tmp_path, monkeypatch):
+    attention = next(event for event in analyses() if isinstance(event, ev.AttentionReady))
+    async with drive(tmp_path, monkeypatch, [*explained(), attention], attach=True, engine_runs=False) as driver:
+        await driver.press("5", "d", *"map", "enter")
+        await driver.sees("Attention map", "layer 1", "mean of 2 heads", "head 2")
+        await driver.press("enter")
+        # 0.5 for age with a chance of 0.25, and 0.3 for city with one of 0.5.
+        await driver.sees("Attention · layer 1", "[CLS]", "2.0", "0.6")
+        await driver.press("escape", "d", *"map", "enter", *"head 2", "enter")
+        await driver.sees("Attention · layer 1 · head 2")

@@ -195,8 +195,8 @@ PANELS: dict[str, tuple[str, str]] = {
         "Two measures of feature importance. Permutation shuffles a column and measures the loss of score. Attention is the "
         "weight that a transformer gives a column. Attention alone misleads: a model can attend to a column without using "
         "it, and later layers mix columns. Trust permutation where the two differ. Agree compares the ranks of a column: "
-        "● same, ◐ near, ○ apart. After the run, d chooses a threshold, measures robustness and the learning curve over rows, and "
-        "compares groups of a column.",
+        "● same, ◐ near, ○ apart. ▸ is a group of correlated columns, shuffled together; press enter to open it. After the "
+        "run, d chooses a threshold, measures robustness and the learning curve over rows, and compares groups of a column.",
     ),
     "effect": (
         "Effect",

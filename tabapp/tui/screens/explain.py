@@ -61,6 +61,12 @@ class ExplainView(RunView):
     def _cursor_moved(self) -> None:
         self.query_one(Effects).show(effect_facts(self.snapshot.state, self.query_one(Explanation).key))
 
+    @on(Table.Selected, "#explanation")
+    def _feature_chosen(self) -> None:
+        table = self.query_one(Explanation)
+        if not table.toggle(table.key or ""):
+            self.warn("Only a group of correlated columns, marked with ▸, opens.")
+
     @on(Table.Selected, "#slices")
     def _slice_chosen(self) -> None:
         state, key = self.snapshot.state, self.query_one(WeakSlices).key
@@ -87,6 +93,9 @@ class ExplainView(RunView):
         match kind:
             case None:
                 return
+            case d.ATTENTION:
+                options = [Option(*each) for each in d.attention_options(state)]
+                self.tabapp.push_screen(Choice("Attention map", options), self._map_chosen)
             case d.KNOWN:
                 self.tabapp.push_screen(Reading("Analyses", tables_content(diagnosis_tables(state))))
             case d.THRESHOLD:
@@ -107,6 +116,13 @@ class ExplainView(RunView):
                 )
             case _:
                 self._analyze(f"--{kind}")
+
+    def _map_chosen(self, choice: str | None) -> None:
+        found = self.snapshot.state.attention
+        if choice is not None and found is not None:
+            layer, head = (int(part) for part in choice.split(":"))
+            title, content = d.attention_content(found.maps[layer], head)
+            self.tabapp.push_screen(Reading(title, content))
 
     def _metric_chosen(self, metric: str | None) -> None:
         if metric == d.COST:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tabapp.run import events as ev
+from tabapp.run.dependence_tables import mean_over_heads
 from tabapp.run.diagnoses import DiagnosisTable
 from tabapp.run.state import RunState
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED
 
 KNOWN, THRESHOLD, ROBUSTNESS, FAIRNESS = "known", "threshold", "robustness", "fairness"
-LEARNING_CURVE, FAITHFULNESS = "learning-curve", "faithfulness"
+LEARNING_CURVE, FAITHFULNESS, ATTENTION = "learning-curve", "faithfulness", "attention"
+SHADES = ("$foreground 40%", "", "$primary", "bold $primary")
+"""Styles of less attention than chance, about as much, more, and more than twice as much."""
 COST = "cost"
 
 
@@ -19,6 +23,8 @@ def analysis_options(state: RunState, known: int) -> list[tuple[str, str, str]]:
     options = [(KNOWN, "Results so far", f"{known}")] if known else []
     if state.plan is not None and state.plan.task == "binary":
         options.append((THRESHOLD, "Threshold", "by a metric or by costs; kept in the bundle"))
+    if state.attention is not None:
+        options.append((ATTENTION, "Attention map", "by layer and head"))
     return [
         *options,
         (ROBUSTNESS, "Robustness", "score with missing and noisy cells"),
@@ -35,6 +41,42 @@ THRESHOLD_OPTIONS = [
     (COST, "Costs", "of a false negative and a false positive"),
     ("none", "0.5", "restore the more probable class"),
 ]
+
+
+def attention_options(state: RunState) -> list[tuple[str, str, str]]:
+    """The layers and heads of the attention maps; the value is LAYER:HEAD, with head -1 for the mean over heads."""
+    maps = state.attention.maps if state.attention is not None else ()
+    found: list[tuple[str, str, str]] = []
+    for layer, each in enumerate(maps):
+        n_heads = len(each.heads)
+        mean = f"mean of {n_heads} heads" if n_heads > 1 else f"{len(each.queries)} × {len(each.keys)}"
+        found.append((f"{layer}:-1", each.title, mean))
+        found += [(f"{layer}:{head}", f"{each.title} · head {head + 1}", "") for head in range(n_heads) if n_heads > 1]
+    return found
+
+
+def attention_content(found: ev.AttentionMapView, head: int) -> tuple[str, Content]:
+    """Title and heat map of a head, or of the mean over heads for -1: attention relative to chance."""
+    weights = mean_over_heads(found) if head < 0 else found.heads[head]
+    wide = max(len(query) for query in found.queries)
+    widths = [max(5, min(12, len(key))) for key in found.keys]
+    cells = [key[:width].rjust(width) for key, width in zip(found.keys, widths, strict=True)]
+    lines = [
+        Content("Share of attention divided by what equal attention would give: 1 is chance. Rows attend to columns."),
+        Content(""),
+        Content.styled("  ".join([" " * wide, *cells]), MUTED),
+    ]
+    for query, row, spread in zip(found.queries, weights, found.spread, strict=True):
+        parts: list[tuple[str, str]] = [(query.ljust(wide), "")]
+        for share, chance, width in zip(row, found.chance, widths, strict=True):
+            ratio = share / chance if chance > 0 else 0.0
+            style = SHADES[0 if ratio < 0.7 else 1 if ratio < 1.4 else 2 if ratio < 2.5 else 3]
+            parts.append((f"  {ratio:{width}.1f}", style))
+        lines.append(Content.assemble(*parts))
+        if head < 0 and any(spread) and len(found.queries) == 1:
+            margins = [f"±{s / c:.1f}".rjust(w) for s, c, w in zip(spread, found.chance, widths, strict=True)]
+            lines.append(Content.styled("  ".join(["over folds".ljust(wide), *margins]), MUTED))
+    return f"Attention · {found.title}" + (f" · head {head + 1}" if head >= 0 else ""), Content("\n").join(lines)
 
 
 def tables_content(tables: Sequence[DiagnosisTable]) -> Content:

@@ -10,6 +10,7 @@ from tabapp.run.state import RunState, format_score, title_of
 from tabapp.tui.chrome.actions import phase_of
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, brief, count
+from tabapp.tui.widgets.explanation import GROUP
 from tabapp.tui.widgets.panel import Panel, set_titles
 from tabapp.tui.widgets.pictures import ends, framed, layered
 from tabapp.tui.widgets.table import Column, Row, Table
@@ -32,6 +33,10 @@ class EffectFacts:
 def effect_facts(state: RunState, feature: str | None) -> EffectFacts:
     """The facts of a feature."""
     found = state.effects.effects if state.effects is not None else ()
+    if feature is not None and feature.startswith(GROUP):
+        names = feature.removeprefix(GROUP)
+        missing = f"{names} depend on each other: this row shuffles them together. Press enter to show each of them."
+        return EffectFacts(names, None, 0, missing)
     effect = next((effect for effect in found if effect.feature == feature), None)
     if state.effects is None:
         over = phase_of(state) == "after"

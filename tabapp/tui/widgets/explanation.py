@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.state import RunState
@@ -53,6 +55,53 @@ def reading(agreement: float | None) -> str:
     return f"Rank correlation {agreement:+.2f}: {words}."
 
 
+GROUP = "group "
+"""Start of the key of a group of correlated columns."""
+
+
+def group_key(columns: Sequence[str]) -> str:
+    """The key of a group."""
+    return GROUP + " + ".join(columns)
+
+
+def grouped_rows(
+    rows: Sequence[ev.ImportanceRow], dependence: ev.DependenceReady | None, opened: set[str]
+) -> list[ev.ImportanceRow]:
+    """The rows with one for each group of correlated columns, whose members are left out unless it is opened."""
+    if dependence is None:
+        return list(rows)
+    by_name = {row.feature: row for row in rows}
+    found = dict(by_name)
+    for group in dependence.groups:
+        key, members = group_key(group.columns), [by_name[name] for name in group.columns if name in by_name]
+        shares = [row.attention for row in members if row.attention is not None]
+        found[key] = ev.ImportanceRow(
+            feature=key,
+            attention=sum(shares) if len(shares) == len(members) else None,
+            permutation=group.permutation,
+            low=group.low,
+            high=group.high,
+        )
+        if key not in opened:
+            found = {name: row for name, row in found.items() if name not in group.columns}
+    return list(found.values())
+
+
+def _members_below(rows: list[ev.ImportanceRow], dependence: ev.DependenceReady | None) -> list[ev.ImportanceRow]:
+    """The rows with the members of a group directly below it."""
+    groups = {group_key(group.columns): group.columns for group in dependence.groups} if dependence is not None else {}
+    members = {name for columns in groups.values() for name in columns}
+    by_name = {row.feature: row for row in rows}
+    ordered: list[ev.ImportanceRow] = []
+    for row in rows:
+        if row.feature in groups:
+            ordered.append(row)
+            ordered += [each for each in rows if each.feature in groups[row.feature]]
+        elif row.feature not in members or not any(row.feature in groups[key] for key in groups if key in by_name):
+            ordered.append(row)
+    return ordered
+
+
 class Explanation(Table):
     """A row for each feature. A narrow table has one bar, of the measure that sorts."""
 
@@ -61,6 +110,8 @@ class Explanation(Table):
         set_titles(self, "Importance")
         self.sort = "permutation"
         self._state = RunState()
+        self._opened: set[str] = set()
+        """Keys of the groups whose members are shown."""
 
     def show_state(self, state: RunState) -> None:
         """Draw the importances of a state."""
@@ -75,7 +126,9 @@ class Explanation(Table):
         sort = self.sort if attention else "permutation"
         title = f"Importance · sorted by {sort}" + (" · a swaps" if attention else "")
         set_titles(self, title, f"{len(ready.rows)} features · {ready.n_rows:,} held-out rows")
-        rows = sorted(ready.rows, key=lambda row: -(row.permutation if sort == "permutation" else row.attention or 0.0))
+        grouped = grouped_rows(ready.rows, state.dependence, self._opened)
+        rows = sorted(grouped, key=lambda row: -(row.permutation if sort == "permutation" else row.attention or 0.0))
+        rows = _members_below(rows, state.dependence)
         bars = (["permutation", "attention"] if self.size.width >= BOTH_BARS_WIDTH else [sort]) if attention else [sort]
         columns, width = self._layout(rows, bars, attention)
         place = places(ready.rows)
@@ -84,6 +137,14 @@ class Explanation(Table):
     def on_resize(self) -> None:
         super().on_resize()
         self.show_state(self._state)
+
+    def toggle(self, key: str) -> bool:
+        """Show or hide the members of a group; False for a column without group."""
+        if not key.startswith(GROUP):
+            return False
+        self._opened ^= {key}
+        self.show_state(self._state)
+        return True
 
     def _layout(self, rows: list[ev.ImportanceRow], bars: list[str], attention: bool) -> tuple[list[Column], int]:
         longest = min(max([7, *(len(row.feature) for row in rows)]), max(10, self.size.width // 4))
@@ -101,6 +162,12 @@ class Explanation(Table):
         return columns, width
 
 
+def _name(key: str) -> Content:
+    if key.startswith(GROUP):
+        return Content.assemble(("▸ ", "bold $accent"), key.removeprefix(GROUP))
+    return Content(key)
+
+
 def _row(
     row: ev.ImportanceRow,
     bars: list[str],
@@ -109,7 +176,7 @@ def _row(
     place: tuple[int, int] | None,
     attention: bool,
 ) -> Row:
-    cells = [Content(row.feature)]
+    cells = [_name(row.feature)]
     if "permutation" in bars:
         top = max(each.high for each in rows)
         solid, light = charts.interval_rule(row.permutation, row.low, row.high, top, width)
