@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
-from tabapp.nn.attention import LayerAttention, attend
+from tabapp.nn.attention import MANY_TOKENS, LayerAttention, attend
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.linear import Linear
 from tabapp.nn.params import TrainingParams
-from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
+from tabapp.nn.plugin import DeepPlugin, Sizes, network_bytes, training_cost
 from tabapp.nn.tokenizers import uniform_rows
 
 from ._shared.search import zero_or
@@ -167,4 +167,16 @@ class AutoInt(DeepPlugin):
         n_tokens, d = shape.n_features, params.d_token
         per_layer = 4 * d * d + 2 * n_tokens * d + 200 * d
         flops = 6 * shape.n_rows * n_tokens * params.n_layers * per_layer
-        return training_cost(shape, flops, params.n_layers * 4 * d * d + n_tokens * d, device, n_epochs=40)
+        n_weights = params.n_layers * 4 * d * d + n_tokens * d
+        # Up to this number of tokens, attention keeps the probabilities.
+        scores = 4 * N_HEADS * n_tokens**2 if n_tokens <= MANY_TOKENS else 0
+        values = params.n_layers * (9.5 * n_tokens * d + scores)
+        n_bytes = network_bytes(
+            shape,
+            n_weights,
+            device,
+            values=values,
+            peak=9 * n_tokens * d + scores / 2,
+            batch_size=params.batch_size,
+        )
+        return training_cost(shape, flops, n_weights, device, n_epochs=40, n_bytes=n_bytes)

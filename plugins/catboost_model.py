@@ -163,7 +163,7 @@ class CatBoost(BoostingPlugin):
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         per_tree = 5e-4 + 3e-8 * shape.n_rows * (0.5 * shape.n_numeric + 0.25 * shape.n_categorical)
         trees = 1200 * (0.5 * shape.n_classes if task == "multiclass" else 1)
-        return Cost(seconds=0.5 + trees * per_tree, n_bytes=150_000_000 + shape.n_rows * shape.n_features * 16)
+        return Cost(seconds=0.5 + trees * per_tree, n_bytes=17_000_000 + 17 * shape.n_rows * shape.n_features)
 
     def grow(
         self, train: Table, valid: Table | None, n_trees: int, target: Target, params: Any, context: FitContext

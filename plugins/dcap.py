@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import ceil
 from typing import Any, Literal
 
@@ -13,8 +12,8 @@ from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.attention import ShortSoftmax
 from tabapp.nn.dropout import Dropout, dropout
 from tabapp.nn.linear import Linear
-from tabapp.nn.params import TrainingParams, batch_size_for
-from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
+from tabapp.nn.params import TrainingParams
+from tabapp.nn.plugin import DeepPlugin, Sizes, network_bytes, training_cost
 
 from ._shared.search import zero_or
 
@@ -239,7 +238,12 @@ class DCAP(DeepPlugin):
         # Elementwise operations are counted as arithmetic that takes the same time.
         per_row = 6 * hidden + matrices + layers * d * (2400 * n_pairs + 10_000 * n)
         n_weights = hidden + layers * (kernel + 3 * d * d)
-        cost = training_cost(shape, per_row * shape.n_rows, n_weights, device, n_epochs=40)
-        batch = params.batch_size or batch_size_for(shape.n_rows)
-        n_bytes = 4 * batch * layers * n_pairs * d * 6 + 16 * VALUES_AT_ONCE
-        return replace(cost, n_bytes=cost.n_bytes + n_bytes)
+        n_bytes = network_bytes(
+            shape,
+            n_weights,
+            device,
+            values=layers * d * (2.8 * n_pairs + 27 * n),
+            peak=4.1 * n_pairs * d + n * d,
+            batch_size=params.batch_size,
+        )
+        return training_cost(shape, per_row * shape.n_rows, n_weights, device, n_epochs=40, n_bytes=n_bytes)

@@ -12,7 +12,7 @@ from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import FlatInput
 from tabapp.nn.linear import Linear
 from tabapp.nn.params import TrainingParams
-from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
+from tabapp.nn.plugin import DeepPlugin, Sizes, network_bytes, training_cost
 
 from ._shared.search import zero_or
 
@@ -127,4 +127,9 @@ class DCNV2(DeepPlugin):
         assert isinstance(params, DCNV2Params)
         n_layers = params.n_cross_layers + params.n_hidden_layers
         n_weights = 4 * shape.n_features * params.width + n_layers * params.width**2
-        return training_cost(shape, 8 * n_weights * shape.n_rows, n_weights, device, n_epochs=40)
+        n_values = 3 * params.n_cross_layers + 2 * params.n_hidden_layers + 3
+        values = n_values * params.width + 3.3 * shape.n_features
+        n_bytes = network_bytes(
+            shape, n_weights, device, values=values, peak=0.3 * values, batch_size=params.batch_size
+        )
+        return training_cost(shape, 8 * n_weights * shape.n_rows, n_weights, device, n_epochs=40, n_bytes=n_bytes)

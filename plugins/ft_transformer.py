@@ -13,7 +13,7 @@ from tabapp.nn.attention import CLS, FeedForward, LayerAttention, SelfAttention
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.linear import Linear
 from tabapp.nn.params import TrainingParams
-from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, training_cost
+from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, network_bytes, training_cost
 from tabapp.nn.tokenizers import FeatureTokenizer
 from tabapp.nn.trainer import inputs
 
@@ -247,4 +247,15 @@ class FTTransformer(DeepPlugin):
         attended = n_tokens * params.projection if params.projection else n_tokens
         per_token = per_layer + 2 * attended * d * (2 if params.projection else 1)
         flops = 6 * shape.n_rows * n_tokens * (params.n_layers - 0.7) * per_token
-        return training_cost(shape, flops, params.n_layers * per_layer, device, n_epochs=40)
+        # The last layer computes one token only.
+        values = n_tokens * d * (4 + 21 * (params.n_layers - 1))
+        n_weights = params.n_layers * per_layer + n_tokens * d
+        n_bytes = network_bytes(
+            shape,
+            n_weights,
+            device,
+            values=values,
+            peak=n_tokens * d * (2.2 if params.n_layers == 1 else 11),
+            batch_size=params.batch_size,
+        )
+        return training_cost(shape, flops, n_weights, device, n_epochs=40, n_bytes=n_bytes)

@@ -19,7 +19,7 @@ from tabapp.nn.gather import one_hot
 from tabapp.nn.linear import Linear
 from tabapp.nn.objective import Objective, target_of
 from tabapp.nn.params import batch_size_for
-from tabapp.nn.plugin import DeepPlugin, SavedModel, Sizes, training_cost
+from tabapp.nn.plugin import DeepPlugin, SavedModel, Sizes, network_bytes
 from tabapp.nn.stopping import criterion
 from tabapp.nn.trainer import (
     CHECKPOINT_SECONDS,
@@ -343,5 +343,9 @@ class GrowNet(DeepPlugin):
         stages, pairs = n, n * (n - 1) / 2
         n_steps = stages * params.stage_epochs + pairs * (params.stage_epochs / 3 + params.corrective_epochs)
         seconds = 0.5 + max(1, shape.n_rows // batch) * n_steps * learner_step
-        prior = training_cost(shape, 0.0, n * weights, device, n_epochs=1)
-        return Cost(seconds=seconds, n_bytes=prior.n_bytes)
+        # The learners before the last few are trained together for an epoch only.
+        values = n * (6 * width + 4 * shape.n_features)
+        n_bytes = network_bytes(
+            shape, n * weights, device, values=values, peak=0.05 * values, batch_size=params.batch_size, kept=0.2
+        )
+        return Cost(seconds=seconds, n_bytes=n_bytes)

@@ -132,7 +132,7 @@ class LightGBM(BoostingPlugin):
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         per_tree = 1e-3 + 6e-9 * shape.n_rows * max(shape.n_features, 4)
         trees = 400 * (shape.n_classes if task == "multiclass" else 1)
-        return Cost(seconds=0.3 + trees * per_tree, n_bytes=100_000_000 + shape.n_rows * shape.n_features * 12)
+        return Cost(seconds=0.3 + trees * per_tree, n_bytes=7_000_000 + 12 * shape.n_rows * shape.n_features)
 
     def grow(
         self, train: Table, valid: Table | None, n_trees: int, target: Target, params: Any, context: FitContext

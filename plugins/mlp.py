@@ -9,7 +9,7 @@ from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import FlatInput
 from tabapp.nn.linear import Linear
 from tabapp.nn.params import TrainingParams
-from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
+from tabapp.nn.plugin import DeepPlugin, Sizes, network_bytes, training_cost
 
 from ._shared.search import zero_or
 
@@ -85,4 +85,8 @@ class MLP(DeepPlugin):
         assert isinstance(params, MLPParams)
         widths = (4 * shape.n_features, *params.widths)
         n_weights = sum(a * b for a, b in zip(widths, params.widths, strict=False))
-        return training_cost(shape, 6 * n_weights * shape.n_rows, n_weights, device, n_epochs=88)
+        values = 2 * sum(params.widths) + 3.3 * shape.n_features
+        n_bytes = network_bytes(
+            shape, n_weights, device, values=values, peak=0.75 * values, batch_size=params.batch_size
+        )
+        return training_cost(shape, 6 * n_weights * shape.n_rows, n_weights, device, n_epochs=88, n_bytes=n_bytes)

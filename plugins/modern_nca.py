@@ -4,8 +4,6 @@ A Deep Tabular Baseline Two Decades Later), as in the authors' package TALENT.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 
@@ -16,8 +14,9 @@ from tabapp.nn.gather import one_hot
 from tabapp.nn.linear import Linear
 from tabapp.nn.numeric import PeriodicEmbedding
 from tabapp.nn.params import batch_size_for
-from tabapp.nn.plugin import Sizes, training_cost
+from tabapp.nn.plugin import Sizes, network_bytes, training_cost
 from tabapp.nn.retrieval import (
+    ENCODED_BYTES,
     Candidates,
     RetrievalNetwork,
     RetrievalParams,
@@ -227,6 +226,9 @@ class ModernNCA(RetrievalPlugin):
         per_candidate = 6 * n_weights + 12 * params.n_frequencies * shape.n_numeric * (params.d_embedding + 30)
         per_step = candidates * (per_candidate + batch * (6 * params.width + 360))
         flops = FLOAT32 * per_step * shape.n_rows / batch
-        prior = training_cost(shape, flops, n_weights, device, n_epochs=18)
-        n_bytes = 32 * batch * candidates + 16 * candidates * shape.n_numeric * params.n_frequencies
-        return replace(prior, n_bytes=prior.n_bytes + int(n_bytes) + 200_000_000)
+        n_bytes = 26 * batch * candidates + 16 * candidates * shape.n_numeric * params.n_frequencies
+        # The candidates that are encoded at once for predictions.
+        key_bytes = 8 * (d_in + 2 * params.n_frequencies * shape.n_numeric)
+        n_bytes += min(0.6 * shape.n_rows * key_bytes, ENCODED_BYTES[device.partition(":")[0]])
+        n_bytes += network_bytes(shape, n_weights, device, values=0, peak=0)
+        return training_cost(shape, flops, n_weights, device, n_epochs=18, n_bytes=int(n_bytes))

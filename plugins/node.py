@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -14,7 +12,7 @@ from tabapp.nn.attention import CLS, LayerAttention
 from tabapp.nn.embeddings import FlatInput, embedding_width
 from tabapp.nn.entmax import entmax15, entmoid15
 from tabapp.nn.params import TrainingParams, batch_size_for
-from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, training_cost
+from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, network_bytes, training_cost
 from tabapp.nn.trainer import inputs
 
 INIT_ROWS = 2048
@@ -257,6 +255,6 @@ class NODE(DeepPlugin):
         per_step = 10_000 * sum(d_in) * n_splits
         flops = shape.n_rows * (per_row + per_step / batch)
         n_weights = sum(d * n_splits + 2 * n_splits + n_trees * d_tree * 2**params.depth for d in d_in)
-        cost = training_cost(shape, flops, n_weights, device, n_epochs=N_EPOCHS)
         n_kept = params.n_layers * n_trees * (8 * params.depth + 3 * n_paths * (d_tree + 2))
-        return replace(cost, n_bytes=cost.n_bytes + 4 * batch * n_kept + 12 * VALUES_AT_ONCE)
+        n_bytes = network_bytes(shape, n_weights, device, values=n_kept, peak=0.4 * n_kept, batch_size=batch)
+        return training_cost(shape, flops, n_weights, device, n_epochs=N_EPOCHS, n_bytes=n_bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 
-from ._shared.trees import ForestParams, ForestPlugin
+from ._shared.trees import ForestParams, ForestPlugin, forest_bytes
 
 
 class RandomForest(ForestPlugin):
@@ -30,5 +30,5 @@ class RandomForest(ForestPlugin):
         n_nodes = params.n_trees * 2 * n_rows / params.min_samples_leaf
         return Cost(
             seconds=1 + 2 * params.n_trees * per_tree,
-            n_bytes=int(200_000_000 + shape.n_rows * shape.n_features * 8 + n_nodes * (80 + 12 * shape.n_classes)),
+            n_bytes=forest_bytes(shape, n_nodes, share=0.65 if task == "regression" else 0.12),
         )

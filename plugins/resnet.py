@@ -9,7 +9,7 @@ from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import FlatInput
 from tabapp.nn.linear import Linear
 from tabapp.nn.params import TrainingParams
-from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
+from tabapp.nn.plugin import DeepPlugin, Sizes, network_bytes, training_cost
 
 from ._shared.search import zero_or
 
@@ -106,4 +106,8 @@ class ResNet(DeepPlugin):
         assert isinstance(params, ResNetParams)
         block = 2 * params.width * int(params.width * params.hidden_factor)
         n_weights = 4 * shape.n_features * params.width + params.n_layers * block
-        return training_cost(shape, 6 * n_weights * shape.n_rows, n_weights, device, n_epochs=100)
+        values = 2.8 * params.n_layers * params.width * (1 + params.hidden_factor) + 3.3 * shape.n_features
+        n_bytes = network_bytes(
+            shape, n_weights, device, values=values, peak=0.35 * values, batch_size=params.batch_size
+        )
+        return training_cost(shape, 6 * n_weights * shape.n_rows, n_weights, device, n_epochs=100, n_bytes=n_bytes)

@@ -8,7 +8,7 @@ from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.embeddings import FlatInput
 from tabapp.nn.linear import Linear
 from tabapp.nn.params import TrainingParams
-from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
+from tabapp.nn.plugin import DeepPlugin, Sizes, network_bytes, training_cost
 
 from ._shared.search import zero_or
 
@@ -93,4 +93,8 @@ class SNN(DeepPlugin):
         assert isinstance(params, SNNParams)
         widths = (4 * shape.n_features, *params.widths)
         n_weights = sum(a * b for a, b in zip(widths, params.widths, strict=False))
-        return training_cost(shape, 12 * n_weights * shape.n_rows, n_weights, device, n_epochs=64)
+        values = 2 * sum(params.widths) + 3.3 * shape.n_features
+        n_bytes = network_bytes(
+            shape, n_weights, device, values=values, peak=0.4 * values, batch_size=params.batch_size
+        )
+        return training_cost(shape, 12 * n_weights * shape.n_rows, n_weights, device, n_epochs=64, n_bytes=n_bytes)

@@ -14,7 +14,7 @@ from tabapp.nn.attention import LayerAttention, SelfAttention
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.linear import Linear
 from tabapp.nn.params import TrainingParams
-from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
+from tabapp.nn.plugin import DeepPlugin, Sizes, network_bytes, training_cost
 from tabapp.nn.tokenizers import uniform_rows
 
 from ._shared.search import zero_or
@@ -197,4 +197,9 @@ class TabTransformer(DeepPlugin):
         head = d_in * first + first * second
         layers = params.n_layers * n_tokens * (12 * d * d + 2 * n_tokens * d + 300 * d)
         n_weights = head + params.n_layers * 12 * d * d
-        return training_cost(shape, 6 * shape.n_rows * (head + layers), n_weights, device, n_epochs=40)
+        values = 1024 + 45 * params.n_layers * n_tokens * d
+        n_bytes = network_bytes(
+            shape, n_weights, device, values=values, peak=0.25 * values, batch_size=params.batch_size
+        )
+        flops = 6 * shape.n_rows * (head + layers)
+        return training_cost(shape, flops, n_weights, device, n_epochs=40, n_bytes=n_bytes)

@@ -14,7 +14,7 @@ from tabapp.nn.embeddings import OneHotOrEmbedding
 from tabapp.nn.linear import Linear, linear
 from tabapp.nn.numeric import PiecewiseLinearEmbedding
 from tabapp.nn.params import TrainingParams
-from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
+from tabapp.nn.plugin import DeepPlugin, Sizes, network_bytes, training_cost
 
 from ._shared.search import zero_or
 
@@ -201,4 +201,17 @@ class TabM(DeepPlugin):
         n_weights = d_in * params.width + (params.n_blocks - 1) * params.width**2
         # Each value of a hidden layer also passes through memory several times, which counts as 60 products.
         per_row = n_weights + 60 * params.n_blocks * params.width
-        return training_cost(shape, 4 * per_row * params.n_members * shape.n_rows, n_weights, device, n_epochs=75)
+        # Each member scales the whole input, and so does the gradient of its scales.
+        hidden = 2.3 * params.n_members * params.n_blocks * params.width
+        own_inputs = params.n_members * d_in
+        embedded = shape.n_numeric * (3 * params.d_embedding + 2 * params.n_bins)
+        n_bytes = network_bytes(
+            shape,
+            n_weights,
+            device,
+            values=hidden + 12 * own_inputs + embedded,
+            peak=0.75 * hidden + own_inputs + embedded,
+            batch_size=params.batch_size,
+        )
+        flops = 4 * per_row * params.n_members * shape.n_rows
+        return training_cost(shape, flops, n_weights, device, n_epochs=75, n_bytes=n_bytes)

@@ -19,7 +19,7 @@ from tabapp.nn.linear import Linear
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
 from tabapp.nn.params import TrainingParams, batch_size_for
-from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, training_cost
+from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, network_bytes, training_cost
 from tabapp.nn.trainer import inputs
 
 INPUT_MOMENTUM = 0.01
@@ -311,7 +311,11 @@ class TabNet(DeepPlugin):
         per_row = n_layers * 2 * d * 2500 + params.n_steps * shape.n_features * 10_000 + 6 * n_layers * 2 * d * d
         n_weights = (params.n_steps + 1) * params.n_independent * 2 * d * d + d_in * d * (params.n_steps + 2)
         n_epochs = 40
-        cost = training_cost(shape, per_row * shape.n_rows, n_weights, device, n_epochs=n_epochs)
+        values = params.n_steps * (40 * shape.n_features + 12 * params.width * (params.n_shared + params.n_independent))
+        n_bytes = network_bytes(
+            shape, n_weights, device, values=values, peak=0.18 * values, batch_size=params.batch_size
+        )
+        cost = training_cost(shape, per_row * shape.n_rows, n_weights, device, n_epochs=n_epochs, n_bytes=n_bytes)
         # Each of the sequential steps has as many operations as other networks in total.
         n_batches = n_epochs * max(1, shape.n_rows // (params.batch_size or batch_size_for(shape.n_rows)))
         launch = (3e-3 if device.startswith("cuda") else 1.5e-3) * (params.n_steps + 1)

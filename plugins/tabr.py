@@ -4,7 +4,6 @@ Deep Learning Meets Nearest Neighbors), as in the authors' code.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ from tabapp.nn.linear import Linear
 from tabapp.nn.numeric import PeriodicEmbedding
 from tabapp.nn.objective import Objective
 from tabapp.nn.params import TrainingParams, batch_size_for
-from tabapp.nn.plugin import Sizes, training_cost
+from tabapp.nn.plugin import Sizes, network_bytes, training_cost
 from tabapp.nn.retrieval import (
     Candidates,
     RetrievalMethod,
@@ -371,6 +370,9 @@ class TabR(RetrievalPlugin):
         per_step = 6 * looked_up * encoder + 12 * looked_up * width * (width + 20)
         per_step += searched * (2 * shape.n_rows * encoder + search)
         n_weights = encoder + 4 * width**2 * (1 + params.n_predictor_blocks)
-        prior = training_cost(shape, FLOAT32 * per_step * shape.n_rows / batch, n_weights, device, n_epochs=N_EPOCHS)
         n_bytes = 12 * looked_up * width * 4 + 24 * shape.n_rows * width + 8 * batch * shape.n_rows
-        return replace(prior, n_bytes=prior.n_bytes + n_bytes)
+        # The neighbors of the rows that are predicted at once.
+        n_bytes += min(MOST_PREDICTED, shape.n_rows // 5) * params.n_neighbors * width * 24
+        n_bytes += network_bytes(shape, n_weights, device, values=0, peak=0)
+        flops = FLOAT32 * per_step * shape.n_rows / batch
+        return training_cost(shape, flops, n_weights, device, n_epochs=N_EPOCHS, n_bytes=n_bytes)

@@ -143,7 +143,7 @@ class XGBoost(BoostingPlugin):
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         per_tree = 2e-3 + 1e-8 * shape.n_rows * max(shape.n_features, 4)
         trees = 400 * (shape.n_classes if task == "multiclass" else 1)
-        return Cost(seconds=0.5 + trees * per_tree, n_bytes=100_000_000 + shape.n_rows * shape.n_features * 12)
+        return Cost(seconds=0.5 + trees * per_tree, n_bytes=12_000_000 + int(9.3 * shape.n_rows * shape.n_features))
 
     def grow(
         self, train: Table, valid: Table | None, n_trees: int, target: Target, params: Any, context: FitContext

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tabapp import metrics
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.features.saved import demand, read_arrays_and_notes
-from tabapp.models.contract import FitContext, Float32, Task
+from tabapp.models.contract import FitContext, Float32, Shape, Task
 from tabapp.models.formula import Formula, TreeFormula, codes_up_to
 
 from .boosting import BoostedModel, BoostingParams, BoostingPlugin, Target, matrix, target_of
@@ -331,6 +331,16 @@ class TreesModel(BoostedModel):
     def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:
         super().check(features, task, n_classes)
         self.booster.check(len(features.numeric) + len(features.categorical), n_classes)
+
+
+def forest_bytes(shape: Shape, n_nodes: float, *, share: float) -> int:
+    """Estimate the memory of a forest.
+
+    Args:
+        n_nodes: nodes of trees that separate all rows.
+        share: nodes that trees have of those, on average: those of classes that are easy to separate have few.
+    """
+    return int(18_000_000 + 8 * shape.n_rows * shape.n_features + share * n_nodes * (80 + 12 * shape.n_classes))
 
 
 class ForestParams(BoostingParams, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Shape,
 from tabapp.nn.arithmetic import MANY_TOKENS
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
-from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, training_cost
+from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, network_bytes, training_cost
 from tabapp.nn.trainer import TrainingParams, batch_size_for, inputs
 
 from .._shared.search import zero_or
@@ -156,9 +156,17 @@ class AMFormer(DeepPlugin):
             flops += n_tokens * 7 * d * d + n_kept * 4 * d * d + (n_tokens + n_kept) * 1000 * d
             flops += layer.n_queries * (3 * n_tokens * d + 400 * params.n_heads * reach)
             n_weights += 11 * d * d + layer.n_queries * d + (layer.n_queries + n_tokens) * n_kept
-        cost = training_cost(shape, 6 * shape.n_rows * flops, n_weights, device, n_epochs=40)
-        size = params.batch_size or batch_size_for(shape.n_rows)
-        return Cost(seconds=cost.seconds, n_bytes=cost.n_bytes + size * bytes_per_row(shape.n_features, params))
+        n_bytes = network_bytes(
+            shape,
+            n_weights,
+            device,
+            values=48 * params.n_layers * shape.n_features * d,
+            peak=10 * params.n_layers * shape.n_features * d,
+            batch_size=params.batch_size,
+            # Sums over the prompts that each token selects are not kept.
+            kept=0.5,
+        )
+        return training_cost(shape, 6 * shape.n_rows * flops, n_weights, device, n_epochs=40, n_bytes=n_bytes)
 
 
 def described(selection: Tensor, names: tuple[str, ...], top_k: int) -> list[dict[str, float]]:

@@ -19,6 +19,7 @@ from tabapp.features.arrays import UNSEEN, FeatureRecipe, Table
 from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Plugin, Shape, Task, Trial
 from tabapp.nn.memory import is_out_of_memory
 from tabapp.nn.objective import Objective, target_of
+from tabapp.nn.plugin import BASE_BYTES, CELL_BYTES
 from tabapp.nn.stopping import criterion
 from tabapp.nn.trainer import seed_everything
 
@@ -124,8 +125,10 @@ class NPT(Plugin):
         flops = 6 * rows * pairs * 13 * (h * h + d * e * e) + 12 * rows * pairs * (rows * h + d * d * e)
         speed, launch = (3e13, 2e-2) if device.startswith("cuda") else (1e11, 1e-2)
         seconds = 1 + params.n_steps * (1 + 1 / params.n_evaluations) * (flops / speed + launch)
-        scores = rows * rows * params.n_heads * pairs * 12
-        n_bytes = 400_000_000 + 7 * 4 * weights + rows * h * pairs * 120 + scores
+        between_rows = 6 * rows * rows * params.n_heads * pairs
+        between_attributes = 16 * rows * d * d * params.n_heads * pairs
+        n_bytes = BASE_BYTES + 7 * 4 * weights + rows * h * pairs * 120 + between_rows + between_attributes
+        n_bytes += CELL_BYTES * shape.n_rows * shape.n_features
         return Cost(seconds=seconds, n_bytes=int(n_bytes))
 
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:

@@ -16,10 +16,10 @@ from tabapp.features.arrays import FeatureRecipe, Table
 from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Shape, Task, Trial
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
-from tabapp.nn.plugin import DeepPlugin, Sizes, training_cost
+from tabapp.nn.plugin import DeepPlugin, Sizes, network_bytes, training_cost
 from tabapp.nn.trainer import TrainingParams, inputs
 
-from .network import D_NUMERIC, N_FREQUENCIES, RealMLPNetwork, RealMLPParams
+from .network import D_NUMERIC, INIT_BYTES, INIT_ROWS, N_FREQUENCIES, RealMLPNetwork, RealMLPParams
 
 SMALL_RATE = 0.1
 """Learning rate of biases, activations and numeric embeddings, relative to that of weights."""
@@ -169,5 +169,17 @@ class RealMLP(DeepPlugin):
         d_in = D_NUMERIC * shape.n_numeric + 5 * shape.n_categorical
         n_weights = sum(a * b for a, b in zip((d_in, *params.widths), params.widths, strict=False))
         per_row = n_weights + 60 * (sum(params.widths) + N_FREQUENCIES * shape.n_numeric)
+        n_bytes = network_bytes(
+            shape,
+            n_weights,
+            device,
+            values=3.5 * sum(params.widths) + 4 * N_FREQUENCIES * shape.n_numeric,
+            peak=max(params.widths) + 2 * D_NUMERIC * shape.n_numeric,
+            batch_size=params.batch_size,
+        )
+        # The layers are initialized from many rows at once.
+        first = 4 * (3 * N_FREQUENCIES * shape.n_numeric + 4 * max(d_in, *params.widths))
+        n_bytes += int(0.5 * min(min(INIT_ROWS, 0.6 * shape.n_rows) * first, INIT_BYTES))
         # Products in float32 take 1.7 times as long as in bfloat16, which costs are based on.
-        return training_cost(shape, 10 * per_row * shape.n_rows, n_weights, device, n_epochs=params.max_epochs)
+        flops = 10 * per_row * shape.n_rows
+        return training_cost(shape, flops, n_weights, device, n_epochs=params.max_epochs, n_bytes=n_bytes)

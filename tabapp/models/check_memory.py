@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import resource
 import subprocess
 import sys
@@ -56,6 +57,8 @@ def _fit(request: Request) -> int:
     n_train = len(table) * 3 // 4
     train, valid = table.take(slice(0, n_train)), table.take(slice(n_train, None))
     params = plugin.defaults(request.task, shape_of(train, spec, n_classes), "cpu")
+    for package in plugin.requires:
+        importlib.import_module(package)
     before = _peak()
     with TemporaryDirectory(prefix="tabapp-check-") as folder:
         context = make_context(

@@ -1,0 +1,156 @@
+"""Compares the estimated with the measured peak memory of fits over a grid of rows and features.
+
+    python -m benchmarks.memory_estimates [MODEL …] [--rows 500,5000] [--features 5,50]
+
+Each fit runs in a process forked from this one, which has the libraries loaded. Prints a table and writes
+`benchmarks/results/memory_estimates.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results" / "memory_estimates.json"
+ROWS, FEATURES = (1_000, 20_000), (8, 50, 200)
+SECONDS = 1.0
+"""Time for a fit: memory is at its peak after one epoch or a few trees. Forests, which grow until they end, get more."""
+FOREST_SECONDS = 60.0
+FACTOR = 1.5
+
+
+@dataclass(frozen=True)
+class Point:
+    """A fit: its estimated and its measured peak memory in bytes; `measured` is None where it was skipped or failed."""
+
+    model: str
+    n_rows: int
+    n_features: int
+    estimated: int
+    measured: int | None
+    reason: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """Estimated divided by measured memory."""
+        return self.estimated / max(self.measured or 0, 1)
+
+    @property
+    def is_close(self) -> bool:
+        """Whether the estimate is within the promised factor."""
+        return 1 / FACTOR <= self.ratio <= FACTOR
+
+
+def load_libraries(models: Iterable[str]) -> None:
+    """Import what the fits of some models import, before processes are forked."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    from tabapp.engine import preload_trees  # noqa: F401
+    from tabapp.models import registry
+
+    for name in models:
+        for package in registry.get(name).requires:
+            importlib.import_module(package)
+
+
+def measure(model: str, n_rows: int, n_features: int, task: Any = "binary") -> Point:
+    """Fit the defaults of a model on a generated table in a forked process, and measure its peak memory."""
+    from tabapp.models import registry
+    from tabapp.models.check_tables import make_table, shape_of
+
+    plugin = registry.get(model)
+    n_categorical = max(1, n_features // 5)
+    columns = {"n_rows": n_rows, "n_numeric": n_features - n_categorical, "cardinalities": (10,) * n_categorical}
+    table, spec, n_classes = make_table(task, **columns)
+    shape = shape_of(table, spec, n_classes)
+    if reason := plugin.supports(task, shape):
+        return Point(model, n_rows, n_features, 0, None, reason)
+    params = plugin.defaults(task, shape, "cpu")
+    estimated = plugin.cost(task, shape, params, "cpu").n_bytes
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reader)
+        os.write(writer, _fit(plugin, table, spec, n_classes, params, task))
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        answer = pipe.read()
+    os.waitpid(child, 0)
+    if not answer.isdigit():
+        return Point(model, n_rows, n_features, estimated, None, answer or "the process died")
+    return Point(model, n_rows, n_features, estimated, int(answer))
+
+
+def _fit(plugin: Any, table: Any, spec: Any, n_classes: int, params: Any, task: Any) -> bytes:
+    import numpy as np
+
+    from tabapp.engine import peak_memory
+    from tabapp.models.check_tables import make_context
+
+    try:
+        order = np.random.default_rng(0).permutation(len(table))
+        seconds = FOREST_SECONDS if plugin.family == "classic" else SECONDS
+        n_train, n_valid = len(table) * 6 // 10, len(table) * 2 // 10
+        with TemporaryDirectory(prefix="tabapp-memory-") as folder:
+            context = make_context(task, spec, n_classes, Path(folder), soft_deadline=time.monotonic() + seconds)
+            before = peak_memory.reset_peak()
+            train, valid = table.take(order[:n_train]), table.take(order[n_train : n_train + n_valid])
+            model = plugin.fit(train, valid, params, context)
+            model.predict(table.take(order[n_train + n_valid :]))
+            return str(max(0, peak_memory.peak() - before)).encode()
+    except BaseException as error:
+        traceback.print_exc()
+        return f"{type(error).__name__}: {error}"[:200].encode()
+
+
+def grid(models: Iterable[str], rows: Iterable[int], features: Iterable[int]) -> Iterator[Point]:
+    """Measure every model at every size."""
+    for model in models:
+        for n_features in features:
+            for n_rows in rows:
+                yield measure(model, n_rows, n_features)
+
+
+def main(arguments: list[str]) -> None:
+    """Measure and print."""
+    from tabapp.models import registry
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--rows", default=",".join(map(str, ROWS)))
+    parser.add_argument("--features", default=",".join(map(str, FEATURES)))
+    chosen = parser.parse_args(arguments)
+    rows, features = ([int(part) for part in text.split(",")] for text in (chosen.rows, chosen.features))
+    load_libraries(chosen.models or registry.names())
+    points: list[Point] = []
+    for point in grid(chosen.models or registry.names(), rows, features):
+        points.append(point)
+        size = f"{point.model:24}{point.n_rows:>8,} rows {point.n_features:>5,} features"
+        if point.measured is None:
+            print(f"{size}  {point.reason}", flush=True)
+            continue
+        mark = "" if point.is_close else "  <<<"
+        print(
+            f"{size}  estimated {point.estimated / 1e6:8.0f} MB, measured {point.measured / 1e6:8.0f} MB, "
+            f"ratio {point.ratio:5.2f}{mark}",
+            flush=True,
+        )
+    measured = [point for point in points if point.measured is not None]
+    close = sum(point.is_close for point in measured)
+    print(f"{close} of {len(measured)} estimates are within a factor of {FACTOR}.")
+    if not chosen.models:
+        RESULTS.write_text(json.dumps([asdict(point) for point in points], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
