@@ -17,7 +17,7 @@ DEMO_BUDGET ?= 45s
 # The tests start hundreds of processes, which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 .NOTPARALLEL:
-.PHONY: help install demo test lint format typecheck test-arithmetic test-slow fuzz test-minimum coverage docs dist recording bench bench-docs clean
+.PHONY: help install demo test lint format typecheck test-arithmetic test-slow fuzz torture test-minimum coverage docs dist recording bench bench-docs clean
 
 help: ## Show all targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,10 @@ test-slow: $(VENV)/.installed-fuzz ## Tests that take minutes, and GPU tests.
 
 fuzz: $(VENV)/.installed-fuzz ## Damaged and malicious files of every kind, the long form.
 	$(BIN)/python -m pytest -m slow tests/hostile
+
+torture: $(VENV)/.installed-test ## Killed, suspended, copied and starved runs, the long form; three hours.
+	TABAPP_TORTURE_RUNS=60 TABAPP_TORTURE_STOP=60 TABAPP_TORTURE_SIZES=100,300,600,1200,1800,2500,4000 TABAPP_TORTURE_SOAK=7200 \
+		$(BIN)/python -m pytest -m slow tests/torture
 
 test-minimum: ## Tests with the oldest supported versions of the libraries, in an environment of their own.
 	$(PYTHON) -m venv .venv-minimum

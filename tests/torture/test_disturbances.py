@@ -1,0 +1,59 @@
+"""Runs that are killed, interrupted, suspended and copied at random moments: nothing complete is lost, and results stay equal.
+
+`make torture` runs the long form: TABAPP_TORTURE_RUNS runs, and TABAPP_TORTURE_STOP seconds of sleep for suspended processes.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tabapp.run.folder import list_runs
+from tests.tables import write_wine
+from tests.torture.disturbing import DISTURBANCES, HANG_SECONDS, OPTIONS, Count, command, disturbed_run, scores_of
+
+RUNS = int(os.environ.get("TABAPP_TORTURE_RUNS", "3"))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_wine(tmp_path_factory.mktemp("torture") / "wine.csv")
+
+
+def undisturbed(data: Path, runs: Path) -> dict[str, tuple[float | None, int, float]]:
+    subprocess.run(
+        command("--auto", str(data), *OPTIONS, "--runs-dir", str(runs)),
+        check=True,
+        capture_output=True,
+        timeout=HANG_SECONDS,
+    )
+    return scores_of(list_runs(runs)[0])
+
+
+def test_a_run_whose_server_is_killed_and_which_is_copied_finishes(data: Path, tmp_path: Path) -> None:
+    count = Count()
+    folder = disturbed_run(data, tmp_path / "run", ["SIGKILL server", "copy"], random.Random(4), count)
+    assert count.is_clean, count
+    assert "elsewhere1" in str(folder.path)
+    finished = folder.state().finished
+    assert finished is not None
+    assert finished.status == "ok"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+def test_runs_survive_random_disturbances(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = undisturbed(data, tmp_path / "undisturbed")
+    count = Count()
+    for seed in range(RUNS):
+        generator = random.Random(seed)
+        kinds = [generator.choice(list(DISTURBANCES)) for _ in range(3)]
+        folder = disturbed_run(data, tmp_path / f"run{seed}", kinds, generator, count)
+        count.different += scores_of(folder) != expected
+        with capsys.disabled():
+            print(f"\n{count}", end="", flush=True)
+    assert count.is_clean, count
