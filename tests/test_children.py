@@ -38,6 +38,10 @@ EVERY_COMMAND: dict[str, list[str]] = {
     "resume": ["resume", "last", "--plain"],
     "export": ["export", "last", "-o", "exported.tabapp"],
     "report": ["report", "last", "-o", "report.html"],
+    "compare": ["compare", "last", "last"],
+    "diagnose": ["diagnose", "last"],
+    "monitor": ["monitor", "wine.tabapp", "wine.csv", "-o", "drift.html"],
+    "update": ["update", "wine.tabapp", "wine.csv"],
     "models": ["models"],
     "profile": ["profile", "wine.csv"],
     "config": ["config", "show"],
@@ -138,8 +142,8 @@ def test_the_planted_files_run_in_a_process_that_is_not_protected(planted: Path)
 def test_no_command_executes_a_file_of_the_working_directory(project: Path):
     assert set(EVERY_COMMAND) == set(COMMANDS)
     codes = json.loads(run_script(project, COMMANDS_SCRIPT, json.dumps(list(EVERY_COMMAND.values()))).splitlines()[-1])
-    # The run is complete, and its bundle has no model that imputes.
-    failing = {"resume": ExitCode.USAGE, "impute": ExitCode.USAGE}
+    # The run is complete, its bundle has no model that imputes, and there are no new rows.
+    failing = {"resume": ExitCode.USAGE, "impute": ExitCode.USAGE, "update": ExitCode.DATA}
     assert codes == {name: failing.get(name, ExitCode.OK) for name in COMMANDS}
     assert (project / "predicted.csv").exists()
     assert executed(project) == []
