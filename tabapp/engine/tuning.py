@@ -90,22 +90,39 @@ class Tuner:
         )
         self._asked: dict[int, optuna.Trial] = {}
         self._ranked_at = 0
+        self._discard_begun()
+        self._numbers = [t.number for t in self._study.get_trials(deepcopy=False) if t.state != TrialState.FAIL]
+        """Optuna's number of each trial."""
+
+    def _discard_begun(self) -> None:
+        """Fail the trials that a killed engine had not yet given hyper-parameters, so that they are drawn again.
+
+        The sampler ignores failed trials, and they get no number here.
+        """
+        for trial in self._study.get_trials(deepcopy=False):
+            if trial.state == TrialState.WAITING:
+                self._study.tell(self._study.ask(), state=TrialState.FAIL)
+            elif trial.state == TrialState.RUNNING and PARAMS not in trial.user_attrs:
+                self._study.tell(trial.number, state=TrialState.FAIL)
+
+    def _trials(self) -> list[optuna.trial.FrozenTrial]:
+        """The trials by their number."""
+        trials = self._study.get_trials(deepcopy=False)
+        return [trials[number] for number in self._numbers]
 
     def earlier_trials(self) -> list[tuple[int, dict[str, Any], TrialState, str]]:
         """Trials of earlier sessions as (number, params, state, cause), oldest first.
 
-        Open ones without params, and those whose params were chosen for another class of devices, become pruned.
+        Open ones whose params were chosen for another class of devices become pruned.
         """
         trials: list[tuple[int, dict[str, Any], TrialState, str]] = []
-        for trial in self._study.get_trials(deepcopy=False):
+        for number, trial in enumerate(self._trials()):
             params = trial.user_attrs.get(PARAMS)
-            if not trial.state.is_finished() and not self._is_of_this_class(trial):
+            if params is not None and not trial.state.is_finished() and not self._is_of_this_class(trial):
                 self._study.tell(trial.number, state=TrialState.PRUNED)
-                trials.append((trial.number, params or {}, TrialState.PRUNED, OTHER_DEVICE))
+                trials.append((number, params, TrialState.PRUNED, OTHER_DEVICE))
             elif params is not None:
-                trials.append((trial.number, params, trial.state, trial.user_attrs.get(CAUSE, "")))
-            elif trial.state == TrialState.RUNNING:
-                self._study.tell(trial.number, state=TrialState.PRUNED)
+                trials.append((number, params, trial.state, trial.user_attrs.get(CAUSE, "")))
         return trials
 
     def _is_of_this_class(self, trial: optuna.trial.FrozenTrial) -> bool:
@@ -118,7 +135,7 @@ class Tuner:
 
         The sampler draws each of them again, so that it continues almost like an uninterrupted one.
         """
-        first = number = len(self._study.get_trials(deepcopy=False))
+        first = number = len(self._numbers)
         while (trial := known.get(number)) is not None:
             try:
                 params = msgspec.convert(trial.params, self._plugin.params_type)
@@ -138,17 +155,17 @@ class Tuner:
         Args:
             known: hyper-parameters to use; None draws them.
         """
-        number = len(self._study.get_trials(deepcopy=False))
+        number = len(self._numbers)
         self._study.sampler = optuna.samplers.TPESampler(
             seed=seed_of(self._seed, self._plugin.name, number), n_startup_trials=N_STARTUP_TRIALS
         )
         problem = self._task, self._shape, self.device
         given = (self._plugin.defaults(*problem), *self._plugin.portfolio(*problem))
         # A run that was resumed without its GPU tries the defaults of a CPU first.
-        n_before = sum(map(self._is_of_this_class, self._study.get_trials(deepcopy=False)))
+        n_before = sum(map(self._is_of_this_class, self._trials()))
         chosen = known if known is not None else given[n_before] if n_before < len(given) else None
         if chosen is not None:
-            self._study.enqueue_trial(as_suggested(chosen), skip_if_exists=known is None)
+            self._study.enqueue_trial(as_suggested(chosen))
         trial = self._study.ask()
         if chosen is not None:
             # Draw the given values too, so that the sampler learns from those inside the search space.
@@ -160,6 +177,7 @@ class Tuner:
         trial.set_user_attr(PARAMS, params)
         trial.set_user_attr(DEVICE, device_class(self.device))
         self._asked[number] = trial
+        self._numbers.append(trial.number)
         return number, params
 
     def should_prune(self, number: int, step: int, value: float) -> bool:
@@ -174,7 +192,7 @@ class Tuner:
     def record(self, number: int, score: float) -> None:
         """Record the out-of-fold score of a complete trial."""
         if not self._is_finished(number):
-            self._study.tell(number, score)
+            self._study.tell(self._numbers[number], score)
 
     def record_pruned(self, number: int, cause: str, score: float | None = None) -> None:
         """Record a trial that was pruned, crashed or ran out of time; `score` is on the folds it has, if any."""
@@ -185,7 +203,7 @@ class Tuner:
             trial.set_user_attr(CAUSE, cause)
             if score is not None:
                 trial.report(score, LAST_STEP)
-        self._study.tell(number, state=TrialState.PRUNED)
+        self._study.tell(self._numbers[number], state=TrialState.PRUNED)
 
     def rank_parameters(self) -> tuple[int, dict[str, float]] | None:
         """The number of complete trials and the importance of each hyper-parameter; the importances sum to 1.
@@ -218,7 +236,7 @@ class Tuner:
         return len(complete), {name: value / total for name, value in ordered}
 
     def _is_finished(self, number: int) -> bool:
-        return self._study.get_trials(deepcopy=False)[number].state.is_finished()
+        return self._trials()[number].state.is_finished()
 
 
 def as_suggested(params: Params) -> dict[str, Any]:

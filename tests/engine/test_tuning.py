@@ -167,3 +167,30 @@ def test_a_trial_belongs_to_a_class_of_devices(tmp_path: Path) -> None:
     assert params not in (first, second)
     # A GPU with another number is of the same class.
     assert [state.name for _, _, state, _ in tuner_on("cuda:1").earlier_trials()] == ["COMPLETE", "PRUNED", "PRUNED"]
+
+
+@pytest.mark.parametrize(("moment", "n_before"), [("asked", 0), ("queued", 7), ("drawn", 7)])
+def test_a_trial_that_a_killed_engine_had_begun_is_drawn_again(tmp_path: Path, moment: str, n_before: int) -> None:
+    for name in ("whole", "killed"):
+        (tmp_path / name).mkdir()
+
+    def steps(tuning: Tuner, numbers: range) -> list[dict[str, object]]:
+        asked = []
+        for number in numbers:
+            found, params = tuning.ask()
+            assert found == number
+            asked.append(params)
+            tuning.record(number, 0.7 + 0.01 * (number % 5))
+        return asked
+
+    expected = steps(tuner(tmp_path / "whole"), range(n_before + 3))
+    first = tuner(tmp_path / "killed")
+    begun = steps(first, range(n_before))
+    study = first._study
+    if moment == "queued":
+        study.enqueue_trial({"learning_rate": 0.1})
+    else:
+        trial = study.ask()
+        if moment == "drawn":
+            registry.get("xgboost").search_space(trial, "binary", SHAPE, "cpu")
+    assert begun + steps(tuner(tmp_path / "killed"), range(n_before, n_before + 3)) == expected
