@@ -185,7 +185,7 @@ def started_modules() -> list[str]:
     found: list[str] = []
     for path in root.rglob("*.py"):
         own = ".".join(path.relative_to(root.parent).with_suffix("").parts)
-        for named in re.findall(r'module_command\(\s*("[\w.]+"|__name__)', path.read_text()):
+        for named in re.findall(r'(?:module_command\(\s*|MODULE = )("[\w.]+"|__name__)', path.read_text()):
             found.append(own if named == "__name__" else named.strip('"'))
     return found
 

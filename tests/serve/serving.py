@@ -61,6 +61,9 @@ class HerePredictor(BoxedPredictor):
         self.before()
         return self.predictor.predict_batch(batch, progress)
 
+    def decompose(self, batch, model, code, reference=None):
+        return self.predictor.decompose(batch, model, code, reference)
+
     def kill(self):
         self.ended = True
 
