@@ -101,7 +101,7 @@ CASES: dict[str, Case] = {
     "predict.start": Case(
         lambda driver: lambda: driver.app.screen._job.stage == "starting", "after", before=file_is_chosen, after=keys("x")
     ),
-    "predict.output": Case(dialog(Ask, "Write the predictions to", ".parquet file"), "after", before=file_is_chosen),
+    "predict.output": Case(dialog(Ask, "Write the predictions to", ".jsonl file"), "after", before=file_is_chosen),
     "predict.keep": Case(changes(lambda screen: screen._job.keep), "after"),
     "predict.fill": Case(changes(lambda screen: screen._job.fill), "after"),
     "predict.trust": Case(dialog(Ask, "The key that must have signed the bundle"), "after"),
