@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
 import sys
 import time
@@ -21,6 +20,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmarks.machine import machine, write_results
+
+HEADER = ("model", "fits", "within 1.5×", "lowest ratio", "highest ratio")
 RESULTS = Path(__file__).parent / "results" / "memory_estimates.json"
 ROWS, FEATURES = (1_000, 20_000), (8, 50, 200)
 SECONDS = 1.0
@@ -121,6 +123,20 @@ def grid(models: Iterable[str], rows: Iterable[int], features: Iterable[int]) ->
                 yield measure(model, n_rows, n_features)
 
 
+def summary(points: Iterable[Point]) -> list[list[str]]:
+    """For each model: measured points, those within the factor, and the extreme ratios."""
+    of_model: dict[str, list[Point]] = {}
+    for point in points:
+        if point.measured is not None:
+            of_model.setdefault(point.model, []).append(point)
+    rows: list[list[str]] = []
+    for model, measured in of_model.items():
+        ratios = [point.ratio for point in measured]
+        close = sum(point.is_close for point in measured)
+        rows.append([model, str(len(measured)), str(close), f"{min(ratios):.2f}", f"{max(ratios):.2f}"])
+    return rows
+
+
 def main(arguments: list[str]) -> None:
     """Measure and print."""
     from tabapp.models import registry
@@ -149,7 +165,7 @@ def main(arguments: list[str]) -> None:
     close = sum(point.is_close for point in measured)
     print(f"{close} of {len(measured)} estimates are within a factor of {FACTOR}.")
     if not chosen.models:
-        RESULTS.write_text(json.dumps([asdict(point) for point in points], indent=1) + "\n")
+        write_results(RESULTS, machine(), HEADER, summary(points), [asdict(point) for point in points], (1, 2, 3, 4))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -45,6 +47,24 @@ class FlatInput(nn.Module):
         return torch.cat([numeric, *(e(c) for e, c in zip(self.embeddings, columns, strict=True))], dim=1)
 
 
+class _Gathers:
+    """The columns of one-hot and embedded categories, each side by side.
+
+    Attributes:
+        order: the output column of each column of the one-hot and then the embedded ones.
+    """
+
+    def __init__(self, cardinalities: tuple[int, ...], widths: tuple[int, ...], embedded: list[int]) -> None:
+        among = set(embedded)
+        one_hot = [i for i in range(len(cardinalities)) if i not in among]
+        self.embedded = EmbeddingGather(embedded, [cardinalities[i] for i in embedded], [widths[i] for i in embedded])
+        self.one_hot = OneHotGather(
+            [i for i in one_hot for _ in range(widths[i])], [1 + UNSEEN + j for i in one_hot for j in range(widths[i])]
+        )
+        starts = [0, *accumulate(widths)]
+        self.order = [starts[i] + j for i in (*one_hot, *embedded) for j in range(widths[i])]
+
+
 class OneHotOrEmbedding(nn.Module):
     """Categorical columns as one-hot vectors, or as embeddings where they have many codes.
 
@@ -69,27 +89,23 @@ class OneHotOrEmbedding(nn.Module):
                 widths.append(embedding.embedding_dim)
         self.widths = tuple(widths)
         self.d_out = sum(widths)
-        embedded = [int(i) for i in self.embeddings]
-        one_hot = [i for i in range(len(cardinalities)) if i not in embedded]
-        self._gather = EmbeddingGather(embedded, [cardinalities[i] for i in embedded], [widths[i] for i in embedded])
-        self._one_hot = OneHotGather(
-            [i for i in one_hot for _ in range(widths[i])], [1 + UNSEEN + j for i in one_hot for j in range(widths[i])]
-        )
-        starts = [sum(widths[:i]) for i in range(len(widths))]
-        self._order = [starts[i] + j for i in (*one_hot, *embedded) for j in range(widths[i])]
-        """The output column of each column of the one-hot and then the embedded ones."""
+        self._gathers: _Gathers | None = None
         self._places: Tensor | None = None
 
     def _at_once(self, codes: Tensor) -> Tensor:
-        parts = [self._one_hot(codes)]
+        # Not at construction: a damaged file may claim far more levels than its weights have.
+        if self._gathers is None:
+            self._gathers = _Gathers(self.cardinalities, self.widths, [int(i) for i in self.embeddings])
+        parts = [self._gathers.one_hot(codes)]
         if self.embeddings:
-            parts.append(self._gather(self.embeddings.values(), codes))
+            parts.append(self._gathers.embedded(self.embeddings.values(), codes))
         joined = torch.cat(parts, dim=1)
-        if self._order == sorted(self._order):
+        order = self._gathers.order
+        if order == sorted(order):
             return joined
         if self._places is None or self._places.device != codes.device:
             # Not `argsort` on the device, which would wait for it.
-            places = sorted(range(len(self._order)), key=self._order.__getitem__)
+            places = sorted(range(len(order)), key=order.__getitem__)
             self._places = torch.tensor(places, device=codes.device)
         return joined.index_select(1, self._places)
 

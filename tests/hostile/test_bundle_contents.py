@@ -102,7 +102,8 @@ def changed_arrays(content, metadata=None):
     for name, array in arrays.items():
         rest = {key: value for key, value in arrays.items() if key != name}
         changes = {"cut": array[:-1], "flat": array.ravel()[None, None]}
-        changes["type"] = array.astype(np.float16 if array.dtype.kind == "f" else np.int8)
+        other = np.float32 if array.dtype == np.float64 else np.float64
+        changes["type"] = array.astype(other if array.dtype.kind == "f" else np.int8)
         if array.size and array.dtype.kind == "f" and name != "threshold":
             changes["infinite"] = np.full_like(array, np.inf)
             changes["nan"] = np.full_like(array, np.nan)

@@ -181,7 +181,7 @@ def test_weights_that_lie_are_refused(members, loader, model):
         "removed": save(rest),
         "renamed": save({**rest, "other": values}),
         "cut": save({**rest, chosen: np.ascontiguousarray(values[:-1])}),
-        "type": save({**rest, chosen: values.astype(np.float16)}),
+        "type": save({**rest, chosen: values.astype(np.float32 if values.dtype == np.float64 else np.float64)}),
         "infinite": save({**rest, chosen: np.full_like(values, np.inf)}),
         "nan": save({**rest, chosen: np.full_like(values, np.nan)}),
         "more": save({**arrays, "more": values}),

@@ -79,9 +79,11 @@ async def test_arrows_go_through_the_pictures_of_a_classification(tmp_path, monk
         await driver.press("right")
         await driver.sees("Precision and recall", "average precision 0.8412", "recall →")
         await driver.press("right")
-        await driver.sees("Calibration", "calibration error 0.0312", "came true", "chart 5 of 5")
+        await driver.sees("Cumulative gain", "chart 5 of 6")
         await driver.press("right")
-        await driver.sees("Learning curve", "chart 1 of 5")
+        await driver.sees("Calibration", "calibration error 0.0312", "came true", "chart 6 of 6")
+        await driver.press("right")
+        await driver.sees("Learning curve", "chart 1 of 6")
         await driver.press("left")
         await driver.sees("Calibration")
 
