@@ -11,6 +11,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ class Cluster:
         # A cluster of one's own sends no statistics.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
-            import ray
+            ray: Any = import_module("ray")
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] != "ray":
                 raise
@@ -129,15 +130,14 @@ class Cluster:
         Raises:
             UsageError: a node does not, and why.
         """
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
+        strategies: Any = import_module("ray.util.scheduling_strategies")
         token = secrets.token_hex(16)
         path = folder / f".shared-{token}"
         files.write_text(path, token)
         task = self.ray.remote(num_cpus=0, max_retries=0)(ray_tasks.read_back)
         try:
             for node in self.nodes():
-                strategy = NodeAffinitySchedulingStrategy(node.id, soft=False)
+                strategy = strategies.NodeAffinitySchedulingStrategy(node.id, soft=False)
                 reply = task.options(scheduling_strategy=strategy).remote(str(path))
                 try:
                     content, version = self.ray.get(reply, timeout=CHECK_SECONDS)

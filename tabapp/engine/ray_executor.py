@@ -11,6 +11,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -167,8 +168,7 @@ class RayExecutor:
 
     def _result(self, name: str, fit: _Fit) -> Message:
         """The message of a fit whose task has ended."""
-        from ray import exceptions
-
+        exceptions: Any = import_module("ray.exceptions")
         stopped = fit.kill_at is not None
         try:
             message = decode(self._ray.get(fit.reference, timeout=SILENT_SECONDS))

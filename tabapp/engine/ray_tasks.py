@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +75,11 @@ class Mailbox:
 
 def fit_on_node(job_json: bytes, mailbox: Any) -> bytes:
     """Run a fit on the node of this process; its result or its error is the returned message."""
-    import ray
-
     from tabapp.engine.fit_process import result_of
     from tabapp.models.contract import FitStopped
 
+    # Not an `import`: the extra is optional, also for the type checker.
+    ray: Any = import_module("ray")
     job = msgspec.json.decode(job_json, type=FitJob)
     started = encode(Started(fit=job.fit, node=socket.gethostname(), pid=os.getpid()))
     seconds: Any = ray.get(mailbox.begin.remote(started, job.fit))
