@@ -16,19 +16,19 @@ from tabapp import files, metrics
 from tabapp.bundle.format import MetricValue
 from tabapp.bundle.intervals import half_widths, residual_quantile
 from tabapp.bundle.load import load_bundle
-from tabapp.bundle.write import BundleContents, CandidateSource, FoldSource, write_bundle
+from tabapp.bundle.write import BundleContents, write_bundle
 from tabapp.data.read import ReadOptions, read_table
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.engine.board import Selected
 from tabapp.engine.clock import Clock
 from tabapp.engine.dependence import find_attention, find_dependence, find_interactions
 from tabapp.engine.explaining import find_effects, find_slices
-from tabapp.engine.fit import ROWS, features_folder
 from tabapp.engine.importances import compute_importances, importances_json
 from tabapp.engine.plan import Plan
-from tabapp.engine.rows import ROW_NUMBERS, read_sample
+from tabapp.engine.rows import read_sample
 from tabapp.engine.run_data import RunData
 from tabapp.engine.scored_run import save_prediction
+from tabapp.engine.sources import row_numbers, source_of
 from tabapp.errors import BundleError, DataError, ExitCode
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
@@ -210,8 +210,7 @@ class Finish:
         scorer = self._conductor.scorer
         truth = scorer.target[selected.covered]
         weight = None if scorer.weight is None else scorer.weight[selected.covered]
-        saved = self._folder.data / ROW_NUMBERS
-        numbers = np.load(saved, allow_pickle=False) if saved.is_file() else np.arange(len(scorer.target))
+        numbers = row_numbers(self._folder, len(scorer.target))
         contents = BundleContents(
             run=self._folder.run,
             name=self._config.name or "",
@@ -223,24 +222,7 @@ class Finish:
             seed=plan.seed,
             data=files.read_json(self._folder.data / "fingerprint.json"),
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            candidates=[
-                CandidateSource(
-                    model=candidate.model,
-                    trial=candidate.trial,
-                    params=candidate.params,
-                    weight=share,
-                    folds=[
-                        FoldSource(
-                            fold=fold,
-                            model=self._folder.fits / candidate.fit_name(fold) / "model",
-                            features=features_folder(self._folder, result.recipe, fold) / "state",
-                            rows=self._rows_of(candidate.fit_name(fold), numbers),
-                        )
-                        for fold, result in sorted(candidate.results.items())
-                    ],
-                )
-                for candidate, share in selected.members
-            ],
+            candidates=[source_of(self._folder, *member, numbers) for member in selected.members],
             sample=read_sample(self._folder),
             targets=dict(zip(numbers.tolist(), map(float, scorer.target), strict=True)),
             residual_quantile=residual_quantile(truth, selected.prediction, weight)
@@ -249,11 +231,6 @@ class Finish:
             half_widths=half_widths(truth, selected.prediction, weight) if plan.task == "regression" else (),
         )
         write_bundle(self._folder.bundle, contents)
-
-    def _rows_of(self, fit: str, numbers: npt.NDArray[np.int64]) -> list[int] | None:
-        """Numbers in the file of the rows that a model stores; None for a model without, or of an older version of tabapp."""
-        saved = self._folder.fits / fit / ROWS
-        return numbers[np.load(saved, allow_pickle=False)].tolist() if saved.is_file() else None
 
     def _copy_bundle(self) -> tuple[Path, str]:
         """Copy the bundle to `--out`; returns its path, and a sentence if it could not be written there."""

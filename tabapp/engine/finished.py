@@ -10,13 +10,12 @@ import numpy as np
 
 from tabapp import files
 from tabapp.bundle.contents import Contents, open_bundle
-from tabapp.bundle.write import CandidateSource, FoldSource
+from tabapp.bundle.write import CandidateSource
 from tabapp.engine.candidates import Candidate, Scorer, read_results
-from tabapp.engine.fit import ROWS, features_folder
 from tabapp.engine.plan import Plan
 from tabapp.engine.recovery import BROKEN
-from tabapp.engine.rows import ROW_NUMBERS
 from tabapp.engine.run_data import RunData
+from tabapp.engine.sources import row_numbers, source_of
 from tabapp.errors import BundleError, UsageError
 from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder
@@ -79,25 +78,11 @@ class FinishedRun:
 
     def numbers(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """(rows,) the number of each usable row in the training file."""
-        saved = self.folder.data / ROW_NUMBERS
-        return np.load(saved, allow_pickle=False) if saved.is_file() else np.arange(len(self.data.target))
+        return row_numbers(self.folder, len(self.data.target))
 
     def source_of(self, candidate: Candidate, weight: float) -> CandidateSource:
         """The models of the folds of a candidate."""
-        numbers = self.numbers()
-        folds: list[FoldSource] = []
-        for fold, result in sorted(candidate.results.items()):
-            place = self.folder.fits / candidate.fit_name(fold)
-            rows = np.load(place / ROWS, allow_pickle=False) if (place / ROWS).is_file() else None
-            folds.append(
-                FoldSource(
-                    fold=fold,
-                    model=place / "model",
-                    features=features_folder(self.folder, result.recipe, fold) / "state",
-                    rows=None if rows is None else numbers[rows].tolist(),
-                )
-            )
-        return CandidateSource(candidate.model, candidate.trial, candidate.params, weight, folds)
+        return source_of(self.folder, candidate, weight, self.numbers())
 
 
 def _candidates(folder: RunFolder, n_folds: int) -> dict[tuple[str, int], Candidate]:
