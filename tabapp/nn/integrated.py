@@ -1,8 +1,8 @@
 """Integrated gradients of a network (Sundararajan, Taly, Yan: "Axiomatic Attribution for Deep Networks", ICML 2017).
 
 The path from a reference row to the explained row is straight in the numbers, and in the embeddings or one-hot vectors of the
-levels: a `TorchFunctionMode` replaces the results of `embedding` and `one_hot`. Values are means over reference rows, as in expected
-gradients (Erion et al., Nature Machine Intelligence 3, 2021).
+levels: a `TorchFunctionMode` replaces the results of `embedding` and `one_hot`. Values are means over reference rows, as in
+expected gradients (Erion et al., Nature Machine Intelligence 3, 2021).
 """
 
 from __future__ import annotations
