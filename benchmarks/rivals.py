@@ -1,12 +1,13 @@
 """tabapp and other AutoML systems with the same training rows, seconds and machine, scored on unseen rows.
 
 python -m benchmarks.rivals [--systems tabapp,autogluon:best_quality] [--autogluon PYTHON] [--tables a,b] [--draws 0,1]
-                            [--budget 120] [--data FOLDER] [--out FILE.json]
+                            [--budget 120] [--data FOLDER] [--keep FOLDER] [--out FILE.json]
 
 Each draw sets a fifth of a table's rows apart (at most 20,000; stratified by class). The systems train on the other rows one
 after another, and their predictions of the test rows are scored. The other system has a separate environment, whose interpreter
 is given by --autogluon; `tabapp:folds=8+quality=high` is tabapp with those options. Tables are CSV files next to a
-`datasets.json` with target and task. Results are added to an existing --out, and its systems are not run again.
+`datasets.json` with target and task. Results are added to an existing --out, and its systems are not run again. --keep keeps the
+run folders, tables and predictions of each system.
 
 "error" is the difference to a perfect score: 1 - AUC, the log loss, the RMSE. Ratios are tabapp's error over the other's, so that
 less than 1 means that tabapp is better; the last line has their geometric mean over the tables.
@@ -15,6 +16,7 @@ less than 1 means that tabapp is better; the last line has their geometric mean 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -98,13 +100,18 @@ def score(out: Path, truth: pl.Series, facts: dict[str, Any]) -> float:
 
 
 def measure(
-    system: str, table: pl.DataFrame, facts: dict[str, Any], draw: int, options: argparse.Namespace
+    system: str, name: str, table: pl.DataFrame, facts: dict[str, Any], draw: int, options: argparse.Namespace
 ) -> dict[str, Any]:
     """Train, predict and score one system on one draw."""
     train, test = split(table, facts["target"], facts["task"], draw)
-    with tempfile.TemporaryDirectory() as folder:
-        names = {"train": "train.csv", "test": "test.csv", "out": "out.csv", "bundle": "b.tabapp", "runs": "runs"}
-        files = {key: str(Path(folder, name)) for key, name in names.items()}
+    with contextlib.ExitStack() as stack:
+        if options.keep is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+        else:
+            folder = options.keep / f"{name}-{system.replace(':', '-')}-{draw}"
+            folder.mkdir(parents=True)
+        paths = {"train": "train.csv", "test": "test.csv", "out": "out.csv", "bundle": "b.tabapp", "runs": "runs"}
+        files = {key: str(Path(folder, name)) for key, name in paths.items()}
         train.write_csv(files["train"])
         test.drop(facts["target"]).write_csv(files["test"])
         seconds: list[float] = []
@@ -172,6 +179,7 @@ def main() -> int:
     parser.add_argument("--draws", default="0")
     parser.add_argument("--budget", type=int, default=120, help="seconds")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
+    parser.add_argument("--keep", type=Path, help="folder for run folders, tables and predictions")
     parser.add_argument("--out", type=Path, default=RESULTS / "rivals.json")
     options = parser.parse_args()
     systems: list[str] = options.systems.split(",")
@@ -204,7 +212,7 @@ def main() -> int:
             for system in options.systems.split(","):
                 key = f"{name}|{system}|{draw}"
                 if "score" not in results.get(key, {}):
-                    results[key] = measure(system, table, facts_of[name], draw, options)
+                    results[key] = measure(system, name, table, facts_of[name], draw, options)
                     print(key, results[key], file=sys.stderr, flush=True)
                     options.out.parent.mkdir(parents=True, exist_ok=True)
                     options.out.write_text(json.dumps({"results": results}))
