@@ -294,6 +294,7 @@ class Conductor:
             n_threads=self._plan.n_threads,
             soft_deadline=soft_deadline,
             n_bytes=self._placement.need(candidate).n_bytes,
+            pilots=tuple(pilot.summary for pilot in candidate.pilots_of(fold)),
         )
         pid = self._executor.submit(job)
         self._running[job.fit] = Running(work, time.monotonic(), self._placement.need(candidate))

@@ -113,7 +113,9 @@ def run_fit(job: FitJob, report: Callable[[int, float], None]) -> FitResult:
     peak_memory.reset_gpu_peak(job.device)
     started = time.perf_counter()
     try:
-        model = plugin.fit(table.take(training[~stopping]), table.take(training[stopping]), params, context)
+        model = plugin.refit(table.take(training), params, job.pilots, context) if job.pilots else None
+        if model is None:
+            model = plugin.fit(table.take(training[~stopping]), table.take(training[stopping]), params, context)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     seconds = time.perf_counter() - started

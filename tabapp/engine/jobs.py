@@ -21,6 +21,7 @@ class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         seed: of the model and its early-stopping rows.
         run_seed: of what fits of several models share.
         libraries: which fit server has what the model needs.
+        pilots: `FittedModel.summary` of the folds whose numbers of steps the fit reuses; empty if it stops early itself.
         n_bytes: memory that the fit is expected to need; 0 if it is not known.
         soft_deadline: `time.monotonic()` (one clock for all processes of a machine) at which the fit returns its best model so far.
     """
@@ -42,6 +43,7 @@ class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     n_threads: int
     soft_deadline: float | None
     n_bytes: int = 0
+    pilots: tuple[dict[str, Any], ...] = ()
 
 
 class FitResult(msgspec.Struct, frozen=True, kw_only=True):

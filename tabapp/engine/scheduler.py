@@ -233,9 +233,9 @@ class Scheduler:
             if begun or record.is_favored or not self._clearly_behind(candidate, leader):
                 options.append((not begun, cost * rank / record.share, candidate))
         for _, _, candidate in sorted(options, key=lambda option: option[:2]):
-            open_folds = self.open_folds(candidate, running)
-            if open_folds:
-                return Work(candidate, open_folds[0])
+            fold = self.next_fold(candidate, running)
+            if fold is not None:
+                return Work(candidate, fold)
         return None
 
     def _next_share(
@@ -272,6 +272,10 @@ class Scheduler:
         """Folds of a candidate that have no fit and none in progress."""
         return [fold for fold in candidate.missing_folds if (*candidate.key, fold) not in running]
 
+    def next_fold(self, candidate: Candidate, running: set[Fold]) -> int | None:
+        """The next fold of a candidate that can start now."""
+        return next((fold for fold in self.open_folds(candidate, running) if candidate.can_start(fold)), None)
+
     def _option_of(self, name: str, running: set[Fold], seconds_left: float) -> tuple[Candidate | None, int] | None:
         """The next fit of a model: a missing fold of its open trial, or fold 0 of a new trial (with None as candidate). None if all
         its folds are in progress, or the time left is too short to complete the trial."""
@@ -281,9 +285,10 @@ class Scheduler:
             open_folds = self.open_folds(candidate, running)
             # A first fold that waits for its device, or whose process was killed, is open and not in progress.
             begins = not candidate.results and len(open_folds) < candidate.n_folds
-            if not open_folds or begins or not self.fits(name, len(open_folds), seconds_left):
+            fold = self.next_fold(candidate, running)
+            if fold is None or begins or not self.fits(name, len(open_folds), seconds_left):
                 return None
-            return candidate, open_folds[0]
+            return candidate, fold
         tunes = self._tune or self.models[name].is_favored
         if not tunes or not self._has_trials_left(name) or not self.fits(name, self.n_folds, seconds_left):
             return None

@@ -264,7 +264,7 @@ class TimedScheduler(Scheduler):
             if candidate.status != "active" or not candidate.results or record.is_held or self.is_out(record.name):
                 continue
             folds, each = self.open_folds(candidate, running), min(self.expected_seconds(record.name), time.limit)
-            if not folds or not time.fits(len(folds), each):
+            if self.next_fold(candidate, running) is None or not time.fits(len(folds), each):
                 continue
             if improving and not record.is_favored and not self._improves(candidate):
                 continue
@@ -286,7 +286,8 @@ class TimedScheduler(Scheduler):
             return unfavored, not urgent, new, -gain / cost if gain > 0 else -gain * cost, candidate.key
 
         candidate = min(options, key=order)[-1]
-        return Work(candidate, self.open_folds(candidate, running)[0])
+        fold = self.next_fold(candidate, running)
+        return None if fold is None else Work(candidate, fold)
 
     def _targets_of_members(self) -> dict[str, float]:
         """The weight of a model in the ensemble, times the share of its earlier new trials that are in it. A model that the user
@@ -315,10 +316,11 @@ class TimedScheduler(Scheduler):
         for name, trial, _ in sorted(running):
             candidate = self.candidates[name, trial]
             folds, record = self.open_folds(candidate, running), self.models[name]
-            if not trial or candidate.status != "active" or record.is_held or record.stopped or not folds:
+            fold = self.next_fold(candidate, running)
+            if not trial or candidate.status != "active" or record.is_held or record.stopped or fold is None:
                 continue
             if time.fits(len(folds), self.expected_seconds(name)):
-                return Work(candidate, folds[0])
+                return Work(candidate, fold)
         return None
 
     def is_behind(self, candidate: Candidate) -> str | None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
 from tabapp.engine.board import Board
-from tabapp.engine.candidates import Candidate, Scorer, read_results
+from tabapp.engine.candidates import PILOT_FOLDS, Candidate, Scorer, read_results
 from tabapp.engine.devices import device_for
 from tabapp.engine.plan import Plan
 from tabapp.engine.scheduler import Scheduler
 from tabapp.engine.tuning import OTHER_DEVICE, KnownTrial, Tuner
+from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
 from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder
@@ -63,7 +65,7 @@ class Trials:
             message = f"{plugin.title}: {restored} trials are read from the events of the run."
             self._emit(ev.Log(level="warning", message=message))
         for number, params, state, cause in tuner.earlier_trials():
-            candidate = Candidate(name, number, params, self._n_folds, device=tuner.device)
+            candidate = self._candidate(name, number, params)
             read_results(self._folder, candidate)
             if cause == OTHER_DEVICE and not candidate.is_complete:
                 # It counts neither as a trial nor as a failure.
@@ -82,9 +84,11 @@ class Trials:
 
     def new(self, model: str) -> Candidate:
         """Start the next trial of a model."""
-        tuner = self._tuners[model]
-        number, params = tuner.ask()
-        return Candidate(model, number, params, self._n_folds, device=tuner.device)
+        return self._candidate(model, *self._tuners[model].ask())
+
+    def _candidate(self, model: str, number: int, params: dict[str, Any]) -> Candidate:
+        n_pilots = min(PILOT_FOLDS, self._n_folds) if registry.get(model).reuses_steps else 0
+        return Candidate(model, number, params, self._n_folds, n_pilots, device=self._tuners[model].device)
 
     def should_prune(self, candidate: Candidate, step: int, value: float) -> bool:
         """Whether a fit should end, given a point of its learning curve on the early-stopping rows."""

@@ -120,6 +120,16 @@ def test_no_row_is_scored_by_a_model_trained_on_it(wine_run: tuple[RunFolder, li
         assert len(np.load(folder.fits / f"lightgbm-0000-f{k}" / "oof.npy")) == (fold == k).sum()
 
 
+def test_a_later_fold_reuses_the_number_of_trees_of_the_first_two(
+    wine_run: tuple[RunFolder, list[dict[str, Any]]],
+) -> None:
+    folder, _ = wine_run
+    for trial in (0, 1):
+        fits = [folder.fits / f"lightgbm-{trial:04d}-f{fold}" / "metrics.json" for fold in range(3)]
+        first, second, third = (json.loads(fit.read_bytes())["summary"] for fit in fits)
+        assert third == {"trees": round((first["trees"] + second["trees"]) / 2), "refit": True}
+
+
 def test_the_bundle_predicts_like_the_run(wine_run: tuple[RunFolder, list[dict[str, Any]]], tmp_path: Path) -> None:
     """The bundle's probabilities are the weighted means of the run's own fold models on the same rows."""
     from tabapp.engine.candidates import Candidate, read_results

@@ -239,3 +239,15 @@ def test_a_favored_model_is_completed_even_if_it_is_clearly_behind() -> None:
     assert take(scheduler) == ("good", 1, 0)
     scheduler.models["poor"].share = 2.0
     assert take(scheduler) == ("poor", 0, 1)
+
+
+def test_folds_that_reuse_the_steps_of_others_wait_for_them() -> None:
+    scheduler = make({"a": 1.0}, trials=1)
+    candidate = scheduler.add(Candidate("a", 0, {}, FOLDS, n_pilots=2))
+    finish(candidate, 0, 0.9)
+    assert take(scheduler) == ("a", 0, 1)
+    assert scheduler.next_work({("a", 0, 1)}, 1e9) is None
+    finish(candidate, 1, 0.9)
+    assert candidate.pilots_of(1) == ()
+    assert candidate.pilots_of(2) == (candidate.results[0], candidate.results[1])
+    assert take(scheduler) == ("a", 0, 2)
