@@ -166,7 +166,9 @@ def test_booster_does_not_import_other_boosters(booster):
     assert not modules & ({*BOOSTERS, "torch"} - {booster})
 
 
-@pytest.mark.parametrize("model", ["mlp", "resnet", "ft_transformer"])
+@pytest.mark.parametrize(
+    "model", ["mlp", *(pytest.param(name, marks=pytest.mark.slow) for name in ("resnet", "ft_transformer"))]
+)
 def test_deep_model_imports_no_booster(model):
     modules = loaded_by(f"from tabapp.models import registry\nregistry.get({model!r})")
     assert f"tabapp_plugins.{model}" in modules

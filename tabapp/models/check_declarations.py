@@ -36,7 +36,7 @@ def imputation_as_declared(subject: Subject) -> None:
     """Fill missing cells, after a fit without a target, exactly if `can_impute` is set."""
     plugin = subject.plugin
     if not plugin.can_impute:
-        trained = subject.trained(subject.any_task())
+        trained = subject.trained_on_any_task()
         answer = trained.model.impute(Table(trained.valid.numeric, trained.valid.categorical))
         demand(answer is None, "impute returns a table, but can_impute is False")
         return
@@ -68,7 +68,7 @@ def training_rows_as_declared(subject: Subject) -> None:
     """Save no training row, exact or scaled, unless `contains_training_rows` is set."""
     if subject.plugin.contains_training_rows:
         return
-    trained = subject.trained(subject.any_task())
+    trained = subject.trained_on_any_task()
     with TemporaryDirectory(prefix="tabapp-check-") as name:
         folder = Path(name)
         trained.model.save(folder)
@@ -82,7 +82,7 @@ def training_rows_as_declared(subject: Subject) -> None:
 
 def neighbors_are_rows_of_the_fit(subject: Subject) -> None:
     """If `row_neighbors` answers, return positions of rows passed to `fit` with their shares, largest first."""
-    trained = subject.trained(subject.any_task())
+    trained = subject.trained_on_any_task()
     found = trained.model.row_neighbors(trained.valid.take(slice(0, 20)), 3)
     if found is None:
         return

@@ -94,6 +94,10 @@ class Subject:
             self._trained[task] = Trained(model, train, valid, n_classes, reports)
         return self._trained[task]
 
+    def trained_on_any_task(self) -> Trained:
+        """A model of `trained`: the first one that exists, or one of `any_task`."""
+        return next(iter(self._trained.values()), None) or self.trained(self.any_task())
+
     def accepted(self, task: Task, **columns: Any) -> tuple[Table, FeatureSpec, int]:
         """The smallest generated table that the plugin supports, with its spec and number of classes.
 

@@ -62,7 +62,7 @@ def test_short_columns_have_the_same_verdict_as_by_queries(name: str, monkeypatc
     assert found == verdict(name, COLUMNS[name])
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.none() | st.text(" \t\u00a0.,'-+%$€0123456789eEaA()", max_size=6), min_size=1, max_size=30))
 def test_any_short_column_has_the_same_verdict_as_by_queries(cells: list[str | None]) -> None:
     found = verdict("column", cells)

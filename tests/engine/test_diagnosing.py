@@ -175,7 +175,14 @@ def test_a_threshold_outside_its_range_is_rejected(tmp_path, monkeypatch):
 
 def test_attention_is_compared_with_what_the_score_needs(tmp_path):
     """A quick network of one layer: the score needs `strong` and its twin, so permutation ranks one of them first."""
-    params = {"n_layers": 1, "d_token": 8, "learning_rate": 5e-3, "average_decay": 0.0}
+    params = {
+        "n_layers": 1,
+        "d_token": 8,
+        "learning_rate": 1e-2,
+        "average_decay": 0.0,
+        "batch_size": 64,
+        "max_epochs": 12,
+    }
     run = make_finished_run(
         write_table(tmp_path / "all.csv", "binary", 400), tmp_path, model="ft_transformer", params=params, folds=2
     )

@@ -24,7 +24,7 @@ def send_loaded(connection: Connection) -> None:
     [
         ("boosters", ["polars", "lightgbm", "catboost", "xgboost"]),
         ("trees", ["polars", "sklearn", "pandas", "lightgbm", "catboost", "xgboost"]),
-        ("torch", ["polars", "sklearn", "torch"]),
+        pytest.param("torch", ["polars", "sklearn", "torch"], marks=pytest.mark.slow),
     ],
 )
 def test_a_process_starts_with_the_libraries_of_its_server(libraries: Libraries, loaded: list[str]) -> None:

@@ -44,6 +44,7 @@ UNDROPPED: dict[str, TrainingParams] = {
     "tab_transformer": TabTransformerParams(n_layers=2, attention_dropout=0.0, ffn_dropout=0.0, learning_rate=2e-3),
 }
 NETWORKS = list(UNDROPPED)
+EXPENSIVE = ("ft_transformer", "amformer", "tab_transformer")
 
 
 def n_parameters(network: nn.Module) -> int:
@@ -58,7 +59,9 @@ def without_dropout(name: str) -> tuple[DeepPlugin, TrainingParams]:
     return plugin, msgspec.structs.replace(params, weight_decay=0.0, unseen_rate=0.0, average_decay=0.0, batch_size=64)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in EXPENSIVE else name for name in NETWORKS]
+)
 def test_overfits_64_random_rows(name: str, tmp_path: Path) -> None:
     plugin, params = without_dropout(name)
     assert lowest_training_loss(plugin, params, tmp_path, goal=1e-3, max_epochs=1000) < 1e-3

@@ -147,7 +147,9 @@ def test_rows_are_independent(name: str) -> None:
         torch.testing.assert_close(network(x, codes), alone, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "tabr" else name for name in NAMES]
+)
 def test_overfits_64_random_rows(name: str, tmp_path: Path) -> None:
     """A row does not see itself in training, so it must be identified by its features and other rows."""
     plugin = plugin_of(name)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -49,8 +50,15 @@ FAMILIES = [
     )
 ]
 """Checks that differ in a task, a class or a metric only."""
-LOOP_CHECKS = ("row weights", "undefined metric", "can be stopped")
-"""Checks of the training loop that most networks share."""
+COMMON_CHECKS = (
+    ("row weights", "undefined metric", "can be stopped"),
+    ("same seed, same model", "independent rows"),
+    ("unseen and missing levels, extreme numbers", "numeric columns only", "categorical columns only", "many levels"),
+    tuple(
+        check for family in FAMILIES for check in family if check.startswith(("constant", "no training", "few rows"))
+    ),
+)
+"""Groups of checks of what networks share: the training loop, and the handling of features and targets."""
 
 
 CHECKS_OF_NPT = {
@@ -65,14 +73,14 @@ CHECKS_OF_NPT = {
 def combinations() -> Iterator[object]:
     """Every model with every check.
 
-    In `make test`, the models take turns with the variants of a check, networks with the checks of their common training loop,
-    the memory check, which starts a process, runs for one model, and NPT, whose fits take several times as long as those of
-    other models, has only the checks of what is special in it. All other combinations are marked slow.
+    In `make test`, the models take turns with the variants of a check, networks with the checks of what they share, the memory
+    check, which starts a process, runs for one model, and NPT, whose fits take several times as long as those of other models,
+    has only the checks of what is special in it. All other combinations are marked slow.
     """
     for place, name in enumerate(NAMES):
-        skipped = {check for family in FAMILIES for i, check in enumerate(family) if i != place % len(family)}
-        if registry.get(name).family == "deep":
-            skipped |= {check for i, check in enumerate(LOOP_CHECKS) if i != place % len(LOOP_CHECKS)}
+        is_network = registry.get(name).family == "deep"
+        groups = [*FAMILIES, *(COMMON_CHECKS if is_network else ())]
+        skipped = {check for group in groups for i, check in enumerate(group) if i != place % len(group)}
         if name != "lightgbm":
             skipped.add("memory within the estimate")
         if name == "npt":
@@ -83,7 +91,7 @@ def combinations() -> Iterator[object]:
 
 
 def test_selected_checks_exist() -> None:
-    assert {check for check, _ in CHECKS} >= {*CHECKS_OF_NPT, *LOOP_CHECKS}
+    assert {check for check, _ in CHECKS} >= {*CHECKS_OF_NPT, *chain(*COMMON_CHECKS)}
 
 
 @pytest.mark.parametrize(("name", "check", "function"), combinations())

@@ -109,6 +109,7 @@ def test_gradient_reaches_every_parameter(kernel: str, pooling: str) -> None:
         assert (parameter.grad != 0).any(), name
 
 
+@pytest.mark.slow
 def test_overfits_64_random_rows(tmp_path: Path) -> None:
     torch.manual_seed(0)
     table, spec, _ = make_table("binary", n_rows=64)

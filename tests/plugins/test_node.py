@@ -118,11 +118,13 @@ def test_predictions_in_chunks_equal_one_pass() -> None:
     assert network(x[:0], no_codes(0)).shape == (0, 1)
 
 
+@pytest.mark.slow
 def test_overfits_64_random_rows(tmp_path: Path) -> None:
     params = NODEParams(n_trees=64, depth=8, extra_channels=0, learning_rate=0.1)
     assert lowest_training_loss(NODE(), params, tmp_path, goal=1e-3, max_epochs=1400) < 1e-3
 
 
+@pytest.mark.slow
 def test_selectors_find_the_feature_that_determines_the_target(tmp_path: Path) -> None:
     table, spec, _ = make_table("regression", n_rows=1500, cardinalities=(3,))
     table = Table(table.numeric, table.categorical, np.sign(table.numeric[:, 2]).astype(np.float64))

@@ -58,6 +58,7 @@ def model(tmp_path_factory) -> NPTModel:
     return fit(made(240), made(60, 1), tmp_path_factory.mktemp("npt"), also_predict=("b", "k"))
 
 
+@pytest.mark.slow
 def test_score_on_a_noise_target_is_chance(tmp_path: Path) -> None:
     train, valid, test = noise_labels(200, 0), noise_labels(80, 1), noise_labels(400, 2)
     model = fit(train, valid, tmp_path, "binary", 2)
@@ -142,6 +143,7 @@ def test_numeric_and_categorical_targets_are_predicted_together(model: NPTModel)
     np.testing.assert_array_equal(model.predict(blind), model.predict(test))
 
 
+@pytest.mark.slow
 def test_imputes_without_a_target(tmp_path: Path) -> None:
     train, valid, test = made(300), made(60, 1), made(200, 2)
     model = fit(replace(train, target=None), replace(valid, target=None), tmp_path, n_steps=240)
@@ -169,7 +171,9 @@ def test_imputes_without_a_target(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.categorical, filled.categorical)
 
 
-@pytest.mark.parametrize(("task", "absent"), [("regression", np.nan), ("binary", -1)])
+@pytest.mark.parametrize(
+    ("task", "absent"), [("regression", np.nan), pytest.param("binary", -1, marks=pytest.mark.slow)]
+)
 def test_rows_without_a_target_are_used(task, absent, tmp_path: Path) -> None:
     labeled, unlabeled, valid = made(80), made(120, 9), made(60, 1)
     if task == "binary":
@@ -275,7 +279,7 @@ class _Killed(Exception):
     pass
 
 
-@pytest.mark.parametrize("batch_rows", [1000, 48])
+@pytest.mark.parametrize("batch_rows", [pytest.param(1000, marks=pytest.mark.slow), 48])
 def test_a_killed_fit_resumes_with_the_same_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_rows: int
 ) -> None:

@@ -143,6 +143,7 @@ def test_learning_rate_decay_continues_after_a_kill() -> None:
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.5**2.1)
 
 
+@pytest.mark.slow
 def test_overfits_64_random_rows(tmp_path: Path) -> None:
     """All rows except a few: a row whose decisions are all zero after ReLU has logit 0, loss ln 2 and no gradient. Over
     twelve seeds, this happened to zero to three of 64 rows, depending on rounding; the test allows six.

@@ -134,7 +134,7 @@ def test_broken_plugins_affect_only_their_own_rows(environment: dict[str, str], 
     data, out = write_wine(tmp_path / "wine.csv"), tmp_path / "out.tabapp"
     models = "cosine_ridge,class_shares,raises,dies,unsure,nowhere,worthless,linear"
     done = tabapp(
-        environment, "--auto", str(data), "--models", models, "--trials", "1", "--folds", "3", "--json",
+        environment, "--auto", str(data), "--models", models, "--trials", "1", "--folds", "2", "--json",
         "--runs-dir", str(tmp_path / "runs"), "--out", str(out),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

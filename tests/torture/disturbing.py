@@ -28,6 +28,7 @@ from tests.waiting import HANG_SECONDS, wait_until
 
 MODELS = "linear,lightgbm,mlp"
 OPTIONS = ("--models", MODELS, "--trials", "1", "--folds", "3", "--json")
+QUICK = ("--models", "lightgbm", "--trials", "2", "--folds", "3", "--json")
 MOST_EVENTS = 30
 STOPPED_SECONDS = 2.0
 """How long a suspended process sleeps; TABAPP_TORTURE_STOP sets another time."""
@@ -182,11 +183,18 @@ def _has_come(process: subprocess.Popen[bytes], runs: Path, goal: int) -> bool:
     return process.poll() is not None or written >= goal
 
 
-def disturbed_run(data: Path, place: Path, kinds: list[str], generator: random.Random, count: Count) -> RunFolder:
+def disturbed_run(
+    data: Path,
+    place: Path,
+    kinds: list[str],
+    generator: random.Random,
+    count: Count,
+    options: tuple[str, ...] = OPTIONS,
+) -> RunFolder:
     """Run a table, disturb it once by each of the kinds after a random number of events, and resume it until it finishes."""
     place.mkdir()
     runs = place / "runs"
-    words = ["--auto", str(data), *OPTIONS, "--runs-dir", str(runs)]
+    words = ["--auto", str(data), *options, "--runs-dir", str(runs)]
     folder: RunFolder | None = None
     seen: dict[str, int] = {}
     count.runs += 1

@@ -14,7 +14,16 @@ import pytest
 
 from tabapp.run.folder import list_runs
 from tests.tables import write_wine
-from tests.torture.disturbing import DISTURBANCES, HANG_SECONDS, OPTIONS, Count, command, disturbed_run, scores_of
+from tests.torture.disturbing import (
+    DISTURBANCES,
+    HANG_SECONDS,
+    OPTIONS,
+    QUICK,
+    Count,
+    command,
+    disturbed_run,
+    scores_of,
+)
 
 RUNS = int(os.environ.get("TABAPP_TORTURE_RUNS", "3"))
 
@@ -36,7 +45,7 @@ def undisturbed(data: Path, runs: Path) -> dict[str, tuple[float | None, int, fl
 
 def test_a_run_whose_server_is_killed_and_which_is_copied_finishes(data: Path, tmp_path: Path) -> None:
     count = Count()
-    folder = disturbed_run(data, tmp_path / "run", ["SIGKILL server", "copy"], random.Random(4), count)
+    folder = disturbed_run(data, tmp_path / "run", ["SIGKILL server", "copy"], random.Random(4), count, QUICK)
     assert count.is_clean, count
     assert "elsewhere1" in str(folder.path)
     finished = folder.state().finished

@@ -62,10 +62,10 @@ async def test_digits_go_to_the_screens(tmp_path, monkeypatch, size):
     ("events", "size"),
     [
         (recordings.opening, WIDE),
-        (recordings.opening, NARROW),
-        (recordings.running, WIDE),
+        pytest.param(recordings.opening, NARROW, marks=pytest.mark.slow),
+        pytest.param(recordings.running, WIDE, marks=pytest.mark.slow),
         (recordings.running, (60, 16)),
-        (recordings.finished, NARROW),
+        pytest.param(recordings.finished, NARROW, marks=pytest.mark.slow),
         (recordings.finished, (200, 60)),
     ],
 )

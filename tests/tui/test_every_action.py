@@ -187,10 +187,10 @@ def prediction_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ways() -> Iterator[object]:
-    """Each group of actions by its keys and by mouse; `make test` takes the mouse on the screens that start and steer a run."""
+    """Each group of actions by its keys and by mouse; `make test` takes the mouse on the screen that steers a run."""
     for scope, phase in groups():
         yield pytest.param(scope, phase, "key", id=f"{scope}-{phase}-key")
-        marks = [] if scope in ("data", "run") else [pytest.mark.slow]
+        marks = [] if scope == "run" else [pytest.mark.slow]
         yield pytest.param(scope, phase, "mouse", id=f"{scope}-{phase}-mouse", marks=marks)
 
 

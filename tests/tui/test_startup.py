@@ -22,7 +22,10 @@ from tests.tui import recordings
 from tests.tui.driver import SIZES, Driver, drive
 
 WAITS = "starts when the plan is ready"
-MOMENTS = [pytest.param(number, id=f"after_{number}_events") for number in range(len(recordings.opening()))]
+MOMENTS = [
+    pytest.param(number, id=f"after_{number}_events", marks=[] if number in (0, 4) else [pytest.mark.slow])
+    for number in range(len(recordings.opening()))
+]
 
 
 def rest(number: int) -> list[ev.Event]:
@@ -196,14 +199,14 @@ async def do(driver: Driver, action: Action) -> None:
 
 
 def moments() -> Iterator[object]:
-    """Every screen while the file is read; before that too, of which `make test` takes the screens met first.
+    """Every screen while the file is read, and before that; `make test` takes one of each.
 
     The screen of a row opens from predictions only.
     """
     for scope in sorted({action.scope for action in ACTIONS} - {"row"}):
-        yield pytest.param(scope, 2, id=f"{scope}-while_reading")
-        marks = [] if scope in ("everywhere", "data", "run") else [pytest.mark.slow]
-        yield pytest.param(scope, 0, id=f"{scope}-before_reading", marks=marks)
+        for moment, number, in_every_run in (("while_reading", 2, "run"), ("before_reading", 0, "data")):
+            marks = [] if scope == in_every_run else [pytest.mark.slow]
+            yield pytest.param(scope, number, id=f"{scope}-{moment}", marks=marks)
 
 
 @pytest.mark.parametrize(("scope", "number"), moments())

@@ -11,6 +11,7 @@ from tests.tui import recordings
 from tests.tui.driver import SIZES, drive
 
 PLACES = {"run": "1", "models": "3", "tuning": "4"}
+SLOW_RUN, SLOW_MODELS, SLOW_TUNING = (pytest.param(view, marks=pytest.mark.slow) for view in PLACES)
 
 
 async def go(driver, view, model="catboost"):
@@ -33,7 +34,7 @@ async def tell(driver, model="catboost", **changes):
     await driver.write(ev.LeaderboardChanged(t=recordings.START + 76, rows=rows))
 
 
-@pytest.mark.parametrize("view", ["run", "tuning"])
+@pytest.mark.parametrize("view", ["run", SLOW_TUNING])
 async def test_a_model_is_stopped_and_resumed(tmp_path, monkeypatch, view):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await go(driver, view)
@@ -56,7 +57,14 @@ async def test_the_list_of_models_says_who_was_stopped(tmp_path, monkeypatch):
         await driver.sees("■ stopped", "■ stopped by you")
 
 
-@pytest.mark.parametrize(("view", "key"), [("run", "P"), ("tuning", "p"), ("models", "p")])
+@pytest.mark.parametrize(
+    ("view", "key"),
+    [
+        ("run", "P"),
+        pytest.param("tuning", "p", marks=pytest.mark.slow),
+        pytest.param("models", "p", marks=pytest.mark.slow),
+    ],
+)
 async def test_a_model_is_paused_and_resumed(tmp_path, monkeypatch, view, key):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await go(driver, view)
@@ -70,7 +78,7 @@ async def test_a_model_is_paused_and_resumed(tmp_path, monkeypatch, view, key):
         assert driver.commands()[-1] == {"command": "resume_model", "model": "catboost"}
 
 
-@pytest.mark.parametrize("view", ["run", "tuning", "models"])
+@pytest.mark.parametrize("view", ["run", SLOW_TUNING, SLOW_MODELS])
 async def test_a_model_gets_a_larger_share_and_gives_it_back(tmp_path, monkeypatch, view):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await go(driver, view)
@@ -115,7 +123,7 @@ async def test_a_run_without_a_time_limit_cannot_get_more_time(tmp_path, monkeyp
         assert "The whole run" not in driver.text()
 
 
-@pytest.mark.parametrize("view", ["run", "tuning", "models"])
+@pytest.mark.parametrize("view", [SLOW_RUN, "tuning", SLOW_MODELS])
 async def test_a_model_is_kept_out_of_the_ensemble_and_taken_back(tmp_path, monkeypatch, view):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
         await go(driver, view)

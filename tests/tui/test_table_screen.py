@@ -103,6 +103,7 @@ async def test_the_tab_of_the_data_screen_closes_the_table(tmp_path, monkeypatch
         await driver.until(lambda: isinstance(driver.app.screen, DataView))
 
 
+@pytest.mark.slow
 async def test_a_search_without_a_match_warns(tmp_path, monkeypatch, file):
     async with drive(tmp_path, monkeypatch, recordings.opening()[:2], data=str(file)) as driver:
         await open_table(driver)
@@ -155,6 +156,7 @@ async def test_a_cell_is_read_in_full_and_copied(tmp_path, monkeypatch):
         assert grid.rows.row == 1
 
 
+@pytest.mark.slow
 async def test_a_column_is_found_by_its_name_and_enter_on_a_column_opens_there(tmp_path, monkeypatch, file):
     async with drive(tmp_path, monkeypatch, recordings.opening()[:2], data=str(file)) as driver:
         grid = await open_table(driver)
