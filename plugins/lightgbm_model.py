@@ -110,6 +110,15 @@ class LightGBM(BoostingPlugin):
             msgspec.structs.replace(defaults, num_leaves=127, min_data_in_leaf=40, feature_fraction=0.5),
         )
 
+    def reduced(self, params: Params) -> tuple[LightGBMParams, ...]:
+        assert isinstance(params, LightGBMParams)
+        return tuple(
+            msgspec.structs.replace(
+                params, n_trees=n_trees, num_leaves=min(n_leaves, params.num_leaves), learning_rate=learning_rate
+            )
+            for n_trees, n_leaves, learning_rate in ((30, 15, 0.3), (80, 15, 0.15), (150, 31, 0.1))
+        )
+
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> LightGBMParams:
         """Table 6 (XGBoost) of Gorishniy et al. 2021 with LightGBM's parameter names; the paper has no table for LightGBM.
 

@@ -120,6 +120,20 @@ class XGBoost(BoostingPlugin):
             ),
         )
 
+    def reduced(self, params: Params) -> tuple[XGBoostParams, ...]:
+        assert isinstance(params, XGBoostParams)
+        return tuple(
+            msgspec.structs.replace(
+                params,
+                n_trees=n_trees,
+                max_depth=depth,
+                learning_rate=learning_rate,
+                grow_policy="depthwise",
+                max_leaves=0,
+            )
+            for n_trees, depth, learning_rate in ((30, 4, 0.3), (80, 4, 0.2), (150, 5, 0.12))
+        )
+
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> XGBoostParams:
         """Gorishniy et al. 2021, Table 6; the number of rows selects its column (A) or (B).
 

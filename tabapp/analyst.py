@@ -27,11 +27,11 @@ def _compare(options: argparse.Namespace) -> msgspec.Struct:
 
 def _diagnose(options: argparse.Namespace) -> msgspec.Struct:
     from tabapp.engine import diagnosing
-    from tabapp.engine.scored_run import ScoredRun
+    from tabapp.engine.finished import FinishedRun
 
     folder = RunFolder(options.run)
     with folder.lock():
-        run = ScoredRun(folder)
+        run = FinishedRun(folder)
         if options.threshold is not None:
             event = diagnosing.choose_bundle_threshold(run, options.threshold)
         elif options.fairness is not None:

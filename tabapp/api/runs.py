@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -12,7 +13,7 @@ import msgspec
 
 from tabapp import files
 from tabapp.errors import UsageError
-from tabapp.run.exporting import ROWS_PER_LIMIT, ExportOptions, run_export
+from tabapp.run.exporting import ROWS_PER_LIMIT, AnyExportMessage, Compared, ExportOptions, run_export
 from tabapp.run.folder import RunFolder, default_runs_dir, find_run, list_runs
 from tabapp.run.state import RunState, format_score
 
@@ -136,7 +137,7 @@ class Run:
         with tempfile.TemporaryDirectory(prefix="tabapp-export-") as folder:
             if not options.is_plain:
                 bundle = Path(folder) / "model.tabapp"
-                run_export(self._folder, bundle, options, lambda message: None)
+                run_export(self._folder, bundle, options, _warn_of_threshold)
             try:
                 if sign is not None:
                     from tabapp.bundle.signing import write_signed
@@ -182,6 +183,12 @@ class Run:
 
     def __hash__(self) -> int:
         return hash(self.path)
+
+
+def _warn_of_threshold(message: AnyExportMessage) -> None:
+    """Warn if a rebuilt bundle has a threshold, which may not be the one that was chosen."""
+    if isinstance(message, Compared) and message.threshold_note:
+        warnings.warn(message.threshold_note, UserWarning, stacklevel=4)
 
 
 def _frame(rows: Sequence[msgspec.Struct], names: Sequence[str]) -> pl.DataFrame:

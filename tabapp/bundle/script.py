@@ -135,7 +135,8 @@ def write_script(bundle: Path, target: Path) -> str:
             facts: Any = json.loads(archive.read(path)).get("facts", {}) if path in archive else {}
             counts += [facts["trees"]] if isinstance(facts, dict) and isinstance(facts.get("trees"), int) else []
     n_trees = round(sum(counts) / len(counts)) if counts else None
-    text = _script(contents.manifest, contents.schema, best, n_trees, target.name)
+    threshold = contents.ensemble.threshold
+    text = _script(contents.manifest, contents.schema, best, n_trees, threshold, target.name)
     try:
         files.write_text(target, text)
     except OSError as error:
@@ -143,7 +144,9 @@ def write_script(bundle: Path, target: Path) -> str:
     return best.model
 
 
-def _script(manifest: Manifest, schema: Schema, best: Candidate, n_trees: int | None, file: str) -> str:
+def _script(
+    manifest: Manifest, schema: Schema, best: Candidate, n_trees: int | None, threshold: float | None, file: str
+) -> str:
     imports, packages, code = _MODELS[best.model](schema, best.params, n_trees)
     row = next((row for row in manifest.leaderboard if row.get("model") == best.model), {})
     value = row.get("score")
@@ -168,7 +171,7 @@ def _script(manifest: Manifest, schema: Schema, best: Candidate, n_trees: int | 
         model="\n".join(f"    {line}" for line in code),
         folds=f"{splitter}(5, shuffle=True, random_state={manifest.seed})",
         scoring=scoring,
-        output=_output(schema),
+        output=_output(schema, threshold),
     )
 
 
@@ -205,13 +208,17 @@ def _target(schema: Schema) -> str:
     return f'def target(table):\n    """The numbers to predict."""\n    return {line.partition(" = ")[2]}.to_numpy()'
 
 
-def _output(schema: Schema) -> str:
+def _output(schema: Schema, threshold: float | None) -> str:
     if not schema.classes:
         return '    predictions = pd.DataFrame({"prediction": fitted.predict(features(new))})'
+    codes = "probabilities.argmax(axis=1)"
+    if threshold is not None:
+        codes = f"(probabilities[:, 1] >= {threshold!r}).astype(int)"
     return (
         "    probabilities = fitted.predict_proba(features(new))\n"
         '    predictions = pd.DataFrame(probabilities, columns=[f"probability_{label}" for label in CLASSES])\n'
-        '    predictions.insert(0, "prediction", np.array(CLASSES)[probabilities.argmax(axis=1)])'
+        '    predictions.insert(0, "prediction", np.array(CLASSES)['
+        f"{codes}])"
     )
 
 

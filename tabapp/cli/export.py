@@ -210,8 +210,9 @@ def _show(message: AnyExportMessage) -> None:
     elif isinstance(message, Compared):
         for line in comparison(message):
             echo(line, err=True)
-        for note in message.notes:
-            say(note)
+        for note in (message.threshold_note, *message.notes):
+            if note:
+                say(note)
 
 
 def comparison(message: Compared) -> list[str]:

@@ -12,7 +12,7 @@ import polars as pl
 
 from tabapp import files, metrics
 from tabapp.bundle.archive import open_archive
-from tabapp.engine.scored_run import ScoredRun
+from tabapp.engine.finished import FinishedRun
 from tabapp.errors import BundleError
 from tabapp.run import events as ev
 from tabapp.run.comparing import ComparedModel, ComparedRun, Comparison, Difference
@@ -29,7 +29,7 @@ def compare_runs(a: RunFolder, b: RunFolder) -> Comparison:
     Raises:
         UsageError: one of them has no result.
     """
-    first, second = ScoredRun(a), ScoredRun(b)
+    first, second = FinishedRun(a), FinishedRun(b)
     common: dict[str, Any] = {
         "a": _run(first),
         "b": _run(second),
@@ -101,14 +101,14 @@ def paired_difference(
     return scores[0], scores[1], float(low), float(high)
 
 
-def _run(run: ScoredRun) -> ComparedRun:
+def _run(run: FinishedRun) -> ComparedRun:
     best = run.state.best
     return ComparedRun(
         run=run.folder.run, name=run.state.name, best=best.title if best is not None else "", rows=len(run.rows)
     )
 
 
-def _not_comparable(a: ScoredRun, b: ScoredRun) -> str:
+def _not_comparable(a: FinishedRun, b: FinishedRun) -> str:
     if a.plan.target != b.plan.target:
         return f"The scores are not compared: the targets are {a.plan.target!r} and {b.plan.target!r}."
     if a.plan.task != b.plan.task:
@@ -118,14 +118,14 @@ def _not_comparable(a: ScoredRun, b: ScoredRun) -> str:
     return ""
 
 
-def _in_classes_of(a: ScoredRun, b: ScoredRun) -> Array:
+def _in_classes_of(a: FinishedRun, b: FinishedRun) -> Array:
     """The predictions of B with its classes in the order of A."""
     if not a.data.schema.classes:
         return b.prediction
     return b.prediction[:, [b.data.schema.classes.index(label) for label in a.data.schema.classes]]
 
 
-def _common_rows(a: ScoredRun, b: ScoredRun) -> tuple[Array, Array, str]:
+def _common_rows(a: FinishedRun, b: FinishedRun) -> tuple[Array, Array, str]:
     """Positions of the common rows among the scored rows of each run, and how they were matched."""
     if _fingerprint(a).get("sha256") == _fingerprint(b).get("sha256"):
         _, left, right = np.intersect1d(a.numbers[a.rows], b.numbers[b.rows], return_indices=True)
@@ -148,14 +148,14 @@ def _content_of(frame: pl.DataFrame) -> pl.Series:
     return frame.select(pl.concat_str(cells, separator="\x1f")).to_series()
 
 
-def _fingerprint(run: ScoredRun) -> dict[str, Any]:
+def _fingerprint(run: FinishedRun) -> dict[str, Any]:
     try:
         return files.read_json(run.folder.data / "fingerprint.json")
     except (OSError, ValueError):
         return {}
 
 
-def _leaderboard(a: ScoredRun, b: ScoredRun) -> Iterable[ComparedModel]:
+def _leaderboard(a: FinishedRun, b: FinishedRun) -> Iterable[ComparedModel]:
     """Every model with a score in either run: in the order of A, then those that only B has."""
     rows_a, rows_b = ({row.model: row for row in run.state.leaderboard if row.score is not None} for run in (a, b))
     for model in {**rows_a, **rows_b}:
@@ -166,7 +166,7 @@ def _leaderboard(a: ScoredRun, b: ScoredRun) -> Iterable[ComparedModel]:
         yield ComparedModel(model=model, title=title, a=left.score if left else None, b=right.score if right else None)
 
 
-def _differences(a: ScoredRun, b: ScoredRun) -> Iterable[Difference]:
+def _differences(a: FinishedRun, b: FinishedRun) -> Iterable[Difference]:
     for part, facts in (("plan", _plan_facts), ("data", _data_facts), ("versions", _version_facts)):
         left, right = facts(a), facts(b)
         for name in {**left, **right}:
@@ -175,7 +175,7 @@ def _differences(a: ScoredRun, b: ScoredRun) -> Iterable[Difference]:
                 yield Difference(part=part, name=name, a=values[0], b=values[1])
 
 
-def _plan_facts(run: ScoredRun) -> dict[str, str]:
+def _plan_facts(run: FinishedRun) -> dict[str, str]:
     plan = run.plan
     facts = {
         name: str(getattr(plan, name))
@@ -199,7 +199,7 @@ def _plan_facts(run: ScoredRun) -> dict[str, str]:
     return facts
 
 
-def _data_facts(run: ScoredRun) -> dict[str, str]:
+def _data_facts(run: FinishedRun) -> dict[str, str]:
     print_ = _fingerprint(run)
     facts = {"file": PurePath(str(print_.get("file", "—"))).name, "SHA-256": str(print_.get("sha256", "—"))[:12]}
     facts |= {"rows": f"{len(run.data.target):,}", "columns": str(len(run.data.schema.columns))}
@@ -207,7 +207,7 @@ def _data_facts(run: ScoredRun) -> dict[str, str]:
     return facts
 
 
-def _version_facts(run: ScoredRun) -> dict[str, str]:
+def _version_facts(run: FinishedRun) -> dict[str, str]:
     started = [event for event in EventReader(run.folder.events).read_new() if isinstance(event, ev.RunStarted)]
     facts = {"tabapp": started[-1].version} if started else {}
     try:

@@ -16,11 +16,11 @@ from tabapp.bundle.threshold import set_threshold
 from tabapp.data.columns import column_of
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.comparing import paired_difference
+from tabapp.engine.finished import FinishedRun
 from tabapp.engine.fit import features_folder
 from tabapp.engine.fitting_again import fit_again
-from tabapp.engine.scored_run import ScoredRun
 from tabapp.errors import BundleError, UsageError, did_you_mean
-from tabapp.explain.decision import choose_threshold
+from tabapp.explain.decision import LEAST_SCORED_ROWS, choose_threshold
 from tabapp.explain.evaluation import rounded, sample_rows
 from tabapp.explain.fairness import (
     CALIBRATION,
@@ -46,10 +46,9 @@ ROBUSTNESS_ROWS = 2_000
 CURVE_SHARES = (0.125, 0.25, 0.5, 1.0)
 MOST_CURVE_FOLDS = 3
 LEAST_TRAINING_ROWS = 40
-LEAST_SCORED_ROWS = 30
 
 
-def choose_bundle_threshold(run: ScoredRun, metric: str) -> events.ThresholdChosen:
+def choose_bundle_threshold(run: FinishedRun, metric: str) -> events.ThresholdChosen:
     """Choose the threshold of the positive class by a metric of labels, and write it to the bundle of the run.
 
     Args:
@@ -115,16 +114,14 @@ class _Loaded:
 class EnsembleOfFolds:
     """The ensemble, which predicts the held-out rows of each fold by the models of that fold."""
 
-    def __init__(self, run: ScoredRun, most_rows: int) -> None:
+    def __init__(self, run: FinishedRun, most_rows: int) -> None:
         self._run = run
         self._folds: dict[int, list[_Loaded]] = {}
         folds = np.unique(run.data.fold[run.rows])
         rows = run.rows[sample_rows(len(run.rows), most_rows, run.plan.seed)]
         self.rows = np.concatenate([rows[run.data.fold[rows] == fold] for fold in folds])
         for fold in folds.tolist():
-            self._folds[fold] = [
-                _load(run, member, fold, weight) for member, weight in zip(run.members, run.weights, strict=True)
-            ]
+            self._folds[fold] = [_load(run, member, fold, weight) for member, weight in run.members]
 
     def predict(self, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Array:
         """Predictions of `rows` after a change of their typed columns."""
@@ -143,7 +140,7 @@ class EnsembleOfFolds:
         return np.concatenate(parts)
 
 
-def _load(run: ScoredRun, member: Candidate, fold: int, weight: float) -> _Loaded:
+def _load(run: FinishedRun, member: Candidate, fold: int, weight: float) -> _Loaded:
     recipe = member.results[fold].recipe
     return _Loaded(
         weight,
@@ -152,7 +149,7 @@ def _load(run: ScoredRun, member: Candidate, fold: int, weight: float) -> _Loade
     )
 
 
-def measure_robustness(run: ScoredRun) -> events.RobustnessReady:
+def measure_robustness(run: FinishedRun) -> events.RobustnessReady:
     """The score of the ensemble with missing and with noisy cells, on a sample of the held-out rows."""
     ensemble = EnsembleOfFolds(run, ROBUSTNESS_ROWS)
     columns = [column.name for column in run.data.schema.features]
@@ -173,7 +170,7 @@ def measure_robustness(run: ScoredRun) -> events.RobustnessReady:
     return events.RobustnessReady(n_rows=len(ensemble.rows), missing=curve("missing"), noisy=curve("noisy"))
 
 
-def measure_row_curve(run: ScoredRun, model: str | None = None) -> events.RowCurveReady:
+def measure_row_curve(run: FinishedRun, model: str | None = None) -> events.RowCurveReady:
     """The score of one model, trained on an eighth, a quarter, half and all of the training rows of up to three folds.
 
     Args:
@@ -213,7 +210,7 @@ def measure_row_curve(run: ScoredRun, model: str | None = None) -> events.RowCur
     return events.RowCurveReady(model=model, points=tuple(points), gain=sign * (full - half), low=low, high=high)
 
 
-def _fit_on_share(run: ScoredRun, candidate: Candidate, fold: int, share: float) -> Array:
+def _fit_on_share(run: FinishedRun, candidate: Candidate, fold: int, share: float) -> Array:
     """Predictions of the held-out rows of a fold by a model, and features, that are fitted on a share of its training rows."""
     if share == 1:
         return np.load(run.folder.fits / candidate.fit_name(fold) / "oof.npy", allow_pickle=False)
@@ -224,7 +221,7 @@ def _fit_on_share(run: ScoredRun, candidate: Candidate, fold: int, share: float)
     return fit_again(run, candidate, fold, rows, run.data.schema)
 
 
-def measure_fairness(run: ScoredRun, column: str) -> events.FairnessReady:
+def measure_fairness(run: FinishedRun, column: str) -> events.FairnessReady:
     """The out-of-fold predictions of the ensemble by the groups of a column, which may be an ignored one.
 
     Raises:
@@ -298,7 +295,7 @@ def measure_fairness(run: ScoredRun, column: str) -> events.FairnessReady:
     )
 
 
-def _threshold_of(run: ScoredRun) -> float | None:
+def _threshold_of(run: FinishedRun) -> float | None:
     """The threshold of the run's bundle."""
     if run.plan.task != "binary" or not run.folder.bundle.is_file():
         return None

@@ -24,9 +24,11 @@ from tabapp.bundle.write import BundleContents, CandidateSource, write_bundle
 from tabapp.engine.board import Selected, select_ensemble
 from tabapp.engine.distill import distill
 from tabapp.engine.finished import FinishedRun
+from tabapp.engine.reduced import train_reduced
 from tabapp.engine.refit import Refitter
 from tabapp.engine.rows import read_sample
 from tabapp.engine.speed import Speeds, pool_of, processor_ms, select_within, timing_rows
+from tabapp.engine.thresholds import threshold_for
 from tabapp.errors import UsageError
 from tabapp.files import read_regular, write_bytes
 from tabapp.run import exporting as messages
@@ -40,12 +42,13 @@ Emit = Callable[[messages.AnyExportMessage], None]
 
 @dataclass(frozen=True)
 class _Scores:
-    """Out-of-fold scores, the run's metric first, half-widths of intervals, and the threshold, which only the same ensemble has."""
+    """Out-of-fold scores, the run's metric first, half-widths of intervals, and the threshold with a sentence about it."""
 
     values: tuple[MetricValue, ...]
     residual_quantile: float | None
     half_widths: tuple[float, ...]
     threshold: float | None = None
+    threshold_note: str = ""
 
 
 def export_run(folder: RunFolder, out: Path, options: messages.ExportOptions, emit: Emit) -> None:
@@ -61,7 +64,9 @@ def export_run(folder: RunFolder, out: Path, options: messages.ExportOptions, em
         emit(messages.StageStarted(stage=text))
 
     stage("reading the run")
-    run = FinishedRun.read(folder)
+    run = FinishedRun(folder)
+    # A run without a bundle is an error before anything is trained.
+    assert run.contents
     with tempfile.TemporaryDirectory(prefix="tabapp-export-") as name:
         place = Path(name)
         sources, scores, how = _rebuilt(run, options, place, stage)
@@ -85,6 +90,7 @@ def export_run(folder: RunFolder, out: Path, options: messages.ExportOptions, em
                 metric=run.plan.metric,
                 n_rows=options.limit_rows,
                 rows=[_row("bundle of the run", folder.bundle, timed), _row("this export", new, timed)],
+                threshold_note=_threshold_note(options, scores),
                 notes=_notes(options),
             )
         )
@@ -111,7 +117,7 @@ def _rebuilt(
     scores = _Scores(stored.manifest.metrics, ensemble.residual_quantile, ensemble.half_widths, ensemble.threshold)
     how = ""
     if options.limit_ms is not None:
-        selected = _within_limit(run, options, stage)
+        run, selected = _within_limit(run, options, place / "reduced", stage)
         members, scores = selected.members, _scores(run, selected.prediction, selected.covered, stage)
         how = f"selected to predict {options.limit_rows:,} rows within {options.limit_ms:g} ms"
     if not options.refit:
@@ -129,7 +135,13 @@ def _selected(run: FinishedRun, candidates: list[Any]) -> Selected:
     return selected
 
 
-def _within_limit(run: FinishedRun, options: messages.ExportOptions, stage: Callable[[str], None]) -> Selected:
+def _within_limit(
+    run: FinishedRun, options: messages.ExportOptions, place: Path, stage: Callable[[str], None]
+) -> tuple[FinishedRun, Selected]:
+    """The best ensemble within the limit, and the run with the candidates that were trained for it.
+
+    Small boosters are trained only if the ensemble of the run exceeds the limit.
+    """
     assert options.limit_ms is not None
     pool = pool_of(run)
     if not pool:
@@ -138,8 +150,12 @@ def _within_limit(run: FinishedRun, options: messages.ExportOptions, stage: Call
     for candidate in pool:
         stage(f"measuring {candidate.model} {candidate.trial}")
         speeds.measure(candidate)
-    stage("selecting the ensemble")
     n_models = 1 if options.refit else run.data.n_folds
+    members = [candidate for candidate, _ in run.members]
+    if any(member not in pool for member in members) or speeds.total(members, n_models) > options.limit_ms:
+        run, reduced = train_reduced(run, speeds, place, limit=options.limit_ms, n_models=n_models, report=stage)
+        pool += reduced
+    stage("selecting the ensemble")
     chosen = select_within(
         pool,
         speeds,
@@ -149,7 +165,7 @@ def _within_limit(run: FinishedRun, options: messages.ExportOptions, stage: Call
         limit=options.limit_ms,
         n_models=n_models,
     )
-    return _selected(run, chosen)
+    return run, _selected(run, chosen)
 
 
 def _scores(
@@ -168,13 +184,13 @@ def _scores(
         with suppress(Exception):
             values.append(metric_value(name, truth, prediction, weight, seed=run.plan.seed))
     if run.plan.task != "regression":
-        return _Scores(tuple(values), None, ())
+        return _Scores(tuple(values), None, (), *threshold_for(run, prediction, covered))
     quantile = residual_quantile(truth, prediction, weight)
     return _Scores(tuple(values), quantile, half_widths(truth, prediction, weight))
 
 
 def _contents(run: FinishedRun, sources: list[CandidateSource], scores: _Scores, how: str) -> BundleContents:
-    manifest, numbers = run.contents.manifest, run.numbers()
+    manifest, numbers = run.contents.manifest, run.numbers
     return BundleContents(
         run=manifest.run,
         name=manifest.name,
@@ -209,6 +225,16 @@ def _row(title: str, path: Path, rows: pl.DataFrame) -> messages.ExportRow:
         low=score.low,
         high=score.high,
     )
+
+
+def _threshold_note(options: messages.ExportOptions, scores: _Scores) -> str:
+    if scores.threshold is None or not options.refit:
+        return scores.threshold_note
+    kept = (
+        f"The threshold {scores.threshold:.3f} fits the models of the folds; the models trained on all rows have no out-of-fold "
+        "predictions to choose it again."
+    )
+    return f"{scores.threshold_note} {kept}".strip()
 
 
 def _notes(options: messages.ExportOptions) -> list[str]:

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp import metrics
+from tabapp.engine.finished import FinishedRun
 from tabapp.engine.fitting_again import fit_again
 from tabapp.engine.importances import MOST_ROWS, fold_models
-from tabapp.engine.scored_run import ScoredRun
 from tabapp.errors import UsageError
 from tabapp.explain.attention import mean_attention
 from tabapp.explain.fold_model import FoldModel, at_most
@@ -29,7 +29,7 @@ GRADIENT_ROWS, REFERENCE_ROWS = 40, 8
 LEAST_RANKED = 3
 
 
-def measure_faithfulness(run: ScoredRun, model: str | None = None) -> events.FaithfulnessReady:
+def measure_faithfulness(run: FinishedRun, model: str | None = None) -> events.FaithfulnessReady:
     """Importances by attention, permutation, integrated gradients, and drop-and-refit of the most important columns.
 
     Args:
@@ -88,7 +88,7 @@ def _gradients(folds: list[FoldModel], columns: list[str], seed: int, code: int)
     return {name: value / whole for name, value in totals.items()} if whole > 0 else {}
 
 
-def _drops(run: ScoredRun, name: str, columns: list[str], model: str | None) -> dict[str, float]:
+def _drops(run: FinishedRun, name: str, columns: list[str], model: str | None) -> dict[str, float]:
     """How much the score worsens when the model is trained again without each column, on the first folds."""
     candidate = run.best_of(name)
     folds = sorted(candidate.results)[:MOST_FOLDS]

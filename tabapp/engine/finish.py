@@ -23,11 +23,11 @@ from tabapp.engine.board import Selected
 from tabapp.engine.clock import Clock
 from tabapp.engine.dependence import find_attention, find_dependence, find_interactions
 from tabapp.engine.explaining import find_effects, find_slices
+from tabapp.engine.finished import save_prediction
 from tabapp.engine.importances import compute_importances, importances_json
 from tabapp.engine.plan import Plan
 from tabapp.engine.rows import read_sample
 from tabapp.engine.run_data import RunData
-from tabapp.engine.scored_run import save_prediction
 from tabapp.engine.sources import row_numbers, source_of
 from tabapp.errors import BundleError, DataError, ExitCode
 from tabapp.run import events as ev

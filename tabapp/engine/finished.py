@@ -1,12 +1,17 @@
-"""A finished run, read from its folder without changing it: its plan, rows, complete candidates and ensemble."""
+"""A run with an ensemble, read from its folder without changing it."""
 
 from __future__ import annotations
 
+import io
 import re
-from dataclasses import dataclass
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from tabapp import files
 from tabapp.bundle.contents import Contents, open_bundle
@@ -16,84 +21,191 @@ from tabapp.engine.plan import Plan
 from tabapp.engine.recovery import BROKEN
 from tabapp.engine.run_data import RunData
 from tabapp.engine.sources import row_numbers, source_of
-from tabapp.errors import BundleError, UsageError
+from tabapp.errors import TabappError, UsageError
 from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder
+from tabapp.run.state import RunState
 
+ENSEMBLE_PREDICTION = "ensemble.npz"
+"""Cross-fitted out-of-fold predictions of the ensemble: `prediction` for the rows in `rows`."""
 _FIT = re.compile(r"(?P<model>.+)-(?P<trial>\d{4,})-f\d+")
 
+Array = npt.NDArray[Any]
 
-@dataclass(frozen=True)
+
+def save_prediction(folder: RunFolder, rows: Array, prediction: Array) -> None:
+    """Save the cross-fitted out-of-fold predictions of the ensemble.
+
+    Args:
+        rows: (scored,) positions among the usable rows.
+        prediction: (scored, classes) or (scored,).
+    """
+    content = io.BytesIO()
+    np.savez(content, rows=rows, prediction=prediction)
+    files.write_bytes(folder.path / ENSEMBLE_PREDICTION, content.getvalue())
+
+
 class FinishedRun:
-    """What a run left in its folder.
+    """What a run left in its folder. Parts that only some commands need are read when they are used.
 
     Attributes:
-        candidates: those with all of their folds, and the members of the ensemble, by model and trial.
         members: the ensemble with the weight of each candidate.
-        contents: the records of its bundle.
+
+    Raises:
+        UsageError: the run has no ensemble yet, or a part of it is missing or damaged; also by the parts that are read later.
     """
 
-    folder: RunFolder
-    plan: Plan
-    data: RunData
-    scorer: Scorer
-    candidates: dict[tuple[str, int], Candidate]
-    members: tuple[tuple[Candidate, float], ...]
-    contents: Contents
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        with _damage_as_error(folder):
+            chosen = self._ensemble()
+            if chosen is None or not folder.plan.is_file():
+                raise UsageError(
+                    f"The run {folder.run} has no result yet. Use `tabapp resume {folder.argument}` to finish it."
+                )
+            self.plan = msgspec.json.decode(files.read_regular(folder.plan), type=Plan)
+            self.data = RunData(folder)
+            self.members = tuple((self._member(each.model, each.trial), each.weight) for each in chosen.members)
 
-    @classmethod
-    def read(cls, folder: RunFolder) -> FinishedRun:
-        """Read a run.
+    @cached_property
+    def state(self) -> RunState:
+        """The state that views show."""
+        return self.folder.state()
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """Out-of-fold predictions and scores of candidates."""
+        return Scorer(self.folder, self.data, self.plan.metric, self.plan.seed)
+
+    @cached_property
+    def contents(self) -> Contents:
+        """The records of the bundle.
 
         Raises:
-            UsageError: it has no bundle yet, or a part of it is missing or damaged.
+            UsageError: the run has no bundle.
+            BundleError: the bundle is not valid.
         """
-        if not folder.bundle.is_file():
+        if not self.folder.bundle.is_file():
             raise UsageError(
-                f"The run {folder.run} has no bundle yet. Use `tabapp resume {folder.argument}` to finish it."
+                f"The run {self.folder.run} has no bundle yet. Use `tabapp resume {self.folder.argument}` to finish it."
             )
-        try:
-            contents = open_bundle(folder.bundle)
-            plan = msgspec.json.decode(files.read_regular(folder.plan), type=Plan)
-            data = RunData(folder)
-            found = _candidates(folder, data.n_folds)
-            chosen = ev.decode(files.read_regular(folder.path / "ensemble.json"))
-            assert isinstance(chosen, ev.EnsembleChanged)
-            members = tuple((found[member.model, member.trial], member.weight) for member in chosen.members)
-        except BundleError:
-            raise
-        except (*BROKEN, AssertionError) as error:
-            raise UsageError(
-                f"The run {folder.run} is not complete: {type(error).__name__}: {str(error)[:100].rstrip('.')}. Use `tabapp resume "
-                f"{folder.argument}`, which makes damaged parts again."
-            ) from None
-        in_ensemble = {candidate.key for candidate, _ in members}
-        usable = {key: c for key, c in found.items() if c.is_complete or key in in_ensemble}
-        return cls(folder, plan, data, Scorer(folder, data, plan.metric, plan.seed), usable, members, contents)
+        return open_bundle(self.folder.bundle)
+
+    @cached_property
+    def candidates(self) -> dict[tuple[str, int], Candidate]:
+        """Candidates with all of their folds, and the members of the ensemble, by model and trial."""
+        found = {candidate.key: candidate for candidate, _ in self.members}
+        with _damage_as_error(self.folder):
+            for path in sorted(self.folder.fits.iterdir()):
+                match = _FIT.fullmatch(path.name)
+                key = (match["model"], int(match["trial"])) if match else None
+                if key is None or key in found or not (path / "metrics.json").is_file():
+                    continue
+                candidate = self._member(*key)
+                if candidate.is_complete:
+                    found[key] = candidate
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def scored(self) -> tuple[Array, Array]:
+        """(scored,) positions among the usable rows that the ensemble has out-of-fold predictions for, and these predictions:
+        (scored, classes) or (scored,)."""
+        saved = self.folder.path / ENSEMBLE_PREDICTION
+        with _damage_as_error(self.folder):
+            if saved.is_file():
+                arrays = np.load(io.BytesIO(files.read_regular(saved)), allow_pickle=False)
+                return arrays["rows"], arrays["prediction"]
+            # Runs of earlier versions: the weights were chosen on the same rows.
+            folds = sorted(set.intersection(*(set(member.results) for member, _ in self.members)))
+            rows = np.concatenate([self.data.held_out(fold) for fold in folds])
+            parts = [
+                weight * np.concatenate([self._out_of_fold(member, fold) for fold in folds])
+                for member, weight in self.members
+            ]
+            return rows, np.sum(parts, axis=0) / sum(weight for _, weight in self.members)
+
+    @property
+    def rows(self) -> Array:
+        """(scored,) positions of the scored rows among the usable rows."""
+        return self.scored[0]
+
+    @property
+    def prediction(self) -> Array:
+        """(scored, classes) or (scored,) out-of-fold predictions of the ensemble."""
+        return self.scored[1]
+
+    @property
+    def truth(self) -> Array:
+        """(scored,) class codes, or values in target units."""
+        return self.data.target[self.rows]
+
+    @property
+    def weight(self) -> Array | None:
+        """(scored,) row weights, or None."""
+        return None if self.data.weight is None else self.data.weight[self.rows]
+
+    @cached_property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """(usable rows,) numbers of the rows in the training file."""
+        with _damage_as_error(self.folder):
+            return row_numbers(self.folder, len(self.data.target))
 
     @property
     def left_out(self) -> set[str]:
         """Models that the user excluded from the ensemble."""
-        return {row.model for row in self.folder.state().leaderboard if row.left_out}
+        return {row.model for row in self.state.leaderboard if row.left_out}
 
-    def numbers(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """(rows,) the number of each usable row in the training file."""
-        return row_numbers(self.folder, len(self.data.target))
+    def best_of(self, model: str) -> Candidate:
+        """The best trial of a model on the leaderboard, with its fits.
+
+        Raises:
+            UsageError: the model has no score.
+        """
+        row = next((row for row in self.state.leaderboard if row.model == model and row.score is not None), None)
+        if row is None:
+            raise UsageError(f"The run {self.folder.run} has no score of the model {model!r}.")
+        with _damage_as_error(self.folder):
+            return self._member(model, row.trial or 0)
 
     def source_of(self, candidate: Candidate, weight: float) -> CandidateSource:
         """The models of the folds of a candidate."""
-        return source_of(self.folder, candidate, weight, self.numbers())
+        return source_of(self.folder, candidate, weight, self.numbers)
+
+    def _ensemble(self) -> ev.EnsembleChanged | None:
+        """The final ensemble, or the best one so far of a run that has not finished."""
+        saved = self.folder.path / "ensemble.json"
+        if not saved.is_file():
+            return self.state.ensemble
+        chosen = ev.decode(files.read_regular(saved))
+        if not isinstance(chosen, ev.EnsembleChanged):
+            raise ValueError(f"{saved.name} is not an ensemble")
+        return chosen
+
+    def _member(self, model: str, trial: int) -> Candidate:
+        candidate = Candidate(model, trial, {}, self.data.n_folds)
+        read_results(self.folder, candidate)
+        if not candidate.results:
+            raise ValueError(f"the model {model} #{trial} has no fit")
+        candidate.params = files.read_json(
+            self.folder.fits / candidate.fit_name(min(candidate.results)) / "params.json"
+        )
+        return candidate
+
+    def _out_of_fold(self, candidate: Candidate, fold: int) -> Array:
+        saved = self.folder.fits / candidate.fit_name(fold) / "oof.npy"
+        return np.load(saved, allow_pickle=False).astype(np.float64)
 
 
-def _candidates(folder: RunFolder, n_folds: int) -> dict[tuple[str, int], Candidate]:
-    """Every candidate with a complete fit."""
-    found: dict[tuple[str, int], Candidate] = {}
-    for path in sorted(folder.fits.iterdir()):
-        match = _FIT.fullmatch(path.name)
-        key = (match["model"], int(match["trial"])) if match else None
-        if key is None or key in found or not (path / "metrics.json").is_file():
-            continue
-        candidate = Candidate(*key, params=files.read_json(path / "params.json"), n_folds=n_folds)
-        read_results(folder, candidate)
-        found[key] = candidate
-    return found
+@contextmanager
+def _damage_as_error(folder: RunFolder) -> Generator[None]:
+    """Raises: UsageError: a part of the run cannot be read; names it, and the command that makes it again."""
+    try:
+        yield
+    except TabappError:
+        raise
+    except BROKEN as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:120].rstrip(".")
+        raise UsageError(
+            f"The run {folder.run} is not complete: {reason}. Use `tabapp resume {folder.argument}`, which makes damaged parts "
+            "again."
+        ) from None

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tabapp.data.schema import Schema
 from tabapp.data.split import early_stopping_rows
 from tabapp.engine.candidates import Candidate
-from tabapp.engine.scored_run import ScoredRun
+from tabapp.engine.finished import FinishedRun
 from tabapp.engine.seeds import seed_of
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
@@ -23,7 +23,7 @@ from tabapp.models.contract import FitContext
 Array = npt.NDArray[Any]
 
 
-def fit_again(run: ScoredRun, candidate: Candidate, fold: int, rows: Array, schema: Schema) -> Array:
+def fit_again(run: FinishedRun, candidate: Candidate, fold: int, rows: Array, schema: Schema) -> Array:
     """Predictions of the held-out rows of a fold by the model, and its features, fitted on some rows with the columns of a schema.
 
     Args:

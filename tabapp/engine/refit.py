@@ -83,7 +83,7 @@ class Refitter:
         place.mkdir(parents=True)
         fitted.save(place)
         shutil.rmtree(self._folder / "scratch", ignore_errors=True)
-        stored = run.numbers()[rows].tolist() if plugin.contains_training_rows and soft is None else None
+        stored = run.numbers[rows].tolist() if plugin.contains_training_rows and soft is None else None
         return CandidateSource(model, trial, params, weight, [FoldSource(0, place, state, stored)])
 
     def _table(self, recipe: FeatureRecipe) -> tuple[Table, FeatureSpec, Path]:

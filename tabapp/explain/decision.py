@@ -17,6 +17,8 @@ Float64 = npt.NDArray[np.float64]
 MOST_THRESHOLDS = 100
 RESAMPLES = 200
 DEFAULT = 0.5
+LEAST_SCORED_ROWS = 30
+"""Scored rows that a choice needs."""
 
 
 @dataclass(frozen=True)

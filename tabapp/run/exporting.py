@@ -79,11 +79,17 @@ class ExportRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Compared(ExportMessage, tag="compared", frozen=True, kw_only=True):
-    """The bundle of the run and the new one, which is not written yet. `notes` are sentences for the user."""
+    """The bundle of the run and the new one, which is not written yet.
+
+    Attributes:
+        threshold_note: what became of the threshold of the run's bundle; empty if it has none.
+        notes: further sentences for the user.
+    """
 
     metric: str
     n_rows: int
     rows: Sequence[ExportRow]
+    threshold_note: str = ""
     notes: Sequence[str] = ()
 
 

@@ -65,6 +65,16 @@ def test_a_script_trains_and_predicts_without_tabapp(name, task, tmp_path, monke
     assert np.corrcoef(found[column].to_numpy(), expected[column].to_numpy())[0, 1] > 0.7
 
 
+def test_a_script_labels_rows_by_the_threshold_of_the_bundle(tmp_path, monkeypatch):
+    bundle = make_bundle(tmp_path, "binary", ["linear"], threshold=0.9)
+    write_script(bundle, tmp_path / "model.py")
+    text_table("binary", n_rows=200).write_csv(tmp_path / "training.csv")
+    run_script(monkeypatch, tmp_path / "model.py", *[tmp_path / "training.csv"] * 2, tmp_path / "out.csv")
+    found = pl.read_csv(tmp_path / "out.csv")
+    assert (found["prediction"] == "yes").to_list() == (found["probability_yes"] >= 0.9).to_list()
+    assert found["prediction"].n_unique() == 2
+
+
 def test_a_date_column_becomes_its_parts(tmp_path, monkeypatch):
     contents = make_contents(tmp_path / "made", "regression", booster="lightgbm")
     write_bundle(tmp_path / "model.tabapp", replace(contents, candidates=contents.candidates[1:]))

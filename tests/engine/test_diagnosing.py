@@ -20,7 +20,7 @@ from tabapp.cli.predict import predict
 from tabapp.engine import diagnosing
 from tabapp.engine.dependence import find_attention, find_dependence, find_interactions
 from tabapp.engine.faithfulness import advice, measure_faithfulness
-from tabapp.engine.scored_run import ScoredRun
+from tabapp.engine.finished import FinishedRun
 from tabapp.errors import UsageError
 from tabapp.run import analyses as running
 from tabapp.run import events as ev
@@ -55,8 +55,8 @@ def in_this_process(monkeypatch):
 
 
 def test_the_score_falls_as_cells_are_damaged(folder):
-    found = diagnosing.measure_robustness(ScoredRun(folder))
-    run = ScoredRun(folder)
+    found = diagnosing.measure_robustness(FinishedRun(folder))
+    run = FinishedRun(folder)
     assert found.missing[0].score == pytest.approx(found.noisy[0].score)
     assert found.missing[0].score == pytest.approx(run.state.ensemble.score, abs=1e-6)
     assert found.missing[-1].score < found.missing[0].high
@@ -65,7 +65,7 @@ def test_the_score_falls_as_cells_are_damaged(folder):
 
 
 def test_more_rows_give_a_better_score_and_all_rows_that_of_the_run(regression):
-    run = ScoredRun(regression)
+    run = FinishedRun(regression)
     found = diagnosing.measure_row_curve(run)
     assert found.model == "linear"
     assert [point.place for point in found.points] == [50, 100, 200]
@@ -77,7 +77,7 @@ def test_more_rows_give_a_better_score_and_all_rows_that_of_the_run(regression):
 
 @pytest.mark.parametrize("kind", ["binary", "regression"])
 def test_groups_of_a_column(folder, regression, kind):
-    run = ScoredRun(folder if kind == "binary" else regression)
+    run = FinishedRun(folder if kind == "binary" else regression)
     found = diagnosing.measure_fairness(run, "group")
     assert [group.level for group in found.groups] == ["= east", "= west"]
     assert sum(group.n for group in found.groups) == 300
@@ -148,14 +148,14 @@ def test_a_threshold_is_chosen_and_restored(folder, tmp_path, monkeypatch):
     register_linear(monkeypatch)
     write_bundle(folder.bundle, make_contents(tmp_path, "binary"))
     try:
-        found = diagnosing.choose_bundle_threshold(ScoredRun(folder), "cost:fn=5,fp=1")
+        found = diagnosing.choose_bundle_threshold(FinishedRun(folder), "cost:fn=5,fp=1")
         assert found.value < 0.5, "a missed positive is expensive"
         assert load_bundle(folder.bundle).predictor.ensemble.threshold == found.value
         assert found.tp + found.fp + found.fn + found.tn == 300
         with pytest.raises(UsageError, match="does not depend on a threshold"):
-            diagnosing.choose_bundle_threshold(ScoredRun(folder), "roc_auc")
-        assert diagnosing.measure_fairness(ScoredRun(folder), "group").threshold == found.value
-        assert diagnosing.choose_bundle_threshold(ScoredRun(folder), "none").value is None
+            diagnosing.choose_bundle_threshold(FinishedRun(folder), "roc_auc")
+        assert diagnosing.measure_fairness(FinishedRun(folder), "group").threshold == found.value
+        assert diagnosing.choose_bundle_threshold(FinishedRun(folder), "none").value is None
         assert load_bundle(folder.bundle).predictor.ensemble.threshold is None
     finally:
         folder.bundle.unlink()
@@ -186,7 +186,7 @@ def test_attention_is_compared_with_what_the_score_needs(tmp_path):
     run = make_finished_run(
         write_table(tmp_path / "all.csv", "binary", 400), tmp_path, model="ft_transformer", params=params, folds=2
     )
-    found = measure_faithfulness(ScoredRun(run))
+    found = measure_faithfulness(FinishedRun(run))
     assert found.methods == ("attention", "permutation", "integrated gradients", "drop and refit")
     assert {row.feature for row in found.rows} == {"strong", "twin", "weak", "noise", "group"}
     assert found.rows[0].feature in ("strong", "twin")
@@ -196,16 +196,18 @@ def test_attention_is_compared_with_what_the_score_needs(tmp_path):
     assert sum(values[2] for values in by_name.values()) == pytest.approx(1)
     assert by_name["strong"][2] > by_name["noise"][2]
     assert [row[i] for i, row in enumerate(found.correlations)] == [pytest.approx(1)] * 4
-    attention = find_attention(run, ScoredRun(run).data, ScoredRun(run).plan, ScoredRun(run).best_of("ft_transformer"))
+    attention = find_attention(
+        run, FinishedRun(run).data, FinishedRun(run).plan, FinishedRun(run).best_of("ft_transformer")
+    )
     (layer,) = attention.maps
     assert layer.queries == ("[CLS]",)
     assert sum(layer.heads[0][0]) == pytest.approx(1, abs=0.01)
     with pytest.raises(UsageError, match="with attention"):
-        measure_faithfulness(ScoredRun(run), "linear")
+        measure_faithfulness(FinishedRun(run), "linear")
 
 
 def test_dependence_and_interactions_of_a_run(folder):
-    run = ScoredRun(folder)
+    run = FinishedRun(folder)
     candidate = run.best_of("linear")
     rows = tuple(
         ev.ImportanceRow(feature=name, attention=None, permutation=value, low=value, high=value)

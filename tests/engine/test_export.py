@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +13,18 @@ import pytest
 from tabapp.bundle.contents import open_bundle
 from tabapp.bundle.format import FORMAT_VERSION
 from tabapp.bundle.load import load_bundle
+from tabapp.bundle.threshold import set_threshold
 from tabapp.cli.main import run_command_line
 from tabapp.data.read import read_table
 from tabapp.engine import export, speed
+from tabapp.engine.diagnosing import choose_bundle_threshold
 from tabapp.engine.finished import FinishedRun
 from tabapp.engine.refit import LEAST_SHARE, soft_table
 from tabapp.errors import UsageError
+from tabapp.explain.decision import choose_threshold
 from tabapp.features.arrays import Table
 from tabapp.run import exporting as messages
-from tabapp.run.folder import RunFolder
+from tabapp.run.folder import EventLog, RunFolder
 from tests.engine.finished_runs import make_run
 from tests.tables import write_mixed, write_shops
 
@@ -74,7 +78,7 @@ def test_a_refitted_bundle_has_one_model_of_each_candidate_trained_on_all_rows(f
 
 
 def test_refitted_boosters_have_the_mean_number_of_trees_of_the_folds(folder, tmp_path):
-    run = FinishedRun.read(folder)
+    run = FinishedRun(folder)
     boosted = next(c for (model, _), c in run.candidates.items() if model == "lightgbm")
     source = export.Refitter(run, tmp_path).refit(boosted, 1.0)
     facts = json.loads((source.folds[0].model / "model.json").read_text())["facts"]
@@ -84,7 +88,7 @@ def test_refitted_boosters_have_the_mean_number_of_trees_of_the_folds(folder, tm
 
 def test_a_limit_selects_the_best_ensemble_within_it(folder, tmp_path, fixed_times):
     """A model takes 2 ms, and so do the features of a fold; the two models have different features."""
-    run = FinishedRun.read(folder)
+    run = FinishedRun(folder)
     best = min(run.candidates.values(), key=run.scorer.loss)
     exported(folder, tmp_path / "one.tabapp", limit_ms=4.0, refit=True)
     contents = open_bundle(tmp_path / "one.tabapp")
@@ -105,7 +109,7 @@ def test_a_limit_that_no_model_keeps_names_the_fastest(folder, tmp_path, fixed_t
 
 
 def test_models_that_the_user_excluded_are_not_selected(folder, monkeypatch):
-    run = FinishedRun.read(folder)
+    run = FinishedRun(folder)
     monkeypatch.setattr(FinishedRun, "left_out", {"linear"})
     assert {candidate.model for candidate in speed.pool_of(run)} == {"lightgbm"}
 
@@ -116,9 +120,60 @@ def test_a_distilled_bundle_has_one_model_and_its_own_score(folder, table, tmp_p
     (member,) = loaded.contents.ensemble.candidates
     assert (member.model, len(member.folds)) == ("linear", 1)
     scores = {name: value for value in loaded.contents.manifest.metrics for name in [value.name]}
-    run = FinishedRun.read(folder)
+    run = FinishedRun(folder)
     linear = next(c for (model, _), c in run.candidates.items() if model == "linear")
     assert 0.6 < scores["roc_auc"].score != run.scorer.score(linear).value
+
+
+@pytest.fixture
+def decided(folder, tmp_path) -> RunFolder:
+    """A copy of the run whose bundle has a threshold by a cost."""
+    shutil.copytree(folder.path, tmp_path / "decided")
+    copy = RunFolder(tmp_path / "decided")
+    event = choose_bundle_threshold(FinishedRun(copy), "cost:fn=5,fp=1")
+    log = EventLog(copy.events)
+    log.append(event)
+    log.close()
+    return copy
+
+
+def threshold_and_note(folder: RunFolder, out: Path, **options: object) -> tuple[float | None, str]:
+    (compared,) = [m for m in exported(folder, out, **options) if isinstance(m, messages.Compared)]
+    return open_bundle(out).ensemble.threshold, compared.threshold_note
+
+
+def test_a_smaller_ensemble_gets_a_threshold_of_its_own(decided, tmp_path, fixed_times):
+    run = FinishedRun(decided)
+    old = run.contents.ensemble.threshold
+    assert old is not None
+    best = min(run.candidates.values(), key=run.scorer.loss)
+    prediction, covered = run.scorer.out_of_fold(best)
+    truth, folds = run.scorer.target[covered], run.scorer.folds[covered]
+    expected = choose_threshold("cost:fn=5,fp=1", truth, prediction, folds, seed=run.plan.seed).value
+    found, note = threshold_and_note(decided, tmp_path / "small.tabapp", limit_ms=8.0)
+    assert found == expected
+    assert f"chosen again for these models by cost (fn 5, fp 1): {expected:.3f} instead of {old:.3f}" in note
+    found, note = threshold_and_note(decided, tmp_path / "all.tabapp", refit=True)
+    assert found == old
+    assert f"The threshold {old:.3f} fits the models of the folds" in note
+
+
+def test_a_distilled_model_gets_a_threshold_of_its_own(decided, tmp_path, fixed_times):
+    found, note = threshold_and_note(decided, tmp_path / "student.tabapp", distill="linear")
+    assert found is not None
+    assert 0 < found < 0.5
+    assert f"{found:.3f} instead of" in note
+
+
+def test_a_threshold_of_an_unknown_metric_is_kept(decided, tmp_path, fixed_times):
+    set_threshold(decided.bundle, 0.123)
+    found, note = threshold_and_note(decided, tmp_path / "small.tabapp", limit_ms=8.0)
+    assert found == 0.123
+    assert "is kept, but not chosen again: its metric is not known" in note
+
+
+def test_no_threshold_needs_no_sentence(folder, tmp_path, fixed_times):
+    assert threshold_and_note(folder, tmp_path / "small.tabapp", limit_ms=8.0) == (None, "")
 
 
 @pytest.mark.slow
@@ -182,8 +237,6 @@ def test_a_bundle_has_no_rows_to_train_on(folder, tmp_path, capfd):
 
 
 def test_a_damaged_run_is_named(folder, tmp_path):
-    import shutil
-
     shutil.copytree(folder.path, tmp_path / "run")
     (tmp_path / "run" / "splits.npz").write_bytes(b"PK")
     with pytest.raises(UsageError, match=r"is not complete: .* `tabapp resume"):

@@ -282,7 +282,7 @@ async def test_export_rebuilds_the_bundle(tmp_path, monkeypatch):
             ExportRow(title="", models=10, n_bytes=5_640_000, ms=245.0, score=0.93, low=0.92, high=0.94),
             ExportRow(title="", models=2, n_bytes=1_170_000, ms=49.1, score=0.93, low=0.92, high=0.94),
         ]
-        receive(Compared(metric="roc_auc", n_rows=1000, rows=rows))
+        receive(Compared(metric="roc_auc", n_rows=1000, rows=rows, threshold_note="The threshold is kept."))
 
     monkeypatch.setattr(bundle_export, "run_export", rebuild)
     async with drive(tmp_path / "runs", monkeypatch, recordings.finished(), attach=True) as driver:
@@ -294,7 +294,7 @@ async def test_export_rebuilds_the_bundle(tmp_path, monkeypatch):
         await wait_for(driver, Choice)
         await driver.sees("as it is", "trained again on all rows", "ms for 1,000 rows")
         await driver.press("down", "enter")
-        await driver.sees("1.17 MB instead of 5.64 MB")
+        await driver.sees("1.17 MB instead of 5.64 MB", "The threshold is kept.")
         assert asked == [(driver.folder.path, Path("titanic.tabapp"), ExportOptions(refit=True))]
 
 

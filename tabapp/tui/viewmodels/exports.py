@@ -49,9 +49,10 @@ def export_kinds(state: RunState, n_bytes: int) -> list[ExportKind]:
 
 
 def comparison_text(compared: Compared) -> str:
-    """Size, speed and score of a new bundle next to those of the run."""
+    """Size, speed and score of a new bundle next to those of the run, and what became of its threshold."""
     old, new = compared.rows
-    return (
+    sentence = (
         f"{new.n_bytes / 1e6:.3g} MB instead of {old.n_bytes / 1e6:.3g} MB, {new.ms:.3g} ms instead of {old.ms:.3g} ms for "
         f"{compared.n_rows:,} rows, {compared.metric} {format_score(new.score)} instead of {format_score(old.score)}."
     )
+    return f"{sentence} {compared.threshold_note}".strip()
