@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -135,6 +135,11 @@ def population_stability(expected: Counts, counts: Counts) -> float:
     q = (counts + _SMOOTHING) / (counts + _SMOOTHING).sum()
     value = float(((q - p) * np.log(q / p)).sum())
     return value if math.isfinite(value) else 0.0
+
+
+def largest_first(columns: Sequence[ColumnDrift]) -> tuple[ColumnDrift, ...]:
+    """Columns by descending stability index."""
+    return tuple(sorted(columns, key=lambda column: (-column.stability, column.column)))
 
 
 class DriftMonitor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from tabapp.bundle.format import MetricValue
 from tabapp.bundle.predict import Predictor
 from tabapp.data.columns import column_of
 from tabapp.data.schema import Schema
-from tabapp.data.typed import encode_target, rows_with_target, typed_frame
+from tabapp.data.typed import ColumnCheck, encode_target, rows_with_target, typed_frame
 from tabapp.errors import DataError
 
 
@@ -43,51 +44,97 @@ def decided(name: str, predictor: Predictor, prediction: metrics.Array) -> metri
     return np.eye(prediction.shape[1])[predictor.labels(prediction)]
 
 
+class EvaluatedRows:
+    """The targets and predictions of labeled rows, collected from one or several parts of a table.
+
+    Args:
+        fill: treat absent and mistyped feature columns as missing.
+    """
+
+    def __init__(self, predictor: Predictor, *, fill: bool = False) -> None:
+        self._predictor, self._fill = predictor, fill
+        self._check: ColumnCheck | None = None
+        self._n_rows = self._n_without_target = 0
+        self._unknown: Counter[str] = Counter()
+        self._truth: list[metrics.Array] = []
+        self._prediction: list[metrics.Array] = []
+        self._weight: list[metrics.Array] = []
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Predict the rows of a part, as text, whose target is known.
+
+        Raises:
+            DataError: the target column or a feature column is missing.
+            BundleError: a model or its features fail.
+        """
+        schema = self._predictor.schema
+        labeled = rows_with_target(frame, schema)
+        usable = frame.filter(pl.Series(labeled))
+        unknown = _unknown_classes(usable, schema)
+        if unknown:
+            target = column_of(typed_frame(usable[[schema.target]], schema), schema.target)
+            usable = usable.filter(~target.is_in(list(unknown)))
+        self._n_rows += frame.height
+        self._n_without_target += int((~labeled).sum())
+        self._unknown.update(unknown)
+        if self._check is None:
+            self._check = ColumnCheck(schema, frame.columns)
+            if not self._fill:
+                # Absent columns are known before any row is predicted.
+                self._check.verdict(False)
+        if usable.height == 0:
+            return
+        self._check.add(usable)
+        self._prediction.append(self._predictor.predict_checked(usable).values)
+        typed = typed_frame(usable, schema)
+        self._truth.append(encode_target(typed, schema))
+        self._weight.append(_weights(typed, schema))
+
+    def evaluate(self, metric: str, *, seed: int) -> Evaluation:
+        """Every metric of the task on the rows so far, weighted if the table has the weight column.
+
+        Args:
+            metric: the metric to list first.
+            seed: seed of the bootstrap.
+
+        Raises:
+            DataError: no row has a known target, or feature columns are mistyped.
+        """
+        predictor, task = self._predictor, self._predictor.schema.task
+        if not self._truth or self._check is None:
+            raise DataError(f"no row has a known value in the target column {predictor.schema.target!r}")
+        notes = self._check.verdict(self._fill)
+        truth, prediction = np.concatenate(self._truth), np.concatenate(self._prediction)
+        weight: metrics.Array | None = np.concatenate(self._weight)
+        # A column without a value does not weight.
+        weight = None if np.isnan(weight).all() else np.nan_to_num(weight).clip(0.0)
+        names = metrics.names_for(task, first=metric)
+        if metric not in names:
+            notes.append(f"the run's metric {metric!r} is not installed here, so its score is left out")
+        values: list[MetricValue] = []
+        for name in names:
+            try:
+                values.append(metric_value(name, truth, decided(name, predictor, prediction), weight, seed=seed))
+            except Exception as error:
+                # Third-party metrics may raise anything; the other scores stay useful.
+                notes.append(f"the metric {name!r} is left out: {type(error).__name__}: {error}")
+        return Evaluation(
+            metrics=tuple(values),
+            rows=self._n_rows,
+            scored=len(truth),
+            without_target=self._n_without_target,
+            unknown_classes=dict(self._unknown.most_common()),
+            notes=tuple(notes),
+        )
+
+
 def evaluate(
     predictor: Predictor, frame: pl.DataFrame, metric: str, *, seed: int, fill_missing_columns: bool = False
 ) -> Evaluation:
-    """Score a predictor on every row with a known target, weighted if the table has the weight column.
-
-    Args:
-        frame: the table as text, with the target column.
-        metric: the metric to list first.
-        seed: seed of the bootstrap.
-
-    Raises:
-        DataError: the target column is missing, no row can be scored, or feature columns are missing or mistyped.
-    """
-    schema = predictor.schema
-    labeled = rows_with_target(frame, schema)
-    unknown = _unknown_classes(frame.filter(pl.Series(labeled)), schema)
-    usable = frame.filter(pl.Series(labeled))
-    if unknown:
-        target = column_of(typed_frame(usable[[schema.target]], schema), schema.target)
-        usable = usable.filter(~target.is_in(list(unknown)))
-    if usable.height == 0:
-        raise DataError(f"no row has a known value in the target column {schema.target!r}")
-    prediction = predictor.predict_frame(usable, fill_missing_columns=fill_missing_columns)
-    typed = typed_frame(usable, schema)
-    truth = encode_target(typed, schema)
-    weight = _weights(typed, schema)
-    names = metrics.names_for(schema.task, first=metric)
-    notes = list(prediction.notes)
-    if metric not in names:
-        notes.append(f"the run's metric {metric!r} is not installed here, so its score is left out")
-    values: list[MetricValue] = []
-    for name in names:
-        try:
-            values.append(metric_value(name, truth, decided(name, predictor, prediction.values), weight, seed=seed))
-        except Exception as error:
-            # Third-party metrics may raise anything; the other scores stay useful.
-            notes.append(f"the metric {name!r} is left out: {type(error).__name__}: {error}")
-    return Evaluation(
-        metrics=tuple(values),
-        rows=frame.height,
-        scored=usable.height,
-        without_target=int((~labeled).sum()),
-        unknown_classes=unknown,
-        notes=tuple(notes),
-    )
+    """Score a predictor on every row of a table, as text, with a known target; see `EvaluatedRows` for arguments and errors."""
+    rows = EvaluatedRows(predictor, fill=fill_missing_columns)
+    rows.add(frame)
+    return rows.evaluate(metric, seed=seed)
 
 
 def metric_value(
@@ -103,12 +150,12 @@ def _defined(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _weights(typed: pl.DataFrame, schema: Schema) -> metrics.Array | None:
-    """Row weights as in training: missing and negative weights are 0."""
+def _weights(typed: pl.DataFrame, schema: Schema) -> metrics.Array:
+    """(rows,) row weights; NaN for a missing one, as in a table without the weight column."""
     column = schema.with_role("weight")
-    if column is None or column.name not in typed.columns or typed[column.name].null_count() == typed.height:
-        return None
-    return column_of(typed, column.name).cast(pl.Float64).fill_null(0.0).clip(0.0).to_numpy()
+    if column is None or column.name not in typed.columns:
+        return np.full(typed.height, np.nan)
+    return column_of(typed, column.name).cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
 
 def _unknown_classes(labeled: pl.DataFrame, schema: Schema) -> dict[str, int]:

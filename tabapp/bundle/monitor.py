@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from tabapp.bundle.drift import ColumnDrift, DriftMonitor
+from tabapp.bundle.drift import ColumnDrift, DriftMonitor, largest_first
 from tabapp.bundle.evaluate import evaluate
 from tabapp.bundle.format import MetricValue
 from tabapp.bundle.predict import Predictor
@@ -38,7 +38,7 @@ def column_drift(predictor: Predictor, frame: pl.DataFrame) -> tuple[ColumnDrift
     """The drift of each feature column of a table as text, largest first; absent columns are missing in every row."""
     monitor = DriftMonitor(predictor.schema)
     monitor.add(predictor.typed_rows(frame, fill_missing_columns=True)[0])
-    return tuple(sorted(monitor.columns(), key=lambda column: (-column.stability, column.column)))
+    return largest_first(monitor.columns())
 
 
 def compare_with_training(predictor: Predictor, frame: pl.DataFrame, metric: str, *, seed: int) -> Shift:

@@ -1,18 +1,23 @@
-"""Predict a large file in parts, in memory that does not grow with its rows."""
+"""Predict, score or check a large file in parts, without its rows in memory."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 import polars as pl
 
+from tabapp.bundle.drift import ColumnDrift, DriftMonitor, largest_first
+from tabapp.bundle.evaluate import EvaluatedRows, Evaluation
 from tabapp.bundle.predict import Predictor
+from tabapp.data.match import ColumnMatcher, Match
 from tabapp.data.read import ReadOptions
-from tabapp.data.stream import EncodingChanged, read_parts
+from tabapp.data.schema import Schema
+from tabapp.data.stream import EncodingChanged, Part, read_parts
 from tabapp.data.typed import ColumnCheck
 from tabapp.errors import DataError
 
@@ -24,6 +29,42 @@ class Sink(Protocol):
     def restart(self) -> None:
         """Forget all parts."""
         ...
+
+
+def read_again_if_needed(
+    path: Path,
+    options: ReadOptions,
+    schema: Schema,
+    add: Callable[[Part], None],
+    restart: Callable[[], None],
+    progress: Callable[[float], None] | None = None,
+) -> list[str]:
+    """Pass the parts of a file for which `data.stream.is_large` holds to `add`; returns notes for the user.
+
+    Args:
+        restart: called before all parts are passed again, because a later part showed another encoding.
+        progress: called with the share of the file that is done, if it is known.
+
+    Raises:
+        DataError: a part cannot be read.
+    """
+    while True:
+        warnings: list[str] = []
+        n_parts = 0
+        try:
+            for part in read_parts(path, options, schema.columns):
+                add(part)
+                n_parts += 1
+                warnings += [warning.message for warning in part.warnings]
+                if progress is not None and part.share:
+                    progress(part.share)
+        except EncodingChanged as change:
+            options = msgspec.structs.replace(options, encoding=change.encoding)
+            restart()
+            continue
+        if not n_parts:
+            raise DataError(f"{path}: contains no table")
+        return first_of_each(warnings)
 
 
 def predict_parts(
@@ -47,42 +88,93 @@ def predict_parts(
         DataError: a part cannot be read, or feature columns are absent or mistyped in the whole file.
         BundleError: a model or its features fail, or predict values that are not finite.
     """
-    while True:
-        try:
-            return _predict_once(predictor, path, options, sink, fill_missing_columns, combine, progress)
-        except EncodingChanged as change:
-            options = msgspec.structs.replace(options, encoding=change.encoding)
-            sink.restart()
+    check: ColumnCheck | None = None
+    n_rows = 0
+
+    def restart() -> None:
+        nonlocal check, n_rows
+        check, n_rows = None, 0
+        sink.restart()
+
+    def add(part: Part) -> None:
+        nonlocal check, n_rows
+        if check is None:
+            check = ColumnCheck(predictor.schema, part.frame.columns)
+            if not fill_missing_columns:
+                # Absent columns are known before any row is predicted.
+                check.verdict(False)
+        check.add(part.frame)
+        predictions = predictor.to_frame(predictor.predict_checked(part.frame))
+        sink.add(predictions if combine is None else combine(part.frame, predictions))
+        n_rows += part.frame.height
+
+    notes = read_again_if_needed(path, options, predictor.schema, add, restart, progress)
+    assert check is not None, "the file has a part"
+    return n_rows, [*notes, *check.verdict(fill_missing_columns)]
 
 
-def _predict_once(
+@dataclass(frozen=True)
+class EvaluatedFile:
+    """Scores of a bundle on a file, the drift of its columns, largest first (empty unless asked for), and notes for the user."""
+
+    evaluation: Evaluation
+    drift: tuple[ColumnDrift, ...]
+    notes: list[str]
+
+
+def evaluate_parts(
     predictor: Predictor,
     path: Path,
     options: ReadOptions,
-    sink: Sink,
-    fill: bool,
-    combine: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame] | None,
-    progress: Callable[[float], None] | None,
-) -> tuple[int, list[str]]:
-    check: ColumnCheck | None = None
-    n_rows, warnings = 0, []
-    for part in read_parts(path, options, predictor.schema.columns):
-        if check is None:
-            check = ColumnCheck(predictor.schema, part.frame.columns)
-            if not fill:
-                # Absent columns are known before any row is predicted.
-                check.verdict(fill)
-        check.add(part.frame)
-        warnings += [warning.message for warning in part.warnings]
-        values = predictor.predict_checked(part.frame)
-        predictions = predictor.to_frame(values)
-        sink.add(predictions if combine is None else combine(part.frame, predictions))
-        n_rows += part.frame.height
-        if progress is not None and part.share:
-            progress(part.share)
-    if check is None:
-        raise DataError(f"{path}: contains no table")
-    return n_rows, [*first_of_each(warnings), *check.verdict(fill)]
+    metric: str,
+    *,
+    seed: int,
+    fill_missing_columns: bool = False,
+    with_drift: bool = False,
+) -> EvaluatedFile:
+    """Score a predictor on a file for which `data.stream.is_large` holds. Only targets and predictions are kept of each part.
+
+    Raises:
+        DataError: as `EvaluatedRows`, or a part cannot be read.
+        BundleError: a model or its features fail.
+    """
+    rows = EvaluatedRows(predictor, fill=fill_missing_columns)
+    monitor = DriftMonitor(predictor.schema)
+
+    def restart() -> None:
+        nonlocal rows, monitor
+        rows, monitor = EvaluatedRows(predictor, fill=fill_missing_columns), DriftMonitor(predictor.schema)
+
+    def add(part: Part) -> None:
+        rows.add(part.frame)
+        if with_drift:
+            monitor.add(predictor.typed_rows(part.frame, fill_missing_columns=True)[0])
+
+    notes = read_again_if_needed(path, options, predictor.schema, add, restart)
+    drift = largest_first(monitor.columns()) if with_drift else ()
+    return EvaluatedFile(rows.evaluate(metric, seed=seed), drift, notes)
+
+
+def match_parts(path: Path, options: ReadOptions, schema: Schema) -> tuple[int, list[Match], list[str]]:
+    """Compare a file for which `data.stream.is_large` holds with a schema: the number of rows, findings, and notes for the user.
+
+    Raises:
+        DataError: a part cannot be read.
+    """
+    matcher: ColumnMatcher | None = None
+
+    def restart() -> None:
+        nonlocal matcher
+        matcher = None
+
+    def add(part: Part) -> None:
+        nonlocal matcher
+        matcher = matcher or ColumnMatcher(schema, part.frame.columns)
+        matcher.add(part.frame)
+
+    notes = read_again_if_needed(path, options, schema, add, restart)
+    assert matcher is not None, "the file has a part"
+    return matcher.n_rows, matcher.matches(), notes
 
 
 def first_of_each(messages: Sequence[str]) -> list[str]:

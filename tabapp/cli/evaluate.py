@@ -12,7 +12,7 @@ import msgspec
 from tabapp.cli.completion import bundles, tables
 from tabapp.cli.options import device_option, trust_option
 from tabapp.cli.output import metric_cells
-from tabapp.cli.predict import data_options, load_and_read, read_data
+from tabapp.cli.reading import Reader, fill_option, load_and_read, reading_options
 from tabapp.errors import DataError
 from tabapp.headless.narration import echo_json, say
 from tabapp.run.monitoring import ColumnShift, FileShift
@@ -20,8 +20,7 @@ from tabapp.run.monitoring import ColumnShift, FileShift
 if TYPE_CHECKING:
     from tabapp.bundle.evaluate import Evaluation
     from tabapp.bundle.format import Manifest, MetricValue
-    from tabapp.bundle.load import LoadedBundle
-    from tabapp.data.read import Reading
+    from tabapp.bundle.stream import EvaluatedFile
 
 
 @click.command()
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
 @click.option("--drift", is_flag=True, help="Compare the columns of DATA with those of the training table, too.")
 @device_option
 @trust_option
-@data_options
+@fill_option
+@reading_options
 def evaluate(
     bundle: Path,
     data: str,
@@ -39,35 +39,21 @@ def evaluate(
     drift: bool,
     device: str,
     trust: Path | None,
-    missing_columns: str,
-    delimiter: str | None,
-    encoding: str | None,
-    decimal: str | None,
-    max_memory: int | None,
+    fill: bool,
+    reader: Reader,
 ) -> int:
-    """Score BUNDLE on the rows of DATA that have a target: every metric of its task, with 95 % intervals."""
-    from tabapp.bundle.evaluate import evaluate as evaluate_predictor
-
-    loaded, reading = load_and_read(
-        bundle,
-        trust,
-        lambda schema: read_data(data, delimiter, encoding, decimal, max_memory, schema),
-        device=device,
-    )
-    manifest = loaded.contents.manifest
-    try:
-        found = evaluate_predictor(
-            loaded.predictor,
-            reading.frame,
-            manifest.metric,
-            seed=manifest.seed,
-            fill_missing_columns=missing_columns == "fill",
-        )
-    except DataError as error:
-        raise DataError(f"{data}: {error}") from None
-    for note in [*(warning.message for warning in reading.warnings), *found.notes, *_set_aside(found)]:
+    """Score BUNDLE on the rows of DATA that have a target: every metric of its task, with 95 % intervals. Large files are read in
+    parts.
+    """
+    manifest, file = _evaluated(bundle, trust, data, reader, device=device, fill=fill, with_drift=drift)
+    found = file.evaluation
+    for note in [*file.notes, *found.notes, *_set_aside(found)]:
         say(note)
-    shifts = _shifts(loaded, reading) if drift else ()
+    shifts: tuple[ColumnShift, ...] = ()
+    if drift:
+        from tabapp.cli.drift import column_shifts
+
+        shifts = column_shifts(file.drift)
     if as_json:
         document = _evaluation_json(bundle, data, manifest, found)
         if drift:
@@ -81,17 +67,48 @@ def evaluate(
     if drift:
         from tabapp.cli.drift import print_shift
 
-        print_shift(
-            FileShift(file=Path(data).name, rows=reading.frame.height, columns=shifts, predictions={}, score=None)
-        )
+        print_shift(FileShift(file=Path(data).name, rows=found.rows, columns=shifts, predictions={}, score=None))
     return 0
 
 
-def _shifts(loaded: LoadedBundle, reading: Reading) -> tuple[ColumnShift, ...]:
-    from tabapp.bundle.monitor import column_drift
-    from tabapp.cli.drift import column_shifts
+def _evaluated(
+    bundle: Path, trust: Path | None, data: str, reader: Reader, *, device: str, fill: bool, with_drift: bool
+) -> tuple[Manifest, EvaluatedFile]:
+    """Score a bundle on a file, whole or in parts.
 
-    return column_shifts(column_drift(loaded.predictor, reading.frame))
+    Raises:
+        DataError: no row can be scored; names the file.
+        BundleError: the bundle is not valid.
+    """
+    from tabapp.bundle.box import load_boxed
+    from tabapp.bundle.evaluate import evaluate as evaluate_predictor
+    from tabapp.bundle.monitor import column_drift
+    from tabapp.bundle.stream import EvaluatedFile, evaluate_parts
+
+    try:
+        if reader.reads_in_parts(data):
+            loaded = load_boxed(bundle, trust=trust, device=device)
+            manifest = loaded.contents.manifest
+            file = evaluate_parts(
+                loaded.predictor,
+                Path(data),
+                reader.options,
+                manifest.metric,
+                seed=manifest.seed,
+                fill_missing_columns=fill,
+                with_drift=with_drift,
+            )
+            return manifest, file
+        loaded, reading = load_and_read(bundle, trust, data, reader, device=device)
+        manifest = loaded.contents.manifest
+        found = evaluate_predictor(
+            loaded.predictor, reading.frame, manifest.metric, seed=manifest.seed, fill_missing_columns=fill
+        )
+        drift = column_drift(loaded.predictor, reading.frame) if with_drift else ()
+        return manifest, EvaluatedFile(found, drift, [warning.message for warning in reading.warnings])
+    except DataError as error:
+        text = str(error)
+        raise DataError(text if data in text else f"{data}: {text}") from None
 
 
 def _set_aside(found: Evaluation) -> list[str]:

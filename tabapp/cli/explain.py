@@ -12,7 +12,7 @@ import click
 from tabapp.cli.completion import bundles, tables
 from tabapp.cli.options import device_option, trust_option
 from tabapp.cli.output import check_output, write_table
-from tabapp.cli.predict import data_options, load_and_read, read_data
+from tabapp.cli.reading import Reader, fill_option, load_and_read, reading_options
 from tabapp.errors import DataError, UsageError, did_you_mean
 from tabapp.headless.narration import echo, echo_json, say
 from tabapp.printable import one_line
@@ -83,7 +83,8 @@ def _read_settings(ctx: click.Context, parameter: click.Parameter, value: tuple[
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 @device_option
 @trust_option
-@data_options
+@fill_option
+@reading_options
 def explain(
     bundle: Path,
     data: str,
@@ -96,11 +97,8 @@ def explain(
     as_json: bool,
     device: str,
     trust: Path | None,
-    missing_columns: str,
-    delimiter: str | None,
-    encoding: str | None,
-    decimal: str | None,
-    max_memory: int | None,
+    fill: bool,
+    reader: Reader,
 ) -> int:
     """Explain the predictions of BUNDLE for rows of DATA by the contribution of each column.
 
@@ -117,12 +115,7 @@ def explain(
     is_json = target is not None and target.suffix.lower() == ".json"
     check_output(target, "Explanations", more=(".json",))
     first, last = rows or (row or 0, row or 0)
-    loaded, reading = load_and_read(
-        bundle,
-        trust,
-        lambda schema: read_data(data, delimiter, encoding, decimal, max_memory, schema),
-        device=device,
-    )
+    loaded, reading = load_and_read(bundle, trust, data, reader, device=device)
     predictor = loaded.predictor
     schema = predictor.schema
     n_rows = reading.frame.height
@@ -131,7 +124,7 @@ def explain(
         raise UsageError(f"There is no row {last:,}: {data} has {rows_there}. Choose others with --rows.")
     frame, remarks = changed_rows(reading.frame, range(first, last + 1), settings, schema)
     try:
-        typed, notes = predictor.typed_rows(frame, fill_missing_columns=missing_columns == "fill")
+        typed, notes = predictor.typed_rows(frame, fill_missing_columns=fill)
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
     for note in [*(warning.message for warning in reading.warnings), *remarks, *notes]:

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from tabapp.cli.completion import tables
 from tabapp.cli.options import (
-    MAX_MEMORY_HELP,
     Whole,
     check_file,
     device_option,
     read_budget,
-    read_bytes,
     split_kinds,
     trust_option,
 )
 from tabapp.cli.output import check_output, write_table
+from tabapp.cli.reading import Reader, reading_options
 from tabapp.errors import DataError, UsageError
 from tabapp.headless.narration import echo, say
 from tabapp.run.bounds import SEED
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command()
@@ -63,10 +58,7 @@ if TYPE_CHECKING:
 )
 @click.option("--safe-csv", is_flag=True, help="Put ' before texts that a spreadsheet program would run as formulas.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
-@click.option("--delimiter", metavar="TEXT", help="Column separator.")
-@click.option("--encoding", metavar="NAME", help="Text encoding.")
-@click.option("--decimal", metavar="CHAR", help="Decimal separator.")
-@click.option("--max-memory", callback=read_bytes, metavar="SIZE", help=MAX_MEMORY_HELP)
+@reading_options
 def impute(
     data: str,
     output: str,
@@ -78,10 +70,7 @@ def impute(
     kinds: dict[str, str],
     safe_csv: bool,
     quiet: bool,
-    delimiter: str | None,
-    encoding: str | None,
-    decimal: str | None,
-    max_memory: int | None,
+    reader: Reader,
 ) -> int:
     """Fill the missing cells of DATA: numbers, categories and booleans.
 
@@ -97,19 +86,18 @@ def impute(
     check_file(data)
     from tabapp.bundle.impute import impute as fill
     from tabapp.bundle.impute import schema_without_target, train_imputer
-    from tabapp.data.read import ReadOptions, read_table
+    from tabapp.data.read import read_table
 
-    options = ReadOptions(delimiter=delimiter, encoding=encoding, decimal=decimal, max_memory=max_memory)
     try:
         as_numbers = target.suffix.lower() == ".parquet"
         if bundle is not None:
             from tabapp.bundle.box import Box
 
             with Box(bundle, trust=trust, device=device) as box:
-                reading = read_table(Path(data), options, columns=box.contents.schema.columns)
+                reading = read_table(Path(data), reader.options, columns=box.contents.schema.columns)
                 done = box.impute(reading.frame, as_numbers=as_numbers)
         else:
-            reading = read_table(Path(data), options)
+            reading = read_table(Path(data), reader.options)
             schema = schema_without_target(reading.frame, kinds)
             imputers = [train_imputer(reading.frame, schema, seconds=budget, seed=seed, device=device)]
             done = fill(reading.frame, schema, imputers, as_numbers=as_numbers)

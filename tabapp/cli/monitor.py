@@ -10,7 +10,7 @@ import click
 from tabapp.cli.completion import bundles, tables
 from tabapp.cli.drift import column_shifts, print_shift
 from tabapp.cli.options import trust_option
-from tabapp.cli.predict import data_options, read_data
+from tabapp.cli.reading import Reader, reading_options
 from tabapp.headless.narration import echo_data, echo_json
 from tabapp.run.monitoring import FileScore, FileShift, Monitored
 
@@ -27,18 +27,14 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 @trust_option
-@data_options
+@reading_options
 def monitor(
     bundle: Path,
     data: tuple[str, ...],
     output: Path | None,
     as_json: bool,
     trust: Path | None,
-    missing_columns: str,
-    delimiter: str | None,
-    encoding: str | None,
-    decimal: str | None,
-    max_memory: int | None,
+    reader: Reader,
 ) -> int:
     """Compare later tables with the training table of BUNDLE: shifts of columns, predictions, and scores.
 
@@ -53,7 +49,7 @@ def monitor(
     manifest = loaded.contents.manifest
     found: list[FileShift] = []
     for file in data:
-        reading = read_data(file, delimiter, encoding, decimal, max_memory, loaded.contents.schema)
+        reading = reader.read(file, loaded.contents.schema)
         shift = compare_with_training(loaded.predictor, reading.frame, manifest.metric, seed=manifest.seed)
         notes = (*(warning.message for warning in reading.warnings), *shift.notes)
         found.append(_file_shift(Path(file).name, shift, notes))

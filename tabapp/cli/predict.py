@@ -1,17 +1,18 @@
-"""The command `predict`, and what commands that read a table for a bundle share. What they need is imported inside them."""
+"""The command `predict`. What it needs is imported inside it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tabapp.cli.completion import bundles, tables
-from tabapp.cli.options import MAX_MEMORY_HELP, device_option, read_bytes, trust_option
+from tabapp.cli.options import device_option, trust_option
 from tabapp.cli.output import TableWriter, check_output
+from tabapp.cli.reading import Reader, fill_option, load_and_read, reading_options
 from tabapp.errors import DataError, UsageError
 from tabapp.headless.narration import echo, echo_json, say
 from tabapp.run import prediction as messages
@@ -19,31 +20,8 @@ from tabapp.run import prediction as messages
 if TYPE_CHECKING:
     import polars as pl
 
-    from tabapp.bundle.load import LoadedBundle
-    from tabapp.data.read import Reading, ReadOptions
-    from tabapp.data.schema import Schema
 
 PREVIEW_ROWS = 100
-
-
-def data_options(function: Any) -> Any:
-    """Add the options of commands that read DATA for a bundle."""
-    options = (
-        click.option(
-            "--missing-columns",
-            type=click.Choice(["error", "fill"]),
-            default="error",
-            show_default=True,
-            help="Reject feature columns that are missing or of another kind, or fill them with missing values.",
-        ),
-        click.option("--delimiter", metavar="TEXT", help="Column separator."),
-        click.option("--encoding", metavar="NAME", help="Text encoding."),
-        click.option("--decimal", metavar="CHAR", help="Decimal separator."),
-        click.option("--max-memory", callback=read_bytes, metavar="SIZE", help=MAX_MEMORY_HELP),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
 
 
 @click.command()
@@ -69,7 +47,8 @@ def data_options(function: Any) -> Any:
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
 @device_option
 @trust_option
-@data_options
+@fill_option
+@reading_options
 def predict(
     bundle: Path,
     data: str,
@@ -81,33 +60,20 @@ def predict(
     quiet: bool,
     device: str,
     trust: Path | None,
-    missing_columns: str,
-    delimiter: str | None,
-    encoding: str | None,
-    decimal: str | None,
-    max_memory: int | None,
+    fill: bool,
+    reader: Reader,
 ) -> int:
     """Predict every row of DATA with BUNDLE, in the original order. Large files are read in parts."""
-
-    def read(schema: Schema) -> Reading:
-        return read_data(data, delimiter, encoding, decimal, max_memory, schema)
-
     if check:
-        return _check(bundle, trust, read, as_json=as_json, fill=missing_columns == "fill")
+        return _check(bundle, trust, data, reader, as_json=as_json, fill=fill)
     target = None if output in (None, "-") else Path(output)
     check_output(target, "Predictions", safe_csv=safe_csv)
     if as_json and target is None:
         raise UsageError("--json prints events on stdout, so the predictions need a file. Choose one with -o.")
     emit = _emit if as_json else _discard
-    options = read_options(delimiter, encoding, decimal, max_memory)
-    fill = missing_columns == "fill"
     with TableWriter(target, safe_csv=safe_csv) as writer:
-        if is_read_in_parts(data, options):
-            result = _predict_parts(
-                bundle, trust, data, options, writer, fill=fill, keep=keep, emit=emit, device=device
-            )
-        else:
-            result = _predict_whole(bundle, trust, data, read, writer, fill=fill, keep=keep, emit=emit, device=device)
+        predict_file = _predict_parts if reader.reads_in_parts(data) else _predict_whole
+        result = predict_file(bundle, trust, data, reader, writer, fill=fill, keep=keep, emit=emit, device=device)
         emit(messages.StageStarted(stage="writing"))
         writer.finish()
     if as_json:
@@ -143,7 +109,7 @@ def _predict_whole(
     bundle: Path,
     trust: Path | None,
     data: str,
-    read: Callable[[Schema], Reading],
+    reader: Reader,
     writer: TableWriter,
     *,
     fill: bool,
@@ -153,7 +119,7 @@ def _predict_whole(
 ) -> _Result:
     import polars as pl
 
-    loaded, reading = load_and_read(bundle, trust, read, emit, device=device)
+    loaded, reading = load_and_read(bundle, trust, data, reader, emit, device=device)
     emit(messages.StageStarted(stage="predicting"))
     try:
         prediction = loaded.predictor.predict_frame(
@@ -170,22 +136,11 @@ def _predict_whole(
     return _Result(predictions.height, preview, notes, loaded.predictor.schema.target)
 
 
-def is_read_in_parts(data: str, options: ReadOptions) -> bool:
-    """Whether a command reads DATA in parts."""
-    if data == "-":
-        return False
-    from tabapp.cli.options import check_file
-    from tabapp.data.stream import is_large
-
-    check_file(data)
-    return is_large(Path(data), options)
-
-
 def _predict_parts(
     bundle: Path,
     trust: Path | None,
     data: str,
-    options: ReadOptions,
+    reader: Reader,
     writer: TableWriter,
     *,
     fill: bool,
@@ -214,7 +169,7 @@ def _predict_parts(
         n_rows, more = predict_parts(
             predictor,
             Path(data),
-            options,
+            reader.options,
             writer,
             fill_missing_columns=fill,
             combine=combine,
@@ -226,25 +181,6 @@ def _predict_parts(
     return _Result(n_rows, previews[0], [*more, *dict.fromkeys(notes)], predictor.schema.target)
 
 
-def load_and_read(
-    bundle: Path,
-    trust: Path | None,
-    read: Callable[[Schema], Reading],
-    emit: Callable[[messages.AnyPredictionMessage], None] = lambda message: None,
-    *,
-    device: str = "cpu",
-) -> tuple[LoadedBundle, Reading]:
-    """Verify a bundle, and read a table while another process loads the models of the bundle."""
-    from tabapp.bundle.box import Box
-
-    emit(messages.StageStarted(stage="verifying the bundle"))
-    with Box(bundle, trust=trust, device=device) as box:
-        emit(messages.StageStarted(stage="reading the file"))
-        reading = read(box.contents.schema)
-        emit(messages.StageStarted(stage="loading the models"))
-        return box.load(), reading
-
-
 def _emit(message: messages.AnyPredictionMessage) -> None:
     """Print one message as a line of JSON."""
     echo_json(messages.PREDICTION.encode(message))
@@ -254,69 +190,34 @@ def _discard(message: messages.AnyPredictionMessage) -> None:
     """Print nothing, without `--json`."""
 
 
-def _check(bundle: Path, trust: Path | None, read: Callable[[Schema], Reading], *, as_json: bool, fill: bool) -> int:
+def _check(bundle: Path, trust: Path | None, data: str, reader: Reader, *, as_json: bool, fill: bool) -> int:
     """Compare a table with the training schema; loads no model."""
     from tabapp.bundle.contents import open_bundle
+    from tabapp.bundle.stream import match_parts
     from tabapp.data.match import match_columns
 
     schema = open_bundle(bundle, trust=trust).schema
-    reading = read(schema)
-    matches = match_columns(reading.frame, schema)
+    if reader.reads_in_parts(data):
+        n_rows, matches, notes = match_parts(Path(data), reader.options, schema)
+    else:
+        reading = reader.read(data, schema)
+        n_rows, matches = reading.frame.height, match_columns(reading.frame, schema)
+        notes = [warning.message for warning in reading.warnings]
     refused = any(match.refused for match in matches) and not fill
-    notes = [warning.message for warning in reading.warnings]
     if as_json:
         findings = [
             messages.Finding(finding=match.finding, column=match.column, refused=match.refused, message=match.message)
             for match in matches
         ]
-        _emit(
-            messages.Checked(
-                rows=reading.frame.height, refused=refused, findings=findings, notes=notes, target=schema.target
-            )
-        )
+        _emit(messages.Checked(rows=n_rows, refused=refused, findings=findings, notes=notes, target=schema.target))
     else:
         for note in notes:
             say(note)
         for match in matches:
             echo(f"{'refused' if match.refused else match.finding}: {match.column!r} {match.message}")
         verdict = "would be rejected; --missing-columns fill predicts it anyway" if refused else "can be predicted"
-        echo(f"{reading.frame.height:,} rows: the file {verdict}.")
+        echo(f"{n_rows:,} rows: the file {verdict}.")
     return DataError.exit_code if refused else 0
-
-
-def read_options(
-    delimiter: str | None, encoding: str | None, decimal: str | None, max_memory: int | None
-) -> ReadOptions:
-    """The options of a command for reading DATA."""
-    from tabapp.data.read import ReadOptions
-
-    return ReadOptions(delimiter=delimiter, encoding=encoding, decimal=decimal, max_memory=max_memory)
-
-
-def read_data(
-    data: str,
-    delimiter: str | None,
-    encoding: str | None,
-    decimal: str | None,
-    max_memory: int | None,
-    schema: Schema,
-) -> Reading:
-    """Read the file of a command, or stdin for `-`, for a bundle with this schema."""
-    import shutil
-    import sys
-    import tempfile
-
-    from tabapp.cli.options import check_file
-    from tabapp.data.read import read_table
-
-    options = read_options(delimiter, encoding, decimal, max_memory)
-    if data != "-":
-        check_file(data)
-        return read_table(Path(data), options, allow_no_rows=True, columns=schema.columns)
-    with tempfile.NamedTemporaryFile(prefix="tabapp-stdin-", suffix=".csv") as spool:
-        shutil.copyfileobj(sys.stdin.buffer, spool)
-        spool.flush()
-        return read_table(Path(spool.name), options, allow_no_rows=True, columns=schema.columns)
 
 
 def _beside(data: pl.DataFrame, predictions: pl.DataFrame, notes: list[str]) -> pl.DataFrame:

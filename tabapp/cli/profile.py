@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabapp.cli.completion import columns, several, tables
-from tabapp.cli.options import MAX_MEMORY_HELP, check_file, read_bytes, split_kinds, split_names
+from tabapp.cli.options import check_file, split_kinds, split_names
+from tabapp.cli.reading import Reader, reading_options
 from tabapp.errors import DataError, UsageError
 from tabapp.headless.narration import echo, echo_json
 
@@ -47,20 +48,14 @@ MOST_COLUMNS = 40
     help="Override the detected kind of a column.",
 )
 @click.option("--null", callback=split_names, metavar="TEXT,…", help="Additional spellings of a missing value.")
-@click.option("--decimal", metavar="CHAR", help="Decimal separator, . or ,.")
-@click.option("--delimiter", metavar="TEXT", help="Column separator.")
-@click.option("--encoding", metavar="NAME", help="Text encoding.")
-@click.option("--max-memory", callback=read_bytes, metavar="SIZE", help=MAX_MEMORY_HELP)
+@reading_options
 @click.option("--test", metavar="FILE", shell_complete=tables, help="Test file to compare with DATA.")
 @click.option("--all", "every", is_flag=True, help="List every column of a wide table.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 def profile(
     data: str,
     null: tuple[str, ...],
-    decimal: str | None,
-    delimiter: str | None,
-    encoding: str | None,
-    max_memory: int | None,
+    reader: Reader,
     test: str | None,
     every: bool,
     as_json: bool,
@@ -73,12 +68,10 @@ def profile(
     import msgspec
 
     from tabapp.data.profile import make_profile, schema_with_warnings
-    from tabapp.data.read import ReadOptions, read_table
+    from tabapp.data.read import read_table
     from tabapp.metrics import default_metric
 
-    read_options = ReadOptions(
-        delimiter=delimiter, encoding=encoding, decimal=decimal, null=null, max_memory=max_memory
-    )
+    read_options = msgspec.structs.replace(reader.options, null=null)
     with _on_disk(data) as path:
         _first_look(path, data, read_options, {"null": null, **options})
         reading = read_table(path, read_options)

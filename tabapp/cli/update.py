@@ -13,7 +13,7 @@ import click
 from tabapp.cli.completion import bundles, tables
 from tabapp.cli.options import read_budget, trust_option
 from tabapp.cli.output import metric_cells
-from tabapp.cli.predict import data_options, read_data
+from tabapp.cli.reading import Reader, reading_options
 from tabapp.errors import DataError, ExitCode, UsageError
 from tabapp.headless.narration import echo_json, say
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON on stdout.")
 @click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs.")
 @trust_option
-@data_options
+@reading_options
 def update(
     bundle: Path,
     new_data: str,
@@ -46,11 +46,7 @@ def update(
     as_json: bool,
     runs_dir: Path | None,
     trust: Path | None,
-    missing_columns: str,
-    delimiter: str | None,
-    encoding: str | None,
-    decimal: str | None,
-    max_memory: int | None,
+    reader: Reader,
 ) -> int:
     """Train again on the rows of BUNDLE and on NEW_DATA with the options of its run, and compare the bundles.
 
@@ -67,8 +63,9 @@ def update(
     manifest, place = contents.manifest, (runs_dir or default_runs_dir()).absolute()
     config = _old_config(contents, place)
     source = _training_file(contents, old_data, config)
-    old = read_data(str(source), config.delimiter, config.encoding, config.decimal, max_memory, contents.schema).frame
-    new = read_data(new_data, delimiter, encoding, decimal, max_memory, contents.schema).frame
+    of_old_file = Reader(config.delimiter, config.encoding, config.decimal, reader.max_memory)
+    old = of_old_file.read(str(source), contents.schema).frame
+    new = reader.read(new_data, contents.schema).frame
     try:
         rows = rows_for_update(old, new, contents.schema, manifest.seed)
     except DataError as error:
@@ -89,6 +86,12 @@ def update(
         except OSError as error:
             raise UsageError(f"{out} cannot be written ({error.strerror}). Choose another path.") from None
     _show(found, manifest.metric, str(out or folder.bundle), as_json=as_json)
+    threshold = contents.ensemble.threshold
+    if threshold is not None:
+        say(
+            f"The old bundle labels rows by the threshold {threshold:.3f}; the new one by the more probable class. Choose its "
+            f"threshold with `tabapp diagnose {folder.argument} --threshold METRIC`."
+        )
     return code
 
 

@@ -124,7 +124,7 @@ class ColumnCheck:
         """Count the cells of a part that are not missing, and those that parse as the kind of their column."""
         for column in self._schema.features:
             if column.name not in self._absent and column.kind in ("numeric", "datetime"):
-                present, parsed = _parsed(column_of(frame, column.name), column)
+                present, parsed = parsed_cells(column_of(frame, column.name), column)
                 before = self._counts.get(column.name, (0, 0))
                 self._counts[column.name] = before[0] + present, before[1] + parsed
         return self
@@ -152,7 +152,7 @@ class ColumnCheck:
     def _mistyped(self) -> list[str]:
         found: list[str] = []
         for name, (present, parsed) in self._counts.items():
-            if present and (present - parsed) > _MISTYPED * present:
+            if is_mistyped(present, present - parsed):
                 kind = _KIND_WORDS[self._schema.column(name).kind]
                 found.append(f"{name!r} ({present - parsed:,} of {present:,} values are not {kind})")
         return found
@@ -171,7 +171,12 @@ def _reject_columns(absent: list[str], mistyped: list[str], fill_missing: bool) 
 _KIND_WORDS = {"numeric": "numbers", "datetime": "dates in the training format"}
 
 
-def _parsed(texts: pl.Series, column: Column) -> tuple[int, int]:
+def is_mistyped(n_present: int, n_unparsed: int) -> bool:
+    """Whether a column counts as changed, by the number of its present cells and of those that do not parse."""
+    return n_unparsed > _MISTYPED * n_present
+
+
+def parsed_cells(texts: pl.Series, column: Column) -> tuple[int, int]:
     """Number of non-missing cells, and how many of them parse as the kind of the column."""
     stripped = strip(texts)
     present = stripped.filter(~is_missing(stripped, column.levels, column.missing_spellings))

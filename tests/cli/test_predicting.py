@@ -286,8 +286,7 @@ def test_a_large_file_is_predicted_in_parts_with_the_same_result(bundles, tmp_pa
     table.write_csv(tmp_path / "rows.csv")
     arguments = [bundles["regression"], tmp_path / "rows.csv", "--keep", "-o"]
     whole = call(predicting.predict, *arguments, tmp_path / f"whole{suffix}")
-    monkeypatch.setattr(stream, "LARGE_TEXT", 100)
-    monkeypatch.setattr(stream, "BLOCK", 500)
+    read_in_parts(monkeypatch)
     parts = call(predicting.predict, *arguments, tmp_path / f"parts{suffix}")
     assert parts.stderr == whole.stderr.replace("whole.", "parts.")
     reader = {
@@ -304,9 +303,55 @@ def test_a_large_file_is_predicted_in_parts_with_the_same_result(bundles, tmp_pa
     np.testing.assert_allclose(found.select(numbers).to_numpy(), expected.select(numbers).to_numpy(), rtol=1e-6)
 
 
-def test_a_large_file_of_the_wrong_kind_writes_nothing(bundles, data, tmp_path, monkeypatch):
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_a_large_file_is_scored_in_parts_with_the_same_result(bundles, tmp_path, monkeypatch, task):
+    """With rows without a target, of an unknown class, and with mistyped cells."""
+    table = text_table(task, n_rows=200, seed=7)
+    table[3, "outcome"], table[150, "age"] = None, "old"
+    if task == "binary":
+        table[7, "outcome"], table[190, "outcome"] = "perhaps", "perhaps"
+    table.write_csv(tmp_path / "rows.csv")
+    arguments = [bundles[task], tmp_path / "rows.csv", "--drift", "--json"]
+    whole = call(evaluating.evaluate, *arguments)
+    read_in_parts(monkeypatch)
+    parts = call(evaluating.evaluate, *arguments)
+    assert parts.stderr == whole.stderr
+    found, expected = json.loads(parts.stdout), json.loads(whole.stdout)
+    assert found["scored"] == (197 if task == "binary" else 199)
+    assert found["unknown_classes"] == ({"perhaps": 2} if task == "binary" else {})
+    for row, other in zip(found.pop("metrics"), expected.pop("metrics"), strict=True):
+        assert row == pytest.approx(other, nan_ok=True)
+    for row, other in zip(found.pop("drift"), expected.pop("drift"), strict=True):
+        assert row == pytest.approx(other)
+    assert found == expected
+    table.with_columns(outcome=pl.lit("")).write_csv(tmp_path / "rows.csv")
+    with pytest.raises(DataError, match=r"rows\.csv: no row has a known value in the target column 'outcome'"):
+        call(evaluating.evaluate, *arguments)
+
+
+def test_a_large_file_is_checked_in_parts_with_the_same_result(bundles, tmp_path, monkeypatch):
+    table = text_table("binary", n_rows=200, seed=7).drop("size").with_columns(more=pl.lit("1"))
+    for row in (20, 150):
+        table[row, "age"], table[row, "color"] = f"old {row}", f"color {row}"
+    table.write_csv(tmp_path / "rows.csv")
+    arguments = [bundles["binary"], tmp_path / "rows.csv", "--check"]
+    whole = call(predicting.predict, *arguments)
+    read_in_parts(monkeypatch)
+    parts = call(predicting.predict, *arguments)
+    assert (parts.stdout, parts.return_value) == (whole.stdout, whole.return_value)
+    assert parts.return_value == 3
+    for words in ("'size' is not in the file", "2 of 200 values are not numbers", "has 2 values not seen in training"):
+        assert words in parts.stdout
+
+
+def read_in_parts(monkeypatch):
+    """Read files of a few kilobytes in parts."""
     monkeypatch.setattr(stream, "LARGE_TEXT", 100)
     monkeypatch.setattr(stream, "BLOCK", 500)
+
+
+def test_a_large_file_of_the_wrong_kind_writes_nothing(bundles, data, tmp_path, monkeypatch):
+    read_in_parts(monkeypatch)
     table = pl.read_csv(data["binary"], infer_schema=False).with_columns(age=pl.lit("old"))
     table.write_csv(tmp_path / "wrong.csv")
     with pytest.raises(DataError, match=r"^\S+wrong.csv: columns differ from training: 'age' \(30 of 30"):
@@ -322,7 +367,6 @@ def test_an_encoding_that_a_later_part_shows_starts_the_predictions_again(bundle
     content = table.write_csv().encode() + "0.5,20.0,grün,2024-01-01\n".encode("cp1252")
     (tmp_path / "rows.csv").write_bytes(content)
     whole = call(predicting.predict, bundles["binary"], tmp_path / "rows.csv")
-    monkeypatch.setattr(stream, "LARGE_TEXT", 100)
-    monkeypatch.setattr(stream, "BLOCK", 500)
+    read_in_parts(monkeypatch)
     parts = call(predicting.predict, bundles["binary"], tmp_path / "rows.csv")
     assert parts.stdout == whole.stdout

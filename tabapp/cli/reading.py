@@ -1,0 +1,118 @@
+"""How commands read DATA: their options for it, and the table itself. What the functions need is imported inside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tabapp.cli.options import MAX_MEMORY_HELP, check_file, read_bytes
+from tabapp.run import prediction as messages
+
+if TYPE_CHECKING:
+    from tabapp.bundle.load import LoadedBundle
+    from tabapp.data.read import Reading, ReadOptions
+    from tabapp.data.schema import Schema
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads DATA as the options of a command say."""
+
+    delimiter: str | None
+    encoding: str | None
+    decimal: str | None
+    max_memory: int | None
+
+    @property
+    def options(self) -> ReadOptions:
+        from tabapp.data.read import ReadOptions
+
+        return ReadOptions(
+            delimiter=self.delimiter, encoding=self.encoding, decimal=self.decimal, max_memory=self.max_memory
+        )
+
+    def reads_in_parts(self, data: str) -> bool:
+        """Whether DATA is a large file that can be read in parts.
+
+        Raises:
+            DataError: the file is missing, empty or unreadable.
+        """
+        if data == "-":
+            return False
+        from tabapp.data.stream import is_large
+
+        check_file(data)
+        return is_large(Path(data), self.options)
+
+    def read(self, data: str, schema: Schema) -> Reading:
+        """Read a whole file, or stdin for `-`, for a bundle with this schema."""
+        import shutil
+        import sys
+        import tempfile
+
+        from tabapp.data.read import read_table
+
+        if data != "-":
+            check_file(data)
+            return read_table(Path(data), self.options, allow_no_rows=True, columns=schema.columns)
+        with tempfile.NamedTemporaryFile(prefix="tabapp-stdin-", suffix=".csv") as spool:
+            shutil.copyfileobj(sys.stdin.buffer, spool)
+            spool.flush()
+            return read_table(Path(spool.name), self.options, allow_no_rows=True, columns=schema.columns)
+
+
+def reading_options(function: Any) -> Any:
+    """Add the options for reading DATA, which a command receives together as `reader`."""
+
+    @wraps(function)
+    def command(
+        *, delimiter: str | None, encoding: str | None, decimal: str | None, max_memory: int | None, **rest: Any
+    ) -> Any:
+        return function(reader=Reader(delimiter, encoding, decimal, max_memory), **rest)
+
+    options = (
+        click.option("--delimiter", metavar="TEXT", help="Column separator."),
+        click.option("--encoding", metavar="NAME", help="Text encoding."),
+        click.option("--decimal", metavar="CHAR", help="Decimal separator."),
+        click.option("--max-memory", callback=read_bytes, metavar="SIZE", help=MAX_MEMORY_HELP),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+fill_option = click.option(
+    "--missing-columns",
+    "fill",
+    type=click.Choice(["error", "fill"]),
+    default="error",
+    show_default=True,
+    callback=lambda ctx, parameter, value: value == "fill",
+    help="Reject feature columns that are missing or of another kind, or fill them with missing values.",
+)
+"""Adds `--missing-columns`, which a command receives as the Boolean `fill`."""
+
+
+def load_and_read(
+    bundle: Path,
+    trust: Path | None,
+    data: str,
+    reader: Reader,
+    emit: Callable[[messages.AnyPredictionMessage], None] = lambda message: None,
+    *,
+    device: str = "cpu",
+) -> tuple[LoadedBundle, Reading]:
+    """Verify a bundle, and read a whole table while another process loads the models of the bundle."""
+    from tabapp.bundle.box import Box
+
+    emit(messages.StageStarted(stage="verifying the bundle"))
+    with Box(bundle, trust=trust, device=device) as box:
+        emit(messages.StageStarted(stage="reading the file"))
+        reading = reader.read(data, box.contents.schema)
+        emit(messages.StageStarted(stage="loading the models"))
+        return box.load(), reading
