@@ -5,7 +5,9 @@ On a GPU, starting an operation takes longer than a lookup. On a CPU, lookups by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 import torch.nn.functional as F
@@ -14,9 +16,27 @@ from torch import Tensor, nn
 NO_CODE = -1
 
 
+_by_column: ContextVar[bool] = ContextVar("by_column", default=False)
+
+
+def starts_operations_slowly(device: torch.device) -> bool:
+    """Whether starting an operation takes longer than a lookup."""
+    return device.type != "cpu"
+
+
 def is_preferred(codes: Tensor) -> bool:
     """Whether to gather all columns at once rather than one by one."""
-    return codes.device.type != "cpu"
+    return starts_operations_slowly(codes.device) and not _by_column.get()
+
+
+@contextmanager
+def lookups_by_column() -> Generator[None]:
+    """Look columns up one by one on every device. Integrated gradients replace each lookup, which gathers do not show."""
+    token = _by_column.set(True)
+    try:
+        yield
+    finally:
+        _by_column.reset(token)
 
 
 def one_hot(classes: Tensor, n_classes: int) -> Tensor:

@@ -17,6 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from tabapp.nn.gather import lookups_by_column
+
 N_STEPS, MOST_STEPS = 64, 512
 """Points of a path; their number is doubled until the values are complete."""
 COMPLETE = 0.01
@@ -124,7 +126,7 @@ def integrated_gradients(
     was_training = network.training
     network.eval()
     try:
-        with torch.inference_mode():
+        with torch.inference_mode(), lookups_by_column():
             base = output(network(reference_numeric, reference_categorical).float()).double()
             reached = output(network(numeric, categorical).float()).double()
         values = np.empty((len(numeric), numeric.shape[1] + categorical.shape[1]))
@@ -170,7 +172,7 @@ def _of_row(
         point = (reference_numeric[start] + place.unsqueeze(1) * change).requires_grad_()
         codes = torch.cat([categorical.expand(len(place), -1), reference_categorical[start]])
         path = _Path(codes, place)
-        with torch.enable_grad(), path:
+        with torch.enable_grad(), lookups_by_column(), path:
             found = output(network(torch.cat([point, point]), codes).float()[: len(place)])
         inputs = ([point] if n_numeric else []) + path.points
         changes = ([change] if n_numeric else []) + path.changes

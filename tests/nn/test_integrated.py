@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tabapp_plugins.realmlp.network import Categories
 from torch import nn
 
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.models import registry
 from tabapp.models.contract import FitContext, Shape
+from tabapp.nn import gather
+from tabapp.nn.embeddings import FlatInput, OneHotOrEmbedding
 from tabapp.nn.integrated import PathError, integrated_gradients
 from tabapp.nn.objective import Objective
 
@@ -37,6 +40,25 @@ class Additive(nn.Module):
 
     def forward(self, numeric, categorical):
         return numeric.square().sum(1, keepdim=True) + self.levels(categorical[:, 0])
+
+
+class Categorical(nn.Module):
+    """A layer over columns of levels."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+        generator = torch.Generator().manual_seed(0)
+        for parameter in module.parameters():
+            nn.init.normal_(parameter, generator=generator)
+        width = self.encoded(torch.zeros(1, 0), torch.full((1, 2), 2)).shape[1]
+        self.weight = torch.randn(width, 1, generator=generator)
+
+    def encoded(self, numeric, categorical):
+        return self.module(numeric, categorical) if isinstance(self.module, FlatInput) else self.module(categorical)
+
+    def forward(self, numeric, categorical):
+        return (self.encoded(numeric[:, :0], categorical) @ self.weight).tanh()
 
 
 class Ordinal(nn.Module):
@@ -96,6 +118,31 @@ def test_contributions_of_a_network_add_up_to_its_output(tmp_path, name):
     change = np.abs(output[:, None] - np.log(before / (1 - before))).mean(axis=1)
     if name not in ("modern_nca", "tabr"):  # their neighbors change along the path, which is not continuous
         assert (found.errors <= 0.011 * change + 1e-4).all()
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        OneHotOrEmbedding(CARDINALITIES, most_one_hot=32),
+        OneHotOrEmbedding(CARDINALITIES, most_one_hot=100),
+        Categories(CARDINALITIES, most_one_hot=8),
+        FlatInput(0, CARDINALITIES),
+    ],
+    ids=["mixed", "one_hot", "realmlp", "embeddings"],
+)
+def test_networks_that_gather_columns_at_once_as_on_a_gpu_have_the_same_values(module, monkeypatch):
+    network = Categorical(module)
+    rows, reference = table(2, 0), table(4, 1)
+    arguments = network, lambda out: out[:, 0], *tensors(rows), *tensors(reference)
+    expected = integrated_gradients(*arguments)[1]
+    monkeypatch.setattr(gather, "starts_operations_slowly", lambda device: True)
+    assert gather.is_preferred(tensors(rows)[1])
+    base, values, errors = integrated_gradients(*arguments)
+    np.testing.assert_allclose(values, expected, atol=1e-6)
+    assert np.abs(values[:, 3:]).min(axis=1).max() > 0, "both categories contribute"
+    output = network(*tensors(rows)).detach().numpy()[:, 0]
+    np.testing.assert_allclose(base + values.sum(axis=1), output, atol=1e-4)
+    assert errors.max() <= 0.01 * np.abs(output - base).max()
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
