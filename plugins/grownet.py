@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import torch
@@ -193,6 +194,12 @@ class Boosting:
             optimizer.step()
         network.n_grown = stage + 1
 
+    def stage(self, stage: int) -> None:
+        """Add a learner, and correct all of them."""
+        self.fit_learner(stage)
+        if stage and self.context.seconds_left() > 0:
+            self.correct(stage)
+
     def correct(self, stage: int) -> None:
         """Train all learners so far, the boost rate and the embeddings together on the loss."""
         network, params = self.network, self.params
@@ -236,9 +243,7 @@ def grow(
         network.n_grown = stage
     started = saved_at = time.monotonic()
     while stage < params.n_learners and stage - best_stage <= params.patience:
-        boosting.fit_learner(stage)
-        if stage and context.seconds_left() > 0:
-            boosting.correct(stage)
+        boosting.stage(stage)
         stage += 1
         prediction = objective.prediction(predict_output(network, *valid_inputs))
         loss = metrics.loss(criterion(context), target_of(valid), prediction, valid.weight)
@@ -288,21 +293,60 @@ class GrowNet(DeepPlugin):
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
         assert isinstance(params, GrowNetParams)
         device = seed_everything(context)
-        objective = Objective.fit(train, context)
-        spec = context.features
+        objective, sizes = self._sizes(train, context)
+        if objective.is_constant:
+            return self._constant(sizes, objective, params, device)
+        network = self.build(sizes, params).to(device)
+        training = grow(network, train, valid, params, objective, context)
+        params = msgspec.structs.replace(params, n_learners=training.best_epoch)
+        return self._saved(network, sizes, objective, params, training, device)
+
+    def refit(
+        self, train: Table, params: Params, summaries: Sequence[Mapping[str, Any]], context: FitContext
+    ) -> FittedModel | None:
+        """Train as many stages as the models of the folds have on average."""
+        assert isinstance(params, GrowNetParams)
+        stages = [summary["best_stage"] for summary in summaries if summary.get("best_stage")]
+        if not stages:
+            return None
+        device = seed_everything(context)
+        objective, sizes = self._sizes(train, context)
+        if objective.is_constant:
+            return self._constant(sizes, objective, params, device)
+        n_stages = max(1, round(sum(stages) / len(stages)))
+        params = msgspec.structs.replace(params, n_learners=n_stages)
+        network = self.build(sizes, params).to(device)
+        boosting = Boosting(network, train, params, objective, context)
+        for stage in range(n_stages):
+            boosting.stage(stage)
+        network.eval()
+        return self._saved(network, sizes, objective, params, Training(n_stages, n_stages, float("nan")), device)
+
+    def _sizes(self, train: Table, context: FitContext) -> tuple[Objective, Sizes]:
+        objective, spec = Objective.fit(train, context), context.features
         sizes = Sizes(
             n_numeric=len(spec.numeric),
             cardinalities=spec.cardinalities,
             d_out=objective.d_out,
             n_classes=objective.n_classes,
         )
-        if objective.is_constant:
-            params = msgspec.structs.replace(params, n_learners=1)
+        return objective, sizes
+
+    def _constant(self, sizes: Sizes, objective: Objective, params: GrowNetParams, device: torch.device) -> FittedModel:
+        """A model of a constant target."""
+        params = msgspec.structs.replace(params, n_learners=1)
         network = self.build(sizes, params).to(device)
-        training = Training(0, 0, 0.0)
-        if not objective.is_constant:
-            training = grow(network, train, valid, params, objective, context)
-            params = msgspec.structs.replace(params, n_learners=training.best_epoch)
+        return self._saved(network, sizes, objective, params, Training(0, 0, 0.0), device)
+
+    def _saved(
+        self,
+        network: GrowNetNetwork,
+        sizes: Sizes,
+        objective: Objective,
+        params: GrowNetParams,
+        training: Training,
+        device: torch.device,
+    ) -> FittedModel:
         facts = {
             "parameters": sum(p.numel() for p in network.parameters()),
             "best_stage": training.best_epoch,

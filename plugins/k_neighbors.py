@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,13 @@ class KNeighbors(Plugin):
         model = self.keep(train, params, context)
         context.report(1, metrics.score(context.metric, target_of(valid), model.predict(valid), valid.weight))
         return self.keep(concatenate(train, valid), params, context) if context.seconds_left() > 0 else model
+
+    def refit(
+        self, train: Table, params: Params, summaries: Sequence[Mapping[str, Any]], context: FitContext
+    ) -> FittedModel:
+        """Store all rows."""
+        assert isinstance(params, KNeighborsParams)
+        return ConstantModel.when_needed(train, context) or self.keep(train, params, context)
 
     def keep(self, train: Table, params: KNeighborsParams, context: FitContext) -> KNeighborsModel:
         """A model with these stored rows."""

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from tabapp.features.arrays import Table
-from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Shape, Task, Trial
+from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
 from tabapp.nn.arithmetic import MANY_TOKENS
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
-from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, network_bytes, training_cost
+from tabapp.nn.plugin import DeepPlugin, Sizes, network_bytes, training_cost
 from tabapp.nn.trainer import TrainingParams, batch_size_for, inputs
 
 from .._shared.search import zero_or
@@ -81,22 +81,20 @@ class AMFormer(DeepPlugin):
         undecayed = self.undecayed(network)
         return AMFormerTraining(network, params, objective, undecayed=undecayed, low_precision=self.low_precision)
 
-    def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
-        """Train like the other networks, and add the features that prompts select to the summary."""
-        model = super().fit(train, valid, params, context)
-        assert isinstance(model, DeepModel)
-        network = model.network
+    def describe(
+        self, network: nn.Module, train: Table, params: AMFormerParams, context: FitContext
+    ) -> dict[str, object]:
+        """The features that prompts select."""
         assert isinstance(network, AMFormerNetwork)
-        assert isinstance(params, AMFormerParams)
         names = (*context.features.numeric, *context.features.categorical)
-        if prompts_for(len(names), params) != "none":
-            with torch.inference_mode():
-                rows = train.take(slice(0, SUMMARY_ROWS))
-                selection = network.selection(*inputs(rows, model.device)).cpu()
-            if network.cls is not None:
-                selection = selection[:, 1:]
-            model.saved.facts["prompt_selection"] = described(selection, names, params.top_k)
-        return model
+        if prompts_for(len(names), params) == "none":
+            return {}
+        with torch.inference_mode():
+            rows = train.take(slice(0, SUMMARY_ROWS))
+            selection = network.selection(*inputs(rows, torch.device(context.device))).cpu()
+        if network.cls is not None:
+            selection = selection[:, 1:]
+        return {"prompt_selection": described(selection, names, params.top_k)}
 
     def defaults(self, task: Task, shape: Shape, device: str) -> AMFormerParams:
         """The paper's AMF-F on a GPU (Table 7), with batches that fit in memory, as in the paper for its widest table.

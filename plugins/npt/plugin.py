@@ -5,6 +5,7 @@ in Deep Learning". Predictions attend to training rows and their targets, so sav
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +26,7 @@ from tabapp.nn.trainer import seed_everything
 
 from .model import NPTModel, SavedNPT
 from .network import Attributes, Entries, NPTNetwork, Predicted
-from .training import LEAST_BATCH_ROWS, NPTParams, Rows, corrupt, entry_losses, stratified_order, train_npt
+from .training import LEAST_BATCH_ROWS, NPTParams, Rows, corrupt, entry_losses, stratified_order, train_npt, train_steps
 
 N_STRATA = 10
 """Number of quantile groups of a numeric target that batches and contexts contain in proportion."""
@@ -160,19 +161,58 @@ class NPT(Plugin):
         # After training, the early-stopping rows serve as context with known targets.
         stored = Entries.joined([known, asked]).hiding(always_hidden)
         everything = torch.cat([strata, _strata(valid, objective)])
-        source, draws = _contexts(stored, everything, saved, chooser)
-        facts = {
-            "parameters": sum(p.numel() for p in network.parameters()),
-            "steps": trained[0],
-            "best_step": trained[1],
-            "context_rows": draws.shape[1],
-            "contexts": draws.shape[0],
-        }
-        saved = msgspec.structs.replace(saved, facts=facts)
-        return NPTModel(network, saved, stored.take(source), source, draws, device)
+        return _with_context(network, saved, stored, everything, trained, chooser, device)
+
+    def refit(
+        self, train: Table, params: Params, summaries: Sequence[Mapping[str, Any]], context: FitContext
+    ) -> FittedModel | None:
+        """Train up to the mean of the best steps of the folds, with their schedule."""
+        assert isinstance(params, NPTParams)
+        found = [(summary["steps"], summary["best_step"]) for summary in summaries if summary.get("best_step")]
+        if not found:
+            return None
+        planned, n_steps = (max(1, round(sum(each) / len(found))) for each in zip(*found, strict=True))
+        device = seed_everything(context)
+        saved = _plan(train, params, context)
+        network = saved.build().to(device)
+        objective = saved.objective
+        known, strata = saved.entries(train, with_target=True), _strata(train, objective)
+        if objective is None or not objective.is_constant:
+            rows = Rows(entries=known.to(device), weight=_weights(train, 0).to(device), strata=strata)
+            train_steps(network, rows, params, n_steps, planned, context)
+        stored = known.hiding(saved.attributes.targets if params.target_masking >= 1 else ())
+        chooser = torch.Generator().manual_seed(context.seed)
+        return _with_context(network, saved, stored, strata, (planned, n_steps), chooser, device)
 
     def load(self, folder: Path) -> FittedModel:
         return NPTModel.load(folder)
+
+
+def _with_context(
+    network: NPTNetwork,
+    saved: SavedNPT,
+    stored: Entries,
+    strata: Tensor,
+    trained: tuple[int, int],
+    chooser: torch.Generator,
+    device: torch.device,
+) -> NPTModel:
+    """A model with the rows that predictions attend to.
+
+    Args:
+        stored: rows to choose the contexts from; `strata` are theirs.
+        trained: steps, and the step of the weights.
+    """
+    source, draws = _contexts(stored, strata, saved, chooser)
+    facts = {
+        "parameters": sum(p.numel() for p in network.parameters()),
+        "steps": trained[0],
+        "best_step": trained[1],
+        "context_rows": draws.shape[1],
+        "contexts": draws.shape[0],
+    }
+    saved = msgspec.structs.replace(saved, facts=facts)
+    return NPTModel(network, saved, stored.take(source), source, draws, device)
 
 
 class _Evaluation:

@@ -245,6 +245,26 @@ def train_npt(
     return Training(steps.n_steps, best_step, best_loss)
 
 
+def train_steps(
+    network: NPTNetwork, rows: Rows, params: NPTParams, n_steps: int, planned: int, context: FitContext
+) -> None:
+    """Train for a number of steps without early-stopping rows, and leave the last weights in the network.
+
+    Args:
+        planned: steps over which the schedules run, which may be more.
+
+    Raises:
+        torch.OutOfMemoryError: not even `LEAST_BATCH_ROWS` rows fit.
+    """
+    steps = Steps(network, rows, params, context)
+    # Lookahead moves the weights every few steps.
+    n_fast = steps.optimizer.n_fast
+    n_steps = max(1, round(n_steps / n_fast)) * n_fast
+    while steps.n_steps < n_steps and context.seconds_left() > 0:
+        steps.run(max(planned, n_steps))
+    network.eval()
+
+
 class Steps:
     """Training steps, each on a batch of the rows.
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from tabapp import metrics
 from tabapp.features.arrays import FeatureRecipe, Table
-from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Shape, Task, Trial
+from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
 from tabapp.nn.plugin import DeepPlugin, Sizes, network_bytes, training_cost
@@ -129,12 +129,11 @@ class RealMLP(DeepPlugin):
     ) -> RealMLPMethod:
         return RealMLPMethod(network, params, objective)
 
-    def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
+    def params_for(self, params: RealMLPParams, context: FitContext) -> RealMLPParams:
         """Use label smoothing only for metrics that need no probabilities, because it worsens probabilities."""
-        assert isinstance(params, RealMLPParams)
         if metrics.get(context.metric).needs_probability:
-            params = msgspec.structs.replace(params, label_smoothing=0.0)
-        return super().fit(train, valid, params, context)
+            return msgspec.structs.replace(params, label_smoothing=0.0)
+        return params
 
     def defaults(self, task: Task, shape: Shape, device: str) -> RealMLPParams:
         return RealMLPParams.tuned_defaults(task)

@@ -229,6 +229,14 @@ class DeepPlugin(Plugin):
         undecayed = self.undecayed(network)
         return TrainingMethod(network, params, objective, undecayed=undecayed, low_precision=self.low_precision)
 
+    def params_for(self, params: Any, context: FitContext) -> Any:
+        """The hyperparameters to train with, such as those that depend on the metric; unchanged by default."""
+        return params
+
+    def describe(self, network: nn.Module, train: Table, params: Any, context: FitContext) -> dict[str, Any]:
+        """Further facts about a trained network for its summary; none by default."""
+        return {}
+
     def add_stopping_rows(
         self, network: nn.Module, train: Table, valid: Table, objective: Objective, params: TrainingParams
     ) -> None:
@@ -251,28 +259,36 @@ class DeepPlugin(Plugin):
         return FeatureRecipe(numeric="quantile")
 
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
+        params = self.params_for(params, context)
         assert isinstance(params, TrainingParams)
         device = seed_everything(context)
         objective, sizes, network = self._start(train, params, context)
         method = self.method(network, params, objective, context)
         training = train_network(network, train, valid, params, objective, context, method)
         self.add_stopping_rows(network, train, valid, objective, params)
-        return self._trained(network, sizes, objective, params, training, device)
+        facts = self.describe(network, train, params, context)
+        return self._trained(network, sizes, objective, params, training, device, facts)
 
     def refit(
         self, train: Table, params: Params, summaries: Sequence[Mapping[str, Any]], context: FitContext
     ) -> FittedModel | None:
-        """Train for the mean number of the best epochs of the folds. A subclass that overrides `fit` is not refitted."""
-        assert isinstance(params, TrainingParams)
+        """Train for the mean number of the best epochs of the folds. A subclass that overrides only `fit` is not refitted."""
         epochs = [summary["best_epoch"] for summary in summaries if "best_epoch" in summary]
         if type(self).fit is not DeepPlugin.fit or not epochs:
             return None
+        params = self.params_for(params, context)
+        assert isinstance(params, TrainingParams)
         device = seed_everything(context)
         objective, sizes, network = self._start(train, params, context)
         method = self.method(network, params, objective, context)
         n_epochs = max(1, round(sum(epochs) / len(epochs)))
-        training = train_epochs(network, train, n_epochs, params, objective, context, method)
-        return self._trained(network, sizes, objective, params, training, device)
+        planned = params.max_epochs
+        if method.scheduled:
+            # The models of the folds planned as many epochs as their time allowed.
+            planned = max(n_epochs, round(sum(summary["epochs"] for summary in summaries) / len(summaries)))
+        training = train_epochs(network, train, n_epochs, planned, params, objective, context, method)
+        facts = self.describe(network, train, params, context)
+        return self._trained(network, sizes, objective, params, training, device, facts)
 
     def _start(self, train: Table, params: TrainingParams, context: FitContext) -> tuple[Objective, Sizes, nn.Module]:
         """The objective of a table, its sizes, and a new network for it."""
@@ -296,11 +312,13 @@ class DeepPlugin(Plugin):
         params: TrainingParams,
         training: Training,
         device: torch.device,
+        more_facts: dict[str, Any],
     ) -> FittedModel:
         facts = {
             "parameters": sum(p.numel() for p in network.parameters()),
             "best_epoch": training.best_epoch,
             "epochs": training.n_epochs,
+            **more_facts,
         }
         saved = SavedModel(sizes=sizes, objective=objective, params=msgspec.to_builtins(params), facts=facts)
         return self.model_type(network, saved, device)

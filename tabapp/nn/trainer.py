@@ -243,6 +243,7 @@ def train_epochs(
     network: nn.Module,
     train: Table,
     n_epochs: int,
+    planned_epochs: int,
     params: TrainingParams,
     objective: Objective,
     context: FitContext,
@@ -250,6 +251,9 @@ def train_epochs(
 ) -> Training:
     """Train a network for a number of epochs without early-stopping rows, and leave the last weights, or their moving average,
     in it.
+
+    Args:
+        planned_epochs: epochs over which schedules run, which may be more.
 
     Raises:
         torch.OutOfMemoryError: not even two rows fit.
@@ -262,7 +266,7 @@ def train_epochs(
     epoch = 0
     while epoch < n_epochs:
         epoch += 1
-        if not steps.run_epoch(n_epochs, context):
+        if not steps.run_epoch(planned_epochs, context):
             break
     if steps.average:
         steps.average.swap()
