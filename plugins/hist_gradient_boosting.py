@@ -13,7 +13,8 @@ from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
 from tabapp.nn.stopping import criterion
 
 from ._shared.boosting import REPORT_EVERY, BoostingParams, BoostingPlugin, Target, Watch, matrix, target_of
-from ._shared.trees import Grown, Trees, TreesModel, classes_of
+from ._shared.tree_arrays import Trees
+from ._shared.trees import Grown, TreesModel, classes_of
 
 
 class HistGradientBoostingParams(BoostingParams, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tabapp.features.arrays import UNSEEN, FeatureSpec
 from tabapp.models.formula import Head, TreeFormula
 
-from .trees import lower_float32
+from .tree_arrays import lower_float32
 
 
 class Nodes:

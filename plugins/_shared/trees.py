@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,208 +14,14 @@ import numpy.typing as npt
 
 from tabapp import metrics
 from tabapp.features.arrays import FeatureSpec, Table
-from tabapp.features.saved import demand, read_arrays_and_notes
+from tabapp.features.saved import array_names, demand, read_arrays_and_notes
 from tabapp.models.contract import FitContext, Float32, Shape, Task
 from tabapp.models.formula import Formula, TreeFormula, codes_up_to
 
 from .boosting import BoostedModel, BoostingParams, BoostingPlugin, Target, matrix, target_of
+from .tree_arrays import ARRAYS, WIDE_ARRAYS, Trees
 
-BLOCK = 2**16
-"""Number of (row, tree) pairs evaluated at once: enough to hide Python's overhead, few enough for the cache."""
 TREES_PER_STEP = 10
-MAX_DEPTH = 65_536
-ARRAYS = {
-    "feature": ("int32", 1),
-    "threshold": ("float32", 1),
-    "missing_left": ("bool", 1),
-    "children": ("int32", 2),
-    "value": ("float32", 2),
-    "roots": ("int32", 1),
-    "depths": ("int32", 1),
-}
-"""Type and number of dimensions of the arrays of `Trees`, as saved."""
-
-
-_DROPPED_SHARE = 0.25
-
-
-def lower_float32(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    """The largest float32 not above each value, which preserves all comparisons with float32 numbers."""
-    with np.errstate(over="ignore"):
-        rounded = values.astype(np.float32)
-    above = rounded.astype(np.float64) > values
-    rounded[above] = np.nextafter(rounded[above], np.float32(-np.inf))
-    return rounded
-
-
-@dataclass(frozen=True)
-class Trees:
-    """Binary trees as concatenated node arrays. Both children of a leaf are the leaf itself.
-
-    Attributes:
-        feature: (nodes,) int32 column of the split.
-        threshold: (nodes,) float32; values up to it go left.
-        missing_left: (nodes,) bool, where NaN goes.
-        children: (nodes, 2) int32 left and right.
-        value: (nodes, n_values) float32, zero except at the leaves, so that files compress well.
-        roots, depths: (trees,) int32.
-    """
-
-    feature: npt.NDArray[np.int32]
-    threshold: npt.NDArray[np.float32]
-    missing_left: npt.NDArray[np.bool_]
-    children: npt.NDArray[np.int32]
-    value: npt.NDArray[np.float32]
-    roots: npt.NDArray[np.int32]
-    depths: npt.NDArray[np.int32]
-
-    @classmethod
-    def tree(
-        cls,
-        feature: npt.NDArray[Any],
-        threshold: npt.NDArray[Any],
-        missing_left: npt.NDArray[Any],
-        left: npt.NDArray[Any],
-        right: npt.NDArray[Any],
-        is_leaf: npt.NDArray[Any],
-        value: npt.NDArray[Any],
-    ) -> Trees:
-        """Build one tree from scikit-learn's (nodes,) arrays and (nodes, n_values) values."""
-        own = np.arange(len(feature))
-        children = np.column_stack([np.where(is_leaf, own, left), np.where(is_leaf, own, right)]).astype(np.int32)
-        depth, level = 0, children[0]
-        while len(level := level[~is_leaf[level]]):
-            depth, level = depth + 1, children[level].ravel()
-        depth += not is_leaf[0]
-        return cls(
-            feature=np.where(is_leaf, 0, feature).astype(np.int32),
-            threshold=lower_float32(np.where(is_leaf, 0.0, threshold).astype(np.float64)),
-            missing_left=missing_left.astype(bool),
-            children=children,
-            value=np.where(is_leaf[:, None], value, 0).astype(np.float32),
-            roots=np.zeros(1, np.int32),
-            depths=np.full(1, depth, np.int32),
-        )
-
-    @classmethod
-    def join(cls, trees: Sequence[Trees]) -> Trees:
-        """Concatenate trees."""
-        starts = np.cumsum([0, *(len(t.feature) for t in trees)])[:-1]
-        return cls(
-            feature=np.concatenate([t.feature for t in trees]),
-            threshold=np.concatenate([t.threshold for t in trees]),
-            missing_left=np.concatenate([t.missing_left for t in trees]),
-            children=np.concatenate([t.children + s for t, s in zip(trees, starts, strict=True)]).astype(np.int32),
-            value=np.concatenate([t.value for t in trees]),
-            roots=np.concatenate([t.roots + s for t, s in zip(trees, starts, strict=True)]).astype(np.int32),
-            depths=np.concatenate([t.depths for t in trees]),
-        )
-
-    def first(self, n_trees: int) -> Trees:
-        """Keep only the first trees."""
-        n_nodes = int(self.roots[n_trees]) if n_trees < len(self) else len(self.feature)
-        return Trees(
-            feature=self.feature[:n_nodes],
-            threshold=self.threshold[:n_nodes],
-            missing_left=self.missing_left[:n_nodes],
-            children=self.children[:n_nodes],
-            value=self.value[:n_nodes],
-            roots=self.roots[:n_trees],
-            depths=self.depths[:n_trees],
-        )
-
-    @classmethod
-    def checked(cls, arrays: dict[str, npt.NDArray[Any]]) -> Trees:
-        """Trees of saved arrays. The saved depths are replaced by computed ones.
-
-        Raises:
-            ValueError: the arrays are not trees in which both children of a node follow it.
-        """
-        n_nodes, roots, children = len(arrays["feature"]), arrays["roots"], arrays["children"]
-        lengths = {len(arrays[name]) for name in ("threshold", "missing_left", "children", "value")}
-        demand(n_nodes and lengths == {n_nodes} and children.shape[1] == 2, "the node arrays differ in length")
-        demand(len(roots) and len(arrays["depths"]) == len(roots), "the number of trees is not clear")
-        demand(roots[0] == 0 and (np.diff(roots) > 0).all() and roots[-1] < n_nodes, "the roots are not in order")
-        demand(not np.isnan(arrays["threshold"]).any(), "a threshold is not a number")
-        demand(int(arrays["feature"].min()) >= 0, "the index of a feature is negative")
-        sizes = np.diff(roots, append=n_nodes)
-        own = np.arange(n_nodes)
-        is_leaf = (children == own[:, None]).all(axis=1)
-        ends = np.repeat(roots + sizes, sizes)
-        inner = children[~is_leaf]
-        follow = (inner > own[~is_leaf, None]) & (inner < ends[~is_leaf, None])
-        demand(follow.all(), "the children of a node do not follow it in its tree")
-        parents = np.bincount(inner.ravel(), minlength=n_nodes)
-        demand((parents == np.isin(own, roots, invert=True)).all(), "a node has no parent or several")
-        depths = _depths(roots, children, is_leaf, np.repeat(np.arange(len(roots)), sizes))
-        checked: dict[str, Any] = arrays | {"depths": depths}
-        return cls(**checked)
-
-    def __len__(self) -> int:
-        return len(self.roots)
-
-    def total(self, X: Float32, n_groups: int = 1) -> npt.NDArray[np.float64]:
-        """(rows, n_groups · n_values): leaf values summed over trees; tree t belongs to group t modulo n_groups."""
-        parts = [self._total(X[start : start + BLOCK], n_groups) for start in range(0, len(X), BLOCK)]
-        return np.concatenate(parts) if parts else np.zeros((0, n_groups * self.value.shape[1]))
-
-    def _total(self, X: Float32, n_groups: int) -> npt.NDArray[np.float64]:
-        n_rows, n_columns = X.shape
-        flat, missing = X.ravel(), np.isnan(X).ravel()
-        some_missing = bool(missing.any())
-        offsets = np.arange(n_rows) * n_columns
-        children = self.children.ravel()
-        is_leaf = self.children[:, 0] == np.arange(len(self.children))
-        total = np.zeros((n_rows, n_groups, self.value.shape[1]))
-        step = max(1, BLOCK // max(n_rows, 1) // n_groups) * n_groups
-        for first in range(0, len(self), step):
-            roots = self.roots[first : first + step]
-            reached = np.repeat(roots, n_rows)
-            # The walks that have not reached a leaf: their node, the start of their row, and their place in `reached`.
-            node, start, place = reached, np.tile(offsets, len(roots)), np.arange(len(reached))
-            while len(node):
-                cell = start + self.feature.take(node)
-                right = flat.take(cell) > self.threshold.take(node)
-                if some_missing:
-                    right |= missing.take(cell) & ~self.missing_left.take(node)
-                node = children.take(2 * node + right)
-                at_leaf = is_leaf.take(node)
-                n_at_leaf = np.count_nonzero(at_leaf)
-                # Removing walks costs as much as a few levels of them; a walk stays at its leaf.
-                if n_at_leaf > _DROPPED_SHARE * len(node):
-                    reached[place] = node
-                    walking = np.flatnonzero(~at_leaf)
-                    node, start, place = node.take(walking), start.take(walking), place.take(walking)
-            leaf = self.value[reached.reshape(len(roots), n_rows)].astype(np.float64)
-            total += leaf.reshape(-1, n_groups, *leaf.shape[1:]).sum(axis=0).swapaxes(0, 1)
-        return total.reshape(n_rows, -1)
-
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Arrays by name, for safetensors."""
-        return {name: np.ascontiguousarray(getattr(self, name)) for name in self.__dataclass_fields__}
-
-
-def _depths(
-    roots: npt.NDArray[np.int32],
-    children: npt.NDArray[np.int32],
-    is_leaf: npt.NDArray[np.bool_],
-    tree_of: npt.NDArray[np.int64],
-) -> npt.NDArray[np.int32]:
-    """(trees,) number of splits on the longest path.
-
-    Raises:
-        ValueError: a path is longer than `MAX_DEPTH`.
-    """
-    depths = np.zeros(len(roots), np.int32)
-    level = roots[~is_leaf[roots]]
-    depth = 0
-    while len(level):
-        depth += 1
-        demand(depth <= MAX_DEPTH, f"a tree is deeper than {MAX_DEPTH:,}")
-        depths[tree_of[level]] = depth
-        below = children[level].ravel()
-        level = below[~is_leaf[below]]
-    return depths
 
 
 class _Described(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -252,8 +57,10 @@ class Grown:
             fits = len(self.baseline) == groups and n_outputs == 1 and len(trees) % groups == 0
             demand(fits and all(map(math.isfinite, self.baseline)), "its initial values do not fit its classes")
         else:
-            demand(n_outputs == max(1, len(self.classes)), "the values of its leaves do not fit its classes")
-            demand(n_classes == 1 or trees.value.min() >= 0, "a leaf has a negative share of a class")
+            demand(n_outputs == max(1, len(self.classes) - 1), "the values of its leaves do not fit its classes")
+            shares = trees.value
+            fits = n_classes == 1 or (shares.min() >= 0 and shares.sum(axis=1).max() < 1.001)
+            demand(fits, "the shares of the classes in a leaf are not shares")
 
     def output(self, X: Float32, n_classes: int) -> npt.NDArray[np.float64]:
         """(rows,) the standardized target, or (rows, n_classes) probabilities."""
@@ -262,9 +69,8 @@ class Grown:
     def formula(self, features: FeatureSpec, target: Target) -> Formula:
         """The trees as a formula. A forest is the mean of its trees."""
         trees, n_trees = self.trees, len(self.trees)
-        own = np.arange(len(trees.feature))
         n_numeric = len(features.numeric)
-        is_split = (trees.children[:, 0] != own) & (trees.feature >= n_numeric)
+        is_split = ~trees.is_leaf & (trees.feature >= n_numeric)
         left_codes = {
             node: codes_up_to(
                 float(trees.threshold[node]),
@@ -278,22 +84,25 @@ class Grown:
             link = "shares" if not self.baseline else "logistic" if len(self.baseline) == 1 else "softmax"
             head = replace(head, link=link, classes=self.classes)
         n_groups = len(self.baseline) or 1
+        at_leaves = self._shares(trees.value.astype(np.float64)) / (1 if self.baseline else n_trees)
+        value = np.zeros((len(trees.feature), at_leaves.shape[1]))
+        value[trees.is_leaf] = at_leaves
         return TreeFormula(
             feature=trees.feature.astype(np.int64),
             threshold=trees.threshold,
             missing_left=trees.missing_left,
             left_codes=left_codes,
-            children=trees.children.astype(np.int64),
-            value=trees.value.astype(np.float64) / (1 if self.baseline else n_trees),
+            children=np.column_stack([trees.left, np.where(trees.is_leaf, trees.left, trees.left + 1)]),
+            value=value,
             roots=trees.roots.astype(np.int64),
             group=np.arange(n_trees) % n_groups,
-            base=np.array(self.baseline) if self.baseline else np.zeros(trees.value.shape[1]),
+            base=np.array(self.baseline) if self.baseline else np.zeros(value.shape[1]),
             head=head,
         )
 
     def from_total(self, total: npt.NDArray[np.float64], n_classes: int) -> npt.NDArray[np.float64]:
         """Convert the sums over the trees."""
-        values = total + np.array(self.baseline) if self.baseline else total / len(self.trees)
+        values = total + np.array(self.baseline) if self.baseline else self._shares(total / len(self.trees))
         if not self.classes:
             return values[:, 0]
         if self.baseline:
@@ -302,6 +111,14 @@ class Grown:
         probabilities = np.zeros((len(values), n_classes))
         probabilities[:, list(self.classes)] = values / values.sum(axis=1, keepdims=True)
         return probabilities
+
+    def _shares(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Shares of all classes from those that the leaves of a forest store: all but the first."""
+        if self.baseline or not self.classes:
+            return values
+        if len(self.classes) == 1:
+            return np.ones((len(values), 1))
+        return np.hstack([np.clip(1.0 - values.sum(axis=1, keepdims=True), 0.0, None), values])
 
 
 class TreesModel(BoostedModel):
@@ -324,9 +141,15 @@ class TreesModel(BoostedModel):
 
     @staticmethod
     def load_booster(path: Path) -> Any:
-        arrays, notes = read_arrays_and_notes(path, ARRAYS, unchecked=("threshold",))
+        is_wide = "children" in array_names(path)
+        expected = WIDE_ARRAYS if is_wide else ARRAYS
+        arrays, notes = read_arrays_and_notes(path, expected, unchecked=("threshold",))
         described = msgspec.json.decode(notes.get("grown", ""), type=_Described)
-        return Grown(Trees.checked(arrays), described.classes, described.baseline)
+        is_forest = not described.baseline
+        if is_wide and is_forest and len(described.classes) > 1:
+            arrays["value"] = np.ascontiguousarray(arrays["value"][:, 1:])
+        trees = Trees.from_wide(arrays) if is_wide else Trees.from_saved(arrays)
+        return Grown(trees, described.classes, described.baseline)
 
     def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:
         super().check(features, task, n_classes)
@@ -421,5 +244,6 @@ def from_sklearn(tree: Any) -> Trees:
         left=tree.children_left,
         right=tree.children_right,
         is_leaf=tree.children_left < 0,
-        value=tree.value[:, 0, :],
+        # The share of the first class follows from the others.
+        value=tree.value[:, 0, 1:] if tree.value.shape[2] > 1 else tree.value[:, 0, :],
     )

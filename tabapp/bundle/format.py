@@ -21,9 +21,9 @@ from typing import Any, Literal
 
 import msgspec
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 """Version 2 added `Ensemble.half_widths`, version 3 `training_rows.json`, version 4 arrays in half precision, version 5
-`Ensemble.threshold`."""
+`Ensemble.threshold`, version 6 trees in breadth-first order."""
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"

@@ -25,7 +25,7 @@ def read_arrays(
     """Read a safetensors file with exactly the expected arrays. Memory use is bounded by the size of the file.
 
     Args:
-        expected: type and number of dimensions of each array.
+        expected: type (or several, separated by "|") and number of dimensions of each array.
         unchecked: arrays whose values may be NaN or infinite; all other floats are finite.
 
     Raises:
@@ -52,11 +52,25 @@ def read_arrays_and_notes(
     for name, (dtype, n_dimensions) in expected.items():
         array = arrays[name]
         found = f"{array.dtype} with {array.ndim} dimensions"
-        fits = array.dtype == np.dtype(dtype) and array.ndim == n_dimensions
+        fits = array.dtype.name in dtype.split("|") and array.ndim == n_dimensions
         demand(fits, f"{path.name}: {name!r} is {found} instead of {dtype} with {n_dimensions}")
         if array.dtype.kind == "f" and name not in excepted:
             demand(is_finite(array), f"{path.name}: {name!r} has values that are not finite")
     return arrays, notes
+
+
+def array_names(path: Path) -> set[str]:
+    """Names of the arrays in a safetensors file.
+
+    Raises:
+        ValueError: it is not such a file.
+        OSError: it cannot be read.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return set(file.keys())
+    except SafetensorError as error:
+        raise ValueError(f"{path.name}: {_first_line(error)}") from None
 
 
 def _single(array: Array, expected: str) -> Array:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import itertools
 import json
 import math
 import struct
 import zipfile
 from datetime import datetime
 
-DTYPES = {"F64": "d", "F32": "f", "F16": "e", "I64": "q", "I32": "i", "BOOL": "?"}
+DTYPES = {"F64": "d", "F32": "f", "F16": "e", "I64": "q", "I32": "i", "U16": "H", "U8": "B", "BOOL": "?"}
 PARTS = {"weekday": datetime.isoweekday, "day of year": lambda date: date.timetuple().tm_yday}
 
 
@@ -28,6 +29,20 @@ def tensors(content):
         count = math.prod(entry["shape"])
         found[name] = struct.unpack(f"<{count}{DTYPES[entry['dtype']]}", content[start:end])
     return found, notes
+
+
+def leaves(arrays, cells):
+    """The values of the leaf that each tree reaches."""
+    feature, before = arrays["feature"], [0, *itertools.accumulate(map(bool, arrays["feature"]))]
+    width = len(arrays["value"]) // (len(feature) - before[-1])
+    for root in arrays["roots"]:
+        node = root
+        while feature[node]:
+            split, cell = before[node], cells[feature[node] - 1]
+            bit = arrays["missing_left"][split // 8] >> (7 - split % 8) & 1
+            left = bit if math.isnan(cell) else cell <= arrays["threshold"][split]
+            node = root + 2 * (split - before[root]) + 1 + (not left)
+        yield arrays["value"][(node - before[node]) * width :][:width]
 
 
 def single(number):
@@ -113,15 +128,9 @@ class Bundle:
         arrays, notes = tensors(self.members[f"{folder}/trees.safetensors"])
         grown = json.loads(notes["grown"])
         cells = numbers + [math.nan if code == 0 else float(code) for code in codes]
-        width = len(arrays["value"]) // len(arrays["feature"])
-        total = [0.0] * width
-        for node in arrays["roots"]:
-            while arrays["children"][2 * node] != node:
-                cell = cells[arrays["feature"][node]]
-                left = arrays["missing_left"][node] if math.isnan(cell) else cell <= arrays["threshold"][node]
-                node = arrays["children"][2 * node + (not left)]
-            total = [a + b for a, b in zip(total, arrays["value"][node * width : (node + 1) * width], strict=True)]
+        reached = list(leaves(arrays, cells))
+        total = [sum(values) for values in zip(*reached, strict=True)]
         if not grown["baseline"]:
-            return [value / sum(total) for value in total]
+            return [share / len(reached) for share in (len(reached) - sum(total), *total)]
         output = total[0] + grown["baseline"][0]
         return [1 / (1 + math.exp(output)), 1 / (1 + math.exp(-output))]

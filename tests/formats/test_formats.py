@@ -16,6 +16,7 @@ from tabapp.cli.main import run_command_line
 from tabapp.run.folder import RunFolder
 from tests.formats.make import BUNDLES, HERE, ROWS, RUN
 from tests.formats.reader import Bundle
+from tests.formats.reader_5 import OldBundle
 
 VERSIONS = sorted(path.name for path in HERE.iterdir() if path.name.isdigit())
 
@@ -47,7 +48,8 @@ def test_bundles_predict_the_same_numbers(name, version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_another_program_reads_a_bundle_by_its_documentation(version):
-    bundle = Bundle(HERE / version / "arrays.tabapp")
+    kind = Bundle if int(version) > 5 else OldBundle
+    bundle = kind(HERE / version / "arrays.tabapp")
     rows, outputs = bundle.sample()
     assert len(rows) == 7
     for row, output in zip(rows, outputs, strict=True):

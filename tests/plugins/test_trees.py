@@ -13,7 +13,8 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from tabapp_plugins._shared.trees import BLOCK, Grown, Trees, classes_of, from_sklearn, lower_float32
+from tabapp_plugins._shared.tree_arrays import BLOCK, Trees, lower_float32
+from tabapp_plugins._shared.trees import Grown, classes_of, from_sklearn
 from tabapp_plugins.hist_gradient_boosting import from_predictor
 
 Rows = tuple[np.ndarray, np.ndarray]
