@@ -25,6 +25,7 @@ class DCNV2Params(TrainingParams, frozen=True, kw_only=True):
     n_cross_layers, n_hidden_layers: number of layers of each type.
     width: size of both types of layers.
     hidden_dropout, cross_dropout: dropout rate at the end of each layer.
+    rank: rank of the weight matrix of a cross layer, W = U Vᵀ (Wang et al. 2021, section 3.4); 0 means a full matrix.
     """
 
     variant: Literal["parallel", "stacked"] = "parallel"
@@ -33,6 +34,7 @@ class DCNV2Params(TrainingParams, frozen=True, kw_only=True):
     width: int = 256
     hidden_dropout: float = 0.1
     cross_dropout: float = 0.1
+    rank: int = 0
     learning_rate: float = 1e-3
     average_decay: float = 0.99
     weight_decay: float = 2e-4
@@ -40,15 +42,17 @@ class DCNV2Params(TrainingParams, frozen=True, kw_only=True):
 
 
 class CrossLayer(nn.Module):
-    """Dropout(x₀ ⊙ Linear(x)) + x. Shape: (rows, width) twice to (rows, width)."""
+    """Dropout(x₀ ⊙ (U (Vᵀ x) + b)) + x, or with one matrix instead of U Vᵀ. Shape: (rows, width) twice to (rows, width)."""
 
-    def __init__(self, width: int, dropout: float) -> None:
+    def __init__(self, width: int, dropout: float, rank: int = 0) -> None:
         super().__init__()
-        self.linear = Linear(width, width)
+        self.reduction = Linear(width, rank, bias=False) if rank else None
+        self.linear = Linear(rank or width, width)
         self.dropout = Dropout(dropout)
 
     def forward(self, first: Tensor, x: Tensor) -> Tensor:
-        return self.dropout(first * self.linear(x)) + x
+        reduced = x if self.reduction is None else self.reduction(x)
+        return self.dropout(first * self.linear(reduced)) + x
 
 
 class DCNV2Network(nn.Module):
@@ -63,7 +67,9 @@ class DCNV2Network(nn.Module):
         self.is_parallel = params.variant == "parallel"
         self.input = FlatInput(sizes.n_numeric, sizes.cardinalities)
         self.projection = Linear(self.input.d_out, width)
-        self.crosses = nn.ModuleList([CrossLayer(width, params.cross_dropout) for _ in range(params.n_cross_layers)])
+        self.crosses = nn.ModuleList(
+            [CrossLayer(width, params.cross_dropout, params.rank) for _ in range(params.n_cross_layers)]
+        )
         if params.n_cross_layers > MANY_CROSS_LAYERS:
             # L layers are a polynomial of degree L + 1, which diverges with torch's default initialization.
             for cross in self.crosses:
@@ -108,8 +114,9 @@ class DCNV2(DeepPlugin):
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> DCNV2Params:
         """Gorishniy et al. 2021, Table 13; the number of rows selects its column (A) or (B).
 
-        NOTE[DIFF]: the space contains both variants. The learning rate starts at 1e-4 instead of 1e-5, at which a network
-        hardly learns within a budget. The size of category embeddings follows a rule (`embedding_width`).
+        NOTE[DIFF]: the space contains both variants, and full cross layers only, as in that table. The learning rate starts at
+        1e-4 instead of 1e-5, at which a network hardly learns within a budget. The size of category embeddings follows a rule
+        (`embedding_width`).
         """
         many_rows = shape.n_rows > 100_000
         return DCNV2Params(
@@ -127,6 +134,8 @@ class DCNV2(DeepPlugin):
         assert isinstance(params, DCNV2Params)
         n_layers = params.n_cross_layers + params.n_hidden_layers
         n_weights = 4 * shape.n_features * params.width + n_layers * params.width**2
+        if params.rank:
+            n_weights -= params.n_cross_layers * params.width * (params.width - 2 * params.rank)
         n_values = 3 * params.n_cross_layers + 2 * params.n_hidden_layers + 3
         values = n_values * params.width + 3.3 * shape.n_features
         n_bytes = network_bytes(
