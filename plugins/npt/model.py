@@ -13,13 +13,14 @@ from torch import Tensor
 
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureSpec, Table
 from tabapp.features.saved import demand
-from tabapp.models.contract import FittedModel, Float32, RowNeighbors, Task
+from tabapp.models.contract import FittedModel, Float32, RowNeighbors, Task, Uncertainty
 from tabapp.nn.loading import MOST, WEIGHTS, check_integers, check_tensors, load_network, read_tensors
 from tabapp.nn.memory import is_out_of_memory
 from tabapp.nn.objective import Objective
 
 from .network import Attributes, Entries, Memory, NPTNetwork, Predicted
 from .training import NPTParams
+from .uncertainty import uncertainty_of
 
 LIMIT = 10.0
 """Standardized numbers are clipped at this many standard deviations."""
@@ -236,9 +237,10 @@ class NPTModel(FittedModel):
         codes) probabilities.
         """
         predicted = self.recall(self.queries(table))
-        return {feature: self._feature(predicted, feature) for feature in self.saved.also_predict}
+        return {feature: self.feature(predicted, feature) for feature in self.saved.also_predict}
 
-    def _feature(self, predicted: list[Predicted], feature: int) -> Float32:
+    def feature(self, predicted: list[Predicted], feature: int) -> Float32:
+        """Predictions of a feature: (rows,) in the table's units, or (rows, codes) probabilities."""
         n_numeric = self.saved.n_features[0]
         if feature < n_numeric:
             return torch.stack([each.numeric[:, feature] for each in predicted]).mean(0).cpu().numpy()
@@ -254,13 +256,16 @@ class NPTModel(FittedModel):
         numeric, categorical = np.array(table.numeric), np.array(table.categorical)
         for feature in range(numeric.shape[1]):
             missing = np.isnan(numeric[:, feature])
-            numeric[missing, feature] = self._feature(predicted, feature)[missing]
+            numeric[missing, feature] = self.feature(predicted, feature)[missing]
         for j in range(categorical.shape[1]):
             missing = categorical[:, j] == MISSING
-            codes = self._feature(predicted, numeric.shape[1] + j)[missing, FIRST_LEVEL:]
+            codes = self.feature(predicted, numeric.shape[1] + j)[missing, FIRST_LEVEL:]
             if codes.shape[1]:
                 categorical[missing, j] = codes.argmax(axis=1) + FIRST_LEVEL
         return replace(table, numeric=numeric, categorical=categorical)
+
+    def imputation_uncertainty(self, table: Table) -> Uncertainty:
+        return uncertainty_of(self, table)
 
     def row_neighbors(self, table: Table, n: int) -> RowNeighbors:
         """Context rows with the highest attention, mean over heads, layers and contexts."""

@@ -199,7 +199,7 @@ class Box:
         self._in_use = True
         return loaded
 
-    def impute(self, frame: pl.DataFrame, *, as_numbers: bool) -> Imputed:
+    def impute(self, frame: pl.DataFrame, *, as_numbers: bool, with_uncertainty: bool = False) -> Imputed:
         """Load the models as `load` does, and fill the missing cells of a table of text; see `tabapp.bundle.impute.impute`.
 
         Raises:
@@ -208,18 +208,23 @@ class Box:
             UsageError: no model of the bundle imputes.
         """
         from tabapp.bundle.impute import Imputed
+        from tabapp.bundle.uncertainty import uncertainty_name
 
         # Its process ends with the predictor.
         predictor = self.load().predictor
         n_models = sum(len(candidate.folds) for candidate in predictor.ensemble.candidates)
-        self._process.start(messages.Impute(_ipc(frame), as_numbers), limits.impute_seconds(frame.height, n_models))
-        limit = SMALL_REPLY + _BYTES_PER_CELL * max(frame.height * frame.width, 1)
+        request = messages.Impute(_ipc(frame), as_numbers, with_uncertainty)
+        self._process.start(request, limits.impute_seconds(frame.height, n_models))
+        limit = SMALL_REPLY + _BYTES_PER_CELL * max((1 + with_uncertainty) * frame.height * frame.width, 1)
         reply = self._process.answer(messages.Cells, limit=limit)
+        doubts = {uncertainty_name(name, frame.columns) for name in frame.columns} if with_uncertainty else set[str]()
         columns: list[pl.Series] = []
         for name, cells in reply.columns.items():
-            is_text = all(cell is None or isinstance(cell, str) for cell in cells)
-            is_numbers = as_numbers and all(cell is None or isinstance(cell, float) for cell in cells)
-            if name not in frame.columns or len(cells) != frame.height or not (is_text or is_numbers):
+            is_doubt = name in doubts
+            is_text = not is_doubt and all(cell is None or isinstance(cell, str) for cell in cells)
+            is_numbers = (as_numbers or is_doubt) and all(cell is None or isinstance(cell, float) for cell in cells)
+            is_known = name in frame.columns or is_doubt
+            if not is_known or len(cells) != frame.height or not (is_text or is_numbers):
                 raise self._process.violation()
             columns.append(pl.Series(name, cells, dtype=pl.Float64 if is_numbers else pl.String))
         return Imputed(frame.with_columns(columns), reply.filled, reply.left, reply.notes)

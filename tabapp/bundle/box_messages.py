@@ -68,6 +68,7 @@ class Impute(Request, frozen=True):
 
     rows: bytes
     as_numbers: bool
+    with_uncertainty: bool = False
 
 
 class Reply(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):

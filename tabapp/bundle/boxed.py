@@ -207,11 +207,17 @@ class _Server:
             memory=limits.predict_memory(frame.height, len(request.rows)),
             cpu_seconds=limits.cpu_seconds(limits.impute_seconds(frame.height, len(imputers))),
         )
-        done = impute(frame, self._predictor.schema, imputers, as_numbers=request.as_numbers)
+        done = impute(
+            frame,
+            self._predictor.schema,
+            imputers,
+            as_numbers=request.as_numbers,
+            with_uncertainty=request.with_uncertainty,
+        )
         changed = {
             name: done.frame[name].to_list()
-            for name in frame.columns
-            if name in done.filled or done.frame[name].dtype != frame[name].dtype
+            for name in done.frame.columns
+            if name in done.filled or name not in frame.columns or done.frame[name].dtype != frame[name].dtype
         }
         return Cells(changed, done.filled, done.left, done.notes)
 

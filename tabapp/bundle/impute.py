@@ -17,6 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp.bundle.local import LocalPredictor, bundle_errors, name_of
+from tabapp.bundle.uncertainty import uncertainty_column, uncertainty_of
 from tabapp.data.columns import column_of
 from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Column, Schema
@@ -26,7 +27,7 @@ from tabapp.errors import BundleError, DataError, UsageError
 from tabapp.features.arrays import FIRST_LEVEL, Table
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
-from tabapp.models.contract import FitContext, FittedModel, Plugin, Shape
+from tabapp.models.contract import FitContext, FittedModel, Plugin, Shape, Uncertainty
 from tabapp.models.devices import existing_gpu
 
 FILLED_KINDS = ("numeric", "categorical", "boolean")
@@ -47,7 +48,7 @@ class Imputed:
     """A table with its missing cells filled.
 
     Attributes:
-        frame: every column as text, or numeric columns as numbers if requested.
+        frame: every column as text, or numeric columns as numbers if requested; then uncertainties as numbers if requested.
         filled: number of filled cells by column.
         left: number of cells still missing, by column.
         notes: sentences for the user.
@@ -156,6 +157,7 @@ def impute(
     *,
     as_numbers: bool = False,
     fill_missing_columns: bool = False,
+    with_uncertainty: bool = False,
 ) -> Imputed:
     """Fill the missing cells of numeric, categorical and boolean columns; all other cells stay as they are.
 
@@ -165,9 +167,12 @@ def impute(
         frame: the table as text, as `read_table` gives it.
         as_numbers: give numeric columns as Float64.
         fill_missing_columns: treat absent and mistyped columns as missing; absent columns are not added.
+        with_uncertainty: add a column for each filled one: the standard deviation of filled numbers, or the probability that a
+            filled level is wrong; null for other cells.
 
     Raises:
         DataError: columns are absent or mistyped.
+        UsageError: uncertainties are requested, and the model does not know them.
     """
     notes = check_columns(frame, schema, fill_missing_columns)
     used = [column.name for column in schema.columns if column.name in frame.columns]
@@ -181,7 +186,9 @@ def impute(
             raise BundleError(f"{each.where} predicts values that are not finite.")
         if filled is not None:
             predictions.append((each.preparer, filled))
+    doubts = [uncertainty_of(each.model, table, each.where) for each, table in tables] if with_uncertainty else []
     columns: dict[str, pl.Series] = {}
+    added: list[pl.Series] = []
     counts: dict[str, int] = {}
     left: dict[str, int] = {}
     for column in schema.columns:
@@ -197,11 +204,32 @@ def impute(
         if values is not None:
             counts[column.name] = len(values)
             columns[column.name] = _with_cells(column_of(frame, column.name), missing, values, column)
+            if doubts:
+                found = [
+                    doubt
+                    for each, given in zip(imputers, doubts, strict=True)
+                    if (doubt := _doubt_of(column, each.preparer, schema, typed, given)) is not None
+                ]
+                added.append(uncertainty_column(column.name, frame.columns, found, missing))
         elif missing.any():
             left[column.name] = int(missing.sum())
         if as_numbers and column.role == "feature" and column.kind == "numeric":
             columns[column.name] = _as_numbers(column_of(typed, column.name), missing, values)
-    return Imputed(frame.with_columns(**columns), counts, left, tuple(notes))
+    return Imputed(frame.with_columns(**columns).with_columns(added), counts, left, tuple(notes))
+
+
+def _doubt_of(
+    column: Column, preparer: FeaturePreparer, schema: Schema, typed: pl.DataFrame, doubt: Uncertainty
+) -> npt.NDArray[np.float64] | None:
+    """(rows,) uncertainty of a column by one model, in the column's units; None if the model does not have the column."""
+    spec = preparer.spec
+    if column.name in spec.categorical:
+        return doubt.categorical[:, spec.categorical.index(column.name)].astype(np.float64)
+    if column.name not in spec.numeric:
+        return None
+    position = spec.numeric.index(column.name)
+    low, high, at_low, at_high = _two_points(preparer, column, schema, typed, position)
+    return doubt.numeric[:, position].astype(np.float64) * abs((high - low) / (at_high - at_low))
 
 
 def _missing_cells(texts: pl.Series, column: Column) -> pl.Series:
@@ -254,7 +282,20 @@ def _numbers(
     position: int,
     scaled: npt.NDArray[np.float32],
 ) -> list[float]:
-    """Numbers in the column's units. A feature is a linear function of its column, found by transforming two points."""
+    """Numbers in the column's units; whole ones if all known ones are. A feature is a linear function of its column, found by
+    transforming two points."""
+    low, high, at_low, at_high = _two_points(preparer, column, schema, typed, position)
+    values = low + (scaled.astype(np.float64) - at_low) / (at_high - at_low) * (high - low)
+    whole = column_of(typed, column.name).drop_nulls()
+    if len(whole) and bool((whole == whole.round()).all()):
+        values = np.round(values)
+    return values.tolist()
+
+
+def _two_points(
+    preparer: FeaturePreparer, column: Column, schema: Schema, typed: pl.DataFrame, position: int
+) -> tuple[float, float, np.float64, np.float64]:
+    """Two numbers of the column, and the feature of each."""
     low = column.low if column.low is not None else float(column_of(typed, column.name).min())  # pyright: ignore[reportArgumentType]
     high = column.high if column.high is not None else float(column_of(typed, column.name).max())  # pyright: ignore[reportArgumentType]
     if not high > low:
@@ -262,11 +303,7 @@ def _numbers(
     points = pl.Series(column.name, [low, high], dtype=pl.Float64)
     probe = typed_frame(pl.DataFrame({column.name: [None, None]}, schema={column.name: pl.String}), schema)
     at_low, at_high = preparer.transform(probe.with_columns(points)).numeric[:, position].astype(np.float64)
-    values = low + (scaled.astype(np.float64) - at_low) / (at_high - at_low) * (high - low)
-    whole = column_of(typed, column.name).drop_nulls()
-    if len(whole) and bool((whole == whole.round()).all()):
-        values = np.round(values)
-    return values.tolist()
+    return low, high, at_low, at_high
 
 
 def _with_cells(texts: pl.Series, missing: pl.Series, values: list[Any], column: Column) -> pl.Series:

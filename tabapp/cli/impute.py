@@ -56,6 +56,12 @@ from tabapp.run.bounds import SEED
     metavar="COL=KIND,…",
     help="Override the detected kind of a column.",
 )
+@click.option(
+    "--uncertainty",
+    is_flag=True,
+    help="Add a column NAME_uncertainty for each filled column: the standard deviation of filled numbers, or the probability that "
+    "a filled category is wrong.",
+)
 @click.option("--safe-csv", is_flag=True, help="Put ' before texts that a spreadsheet program would run as formulas.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
 @reading_options
@@ -68,6 +74,7 @@ def impute(
     budget: float,
     seed: int,
     kinds: dict[str, str],
+    uncertainty: bool,
     safe_csv: bool,
     quiet: bool,
     reader: Reader,
@@ -95,12 +102,12 @@ def impute(
 
             with Box(bundle, trust=trust, device=device) as box:
                 reading = read_table(Path(data), reader.options, columns=box.contents.schema.columns)
-                done = box.impute(reading.frame, as_numbers=as_numbers)
+                done = box.impute(reading.frame, as_numbers=as_numbers, with_uncertainty=uncertainty)
         else:
             reading = read_table(Path(data), reader.options)
             schema = schema_without_target(reading.frame, kinds)
             imputers = [train_imputer(reading.frame, schema, seconds=budget, seed=seed, device=device)]
-            done = fill(reading.frame, schema, imputers, as_numbers=as_numbers)
+            done = fill(reading.frame, schema, imputers, as_numbers=as_numbers, with_uncertainty=uncertainty)
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
     write_table(done.frame, target, safe_csv=safe_csv)

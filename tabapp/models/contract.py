@@ -37,6 +37,7 @@ __all__ = [
     "Table",
     "Task",
     "Trial",
+    "Uncertainty",
 ]
 
 Family = Literal["gbdt", "deep", "classic"]
@@ -65,12 +66,14 @@ class Shape:
         n_rows: training rows.
         n_numeric, n_categorical: columns of each type.
         n_classes: number of classes; 2 for binary, 1 for regression.
+        n_unlabeled: rows without a target.
     """
 
     n_rows: int
     n_numeric: int
     n_categorical: int
     n_classes: int
+    n_unlabeled: int = 0
 
     @property
     def n_features(self) -> int:
@@ -111,6 +114,8 @@ class FitContext:
             deletes the folder after the fit.
         soft_deadline: `time.monotonic()` value after which the fit returns its best model so far; None for no limit.
         on_report: receives (step, validation score) and raises `FitStopped` to end the fit.
+        unlabeled: rows without a target, for plugins with `uses_unlabeled`; None if there are none.
+        pretrained: folder that `Plugin.pretrain` has filled, for plugins with `pretrains`; None in fits outside a run.
     """
 
     task: Task
@@ -123,6 +128,8 @@ class FitContext:
     folder: Path
     soft_deadline: float | None = None
     on_report: Callable[[int, float], None] = field(default=lambda step, value: None)
+    unlabeled: Table | None = None
+    pretrained: Path | None = None
 
     def report(self, step: int, value: float) -> None:
         """Report the run's metric on the early-stopping rows.
@@ -189,6 +196,19 @@ class AttentionMap:
     queries: tuple[int, ...]
     keys: tuple[int, ...]
     weights: Float32
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """The uncertainty of filled cells; NaN for other cells.
+
+    Attributes:
+        numeric: (rows, n_numeric) float32 standard deviation of the number, in the units of the table.
+        categorical: (rows, n_categorical) float32 probability that the level is wrong.
+    """
+
+    numeric: Float32
+    categorical: Float32
 
 
 class FittedModel(ABC):
@@ -279,6 +299,10 @@ class FittedModel(ABC):
         """
         return None
 
+    def imputation_uncertainty(self, table: Table) -> Uncertainty | None:
+        """The uncertainty of the cells that `impute` fills; None if the model does not know it."""
+        return None
+
     def summary(self) -> dict[str, Any]:
         """Facts about the trained model for the details view, such as the best iteration. Values are JSON types."""
         return {}
@@ -304,10 +328,10 @@ class Plugin(ABC):
             score on most tables.
         plans_steps: a fit plans its training steps for the time until its soft deadline, so that a shorter fit ends a little worse
             rather than unfinished.
-        reuses_steps: the first two folds find the number of steps by early stopping, and the others get all of their training rows
-            and those numbers in `refit`.
         has_attention: fitted models return attention weights per feature from `FittedModel.attention`.
         can_impute: `fit` accepts tables without a target, and fitted models fill missing cells in `FittedModel.impute`.
+        uses_unlabeled: `fit` learns from `FitContext.unlabeled`, the rows without a target.
+        pretrains: the plugin has `pretrain`. The engine plans such a model only if the run has rows without a target.
         contains_training_rows: saved models contain training rows, unchanged or transformed. Bundles with such a model carry a
             privacy notice.
     """
@@ -323,10 +347,11 @@ class Plugin(ABC):
     prune_steps: ClassVar[tuple[int, ...]] = ()
     starts_first: ClassVar[bool] = False
     plans_steps: ClassVar[bool] = False
-    reuses_steps: ClassVar[bool] = False
     has_attention: ClassVar[bool] = False
     can_impute: ClassVar[bool] = False
     contains_training_rows: ClassVar[bool] = False
+    uses_unlabeled: ClassVar[bool] = False
+    pretrains: ClassVar[bool] = False
 
     def supports(self, task: Task, shape: Shape) -> str | None:
         """None if the model can run on this problem, else a sentence that says why the model is skipped."""
@@ -362,6 +387,18 @@ class Plugin(ABC):
         """
         return 1.0
 
+    def pretrain(self, rows: Table, params: Params, context: FitContext, folder: Path) -> None:
+        """Learn from rows without a target, before any fit, and write the result to an existing empty folder.
+
+        A run does this once for all fits with the same features and the same `pretraining_key`. The folder may contain data only,
+        as for `FittedModel.save`. The soft deadline of the context is that of the pre-training.
+        """
+        raise NotImplementedError
+
+    def pretraining_key(self, params: Params) -> str:
+        """Identifies the hyperparameters that `pretrain` depends on: a name of letters, digits, - and _."""
+        return ""
+
     @abstractmethod
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
         """Train on `train` and use `valid` for early stopping. Neither table contains rows that the fit is scored on.
@@ -373,23 +410,15 @@ class Plugin(ABC):
     def refit(
         self, train: Table, params: Params, summaries: Sequence[Mapping[str, Any]], context: FitContext
     ) -> FittedModel | None:
-        """Train on all rows without early stopping, for as long as the models of some folds were trained on average.
+        """Train on all rows without early stopping, for as long as the models of the folds were trained on average.
 
         Args:
-            summaries: `FittedModel.summary` of the models of those folds.
+            summaries: `FittedModel.summary` of the models of the folds.
 
         Returns:
             None if the model cannot be trained without early-stopping rows; `fit` then gets some of the rows for that.
         """
         return None
-
-    def reduced(self, params: Params) -> tuple[Params, ...]:
-        """Hyperparameters of smaller models that predict in less time, the smallest first; `tabapp export --limit-ms` trains them.
-
-        Args:
-            params: the best hyperparameters of the run.
-        """
-        return ()
 
     @abstractmethod
     def load(self, folder: Path) -> FittedModel:

@@ -15,7 +15,7 @@ from tabapp.errors import BundleError, DataError, UsageError
 from tabapp.features.arrays import FIRST_LEVEL, FeatureRecipe
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
-from tabapp.models.contract import FittedModel
+from tabapp.models.contract import FittedModel, Uncertainty
 from tests.bundle.making import fit_candidate, make_contents, register_linear, text_table
 from tests.bundle.test_load import members_of, with_manifest, write_zip
 
@@ -108,6 +108,38 @@ def test_imputed_values_are_converted_to_units_and_levels():
     assert numbers["weight"].null_count() == 0
 
 
+class UncertainImputer(ConstantImputer):
+    """Knows that its numbers are off by half a scaled unit and that three of ten levels are wrong."""
+
+    def imputation_uncertainty(self, table):
+        return Uncertainty(
+            np.where(np.isnan(table.numeric), np.float32(0.5), np.float32(np.nan)),
+            np.where(table.categorical == 1, np.float32(0.3), np.float32(np.nan)),
+        )
+
+
+def test_uncertainties_are_in_units_and_only_for_filled_cells():
+    frame, missing = table_with_missing_cells()
+    frame = frame.with_columns(pl.Series("color_uncertainty", ["x", "y"] * (frame.height // 2)))
+    schema = schema_without_target(frame, {})
+    typed = frame.select(pl.col("weight").cast(pl.Float64, strict=False))["weight"].drop_nulls()
+    preparer = FeaturePreparer.fit(
+        typed_frame(frame, schema), schema, FeatureRecipe(numeric="standard", missing="keep"), seed=0
+    )
+    imputers = [Imputer(preparer, UncertainImputer(0.5, FIRST_LEVEL))]
+    done = impute(frame, schema, imputers, with_uncertainty=True).frame
+    assert done.columns[: frame.width] == frame.columns
+    added = [f"{name}_uncertainty" for name in FILLED]
+    added[FILLED.index("color")] += "_"
+    assert sorted(done.columns[frame.width :]) == sorted(added)
+    for name, column in zip(FILLED, added, strict=True):
+        np.testing.assert_array_equal(done[column].is_not_null().to_numpy(), missing[name])
+    np.testing.assert_allclose(done["weight_uncertainty"].drop_nulls(), 0.5 * typed.std(ddof=0), rtol=1e-4)
+    np.testing.assert_allclose(done["color_uncertainty_"].drop_nulls(), 0.3, rtol=1e-6)
+    with pytest.raises(UsageError, match="does not know the uncertainty"):
+        impute(frame, schema, [Imputer(preparer, ConstantImputer(0.5, FIRST_LEVEL))], with_uncertainty=True)
+
+
 def test_trains_on_the_table_and_fills_it(data, tmp_path):
     frame, missing = table_with_missing_cells()
     outputs = [tmp_path / "one.csv", tmp_path / "two.parquet"]
@@ -122,8 +154,14 @@ def test_trains_on_the_table_and_fills_it(data, tmp_path):
         assert filled[name].null_count() == 0
         assert "NA" not in filled[name].to_list()
     assert set(filled["color"]) == {"red", "green"}
-    call(data, "-o", outputs[1], "--budget", "1s", "-q")
-    assert pl.read_parquet(outputs[1])["weight"].dtype == pl.Float64
+    call(data, "-o", outputs[1], "--budget", "1s", "-q", "--uncertainty")
+    filled = pl.read_parquet(outputs[1])
+    assert filled["weight"].dtype == pl.Float64
+    for name in FILLED:
+        doubt = filled[f"{name}_uncertainty"]
+        assert doubt.dtype == pl.Float64
+        np.testing.assert_array_equal(doubt.is_not_null().to_numpy(), missing[name])
+        assert doubt.drop_nulls().is_between(0, 1 if name in ("color", "smokes") else 100).all()
 
 
 def test_table_without_missing_cells_is_unchanged(tmp_path):
