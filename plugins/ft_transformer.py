@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import msgspec
 import numpy as np
 import torch
@@ -14,6 +16,7 @@ from tabapp.nn.dropout import Dropout
 from tabapp.nn.linear import Linear
 from tabapp.nn.params import TrainingParams
 from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, network_bytes, training_cost
+from tabapp.nn.pretraining import Pretrained
 from tabapp.nn.tokenizers import FeatureTokenizer
 from tabapp.nn.trainer import inputs
 
@@ -115,6 +118,7 @@ class FTTransformerNetwork(nn.Module):
 
     def __init__(self, sizes: Sizes, params: FTTransformerParams) -> None:
         super().__init__()
+        self.n_encoded_numeric, self.d_encoded = sizes.n_numeric, params.d_token
         self.tokenizer = FeatureTokenizer(sizes.n_numeric, sizes.cardinalities, params.d_token, bias=params.token_bias)
         n_tokens = 1 + sizes.n_numeric + len(sizes.cardinalities)
         self.blocks = nn.ModuleList([Block(params, n_tokens, is_first=i == 0) for i in range(params.n_layers)])
@@ -131,6 +135,18 @@ class FTTransformerNetwork(nn.Module):
                 projected = self.tokenizer.projected(numeric, categorical, block.attention.query_key_value)
             tokens = block(tokens, cls_only=is_last, projected=projected)
         return self.head(torch.relu(self.normalization(tokens[:, 0])))
+
+    def encoded_columns(self, numeric: Tensor, categorical: Tensor, masked: Tensor, mask: Tensor) -> Tensor:
+        """(rows, n_features, d_token): the features after all blocks, where masked numbers are replaced by their vector in
+        `mask`; see `tabapp.nn.pretraining.Encoder`."""
+        first, numbers, rest = self.tokenizer(numeric, categorical).split(
+            [1, numeric.shape[1], categorical.shape[1]], dim=1
+        )
+        numbers = torch.where(masked.unsqueeze(2), mask.to(numbers.dtype), numbers)
+        tokens = torch.cat([first, numbers, rest], dim=1)
+        for block in self.blocks:
+            tokens = block(tokens, cls_only=False)
+        return tokens[:, 1:]
 
     def cls_attention(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         """(rows, 1 + n_features): attention of [CLS] to each token, mean over heads and layers (section 4.3, eq. 2)."""
@@ -259,3 +275,39 @@ class FTTransformer(DeepPlugin):
             batch_size=params.batch_size,
         )
         return training_cost(shape, flops, n_weights, device, n_epochs=40, n_bytes=n_bytes)
+
+
+class PretrainedFTTransformerParams(FTTransformerParams, frozen=True, kw_only=True):
+    """Attributes:
+    pretraining_steps: maximum number of steps of pre-training.
+    """
+
+    pretraining_steps: int = 5000
+
+
+class PretrainedFTTransformer(Pretrained, FTTransformer):
+    """Its trials differ only in fine-tuning, so that all of them share one pre-training."""
+
+    name = "ft_transformer_pretrained"
+    title = "FT-Transformer, pre-trained"
+    paper = f"{FTTransformer.paper}; pre-training: Huang et al. 2020, TabTransformer, section 2"
+    params_type = PretrainedFTTransformerParams
+    architecture = ("n_layers", "d_token", "ffn_factor", "token_bias", "projection")
+    task_parts = ("head.", "normalization.")
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> PretrainedFTTransformerParams:
+        """Those of FT-Transformer for the rows without a target; on a CPU, 400 steps of pre-training take about a minute."""
+        enlarged = dataclasses.replace(shape, n_rows=shape.n_rows + shape.n_unlabeled)
+        params = msgspec.structs.asdict(super().defaults(task, enlarged, device))
+        return PretrainedFTTransformerParams(**params, pretraining_steps=400 if device == "cpu" else 5000)
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> PretrainedFTTransformerParams:
+        """Dropout, learning rate and weight decay of Table 16."""
+        return msgspec.structs.replace(
+            self.defaults(task, shape, device),
+            residual_dropout=zero_or(trial, "residual_dropout", 0.0, 0.2),
+            attention_dropout=trial.suggest_float("attention_dropout", 0.0, 0.5),
+            ffn_dropout=trial.suggest_float("ffn_dropout", 0.0, 0.5),
+            learning_rate=trial.suggest_float("learning_rate", 1e-5, 1e-3, log=True),
+            weight_decay=trial.suggest_float("weight_decay", 1e-6, 1e-3, log=True),
+        )

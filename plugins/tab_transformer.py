@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
 import torch
 from torch import Tensor, nn
 
@@ -15,6 +16,7 @@ from tabapp.nn.dropout import Dropout
 from tabapp.nn.linear import Linear
 from tabapp.nn.params import TrainingParams
 from tabapp.nn.plugin import DeepPlugin, Sizes, network_bytes, training_cost
+from tabapp.nn.pretraining import Pretrained
 from tabapp.nn.tokenizers import uniform_rows
 
 from ._shared.search import zero_or
@@ -101,6 +103,7 @@ class TabTransformerNetwork(nn.Module):
         super().__init__()
         n_numeric = sizes.n_numeric
         concatenated = params.column_embedding == "concatenated"
+        self.n_encoded_numeric, self.d_encoded = 0, params.d_token
         self.tokenizer = None
         if sizes.cardinalities:
             self.tokenizer = ColumnTokenizer(sizes.cardinalities, params.d_token, concatenated=concatenated)
@@ -116,6 +119,11 @@ class TabTransformerNetwork(nn.Module):
         """(rows, n_categorical · d_token): the categorical columns after attention."""
         assert self.tokenizer is not None
         return self.layers(self.tokenizer(categorical)).flatten(1)
+
+    def encoded_columns(self, numeric: Tensor, categorical: Tensor, masked: Tensor, mask: Tensor) -> Tensor:
+        """(rows, n_categorical, d_token): the categorical columns after attention; see `tabapp.nn.pretraining.Encoder`."""
+        assert self.tokenizer is not None
+        return self.layers(self.tokenizer(categorical))
 
     def attention_maps(self, numeric: Tensor, categorical: Tensor) -> list[LayerAttention]:
         """Attention of each categorical column to each other, by layer; numeric columns have none."""
@@ -203,3 +211,38 @@ class TabTransformer(DeepPlugin):
         )
         flops = 6 * shape.n_rows * (head + layers)
         return training_cost(shape, flops, n_weights, device, n_epochs=40, n_bytes=n_bytes)
+
+
+class PretrainedTabTransformerParams(TabTransformerParams, frozen=True, kw_only=True):
+    """Attributes:
+    pretraining_steps: maximum number of steps of pre-training.
+    """
+
+    pretraining_steps: int = 5000
+
+
+class PretrainedTabTransformer(Pretrained, TabTransformer):
+    """Its trials differ only in the hidden layers and in fine-tuning, so that all of them share one pre-training."""
+
+    name = "tab_transformer_pretrained"
+    title = "TabTransformer, pre-trained"
+    params_type = PretrainedTabTransformerParams
+    architecture = ("n_layers", "d_token", "n_heads", "column_embedding")
+    task_parts = ("head.", "numeric_normalization.")
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> PretrainedTabTransformerParams:
+        """Those of TabTransformer; on a CPU, 600 steps of pre-training."""
+        params = msgspec.structs.asdict(super().defaults(task, shape, device))
+        return PretrainedTabTransformerParams(**params, pretraining_steps=600 if device == "cpu" else 5000)
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> PretrainedTabTransformerParams:
+        """The hidden layers, dropout, learning rate and weight decay of TabTransformer."""
+        return msgspec.structs.replace(
+            self.defaults(task, shape, device),
+            attention_dropout=trial.suggest_float("attention_dropout", 0.0, 0.5),
+            ffn_dropout=trial.suggest_float("ffn_dropout", 0.0, 0.5),
+            first_factor=trial.suggest_int("first_factor", 1, 8),
+            second_factor=trial.suggest_int("second_factor", 1, 3),
+            learning_rate=trial.suggest_float("learning_rate", 1e-4, 1e-2, log=True),
+            weight_decay=zero_or(trial, "weight_decay", 1e-6, 1e-3, log=True),
+        )

@@ -28,6 +28,10 @@ from .model import NPTModel, SavedNPT
 from .network import Attributes, Entries, NPTNetwork, Predicted
 from .training import LEAST_BATCH_ROWS, NPTParams, Rows, corrupt, entry_losses, stratified_order, train_npt, train_steps
 
+UNLABELED = -2
+"""Stratum of the rows without a target."""
+MOST_UNLABELED = 1.0
+"""Unlabeled rows for each labeled training row."""
 N_STRATA = 10
 """Number of quantile groups of a numeric target that batches and contexts contain in proportion."""
 
@@ -37,10 +41,12 @@ Size = Literal["mini", "small", "base"]
 def sized(size: Size, n_attributes: int, **changes: Any) -> NPTParams:
     """Return a configuration by name.
 
-    "base" and "small" are the paper's (appendices C.1.1 and C.1.2).
+    "base" and "small" have the paper's sizes (appendices C.1.1 and C.1.2).
 
-    NOTE[DIFF]: "mini" is an addition for CPUs: half the layers, and the largest embedding for which a step takes about a
-    tenth of a second.
+    NOTE[DIFF]: the paper chooses the number of steps for each table: 2,000 to 20,000 for "small", up to 400,000 for "base", whose
+    10,000 steps here are what a budget of minutes on a GPU allows. The batches, the masking and the evaluations are the same for
+    all tables. "mini" is an addition for CPUs: half the layers, and the largest embedding for which a step takes about a tenth of a
+    second.
     """
     if size == "base":
         params = NPTParams()
@@ -63,8 +69,9 @@ def sized(size: Size, n_attributes: int, **changes: Any) -> NPTParams:
 
 
 class NPT(Plugin):
-    """Training rows without a target (NaN, or a negative code) are used as unlabeled rows. A fit on a table without a
-    target gives a model of the features that can only impute.
+    """Training rows without a target (NaN, or a negative code) and those of `FitContext.unlabeled` are used as unlabeled rows
+    (appendix C.4.2): their target is masked and never predicted in training, their features are. A fit on a table without a target
+    gives a model of the features that can only impute.
     """
 
     name = "npt"
@@ -73,6 +80,7 @@ class NPT(Plugin):
     paper = "Kossen et al. 2021, Self-Attention Between Datapoints: Going Beyond Individual Input-Output Pairs in Deep Learning"
     contains_training_rows = True
     can_impute = True
+    uses_unlabeled = True
     requires = ("torch", "safetensors")
     params_type = NPTParams
     min_rows, max_rows, max_features, max_classes = 50, 100_000, 60, 100
@@ -102,9 +110,11 @@ class NPT(Plugin):
         return sized("small" if shape.n_rows < 2000 and shape.n_features <= 16 else "base", n_attributes)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> NPTParams:
-        """The variants of appendix C.1.2, with the learning rate and dropout.
+        """The depth, heads and masking rates of the variants in appendix C.1.2.
 
-        NOTE[DIFF]: on a CPU, the depth and the number of heads are limited.
+        NOTE[DIFF]: the paper compares eight named variants of NPT-Small with a fixed learning rate and dropout, and tunes nothing
+        of NPT-Base. Here any combination may be drawn, the learning rate and dropout are searched too, no masking of features is a
+        choice, and the variant with a cyclic learning rate is left out. On a CPU, the depth and the number of heads are limited.
         """
         params = self.defaults(task, shape, device)
         wide = device != "cpu"
@@ -144,10 +154,13 @@ class NPT(Plugin):
         chooser = torch.Generator().manual_seed(context.seed)
         trained = 0, 0
         if objective is None or not objective.is_constant:
+            more = _unlabeled_entries(saved, context, len(train))
             rows = Rows(
-                entries=Entries.joined([known, asked.hiding(saved.attributes.targets)]).to(device),
-                weight=_weights(train, len(valid)).to(device),
-                strata=torch.cat([strata, torch.full((len(valid),), -1)]),
+                entries=Entries.joined([known, asked.hiding(saved.attributes.targets), *more]).to(device),
+                weight=_weights(train, len(valid) + sum(map(len, more))).to(device),
+                strata=torch.cat(
+                    [strata, torch.full((len(valid),), -1), *(torch.full((len(part),), UNLABELED) for part in more)]
+                ),
             )
             first = stratified_order(strata, chooser)[: params.context_rows]
             seen = known.take(first).hiding(always_hidden)
@@ -290,6 +303,19 @@ def _plan(train: Table, params: NPTParams, context: FitContext) -> SavedNPT:
     return msgspec.structs.replace(saved, attributes=attributes)
 
 
+def _unlabeled_entries(saved: SavedNPT, context: FitContext, n_labeled: int) -> list[Entries]:
+    """The entries of the rows without a target, at most `MOST_UNLABELED` for each labeled row, evenly spaced; empty without any.
+
+    NOTE[DIFF]: the paper's batches contain all rows in proportion. Where most rows are unlabeled, its batches would contain few
+    targets.
+    """
+    if context.unlabeled is None or saved.objective is None or not len(context.unlabeled):
+        return []
+    step = -(-len(context.unlabeled) // max(1, round(MOST_UNLABELED * n_labeled)))
+    rows = context.unlabeled.take(slice(None, None, step))
+    return [saved.entries(rows, with_target=False)]
+
+
 def _labeled(table: Table, task: Task) -> npt.NDArray[np.bool_]:
     """Mask of the rows with a target."""
     y = target_of(table)
@@ -303,14 +329,16 @@ def _weights(train: Table, n_valid: int) -> Tensor:
 
 
 def _strata(table: Table, objective: Objective | None) -> Tensor:
-    """Class, or group by the target's quantiles; rows without a target form the stratum -2."""
+    """Class, or group by the target's quantiles; rows without a target form the stratum `UNLABELED`."""
     if objective is None:
         return torch.zeros(len(table), dtype=torch.int64)
     y, known = target_of(table), _labeled(table, objective.task)
     if objective.task != "regression":
-        return torch.from_numpy(np.where(known, y, -2).astype(np.int64))
+        return torch.from_numpy(np.where(known, y, UNLABELED).astype(np.int64))
     edges = np.quantile(y[known], np.linspace(0, 1, N_STRATA + 1)[1:-1]) if known.any() else np.empty(0)
-    return torch.from_numpy(np.where(known, np.searchsorted(edges, np.where(known, y, 0.0)), -2).astype(np.int64))
+    return torch.from_numpy(
+        np.where(known, np.searchsorted(edges, np.where(known, y, 0.0)), UNLABELED).astype(np.int64)
+    )
 
 
 def _contexts(stored: Entries, strata: Tensor, saved: SavedNPT, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -321,7 +349,7 @@ def _contexts(stored: Entries, strata: Tensor, saved: SavedNPT, generator: torch
     params = saved.params
     if len(stored) <= params.context_rows:
         return torch.arange(len(stored)), torch.arange(len(stored))[None]
-    candidates = torch.nonzero(strata != -2)[:, 0]
+    candidates = torch.nonzero(strata != UNLABELED)[:, 0]
     if len(candidates) < params.context_rows:
         candidates = torch.arange(len(stored))
     drawn: list[Tensor] = []

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 TABLE_FILE = "data.arrow"
-TEST_FILE = "test.arrow"
+MORE_TABLES = ("test", "unlabelled")
+"""Options that take a table or its path; a table is written to the file NAME.arrow of the run."""
 
 
 def fit(
@@ -67,7 +68,7 @@ def fit(
         seed: seed of every random choice.
         progress: "auto" shows progress in a terminal and in a notebook; True also in a pipe; False shows nothing.
         runs_dir: folder that keeps runs; None takes the same as the command line.
-        options: further options: validation, folds, group, time, weight, test, ignore, kind, positive, device, workers,
+        options: further options: validation, folds, group, time, weight, test, unlabelled, ignore, kind, positive, device, workers,
             memory_limit, out, name, and those for reading a file (delimiter, encoding, decimal, null, max_memory).
 
     Raises:
@@ -100,16 +101,16 @@ def prepare_run(data: Any, options: Mapping[str, Any], runs_dir: Path) -> RunFol
         UsageError, DataError: an option or a table cannot be used.
     """
     given = dict(options)
-    test = given.pop("test", None)
+    more = {name: table for name in MORE_TABLES if (table := given.pop(name, None)) is not None}
     frame = None if is_path(data) else to_polars(data)
-    test_frame = None if test is None or is_path(test) else to_polars(test, "test")
+    more_frames = {name: to_polars(table, name) for name, table in more.items() if not is_path(table)}
     if frame is not None:
         given = {name: normalized_columns(name, value) for name, value in given.items()}
     config = config_from_keywords(TABLE_FILE if frame is not None else _file(data), given)
     if frame is not None:
         _check_table(frame, config)
-    if test is not None and test_frame is None:
-        config = msgspec.structs.replace(config, test=_file(test))
+    paths = {name: _file(table) for name, table in more.items() if name not in more_frames}
+    config = msgspec.structs.replace(config, **paths)
     if config.out is not None:
         config = msgspec.structs.replace(config, out=str(Path(config.out).absolute()))
     folder = create_run(config, runs_dir.absolute())
@@ -117,9 +118,9 @@ def prepare_run(data: Any, options: Mapping[str, Any], runs_dir: Path) -> RunFol
         if frame is not None:
             write_frame(frame, folder.path / TABLE_FILE)
             config = msgspec.structs.replace(config, data=str(folder.path / TABLE_FILE))
-        if test_frame is not None:
-            write_frame(test_frame, folder.path / TEST_FILE)
-            config = msgspec.structs.replace(config, test=str(folder.path / TEST_FILE))
+        for name, table in more_frames.items():
+            write_frame(table, folder.path / f"{name}.arrow")
+            config = msgspec.structs.replace(config, **{name: str(folder.path / f"{name}.arrow")})
         folder.save_config(config)
     except BaseException:
         shutil.rmtree(folder.path, ignore_errors=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _OPTIONS = (
     "target", "task", "positive", "group", "time", "weight", "ignore", "kind", "null", "decimal", "delimiter", "encoding",
-    "max_memory", "test",
+    "max_memory", "test", "unlabelled",
 )  # fmt: skip
 
 
@@ -27,8 +27,8 @@ def profile(data: Any, **options: Any) -> Profile:
 
     Args:
         data: path of a file, or a polars, pandas or pyarrow table.
-        options: target, task, positive, group, time, weight, ignore, kind, test, and those for reading a file (delimiter, encoding,
-            decimal, null, max_memory), as for `tabapp.fit`.
+        options: target, task, positive, group, time, weight, ignore, kind, test, unlabelled, and those for reading a file
+            (delimiter, encoding, decimal, null, max_memory), as for `tabapp.fit`.
 
     Raises:
         UsageError: an option does not exist or cannot be used.
@@ -40,7 +40,7 @@ def profile(data: Any, **options: Any) -> Profile:
     for option in options:
         if option not in _OPTIONS:
             raise UsageError(f"There is no option {option!r} of profile{did_you_mean(option, _OPTIONS) or '.'}")
-    test = options.pop("test", None)
+    test, unlabelled = options.pop("test", None), options.pop("unlabelled", None)
     if not is_path(data):
         options = {name: normalized_columns(name, value) for name, value in options.items()}
     config = config_from_keywords(str(data) if is_path(data) else "data", options)
@@ -61,7 +61,8 @@ def profile(data: Any, **options: Any) -> Profile:
         )
     except (DataError, UsageError) as error:
         raise type(error)(in_python(str(error))) from None
-    return make_profile(config.data, reading, schema, default_metric(schema.task))
+    n_more = 0 if unlabelled is None else _read(unlabelled, "unlabelled", config).frame.height
+    return make_profile(config.data, reading, schema, default_metric(schema.task), n_more)
 
 
 def _read(data: Any, what: str, config: RunConfig) -> Reading:

@@ -252,6 +252,15 @@ RUN_OPTIONS = (
         help="Labeled file to score the final bundle on.",
     ),
     _option(
+        SEARCH,
+        "--unlabelled",
+        "--unlabeled",
+        type=click.Path(),
+        metavar="FILE",
+        shell_complete=tables,
+        help="File of more rows without a target, for the models that learn from them.",
+    ),
+    _option(
         COLUMNS,
         "--ignore",
         callback=split_names,

@@ -50,6 +50,9 @@ MOST_COLUMNS = 40
 @click.option("--null", callback=split_names, metavar="TEXT,…", help="Additional spellings of a missing value.")
 @reading_options
 @click.option("--test", metavar="FILE", shell_complete=tables, help="Test file to compare with DATA.")
+@click.option(
+    "--unlabelled", "--unlabeled", metavar="FILE", shell_complete=tables, help="File of more rows without a target."
+)
 @click.option("--all", "every", is_flag=True, help="List every column of a wide table.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 def profile(
@@ -57,6 +60,7 @@ def profile(
     null: tuple[str, ...],
     reader: Reader,
     test: str | None,
+    unlabelled: str | None,
     every: bool,
     as_json: bool,
     **options: Any,
@@ -75,15 +79,17 @@ def profile(
     with _on_disk(data) as path:
         _first_look(path, data, read_options, {"null": null, **options})
         reading = read_table(path, read_options)
-    if test is not None:
-        check_file(test)
+    for file in (test, unlabelled):
+        if file is not None:
+            check_file(file)
+    n_more = 0 if unlabelled is None else read_table(Path(unlabelled), read_options).frame.height
     other = None if test is None else read_table(Path(test), read_options).frame
     schema = schema_with_warnings(reading, other, null=null, **options)
     if as_json:
-        facts = make_profile(data, reading, schema, default_metric(schema.task))
+        facts = make_profile(data, reading, schema, default_metric(schema.task), n_more)
         echo_json(json.dumps(msgspec.to_builtins(facts), ensure_ascii=False, indent=1))
     else:
-        _print_profile(data, reading, schema, every)
+        _print_profile(data, reading, schema, n_more, every)
     return 0
 
 
@@ -139,13 +145,15 @@ def _summary(schema: Schema) -> list[str]:
     ]
 
 
-def _print_profile(data: str, reading: Reading, schema: Schema, every: bool) -> None:
+def _print_profile(data: str, reading: Reading, schema: Schema, n_more: int, every: bool) -> None:
     from tabapp.headless.tables import print_table
 
     rows = max(1, reading.frame.height)
     text = f", {reading.encoding}, separated by {reading.delimiter!r}" if reading.delimiter else ""
     echo(f"{data}: {reading.frame.height:,} rows × {len(schema.columns):,} columns ({reading.format}{text})")
-    for line in (*_summary(schema), ""):
+    more = f", {n_more:,} in --unlabelled" if n_more else ""
+    without = [f"rows    {schema.rows:,} with a target, {schema.rows_without_target:,} without{more}"]
+    for line in (*_summary(schema), *(without if schema.rows_without_target or n_more else []), ""):
         echo(line)
     shown = list(schema.columns)
     if not every and len(shown) > MOST_COLUMNS:

@@ -79,9 +79,10 @@ def run(
         raise UsageError("- reads the table from stdin, but stdin is a terminal. Pipe a file into it.")
     if data != "-":
         check_file(data)
-    if options["test"]:
-        check_file(options["test"])
-        options["test"] = str(Path(options["test"]).resolve())
+    for name in ("test", "unlabelled"):
+        if options[name]:
+            check_file(options[name])
+            options[name] = str(Path(options[name]).resolve())
     if options["out"]:
         options["out"] = str(_checked_out(Path(options["out"])).resolve())
     headless = auto or as_json or plain

@@ -44,10 +44,15 @@ class ColumnProfile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """The columns of a table, the target, task and metric that a run would choose, and what looks wrong."""
+    """The columns of a table, the target, task and metric that a run would choose, and what looks wrong.
+
+    `rows_without_target` counts rows of the file, `rows_unlabelled` those of the file `--unlabelled`.
+    """
 
     file: str
     rows: int
+    rows_without_target: int
+    rows_unlabelled: int
     reading: ReadingProfile
     columns: tuple[ColumnProfile, ...]
     target: str
@@ -74,17 +79,20 @@ def schema_with_warnings(reading: Reading, test: pl.DataFrame | None = None, **o
     return msgspec.structs.replace(schema, warnings=(*reading.warnings, *schema.warnings, *drift))
 
 
-def make_profile(file: str, reading: Reading, schema: Schema, metric: str) -> Profile:
+def make_profile(file: str, reading: Reading, schema: Schema, metric: str, n_more: int = 0) -> Profile:
     """Put a profile together.
 
     Args:
         file: what to call the table.
         schema: of `schema_with_warnings`.
         metric: the default metric of the task.
+        n_more: rows of the file `--unlabelled`.
     """
     return Profile(
         file=file,
         rows=reading.frame.height,
+        rows_without_target=schema.rows_without_target,
+        rows_unlabelled=n_more,
         reading=ReadingProfile(
             format=reading.format,
             encoding=reading.encoding,

@@ -343,7 +343,7 @@ class Conductor:
                     return
                 result = message.result
                 self._admission.record(running.need, result.n_bytes)
-                self.scheduler.record_overhead(seconds - result.seconds - result.predict_seconds)
+                self.scheduler.record_overhead(seconds - result.used_seconds)
                 candidate.results[fold] = result
                 self._emit(ev.FitFinished(**common, score=result.score, seconds=round(result.seconds, 3)))
                 self._after_fold(candidate)

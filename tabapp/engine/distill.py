@@ -25,7 +25,7 @@ from tabapp.engine.plan import approximate_shape
 from tabapp.engine.refit import Refitter, context_for, fit_with_stopping
 from tabapp.engine.seeds import seed_of
 from tabapp.errors import UsageError
-from tabapp.features.prepare import recipe_for
+from tabapp.features.prepare import FeaturePreparer, recipe_for
 from tabapp.models import registry
 from tabapp.models.contract import Plugin
 from tabapp.run.folder import RunFolder
@@ -73,9 +73,10 @@ def distill(
         # Features that the run has not prepared are not written into its folder.
         is_prepared = features_folder(run.folder, recipe, fold).is_dir()
         place = run.folder if is_prepared else RunFolder(folder)
-        table, spec = prepared_table(place, data, recipe, fold, plan.seed)
+        table, _ = prepared_table(place, data, recipe, fold, plan.seed)
+        preparer = FeaturePreparer.load(features_folder(place, recipe, fold) / "state")
         seed = seed_of(plan.seed, name, fold)
-        context = context_for(run, plugin, spec, seed, folder / "scratch")
+        context = context_for(run, plugin, preparer, seed, folder / "scratch")
         typed_params = msgspec.convert(params, plugin.params_type)
         model, _ = fit_with_stopping(run, plugin, typed_params, table, data.training(fold), seed, context, soft)
         summaries.append(model.summary())
@@ -101,7 +102,7 @@ def _student(run: FinishedRun, name: str) -> tuple[Plugin, dict[str, Any]]:
     plugin = registry.get(name)
     if run.plan.task not in plugin.tasks:
         raise UsageError(f"The model {name!r} does not support a {run.plan.task} task. Choose another --distill.")
-    shape = approximate_shape(run.data.schema, run.plan.n_classes)
+    shape = approximate_shape(run.data.schema, run.plan.n_classes, run.plan.n_unlabeled)
     if (reason := plugin.supports(run.plan.task, shape)) is not None:
         raise UsageError(f"The model {name!r} cannot be used here. {reason}")
     tried = [c for c in run.candidates.values() if c.model == name and c.is_complete]

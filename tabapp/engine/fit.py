@@ -18,6 +18,7 @@ from tabapp.engine.jobs import FitJob, FitResult
 from tabapp.engine.rows import sha256
 from tabapp.engine.run_data import RunData
 from tabapp.engine.seeds import seed_of
+from tabapp.engine.unlabeled import PRETRAINED, add_unlabeled, fitted_features, pretrained_folder
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
 from tabapp.features.prepare import FeaturePreparer, recipe_for
 from tabapp.models import registry
@@ -30,12 +31,19 @@ ROWS = "rows.npy"
 
 def recipe_id(recipe: FeatureRecipe) -> str:
     """A short name, equal for equal recipes."""
-    return "-".join(str(value) for value in msgspec.structs.astuple(recipe))
+    *values, rows = msgspec.structs.astuple(recipe)
+    return "-".join(str(value) for value in (values if rows == "training" else (*values, rows)))
 
 
 def features_folder(folder: RunFolder, recipe: FeatureRecipe, fold: int) -> Path:
-    """The folder of a recipe's features on a fold: `state/` for the preparer, and the arrays."""
-    return folder.features / f"{recipe_id(recipe)}-f{fold}"
+    """The folder of a recipe's features on a fold: `state/` for the preparer, and the arrays. Features that are fitted on rows
+    without a target have one folder for all folds."""
+    return folder.features / f"{recipe_id(recipe)}-f{shared_fold(recipe, fold)}"
+
+
+def shared_fold(recipe: FeatureRecipe, fold: int) -> int:
+    """The fold whose features serve a fold."""
+    return fold if recipe.rows == "training" else 0
 
 
 def prepared_table(
@@ -49,7 +57,8 @@ def prepared_table(
     """
     place = features_folder(folder, recipe, fold)
     if not place.is_dir():
-        preparer, table = _fitted_features(data, recipe, fold, seed_of(run_seed, recipe_id(recipe), fold))
+        seed = seed_of(run_seed, recipe_id(recipe), shared_fold(recipe, fold))
+        preparer, table = _fitted_features(data, recipe, fold, seed)
         with files.new_folder(place) as temporary:
             (temporary / "state").mkdir()
             preparer.save(temporary / "state")
@@ -66,11 +75,12 @@ def prepared_table(
 
 
 def _fitted_features(data: RunData, recipe: FeatureRecipe, fold: int, seed: int) -> tuple[FeaturePreparer, Table]:
-    """A preparer fitted on the fold's training rows, and the arrays of all rows; no training row is encoded with its own target."""
+    """A preparer fitted on the fold's training rows or on the rows without a target, as the recipe says, and the arrays of all rows
+    with a target; no training row is encoded with its own."""
     training, held_out = data.training(fold), data.held_out(fold)
     groups = None if data.groups is None else data.groups[training]
-    preparer, trained = FeaturePreparer.fit_transform(
-        data.frame[training], data.schema, recipe, seed, data.target[training], groups
+    preparer, trained = fitted_features(
+        data.frame[training], data.schema, recipe, seed, data.target[training], groups, data.unlabeled
     )
     scored = preparer.transform(data.frame[held_out])
     numeric = np.empty((len(data.frame), trained.numeric.shape[1]), dtype=np.float32)
@@ -109,6 +119,14 @@ def run_fit(job: FitJob, report: Callable[[int, float], None]) -> FitResult:
         soft_deadline=job.soft_deadline,
         on_report=report,
     )
+    pretrain_seconds = 0.0
+    if data.unlabeled is not None and plugin.uses_unlabeled:
+        preparer = FeaturePreparer.load(features_folder(folder, recipe, job.fold) / "state")
+        add_unlabeled(context, plugin, data.unlabeled, preparer)
+    if plugin.pretrains:
+        context.pretrained, pretrain_seconds = pretrained_folder(
+            folder.path / PRETRAINED, plugin, params, context, recipe_id(recipe), job.run_seed
+        )
     before = peak_memory.reset_peak()
     peak_memory.reset_gpu_peak(job.device)
     started = time.perf_counter()
@@ -139,6 +157,7 @@ def run_fit(job: FitJob, report: Callable[[int, float], None]) -> FitResult:
         recipe=recipe,
         summary=model.summary(),
         n_bytes=n_bytes,
+        pretrain_seconds=pretrain_seconds,
     )
     with files.new_folder(folder.fits / job.fit) as temporary:
         (temporary / "model").mkdir()

@@ -16,7 +16,7 @@ from tabapp.data.split import early_stopping_rows
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.finished import FinishedRun
 from tabapp.engine.seeds import seed_of
-from tabapp.features.prepare import FeaturePreparer
+from tabapp.engine.unlabeled import add_unlabeled, fitted_features
 from tabapp.models import registry
 from tabapp.models.contract import FitContext
 
@@ -32,8 +32,14 @@ def fit_again(run: FinishedRun, candidate: Candidate, fold: int, rows: Array, sc
     data, plan = run.data, run.plan
     seed = seed_of(plan.seed, candidate.model, fold)
     groups = None if data.groups is None else data.groups[rows]
-    preparer, table = FeaturePreparer.fit_transform(
-        data.frame[rows.tolist()], schema, candidate.results[fold].recipe, seed, data.target[rows], groups
+    preparer, table = fitted_features(
+        data.frame[rows.tolist()],
+        schema,
+        candidate.results[fold].recipe,
+        seed,
+        data.target[rows],
+        groups,
+        data.unlabeled,
     )
     weight = None if data.weight is None else data.weight[rows]
     table = replace(table, target=data.target[rows], weight=weight)
@@ -50,6 +56,7 @@ def fit_again(run: FinishedRun, candidate: Candidate, fold: int, rows: Array, sc
             n_threads=plan.n_threads,
             folder=Path(scratch),
         )
+        add_unlabeled(context, plugin, data.unlabeled, preparer)
         params = msgspec.convert(candidate.params, plugin.params_type)
         places = np.arange(len(rows))
         model = plugin.fit(table.take(places[~stopping]), table.take(places[stopping]), params, context)

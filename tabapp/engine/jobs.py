@@ -52,6 +52,7 @@ class FitResult(msgspec.Struct, frozen=True, kw_only=True):
     `score` is on the held-out rows of its fold; seconds are wall time of training and of predicting `n_rows` rows. `checksums` are
     the SHA-256 of the other files of the fit by their path; empty in runs of earlier versions. `n_bytes` is the peak memory of
     training and predicting on the fit's device, beyond what the process used before; 0 if it was not measured.
+    `pretrain_seconds` is wall time of the pre-training that the first fit of a pre-trained model does for all of them.
     """
 
     fit: str
@@ -66,6 +67,12 @@ class FitResult(msgspec.Struct, frozen=True, kw_only=True):
     summary: dict[str, Any]
     checksums: dict[str, str] = {}
     n_bytes: int = 0
+    pretrain_seconds: float = 0.0
+
+    @property
+    def used_seconds(self) -> float:
+        """Seconds of pre-training, training and predicting."""
+        return self.pretrain_seconds + self.seconds + self.predict_seconds
 
 
 class Started(msgspec.Struct, frozen=True, tag=True, kw_only=True):

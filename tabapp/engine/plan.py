@@ -29,6 +29,8 @@ of 0.9 is below ±0.005, less than the usual difference between models, and five
 HOLDOUT_FRACTION = 0.2
 LARGEST_HOLDOUT = 50_000
 DEFAULT_FOLDS = 5
+LEAST_UNLABELED = 200
+"""Rows without a target from which pre-trained variants are planned."""
 FIRST_GPU = "cuda:0"
 """On a cluster, each fit sees only the GPU that it gets."""
 
@@ -57,6 +59,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         device: device of the deep models; the others use the CPU.
         workers: parallel fits, each with `n_threads` threads.
         memory_limit: bytes that the engine and all fits may use together.
+        n_unlabeled: rows without a target, of the table and of `--unlabelled`.
     """
 
     target: str
@@ -75,6 +78,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     memory_limit: int
     seed: int
     models: tuple[PlannedModel, ...]
+    n_unlabeled: int = 0
 
     @property
     def competing(self) -> tuple[PlannedModel, ...]:
@@ -172,12 +176,12 @@ def holdout_fraction(rows: int) -> float:
     return min(HOLDOUT_FRACTION, LARGEST_HOLDOUT / rows)
 
 
-def approximate_shape(schema: Schema, n_classes: int) -> Shape:
+def approximate_shape(schema: Schema, n_classes: int, n_unlabeled: int = 0) -> Shape:
     """The size of the problem estimated from the schema, before features are prepared."""
     kinds = [column.kind for column in schema.features]
     n_categorical = sum(kind in ("categorical", "boolean") for kind in kinds)
     n_numeric = sum({"numeric": 1, "datetime": 5, "text": 10}.get(kind, 0) for kind in kinds)
-    return Shape(n_rows=schema.rows, n_numeric=n_numeric, n_categorical=n_categorical, n_classes=n_classes)
+    return Shape(schema.rows, n_numeric, n_categorical, n_classes, n_unlabeled)
 
 
 class _LowestTrial:
@@ -234,7 +238,8 @@ def _planned_models(
     config: RunConfig, task: Task, shape: Shape, device: str, memory_limit: int, *, staged: bool
 ) -> tuple[PlannedModel, ...]:
     registry.check_names((*config.models, *config.exclude))
-    names = config.models or tuple(registry.names())
+    variants = registry.variants() if shape.n_unlabeled >= LEAST_UNLABELED else []
+    names = config.models or (*registry.names(), *variants)
 
     def planned_now(name: str) -> PlannedModel:
         planned = _planned_model(name, task, shape, device, memory_limit)
@@ -280,10 +285,13 @@ class Machines:
     largest_memory: int
 
 
-def make_plan(config: RunConfig, schema: Schema, *, staged: bool = False, machines: Machines | None = None) -> Plan:
+def make_plan(
+    config: RunConfig, schema: Schema, *, n_more: int = 0, staged: bool = False, machines: Machines | None = None
+) -> Plan:
     """Make the plan of a run.
 
     Args:
+        n_more: rows of the file `--unlabelled`.
         machines: those of a cluster; None means this machine.
         staged: leave the models whose plugins take seconds to load pending, if others compete.
 
@@ -301,7 +309,8 @@ def make_plan(config: RunConfig, schema: Schema, *, staged: bool = False, machin
     device = device_of(config, machines)
     workers, n_threads = share_cores(config, machines)
     memory_limit = memory_limit_of(config, machines)
-    shape = approximate_shape(schema, n_classes)
+    n_unlabeled = schema.rows_without_target + n_more
+    shape = approximate_shape(schema, n_classes, n_unlabeled)
     return Plan(
         target=schema.target,
         task=task,
@@ -319,6 +328,7 @@ def make_plan(config: RunConfig, schema: Schema, *, staged: bool = False, machin
         memory_limit=memory_limit,
         seed=config.seed,
         models=_planned_models(config, task, shape, device, memory_limit, staged=staged),
+        n_unlabeled=n_unlabeled,
     )
 
 
@@ -366,8 +376,8 @@ def _summary(column: Column) -> str:
     return ""
 
 
-def schema_event(schema: Schema) -> ev.SchemaInferred:
-    """The schema as an event."""
+def schema_event(schema: Schema, n_more: int = 0) -> ev.SchemaInferred:
+    """The schema as an event; `n_more` is the number of rows of `--unlabelled`."""
     return ev.SchemaInferred(
         columns=tuple(
             ev.ColumnView(
@@ -389,6 +399,7 @@ def schema_event(schema: Schema) -> ev.SchemaInferred:
         ),
         rows=schema.rows,
         rows_without_target=schema.rows_without_target,
+        rows_unlabelled=n_more,
     )
 
 

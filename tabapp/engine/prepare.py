@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import polars as pl
 
 from tabapp.data.infer import compare_with_test, infer_schema
 from tabapp.data.read import Reading, ReadOptions, read_table
@@ -14,6 +15,7 @@ from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 
 PREVIEW_ROWS = 200
+MOST_NAMED = 8
 
 
 def read_data(config: RunConfig) -> Reading:
@@ -80,3 +82,36 @@ def _drift(reading: Reading, config: RunConfig, schema: Schema) -> list[DataWarn
     except DataError:
         return []
     return compare_with_test(reading.frame, test.frame, schema)
+
+
+def read_more(config: RunConfig, schema: Schema) -> pl.DataFrame | None:
+    """The table `--unlabelled` as text, or None without that option.
+
+    Raises:
+        DataError: the file cannot be read, or lacks a column.
+    """
+    if config.unlabelled is None:
+        return None
+    more = read_data(msgspec.structs.replace(config, data=config.unlabelled)).frame
+    check_columns_of_more(more, schema)
+    return more
+
+
+def check_columns_of_more(more: pl.DataFrame | None, schema: Schema) -> None:
+    """Check that the table `--unlabelled` has all features.
+
+    Raises:
+        DataError: names the missing columns.
+    """
+    if more is None:
+        return
+    present = set(more.columns)
+    absent = [column.name for column in schema.features if column.name not in present]
+    if absent:
+        shown = ", ".join(map(repr, absent[:MOST_NAMED])) + (" …" if len(absent) > MOST_NAMED else "")
+        raise DataError(f"The file of --unlabelled lacks columns of the table: {shown}. Add them or --ignore them.")
+
+
+def n_rows(more: pl.DataFrame | None) -> int:
+    """The number of rows of the table `--unlabelled`; 0 without one."""
+    return 0 if more is None else more.height

@@ -31,7 +31,7 @@ from tabapp.data.schema_checks import schema_problem
 from tabapp.data.typed import typed_frame
 from tabapp.engine.jobs import FitResult
 from tabapp.engine.plan import Plan, make_plan
-from tabapp.engine.prepare import infer, read_data
+from tabapp.engine.prepare import infer, read_data, read_more
 from tabapp.engine.rows import (
     CHECKED,
     CHECKSUMS,
@@ -42,7 +42,7 @@ from tabapp.engine.rows import (
     write_splits,
     write_table,
 )
-from tabapp.engine.run_data import RunData
+from tabapp.engine.run_data import UNLABELED, RunData
 from tabapp.errors import DataError, TabappError
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import UNREADABLE, RunFolder
@@ -154,7 +154,8 @@ def _table(folder: RunFolder, config: RunConfig, source: _Source, warn: Warn) ->
         )
     if folder.data.exists():
         set_aside(folder, folder.data, damage, warn, "It is read again from its source.")
-    write_table(folder, config, reading, infer(reading, config))
+    schema = infer(reading, config)
+    write_table(folder, config, reading, schema, read_more(config, schema))
     return _read_table(folder)
 
 
@@ -171,6 +172,10 @@ def _read_table(folder: RunFolder) -> tuple[Schema, pl.DataFrame]:
     missing = [column.name for column in (*schema.features, schema.column(schema.target)) if column.name not in table]
     if missing or not table.height:
         raise ValueError(f"the table has no rows or no column {missing[:1]}")
+    if (folder.data / UNLABELED).exists():
+        names = [column.name for column in schema.features]
+        if read_arrow(folder.data / UNLABELED).columns != names:
+            raise ValueError(f"{UNLABELED} has other columns than the schema")
     return schema, table
 
 
@@ -188,7 +193,9 @@ def _plan(folder: RunFolder, config: RunConfig, schema: Schema, warn: Warn) -> P
     except BROKEN as error:
         if folder.plan.exists():
             set_aside(folder, folder.plan, error, warn)
-        plan = make_plan(config, schema)
+        unlabeled = folder.data / UNLABELED
+        n_unlabeled = read_arrow(unlabeled).height if unlabeled.exists() else 0
+        plan = make_plan(config, schema, n_more=n_unlabeled - schema.rows_without_target)
         files.write_bytes(folder.plan, msgspec.json.format(msgspec.json.encode(plan), indent=1))
     return plan
 

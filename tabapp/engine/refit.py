@@ -19,7 +19,8 @@ from tabapp.engine.finished import FinishedRun
 from tabapp.engine.fit import recipe_id
 from tabapp.engine.plan import available_cores
 from tabapp.engine.seeds import seed_of
-from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
+from tabapp.engine.unlabeled import PRETRAINED, add_unlabeled, fitted_features, pretrained_folder
+from tabapp.features.arrays import FeatureRecipe, Table
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
 from tabapp.models.contract import FitContext, FittedModel, Params, Plugin
@@ -37,7 +38,7 @@ class Refitter:
 
     def __init__(self, run: FinishedRun, folder: Path) -> None:
         self._run, self._folder = run, folder
-        self._tables: dict[FeatureRecipe, tuple[Table, FeatureSpec, Path]] = {}
+        self._tables: dict[FeatureRecipe, tuple[Table, FeaturePreparer, Path]] = {}
 
     def refit(self, candidate: Candidate, weight: float) -> CandidateSource:
         """Train a candidate on all rows."""
@@ -69,11 +70,16 @@ class Refitter:
             soft: (rows, classes) shares or (rows,) numbers to train on instead of the target; see `soft_table`.
         """
         run = self._run
-        table, spec, state = self._table(recipe)
+        table, preparer, state = self._table(recipe)
         plugin = registry.get(model)
         seed = seed_of(run.plan.seed, model, ALL_ROWS)
-        context = context_for(run, plugin, spec, seed, self._folder / "scratch")
+        context = context_for(run, plugin, preparer, seed, self._folder / "scratch")
         typed_params = msgspec.convert(params, plugin.params_type)
+        if plugin.pretrains:
+            parent = self._folder / PRETRAINED
+            context.pretrained, _ = pretrained_folder(
+                parent, plugin, typed_params, context, recipe_id(recipe), run.plan.seed
+            )
         rows = np.arange(len(table))
         learned = table if soft is None else soft_table(table, soft)
         fitted = plugin.refit(learned, typed_params, summaries, context)
@@ -86,21 +92,21 @@ class Refitter:
         stored = run.numbers[rows].tolist() if plugin.contains_training_rows and soft is None else None
         return CandidateSource(model, trial, params, weight, [FoldSource(0, place, state, stored)])
 
-    def _table(self, recipe: FeatureRecipe) -> tuple[Table, FeatureSpec, Path]:
+    def _table(self, recipe: FeatureRecipe) -> tuple[Table, FeaturePreparer, Path]:
         if recipe not in self._tables:
             data = self._run.data
             seed = seed_of(self._run.plan.seed, recipe_id(recipe), ALL_ROWS)
-            preparer, table = FeaturePreparer.fit_transform(
-                data.frame, data.schema, recipe, seed, data.target, data.groups
+            preparer, table = fitted_features(
+                data.frame, data.schema, recipe, seed, data.target, data.groups, data.unlabeled
             )
             place = self._folder / "features" / recipe_id(recipe)
             place.mkdir(parents=True)
             preparer.save(place)
-            self._tables[recipe] = replace(table, target=data.target, weight=data.weight), preparer.spec, place
+            self._tables[recipe] = replace(table, target=data.target, weight=data.weight), preparer, place
         return self._tables[recipe]
 
 
-def context_for(run: FinishedRun, plugin: Plugin, spec: FeatureSpec, seed: int, scratch: Path) -> FitContext:
+def context_for(run: FinishedRun, plugin: Plugin, preparer: FeaturePreparer, seed: int, scratch: Path) -> FitContext:
     """The context of a fit on all processors, without a deadline; on the GPU of the run if it is there."""
     device = "cpu"
     if plugin.family == "deep" and run.plan.device.startswith("cuda"):
@@ -108,16 +114,18 @@ def context_for(run: FinishedRun, plugin: Plugin, spec: FeatureSpec, seed: int, 
 
         device = run.plan.device if torch.cuda.is_available() else "cpu"
     scratch.mkdir(parents=True, exist_ok=True)
-    return FitContext(
+    context = FitContext(
         task=run.plan.task,
         n_classes=run.plan.n_classes,
         metric=run.plan.metric,
-        features=spec,
+        features=preparer.spec,
         seed=seed,
         device=device,
         n_threads=available_cores(),
         folder=scratch,
     )
+    add_unlabeled(context, plugin, run.data.unlabeled, preparer)
+    return context
 
 
 def fit_with_stopping(

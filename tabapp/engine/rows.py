@@ -21,6 +21,7 @@ from tabapp.data.schema import Schema
 from tabapp.data.split import make_folds, make_holdout
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.engine.plan import Plan, holdout_fraction
+from tabapp.engine.run_data import UNLABELED
 from tabapp.errors import DataError
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder
@@ -28,7 +29,9 @@ from tabapp.run.folder import RunFolder
 SAMPLE_ROWS = 20
 ROW_NUMBERS = "row_numbers.npy"
 """The number in the file of each usable row, if some rows have no target."""
-CHECKED = ("table.arrow", "schema.json")
+MOST_UNLABELED = 500_000
+"""Rows without a target that are kept, evenly spaced: pre-training sees no more in the time of a run."""
+CHECKED = ("table.arrow", "schema.json", UNLABELED)
 CHECKSUMS = "checksums.json"
 """SHA-256 of the files that a resumed run cannot do without; a damaged Arrow file may crash its parser."""
 
@@ -76,31 +79,57 @@ def _weights(values: pl.Series) -> npt.NDArray[np.float32]:
     return weights.to_numpy()
 
 
-def write_rows(folder: RunFolder, config: RunConfig, reading: Reading, schema: Schema, plan: Plan) -> None:
-    """Write the usable rows, their target and their folds into the run folder."""
-    write_splits(folder, write_table(folder, config, reading, schema), schema, plan)
+def write_rows(
+    folder: RunFolder,
+    config: RunConfig,
+    reading: Reading,
+    schema: Schema,
+    plan: Plan,
+    more: pl.DataFrame | None = None,
+) -> None:
+    """Write the usable rows, their target and their folds, and the rows without a target into the run folder.
+
+    Args:
+        more: the table `--unlabelled` as text.
+    """
+    write_splits(folder, write_table(folder, config, reading, schema, more), schema, plan)
 
 
-def write_table(folder: RunFolder, config: RunConfig, reading: Reading, schema: Schema) -> pl.DataFrame:
-    """Write the usable rows into the run folder, and return them typed."""
+def write_table(
+    folder: RunFolder, config: RunConfig, reading: Reading, schema: Schema, more: pl.DataFrame | None = None
+) -> pl.DataFrame:
+    """Write the usable rows and the rows without a target into the run folder, and return the usable rows typed."""
     text = usable_rows(reading, schema)
     typed = typed_frame(text, schema)
+    unlabeled = unlabeled_rows(reading, schema, more)
     shutil.rmtree(folder.data, ignore_errors=True)
     with files.new_folder(folder.data) as temporary:
         typed.write_ipc(temporary / "table.arrow", compression="uncompressed")
         if text.height < reading.frame.height:
             usable = rows_with_target(reading.frame, schema)
             np.save(temporary / ROW_NUMBERS, np.flatnonzero(usable), allow_pickle=False)
+        if len(unlabeled):
+            unlabeled.write_ipc(temporary / UNLABELED, compression="uncompressed")
         sample_rows(text, schema).write_ipc(temporary / "sample.arrow")
         files.write_json(temporary / "fingerprint.json", fingerprint(config, reading))
         files.write_bytes(temporary / "schema.json", msgspec.json.format(msgspec.json.encode(schema), indent=1))
-        files.write_json(temporary / CHECKSUMS, {name: sha256(temporary / name) for name in CHECKED})
+        checked = [name for name in CHECKED if (temporary / name).is_file()]
+        files.write_json(temporary / CHECKSUMS, {name: sha256(temporary / name) for name in checked})
     return typed
 
 
 def usable_rows(reading: Reading, schema: Schema) -> pl.DataFrame:
     """The rows with a target, as text."""
     return reading.frame.filter(pl.Series(rows_with_target(reading.frame, schema)))
+
+
+def unlabeled_rows(reading: Reading, schema: Schema, more: pl.DataFrame | None) -> pl.DataFrame:
+    """The typed features of the rows without a target, then those of the table `--unlabelled`, whose target is not read."""
+    names = [column.name for column in schema.features]
+    parts = [reading.frame.filter(pl.Series(~rows_with_target(reading.frame, schema)))]
+    parts += [] if more is None else [more]
+    rows = pl.concat([typed_frame(part.select(names), schema).select(names) for part in parts])
+    return rows.gather_every(-(-rows.height // MOST_UNLABELED)) if rows.height > MOST_UNLABELED else rows
 
 
 def write_splits(folder: RunFolder, typed: pl.DataFrame, schema: Schema, plan: Plan) -> None:

@@ -13,6 +13,9 @@ from tabapp import files
 from tabapp.data.schema import Schema
 from tabapp.run.folder import RunFolder
 
+UNLABELED = "unlabeled.arrow"
+"""The typed features of the rows without a target, if there are any."""
+
 
 class RunData:
     """The usable rows of a run.
@@ -23,11 +26,14 @@ class RunData:
         target: (rows,) class codes, or values in target units.
         fold: (rows,) int16: the fold that scores the row, -1 for rows used only for training.
         weight, groups, time: (rows,), or None without such a column.
+        unlabeled: typed features of the rows without a target, or None if there are none.
     """
 
     def __init__(self, folder: RunFolder) -> None:
         self.schema = msgspec.json.decode(files.read_regular(folder.data / "schema.json"), type=Schema)
         self.frame: pl.DataFrame = pl.read_ipc(folder.data / "table.arrow")
+        unlabeled = folder.data / UNLABELED
+        self.unlabeled: pl.DataFrame | None = pl.read_ipc(unlabeled) if unlabeled.is_file() else None
         arrays = np.load(io.BytesIO(files.read_regular(folder.path / "splits.npz")), allow_pickle=False)
         self.target: npt.NDArray[np.int64] | npt.NDArray[np.float64] = arrays["target"]
         self.fold: npt.NDArray[np.int16] = arrays["fold"]

@@ -9,6 +9,7 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import polars as pl
 
 from tabapp import __version__, files
 from tabapp.data.read import Reading
@@ -25,7 +26,7 @@ from tabapp.engine.plan import (
     schema_event,
     usable_device,
 )
-from tabapp.engine.prepare import infer, read_data, reading_event
+from tabapp.engine.prepare import check_columns_of_more, infer, n_rows, read_data, read_more, reading_event
 from tabapp.engine.server import start_all
 from tabapp.errors import ExitCode, TabappError
 from tabapp.run import commands as cmd
@@ -161,7 +162,7 @@ class Session:
         from tabapp.engine.run_data import RunData
         from tabapp.engine.studies import known_trials, open_study
 
-        shape = approximate_shape(schema, plan.n_classes)
+        shape = approximate_shape(schema, plan.n_classes, plan.n_unlabeled)
         # Reading counts towards the budget of a run that starts at once; time before a start by the user does not.
         used = self._used + (0.0 if waited else time.monotonic() - self._started)
         clock = Clock(plan.budget, used)
@@ -213,16 +214,17 @@ class Session:
         reading = read_data(config)
         self.emit(reading_event(reading, config))
         schema = infer(reading, config)
-        self.emit(schema_event(schema))
-        plan = make_plan(config, schema, staged=config.start, machines=self._machines)
+        more = read_more(config, schema)
+        self.emit(schema_event(schema, n_rows(more)))
+        plan = make_plan(config, schema, n_more=n_rows(more), staged=config.start, machines=self._machines)
         self.emit(plan_event(plan, schema, config))
         waited = not config.start
         if waited:
-            config, schema, plan = self._wait_for_start(config, reading, schema, plan)
+            config, schema, plan = self._wait_for_start(config, reading, more, schema, plan)
             self._started = time.monotonic()
         from tabapp.engine.rows import write_rows
 
-        write_rows(self._folder, config, reading, schema, plan)
+        write_rows(self._folder, config, reading, schema, plan, more)
         files.write_bytes(plan_path, msgspec.json.format(msgspec.json.encode(plan), indent=1))
         return plan, schema, waited
 
@@ -243,7 +245,7 @@ class Session:
         return msgspec.structs.replace(plan, device=device, workers=workers, memory_limit=memory_limit)
 
     def _wait_for_start(
-        self, config: RunConfig, reading: Reading, schema: Schema, plan: Plan
+        self, config: RunConfig, reading: Reading, more: pl.DataFrame | None, schema: Schema, plan: Plan
     ) -> tuple[RunConfig, Schema, Plan]:
         self.emit(ev.StageChanged(stage="ready"))
         start_all({model.name for model in plan.competing})
@@ -258,7 +260,7 @@ class Session:
                         self._folder.save_config(config)
                         return config, schema, plan
                     case cmd.ChangePlan():
-                        config, schema, plan = self._change_plan(command.options, config, reading, schema, plan)
+                        config, schema, plan = self._change_plan(command.options, config, reading, more, schema, plan)
                     case cmd.Abort() | cmd.Finish() | cmd.Interrupt():
                         raise NeverStarted
                     case _:
@@ -266,7 +268,13 @@ class Session:
             time.sleep(WAIT_SECONDS)
 
     def _change_plan(
-        self, options: dict[str, Any], config: RunConfig, reading: Reading, schema: Schema, plan: Plan
+        self,
+        options: dict[str, Any],
+        config: RunConfig,
+        reading: Reading,
+        more: pl.DataFrame | None,
+        schema: Schema,
+        plan: Plan,
     ) -> tuple[RunConfig, Schema, Plan]:
         """The plan with options changed by a screen, or the old plan if they are not valid."""
         try:
@@ -274,12 +282,13 @@ class Session:
             new_schema = infer(reading, changed)
             if changed.metric is not None and new_schema.task != schema.task and changed.metric == config.metric:
                 changed = msgspec.structs.replace(changed, metric=None)
-            new_plan = make_plan(changed, new_schema, machines=self._machines)
+            check_columns_of_more(more, new_schema)
+            new_plan = make_plan(changed, new_schema, n_more=n_rows(more), machines=self._machines)
         except (TabappError, msgspec.ValidationError) as error:
             self.emit(ev.PlanRefused(message=str(error)))
             return config, schema, plan
         self._folder.save_config(changed)
-        self.emit(schema_event(new_schema))
+        self.emit(schema_event(new_schema, n_rows(more)))
         self.emit(plan_event(new_plan, new_schema, changed))
         return changed, new_schema, new_plan
 

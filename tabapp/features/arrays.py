@@ -24,12 +24,15 @@ class FeatureRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         target_encoding: also encode categories with many levels as the smoothed mean of the target, or as its class shares.
             The encoding of training rows is computed out of fold.
         text_components: number of dimensions per text column (hashed character n-grams, reduced by truncated SVD).
+        rows: rows that the arrays are fitted on: the training rows of each fold, or the rows without a target, which all folds
+            share. With "unlabeled", no target encoding is possible.
     """
 
     numeric: Literal["raw", "quantile", "standard", "robust"] = "raw"
     missing: Literal["indicator", "keep"] = "indicator"
     target_encoding: bool = False
     text_components: int = 8
+    rows: Literal["training", "unlabeled"] = "training"
 
 
 class FeatureSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -212,7 +212,11 @@ class FeaturePreparer:
         elif self._scaling is not None:
             arrays["scale.centers"] = self._scaling.centers
             arrays["scale.factors"] = self._scaling.factors
-        write_json(folder / _JSON, msgspec.to_builtins(self._state))
+        state = msgspec.to_builtins(self._state)
+        if self.recipe.rows == "training":
+            # Earlier versions read the files of all runs without unlabeled rows.
+            del state["recipe"]["rows"]
+        write_json(folder / _JSON, state)
         write_bytes(
             folder / _ARRAYS, save_arrays({name: np.ascontiguousarray(array) for name, array in arrays.items()})
         )

@@ -15,6 +15,8 @@ from tabapp.models.contract import Plugin
 from tabapp.plugin_files import UnsafePlugin, load_module, model_files
 
 GROUP = "tabapp.models"
+VARIANTS = "tabapp.variants"
+"""Entry points of models that compete only in runs with rows without a target."""
 _BUILT_IN = "tabapp_plugins"
 TAG_MEMBERS = {
     "core": "starts_first",
@@ -45,6 +47,16 @@ def _entry_points() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
+@cache
+def _variants() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=VARIANTS)}
+
+
+def variants() -> list[str]:
+    """Names of the models that compete only in runs with rows without a target. Imports no plugin."""
+    return sorted(_variants())
+
+
 def is_built_in(plugin: Plugin) -> bool:
     """Whether a plugin belongs to tabapp itself."""
     return type(plugin).__module__.partition(".")[0] == _BUILT_IN
@@ -73,7 +85,7 @@ def check_names(wanted: list[str] | tuple[str, ...]) -> None:
     Raises:
         UsageError: a name is unknown; the message suggests the closest known name.
     """
-    known = names()
+    known = [*names(), *variants()]
     for name in wanted:
         if name not in known:
             hint = did_you_mean(name, known) or f"; the models are {', '.join(known)}."
@@ -83,7 +95,7 @@ def check_names(wanted: list[str] | tuple[str, ...]) -> None:
 @cache
 def find(name: str) -> Found:
     """Import the plugin of one model. An error in the plugin becomes the reason, not an exception."""
-    point, file = _entry_points().get(name), model_files().get(name)
+    point, file = _entry_points().get(name) or _variants().get(name), model_files().get(name)
     if point is None and file is None:
         return Found(name, None, f"no model named {name!r} is installed")
     try:

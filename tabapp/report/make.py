@@ -103,8 +103,11 @@ def _data(state: RunState) -> list[Part]:
     parts: list[Part] = [Text(f"{read.rows:,} rows and {read.columns:,} columns of {PurePath(read.file).name}.")]
     if schema is None:
         return parts
-    if schema.rows_without_target:
-        parts.append(Text(f"{schema.rows_without_target:,} rows without a target were not used."))
+    n_unlabeled = schema.rows_without_target + schema.rows_unlabelled
+    if n_unlabeled:
+        parts.append(
+            Text(f"{n_unlabeled:,} rows without a target. Only models that learn from unlabeled rows use them.")
+        )
     rows = tuple(
         (c.name, c.kind, c.role, f"{c.missing:,}", f"{c.unique:,}", c.summary, c.reason) for c in schema.columns
     )

@@ -24,6 +24,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         budget: seconds that the whole run may take; None with `trials` set means no time limit.
         trials: maximum trials per model; without a budget the run is reproducible.
         address: of a Ray cluster; None means that of RAY_ADDRESS, or else a cluster of this machine's own.
+        unlabelled: path of a table of further rows, which are used without their target.
         start: start as soon as the plan is ready; a screen sets it to False and sends the command `start`.
     """
 
@@ -44,6 +45,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     ignore: tuple[str, ...] = ()
     kinds: dict[str, str] = {}
     test: str | None = None
+    unlabelled: str | None = None
     positive: str | None = None
     seed: int = 0
     device: str = "auto"

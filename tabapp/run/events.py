@@ -91,12 +91,14 @@ class DataRead(Event, tag="data.read", frozen=True, kw_only=True):
 
 
 class SchemaInferred(Event, tag="schema.inferred", frozen=True, kw_only=True):
-    """The inferred kind and role of each column, and warnings about the data."""
+    """The inferred kind and role of each column, and warnings about the data. `rows_unlabelled` counts the rows of the file
+    `--unlabelled`."""
 
     columns: tuple[ColumnView, ...]
     warnings: tuple[WarningView, ...]
     rows: int
     rows_without_target: int
+    rows_unlabelled: int = 0
 
 
 class PlanMade(Event, tag="plan.made", frozen=True, kw_only=True):

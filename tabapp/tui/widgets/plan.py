@@ -105,6 +105,13 @@ def warning_line(warning: ev.WarningView) -> Content:
     return Content.assemble(("⚠ ", "$warning"), (named, "bold"), warning.message.rstrip("."), (action, MUTED))
 
 
+def unlabeled_rows(facts: ev.SchemaInferred) -> str:
+    """The numbers of rows without a target, of the table and of `--unlabelled`; empty without any."""
+    parts = [f"{count(facts.rows_without_target, 'row')} without a target"] if facts.rows_without_target else []
+    parts += [f"{count(facts.rows_unlabelled, 'row')} of --unlabelled"] if facts.rows_unlabelled else []
+    return f"{' and '.join(parts)}, for models that learn from unlabeled rows" if parts else ""
+
+
 class Checks(Panel[ev.SchemaInferred]):
     """Possible problems of the data and the actions taken."""
 
@@ -114,8 +121,7 @@ class Checks(Panel[ev.SchemaInferred]):
 
     def draw(self, facts: ev.SchemaInferred, width: int, height: int) -> list[Content]:
         lines = [warning_line(warning) for warning in facts.warnings]
-        if facts.rows_without_target:
-            text = f"{count(facts.rows_without_target, 'row')} without a target set aside"
+        if text := unlabeled_rows(facts):
             lines.append(Content.assemble(("ⓘ ", "$primary"), text))
         if not lines:
             return [Content.assemble(("✓ ", "$success"), "No problems found.")]

@@ -1,0 +1,197 @@
+"""Pre-trained networks on tables with few labels, beside the same networks without, a booster, and self-training of the booster.
+
+python -m benchmarks.unlabeled_rows [--data FOLDER] [--tables a,b] [--labeled 50,200,1000] [--draws 2] [--unlabeled 6000]
+                                    [--models a,b] [--seconds 90] [--device cpu] [--full] [--cache FILE.json] [--out FILE.json]
+
+Each draw takes test rows, unlabeled rows and labeled rows from a table; a fifth of the labeled rows stop training early. The
+smaller numbers of labeled rows are parts of the larger ones. Pre-training sees the unlabeled rows only, once for each draw.
+"without" is the same network and the same hyperparameters without pre-training, on features fitted on the labeled rows.
+"self-training" fits CatBoost on the labeled rows, then again with the unlabeled rows added, whose target is its prediction
+(classes by their probabilities). Scores are ROC AUC, or accuracy for several classes, or R². --full is the protocol for a GPU:
+eight tables, five draws, 20,000 unlabeled rows. Results are added to --cache as they come, and are not computed again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from benchmarks.machine import RESULTS, machine, report
+from tabapp import metrics
+from tabapp.data.infer import infer_schema
+from tabapp.data.read import ReadOptions, read_table
+from tabapp.data.schema import Schema
+from tabapp.data.split import early_stopping_rows
+from tabapp.data.typed import encode_target, rows_with_target, typed_frame
+from tabapp.engine.refit import soft_table
+from tabapp.engine.unlabeled import fitted_features
+from tabapp.metrics import Task
+from tabapp.models import registry
+from tabapp.models.contract import FitContext, Shape
+
+QUICK_TABLES = ("adult", "bank_marketing", "diamonds", "telco_churn")
+TABLES = (*QUICK_TABLES, "hotel_bookings", "mushrooms", "letter", "bike_sharing_hour")
+MODELS = {
+    "ft_transformer_pretrained": "FT-Transformer, pre-trained",
+    "ft_transformer": "without",
+    "tab_transformer_pretrained": "TabTransformer, pre-trained",
+    "tab_transformer": "without ",
+    "npt": "NPT with unlabeled rows",
+    "npt_labeled": "NPT without",
+    "catboost": "CatBoost",
+    "self_training": "self-training",
+}
+METRICS = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "r2"}
+LABELED = (50, 200, 1000)
+N_TEST = 3_000
+SHAPE_OF_VARIANT = 1_000
+
+
+class Draw:
+    """One division of a table."""
+
+    def __init__(self, frame: pl.DataFrame, schema: Schema, most: int, n_unlabeled: int, seed: int) -> None:
+        self.schema, self.seed = schema, seed
+        self.task: Task = schema.task
+        self.n_classes = max(1, len(schema.classes))
+        order = np.random.default_rng(seed).permutation(len(frame))
+        n_test = min(N_TEST, len(frame) // 3)
+        self.target = encode_target(frame, schema)
+        self.frame = frame
+        self.test, self.labeled = order[:n_test], order[n_test : n_test + most]
+        self.unlabeled = order[n_test + most :][:n_unlabeled]
+
+    def fit(self, name: str, n: int, seconds: float, device: str, pretrained: Path) -> float:
+        """The test score of a model on `n` labeled rows."""
+        rows = np.sort(self.labeled[:n])
+        stopping = early_stopping_rows(self.target, self.task, rows, self.seed)
+        base = {"npt_labeled": "npt", "self_training": "catboost"}.get(name, name)
+        plugin = registry.get(base)
+        # A network without pre-training takes the hyperparameters of its variant.
+        same = f"{base}_pretrained"
+        variant = registry.get(same) if same in registry.variants() else plugin
+        n_columns = len(self.schema.features)
+        shape = Shape(SHAPE_OF_VARIANT, n_columns, 0, self.n_classes, len(self.unlabeled))
+        given = msgspec.to_builtins(variant.defaults(self.task, shape, device))
+        fields = {field.name for field in msgspec.structs.fields(plugin.params_type)}
+        params = msgspec.convert({key: value for key, value in given.items() if key in fields}, plugin.params_type)
+        unlabeled = self.frame[self.unlabeled.tolist()]
+        preparer, table = fitted_features(
+            self.frame[rows.tolist()], self.schema, plugin.features(), self.seed, self.target[rows], None, unlabeled
+        )
+        table = replace(table, target=self.target[rows])
+        with TemporaryDirectory() as folder:
+            context = FitContext(
+                task=self.task,
+                n_classes=self.n_classes,
+                metric=METRICS[self.task],
+                features=preparer.spec,
+                seed=self.seed,
+                device=device if plugin.family == "deep" else "cpu",
+                n_threads=1,
+                folder=Path(folder),
+                soft_deadline=time.monotonic() + seconds,
+            )
+            if plugin.uses_unlabeled and name != "npt_labeled":
+                context.unlabeled = preparer.transform(unlabeled)
+            if plugin.pretrains:
+                if not pretrained.is_dir():
+                    pretrained.mkdir(parents=True)
+                    assert context.unlabeled is not None
+                    plugin.pretrain(context.unlabeled, params, context, pretrained)
+                context.pretrained = pretrained
+                context.soft_deadline = time.monotonic() + seconds
+            train, valid = table.take(~stopping), table.take(stopping)
+            model = plugin.fit(train, valid, params, context)
+            if name == "self_training":
+                soft = model.predict(preparer.transform(unlabeled)).astype(np.float64)
+                more = preparer.transform(unlabeled)
+                labels = np.asarray(train.target)
+                known = np.eye(self.n_classes)[labels.astype(int)] if self.task != "regression" else labels
+                joined = replace(
+                    train,
+                    numeric=np.concatenate([train.numeric, more.numeric]),
+                    categorical=np.concatenate([train.categorical, more.categorical]),
+                    target=None,
+                )
+                learned = soft_table(joined, np.concatenate([known, soft]))
+                if learned.weight is not None:
+                    valid = replace(valid, weight=np.ones(len(valid), np.float32))
+                model = plugin.fit(learned, valid, params, context)
+            prediction = model.predict(preparer.transform(self.frame[self.test.tolist()]))
+        return metrics.score(METRICS[self.task], self.target[self.test], prediction)
+
+
+def load(folder: Path, name: str) -> tuple[pl.DataFrame, Schema]:
+    """The typed rows of a table that have a target, without leaking columns."""
+    known = {each["name"]: each for each in json.loads((folder / "datasets.json").read_text())}[name]
+    reading = read_table(folder / known["file"], ReadOptions(delimiter=known["separator"]))
+    schema = infer_schema(
+        reading.frame, target=known["target"], task=known["task"], ignore=tuple(known["leak_or_id_columns"])
+    )
+    return typed_frame(reading.frame.filter(rows_with_target(reading.frame, schema)), schema), schema
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path("data"))
+    parser.add_argument("--tables", default="")
+    parser.add_argument("--labeled", default=",".join(map(str, LABELED)))
+    parser.add_argument("--draws", type=int, default=2)
+    parser.add_argument("--unlabeled", type=int, default=6_000)
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--seconds", type=float, default=90.0, help="of pre-training, and of each fit")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--cache", type=Path)
+    parser.add_argument("--out", type=Path, default=RESULTS / "unlabeled_rows.json")
+    options = parser.parse_args()
+    names = options.tables.split(",") if options.tables else TABLES if options.full else QUICK_TABLES
+    n_draws, n_unlabeled = (5, 20_000) if options.full else (options.draws, options.unlabeled)
+    sizes = [int(n) for n in options.labeled.split(",")]
+    models = options.models.split(",")
+    found: dict[str, float] = {}
+    if options.cache is not None and options.cache.is_file():
+        found = json.loads(options.cache.read_text())
+    for name in names:
+        frame, schema = load(options.data, name)
+        for seed in range(n_draws):
+            draw = Draw(frame, schema, max(sizes), n_unlabeled, seed)
+            with TemporaryDirectory() as pretrained:
+                for model in models:
+                    if "tab_transformer" in model and not any(c.kind == "categorical" for c in schema.features):
+                        continue
+                    for n in sizes:
+                        key = f"{name}/{n}/{model}/{seed}"
+                        if key not in found:
+                            found[key] = draw.fit(model, n, options.seconds, options.device, Path(pretrained) / model)
+                            print(f"{key}: {found[key]:.4f}", flush=True)
+                            if options.cache is not None:
+                                options.cache.write_text(json.dumps(found, indent=1))
+    rows: list[list[str]] = []
+    for name in names:
+        for n in sizes:
+            cells: list[str] = []
+            for model in models:
+                scores = [found[key] for seed in range(n_draws) if (key := f"{name}/{n}/{model}/{seed}") in found]
+                spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
+                cells.append(f"{statistics.fmean(scores):.3f} ± {spread:.3f}" if scores else "—")
+            rows.append([name, f"{n:,}", *cells])
+    facts: dict[str, Any] = machine("torch", "catboost")
+    facts |= {"draws": n_draws, "unlabeled": n_unlabeled, "device": options.device, "seconds": options.seconds}
+    header = ["table", "labeled", *(MODELS[model].strip() for model in models)]
+    report(facts, header, rows, found, options.out, range(1, len(header)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Self-supervised pre-training: its loss, its masks, and what a fine-tuned network takes over."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+
+from tabapp.features.arrays import Table
+from tabapp.models import registry
+from tabapp.models.check_tables import make_context
+from tabapp.models.contract import Shape
+from tabapp.nn.plugin import Sizes
+from tabapp.nn.pretraining import Encoder, Guesses, pretext_loss, pretrain_network
+from tests.nn.test_integrated import CARDINALITIES, table, tensors
+
+VARIANTS = registry.variants()
+SHAPE = Shape(n_rows=40, n_numeric=3, n_categorical=2, n_classes=2, n_unlabeled=400)
+
+
+def network_of(name):
+    torch.manual_seed(0)
+    plugin = registry.get(name)
+    params = msgspec.structs.replace(plugin.defaults("binary", SHAPE, "cpu"), n_layers=2, d_token=16)
+    network = plugin.build(Sizes(n_numeric=3, cardinalities=CARDINALITIES, d_out=1, n_classes=2), params)
+    assert isinstance(network, Encoder)
+    return plugin, params, network
+
+
+def redundant_rows(n):
+    """Rows in which each column can be predicted from the others."""
+    generator = np.random.default_rng(0)
+    code = generator.integers(0, 3, n)
+    numeric = np.stack([code - 1.0, 1.0 - code, generator.normal(size=n)], axis=1).astype(np.float32)
+    return Table(numeric, np.stack([code + 2, code % 2 + 2], axis=1).astype(np.int32))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_column_is_encoded(name):
+    _, _, network = network_of(name)
+    numeric, codes = tensors(table(6, 0))
+    n = network.n_encoded_numeric
+    masked = torch.zeros(6, n, dtype=torch.bool)
+    found = network.encoded_columns(numeric[:, :n], codes, masked, torch.zeros(n, network.d_encoded))
+    assert found.shape == (6, n + 2, network.d_encoded)
+    assert n == (3 if name.startswith("ft") else 0)
+
+
+def test_a_masked_number_is_not_seen():
+    _, _, network = network_of("ft_transformer_pretrained")
+    numeric, codes = tensors(table(6, 0))
+    mask, masked = torch.randn(3, network.d_encoded), torch.zeros(6, 3, dtype=torch.bool)
+    masked[:, 1] = True
+    changed = numeric.clone()
+    changed[:, 1] += 5
+    network.eval()
+    shown = [network.encoded_columns(x, codes, masked, mask) for x in (numeric, changed)]
+    assert torch.equal(*shown)
+    assert not torch.equal(shown[0], network.encoded_columns(changed, codes, ~masked, mask))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_loss_falls_where_columns_predict_each_other(name, tmp_path):
+    _, _, network = network_of(name)
+    rows = redundant_rows(64)
+    context = make_context("binary", spec(), 2, tmp_path)
+    torch.manual_seed(1)
+    first = pretrain_network(network, rows, CARDINALITIES, 1, context)["pretraining_loss"]
+    facts = pretrain_network(network, rows, CARDINALITIES, 80, context)
+    assert facts["pretraining_loss"] < 0.75 * first
+    assert (facts["pretraining_steps"], facts["pretraining_rows"]) == (80, 64)
+
+
+def test_every_weight_of_the_encoder_gets_a_gradient():
+    plugin, _, network = network_of("ft_transformer_pretrained")
+    rows = redundant_rows(64)
+    guesses = Guesses(3, CARDINALITIES, network.d_encoded)
+    pretext_loss(network, guesses, *tensors(rows)).backward()
+    without = {name for name, p in network.named_parameters() if p.grad is None}
+    assert without == {name for name, _ in network.named_parameters() if name.startswith(plugin.task_parts)}
+    assert all(p.grad is not None for p in guesses.parameters())
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_fine_tuning_starts_from_the_pretrained_encoder(name, tmp_path):
+    """With a learning rate of almost zero, the encoder stays as pre-training left it, and the head is new."""
+    plugin, params, _ = network_of(name)
+    params = msgspec.structs.replace(
+        params, pretraining_steps=5, learning_rate=1e-12, weight_decay=0.0, max_epochs=1, average_decay=0.0
+    )
+    context = make_context("binary", spec(), 2, tmp_path)
+    folder = tmp_path / "pretrained"
+    folder.mkdir()
+    plugin.pretrain(redundant_rows(64), params, context, folder)
+    context.pretrained = folder
+    rows = redundant_rows(40)
+    labeled = dataclasses.replace(rows, target=(rows.numeric[:, 0] > 0).astype(np.int64))
+    model = plugin.fit(labeled, labeled, params, context)
+    saved = load_weights(folder)
+    state = model.network.state_dict()
+    assert {name for name in state if name not in saved} == {n for n in state if n.startswith(plugin.task_parts)}
+    for part, weights in saved.items():
+        torch.testing.assert_close(state[part], weights)
+    assert model.summary()["pretraining_steps"] == 5
+
+
+def test_trials_differ_in_fine_tuning_only():
+    from optuna import create_study
+
+    study = create_study()
+    for name in VARIANTS:
+        plugin = registry.get(name)
+        drawn = [plugin.search_space(study.ask(), "binary", SHAPE, "cpu") for _ in range(5)]
+        keys = {plugin.pretraining_key(params) for params in (*drawn, plugin.defaults("binary", SHAPE, "cpu"))}
+        assert len(keys) == 1
+        assert len({params.learning_rate for params in drawn}) == 5
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_too_few_unlabeled_rows_are_named(name):
+    plugin = registry.get(name)
+    assert plugin.supports("binary", SHAPE) is None
+    reason = plugin.supports("binary", dataclasses.replace(SHAPE, n_rows=1000))
+    assert reason is not None
+    assert "400 for 1,000" in reason
+
+
+def load_weights(folder):
+    from safetensors.torch import load_file
+
+    return load_file(folder / "weights.safetensors")
+
+
+def spec():
+    from tabapp.features.arrays import FeatureSpec
+
+    return FeatureSpec(
+        numeric=("a", "b", "c"), categorical=("d", "e"), cardinalities=CARDINALITIES, sources=("a", "b", "c", "d", "e")
+    )
