@@ -17,14 +17,16 @@ NEWLINE, TAB = "⏎", "→"
 
 # Cc, Cf, Cs, Zl and Zp, and whatever Unicode lets a renderer ignore (Default_Ignorable_Code_Point). Exempt are VS15 and VS16, which
 # choose the form of an emoji, and the visible number signs of Arabic and other scripts, which are Cf too.
-HIDDEN = (
-    "\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
+_C0_IN_LINES = "\x00-\x08\x0b-\x1f"
+_OTHERS = (
+    "\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff"
 )
+HIDDEN = f"\t\n{_C0_IN_LINES}{_OTHERS}"
 _HIDDEN = re.compile(f"[{HIDDEN}]")
-_HIDDEN_IN_LINES = re.compile(f"(?![\n\t])[{HIDDEN}]")
-_CONTROL = re.compile("(?![\n\t])[\x00-\x1f\x7f-\x9f]")
+_HIDDEN_IN_LINES = re.compile(f"[{_C0_IN_LINES}{_OTHERS}]")
+_CONTROL = re.compile(f"[{_C0_IN_LINES}\x7f-\x9f]")
 
 
 def _visible(found: re.Match[str]) -> str:

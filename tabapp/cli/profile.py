@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Generator
@@ -17,7 +16,7 @@ from tabapp.cli.completion import columns, several, tables
 from tabapp.cli.options import check_file, split_kinds, split_names
 from tabapp.cli.reading import Reader, reading_options
 from tabapp.errors import DataError, UsageError
-from tabapp.headless.narration import echo, echo_json
+from tabapp.headless.narration import echo, echo_json, json_text
 
 if TYPE_CHECKING:
     from tabapp.data.read import Reading, ReadOptions
@@ -87,7 +86,7 @@ def profile(
     schema = schema_with_warnings(reading, other, null=null, **options)
     if as_json:
         facts = make_profile(data, reading, schema, default_metric(schema.task), n_more)
-        echo_json(json.dumps(msgspec.to_builtins(facts), ensure_ascii=False, indent=1))
+        echo_json(json_text(facts))
     else:
         _print_profile(data, reading, schema, n_more, every)
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection
@@ -67,6 +68,12 @@ class Values:
         """Number of occurrences of each value in `uniques`."""
         counts = self._counted[1]
         return counts if isinstance(counts, pl.Series) else pl.Series("count", counts, dtype=pl.UInt32)
+
+    @property
+    def count_array(self) -> npt.NDArray[np.integer]:
+        """`counts` as an array, without a Series for a short column."""
+        counts = self._counted[1]
+        return np.array(counts, dtype=np.uint32) if isinstance(counts, list) else counts.to_numpy()
 
     @property
     def distinct(self) -> pl.Series | list[str]:
@@ -194,9 +201,8 @@ def spread(numbers: Float64, weights: npt.NDArray[np.integer] | None = None) -> 
         weights: number of occurrences of each number; 1 if None.
     """
     low, high = float(numbers.min()), float(numbers.max())
-    with np.errstate(over="ignore"):
-        distance = high - low
-    if not np.isfinite(distance) or distance == 0:
+    distance = high - low
+    if not math.isfinite(distance) or distance == 0:
         return low, high, (int(len(numbers) if weights is None else weights.sum()),)
     scaled = np.minimum((numbers - low) / distance * 10, 9).astype(np.int64)
     bins = np.bincount(scaled, weights=weights, minlength=10)

@@ -24,9 +24,10 @@ def repeated_columns(columns: Sequence[Column], values: Mapping[str, Values]) ->
         mine = values[column.name]
         if column.kind == "constant":
             continue
-        texts = mine.texts
-        few = texts if len(texts) <= SMALL else texts[:: len(texts) // _ROWS_IN_KEY].head(_ROWS_IN_KEY)
-        key = (column.unique, column.missing, hash(tuple(few.to_list())))
+        texts, distinct = mine.texts, mine.distinct
+        if len(texts) > SMALL:
+            distinct = texts[:: len(texts) // _ROWS_IN_KEY].head(_ROWS_IN_KEY).to_list()
+        key = (column.unique, column.missing, hash(tuple(distinct)))
         candidates.setdefault(key, []).append(column.name)
     found: dict[str, str] = {}
     for names in candidates.values():

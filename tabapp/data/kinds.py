@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from tabapp.data.booleans import boolean_levels, false_and_true, is_boolean
@@ -10,21 +12,19 @@ from tabapp.data.names import looks_like_id, names_date
 from tabapp.data.numeric import judge_clock, judge_number
 from tabapp.data.scales import order_of
 from tabapp.data.schema import Column, Kind
-from tabapp.data.small import all_contain, contains, first, words_and_characters
+from tabapp.data.small import all_contain, first, words_and_characters
 from tabapp.data.stored import StoredType
 from tabapp.data.values import DateFormat, date_format, epoch_format, number_format, parses_as_date
 from tabapp.data.verdict import show, verdict
 
 _FEWEST_ORDERED, _MOST_ORDERED = 3, 60
-_PLAIN_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_DIGIT = re.compile(r"\d")
 
 
 def needs_search(values: Values) -> bool:
     """Whether a short column has texts with digits that are not plain numbers, so that they may be dates or have units."""
-    if all_contain(values.distinct, _PLAIN_NUMBER):
-        return False
-    plain = contains(values.distinct, _PLAIN_NUMBER)
-    return bool((contains(values.distinct, r"\d") & ~plain).any())
+    return any(_DIGIT.search(text) and not _PLAIN_NUMBER.fullmatch(text) for text in values.distinct)
 
 
 def judge(

@@ -44,6 +44,10 @@ def order_of(levels: Sequence[str]) -> tuple[str, ...]:
     """
     if not _MIN_LEVELS <= len(levels) <= _MAX_LEVELS:
         return ()
+    lowest = levels[0].casefold()
+    # Most columns of a wide table end here, which takes a tenth of the time.
+    if lowest not in _SCALES_WITH and lowest not in _OUTSIDE and _RANGE.fullmatch(lowest.strip()) is None:
+        return ()
     inside = [level for level in levels if level.casefold() not in _OUTSIDE]
     folded = {level.casefold(): level for level in inside}
     if len(folded) < max(_MIN_LEVELS, len(inside)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tabapp.data.booleans import boolean_levels
@@ -43,10 +44,10 @@ def verdict(
         level_counts = tuple(values.first_counts(_MAX_LEVELS))
         histogram = level_counts[:10]
     elif numbers is not None:
-        low, high, histogram = _range(numbers, values.counts)
+        low, high, histogram = _range(numbers, values.count_array)
     elif kind == "datetime" and dates is not None:
         parsed = parse_dates(values.uniques, dates)
-        _, _, histogram = _range(parsed.dt.epoch("us").cast(pl.Float64), values.counts)
+        _, _, histogram = _range(parsed.dt.epoch("us").cast(pl.Float64), values.count_array)
         known = parsed.drop_nulls()
         if len(known):
             ordered = known.sort().dt.to_string("%Y-%m-%dT%H:%M:%S")
@@ -77,12 +78,12 @@ def verdict(
     )
 
 
-def _range(numbers: pl.Series, counts: pl.Series) -> tuple[float | None, float | None, tuple[int, ...]]:
+def _range(numbers: pl.Series, counts: npt.NDArray[np.integer]) -> tuple[float | None, float | None, tuple[int, ...]]:
     known = numbers.to_numpy()
     finite = np.isfinite(known)
     if not finite.any():
         return None, None, ()
-    return spread(known[finite], counts.to_numpy()[finite])
+    return spread(known[finite], counts[finite])
 
 
 def show(value: object) -> str:

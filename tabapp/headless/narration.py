@@ -5,8 +5,10 @@ Messages on stderr are complete sentences after the program's name. Stdout is re
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+from typing import Any
 
 import click
 
@@ -39,6 +41,16 @@ def echo_json(document: str | bytes) -> None:
     """Print JSON on stdout, with the hidden characters of its strings escaped, and a newline at its end."""
     text = document if isinstance(document, str) else document.decode()
     click.echo(escape_json(text.rstrip("\n")))
+
+
+def json_text(value: Any) -> str:
+    """A document as indented JSON. File names may have bytes that are not text, which only `json` writes."""
+    import msgspec
+
+    try:
+        return msgspec.json.format(msgspec.json.encode(value), indent=1).decode()
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(value), ensure_ascii=False, indent=1)
 
 
 def echo_data(content: bytes) -> None:
