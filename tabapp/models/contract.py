@@ -328,6 +328,8 @@ class Plugin(ABC):
             score on most tables.
         plans_steps: a fit plans its training steps for the time until its soft deadline, so that a shorter fit ends a little worse
             rather than unfinished.
+        reuses_steps: the first two folds find the number of steps by early stopping, and the others get all of their training rows
+            and those numbers in `refit`.
         has_attention: fitted models return attention weights per feature from `FittedModel.attention`.
         can_impute: `fit` accepts tables without a target, and fitted models fill missing cells in `FittedModel.impute`.
         uses_unlabeled: `fit` learns from `FitContext.unlabeled`, the rows without a target.
@@ -347,6 +349,7 @@ class Plugin(ABC):
     prune_steps: ClassVar[tuple[int, ...]] = ()
     starts_first: ClassVar[bool] = False
     plans_steps: ClassVar[bool] = False
+    reuses_steps: ClassVar[bool] = False
     has_attention: ClassVar[bool] = False
     can_impute: ClassVar[bool] = False
     contains_training_rows: ClassVar[bool] = False
@@ -410,10 +413,10 @@ class Plugin(ABC):
     def refit(
         self, train: Table, params: Params, summaries: Sequence[Mapping[str, Any]], context: FitContext
     ) -> FittedModel | None:
-        """Train on all rows without early stopping, for as long as the models of the folds were trained on average.
+        """Train on all rows without early stopping, for as long as the models of some folds were trained on average.
 
         Args:
-            summaries: `FittedModel.summary` of the models of the folds.
+            summaries: `FittedModel.summary` of the models of those folds.
 
         Returns:
             None if the model cannot be trained without early-stopping rows; `fit` then gets some of the rows for that.
