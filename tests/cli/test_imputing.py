@@ -143,7 +143,7 @@ def test_uncertainties_are_in_units_and_only_for_filled_cells():
 def test_trains_on_the_table_and_fills_it(data, tmp_path):
     frame, missing = table_with_missing_cells()
     outputs = [tmp_path / "one.csv", tmp_path / "two.parquet"]
-    result = call(data, "-o", outputs[0], "--budget", "3s", "--seed", "1")
+    result = call(data, "-o", outputs[0], "--budget", "1s", "--seed", "1")
     assert f"{sum(int(missing[name].sum()) for name in FILLED)} cells filled" in result.stderr
     assert "'joined'" in result.stderr
     filled = read(outputs[0])

@@ -87,6 +87,7 @@ def test_third_party_metric_works_from_the_plan_to_the_evaluation(folder: Path) 
     assert "metric 'hit_rate' is not installed here" in elsewhere.stderr
 
 
+@pytest.mark.slow
 def test_misclassification_costs_are_a_metric(folder: Path) -> None:
     last = run(folder, "cost:fp=1,fn=5")[-1]
     assert (last["metric"], last["greater_is_better"]) == ("cost:fn=5,fp=1", False)

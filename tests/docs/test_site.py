@@ -72,7 +72,7 @@ def test_every_model_metric_and_screen_has_its_page():
 
 
 def test_every_command_has_a_page_and_every_page_is_current(tmp_path):
-    write_pages(tmp_path)
+    (tmp_path / "commands").mkdir()
     (tmp_path / "commands" / "gone.md").write_text("# gone")
     write_pages(tmp_path)
     written = {file.stem for file in (tmp_path / "commands").iterdir()} - {"index"}

@@ -76,6 +76,7 @@ def count_fits(folder: RunFolder) -> int:
     return len(folder.state().fits)
 
 
+@pytest.mark.slow
 def test_ctrl_r_right_after_the_first_paint_starts_newest_run(wide: Terminal, tmp_path: Path) -> None:
     data, runs = write_wine(tmp_path / "wine.csv"), tmp_path / "runs"
     options = ["--trials", "1", "--budget", "120s", "--models", "lightgbm,linear"]

@@ -205,9 +205,8 @@ def one_of_each(cases: list[tuple[str, Damage]]) -> list[tuple[str, Damage]]:
     return chosen
 
 
-@pytest.mark.parametrize(
-    "cases", [one_of_each(REPAIRED), pytest.param(REPAIRED, marks=pytest.mark.slow)], ids=["some", "all"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("cases", [one_of_each(REPAIRED), REPAIRED], ids=["some", "all"])
 def test_damaged_parts_are_set_aside_and_made_again(
     finished_run: RunFolder, tmp_path: Path, cases: list[tuple[str, Damage]]
 ) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 from tabapp_plugins.realmlp import network as realmlp
@@ -59,6 +60,10 @@ def fit_guarded(
     plugin = registry.get(name)
     table, spec, n_classes = make_table(task, n_rows=300)
     params = defaults_of(plugin, task, table, spec, n_classes)
+    fewer = {"max_epochs": 2, "n_steps": 4, "n_evaluations": 1}
+    params = msgspec.structs.replace(
+        params, **{key: min(n, getattr(params, key)) for key, n in fewer.items() if hasattr(params, key)}
+    )
     context = make_context(task, spec, n_classes, folder)
     context.device = device
     if name == "npt":

@@ -115,6 +115,7 @@ def test_first_stage_equals_a_least_squares_network(tmp_path: Path) -> None:
     torch.testing.assert_close(ours, learner.eval()(boosting.numeric, None)[1], atol=1e-8, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_fits_a_linear_target(tmp_path: Path) -> None:
     table, spec, _ = make_table("regression", n_rows=2000, cardinalities=())
     linear = table.numeric.astype(np.float64) @ np.array([3.0, -1.0, 0.5, 2.0])

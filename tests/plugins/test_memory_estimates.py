@@ -27,6 +27,7 @@ def ratios(*arguments: str) -> dict[tuple[str, str, str], float]:
     }
 
 
+@pytest.mark.slow
 def test_estimates_of_a_booster_and_a_network_are_close() -> None:
     found = ratios("catboost", "snn", "--rows", "2000", "--features", "20")
     assert {model for model, _, _ in found} == {"catboost", "snn"}

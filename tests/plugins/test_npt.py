@@ -222,6 +222,7 @@ def test_corruption_removes_only_the_information_of_other_rows(model: NPTModel, 
     np.testing.assert_allclose(corrupted_predictions(same, test, 0), same.predict(test), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_deletion_keeps_few_of_many_identical_rows(model: NPTModel) -> None:
     rows = torch.arange(60)
     small = NPTModel(model.network, model.saved, model.context, model.source, rows[None], model.device)

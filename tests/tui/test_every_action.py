@@ -187,9 +187,13 @@ def prediction_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ways() -> Iterator[object]:
-    """Each group of actions by its keys and by mouse; `make test` takes the mouse on the screen that steers a run."""
+    """Each group of actions by its keys and by mouse.
+
+    `make test` leaves out screens whose actions have tests of their own, and takes the mouse on the screen that steers a run.
+    """
     for scope, phase in groups():
-        yield pytest.param(scope, phase, "key", id=f"{scope}-{phase}-key")
+        marks = [pytest.mark.slow] if scope in ("everywhere", "log", "predict") else []
+        yield pytest.param(scope, phase, "key", id=f"{scope}-{phase}-key", marks=marks)
         marks = [] if scope == "run" else [pytest.mark.slow]
         yield pytest.param(scope, phase, "mouse", id=f"{scope}-{phase}-mouse", marks=marks)
 
@@ -210,7 +214,7 @@ async def test_actions_by_each_key_and_by_mouse(tmp_path, monkeypatch, predictio
                 await prove(driver, action, lambda key=key: driver.press(key), f"key {key}")
 
 
-@pytest.mark.parametrize("way", ["key", "mouse"])
+@pytest.mark.parametrize("way", ["key", pytest.param("mouse", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ENDING)
 async def test_actions_that_end_something(tmp_path, monkeypatch, name, way):
     action = next(action for action in ACTIONS if action.id == name)
