@@ -22,15 +22,18 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show all targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' Makefile
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("tabapp needs Python 3.11 or newer, but $(PYTHON) is %d.%d. Choose another with PYTHON=…" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) -e .
 	@touch $@
 
-$(VENV)/.installed-test: $(VENV)/.installed
+# One installation serves both: pip takes long to check what a second one would need.
+$(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) --quiet -e '.[test,dev,docs,onnx,serve,sign,web]'
-	@touch $@
+	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-fuzz: $(VENV)/.installed-test
 	$(INSTALL) --quiet -e '.[fuzz]'
@@ -51,10 +54,10 @@ demo: $(VENV)/.installed ## Train on a public table, show the results, and predi
 test: INSTALL += --no-compile
 test: $(VENV)/.installed-test ## Everything that a change must pass.
 	@$(MAKE) --no-print-directory lint & lint=$$!; \
+	$(MAKE) --no-print-directory typecheck & types=$$!; \
 	$(BIN)/python -c "import tabapp.engine.preload_torch, tabapp.engine.preload_trees, tabapp.engine.preload_boosters"; \
 	$(BIN)/python -m pytest --collect-only -qq -m "not slow and not gpu" > /dev/null; \
-	wait $$lint
-	@$(MAKE) --no-print-directory typecheck & types=$$!; \
+	wait $$lint || { kill $$types; exit 1; }; \
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -m "not slow and not gpu"; tests=$$?; \
 	wait $$types && exit $$tests
 

@@ -98,9 +98,8 @@ def test_version_imports_no_configuration():
     assert "tabapp.run" not in loaded_by(command("--version"))
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
+def test_views_import_no_engine():
+    modules = (
         "tabapp",
         "tabapp.run.client",
         "tabapp.run.folder",
@@ -111,10 +110,10 @@ def test_version_imports_no_configuration():
         "tabapp.tui.app",
         "tabapp.tui.screens.palette",
         "tabapp.tui.screens.help",
-    ],
-)
-def test_views_import_no_engine(module):
-    assert_light(loaded_by(f"import {module}"))
+    )
+    loaded = loaded_by(f"import {', '.join(modules)}")
+    assert set(modules) <= loaded
+    assert_light(loaded)
 
 
 def test_view_imports_no_numeric_library_after_following_a_run(tmp_path):

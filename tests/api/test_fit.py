@@ -66,12 +66,16 @@ def test_types_of_a_frame_are_kept(run):
     assert run.predictor().schema.column("plan").missing == 0, "none is a level of a categorical column"
 
 
-def test_a_frame_its_pandas_twin_and_its_csv_file_give_the_same_scores(run, runs_dir, tmp_path):
+@pytest.mark.slow
+def test_a_frame_and_its_pandas_twin_give_the_same_scores(run, runs_dir):
     twin = pd.DataFrame(customers().to_dict(as_series=False))
     twin["age"] = twin["age"].astype("Int64")
     twin["plan"] = twin["plan"].astype("category")
     twin["since"] = pd.to_datetime(twin["since"])
     assert scores(tabapp.fit(twin, target="bought", runs_dir=runs_dir, **FAST)) == scores(run)
+
+
+def test_a_frame_and_its_csv_file_give_the_same_scores(run, runs_dir, tmp_path):
     customers().write_csv(tmp_path / "shop.csv")
     command = [
         sys.executable,

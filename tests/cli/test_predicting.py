@@ -278,7 +278,9 @@ def test_json_reports_progress_and_first_predictions(bundles, data, tmp_path):
         call(predicting.predict, bundles["regression"], data["regression"], "--json")
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow", ".jsonl"])
+@pytest.mark.parametrize(
+    "suffix", [".csv", ".parquet", *(pytest.param(each, marks=pytest.mark.slow) for each in (".arrow", ".jsonl"))]
+)
 def test_a_large_file_is_predicted_in_parts_with_the_same_result(bundles, tmp_path, monkeypatch, suffix):
     """Rows whose mistyped cells are all in one part are accepted, as in the whole file."""
     table = text_table("regression", n_rows=200, seed=7).with_columns(more=pl.lit("1"))

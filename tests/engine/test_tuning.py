@@ -169,7 +169,9 @@ def test_a_trial_belongs_to_a_class_of_devices(tmp_path: Path) -> None:
     assert [state.name for _, _, state, _ in tuner_on("cuda:1").earlier_trials()] == ["COMPLETE", "PRUNED", "PRUNED"]
 
 
-@pytest.mark.parametrize(("moment", "n_before"), [("asked", 0), ("queued", 7), ("drawn", 7)])
+@pytest.mark.parametrize(
+    ("moment", "n_before"), [("asked", 0), pytest.param("queued", 7, marks=pytest.mark.slow), ("drawn", 7)]
+)
 def test_a_trial_that_a_killed_engine_had_begun_is_drawn_again(tmp_path: Path, moment: str, n_before: int) -> None:
     for name in ("whole", "killed"):
         (tmp_path / name).mkdir()

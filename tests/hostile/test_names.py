@@ -76,6 +76,7 @@ def assert_shown(text: str, names: tuple[str, ...] = (*FEATURES, TARGET)) -> Non
     assert [name for name in names if name not in text] == []
 
 
+@pytest.mark.slow
 def test_a_run_shows_names_as_written(made: Path, run) -> None:
     output = (made / "output.txt").read_text()
     assert TARGET in output

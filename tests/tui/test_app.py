@@ -47,6 +47,7 @@ async def test_the_start_button_takes_enter(tmp_path, monkeypatch):
         assert driver.commands() == [{"command": "start"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 async def test_digits_go_to_the_screens(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size) as driver:
@@ -61,7 +62,7 @@ async def test_digits_go_to_the_screens(tmp_path, monkeypatch, size):
 @pytest.mark.parametrize(
     ("events", "size"),
     [
-        (recordings.opening, WIDE),
+        pytest.param(recordings.opening, WIDE, marks=pytest.mark.slow),
         pytest.param(recordings.opening, NARROW, marks=pytest.mark.slow),
         pytest.param(recordings.running, WIDE, marks=pytest.mark.slow),
         (recordings.running, (60, 16)),

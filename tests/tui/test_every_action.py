@@ -192,7 +192,7 @@ def ways() -> Iterator[object]:
     `make test` leaves out screens whose actions have tests of their own, and takes the mouse on the screen that steers a run.
     """
     for scope, phase in groups():
-        marks = [pytest.mark.slow] if scope in ("everywhere", "log", "predict") else []
+        marks = [pytest.mark.slow] if scope in ("everywhere", "log", "predict", "row", "table") else []
         yield pytest.param(scope, phase, "key", id=f"{scope}-{phase}-key", marks=marks)
         marks = [] if scope == "run" else [pytest.mark.slow]
         yield pytest.param(scope, phase, "mouse", id=f"{scope}-{phase}-mouse", marks=marks)

@@ -88,7 +88,16 @@ async def test_a_run_without_slices_says_so(tmp_path, monkeypatch):
         await driver.sees("there are too few rows", "No effects: the run ended before them")
 
 
-@pytest.mark.parametrize("text", ["Attention alone misleads", "Partial dependence", "its interval is widened"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Partial dependence",
+        *(
+            pytest.param(text, marks=pytest.mark.slow)
+            for text in ("Attention alone misleads", "its interval is widened")
+        ),
+    ],
+)
 async def test_the_help_says_what_misleads(tmp_path, monkeypatch, text):
     async with drive(tmp_path, monkeypatch, explained(), size=(120, 60), attach=True, engine_runs=False) as driver:
         await driver.press("5", "question_mark")
