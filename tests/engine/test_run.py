@@ -207,6 +207,7 @@ def test_resuming_a_complete_run_needs_more_budget_or_trials(wine_run: tuple[Run
     assert len(set(after)) == len(after)
 
 
+@pytest.mark.slow
 def test_a_regression_with_gaps_dates_and_missing_targets(tmp_path: Path) -> None:
     data = write_mixed(tmp_path / "mixed.csv")
     done = tabapp("--auto", str(data), "--target", "price", *ONE_MODEL, "--json", "--runs-dir", str(tmp_path / "runs"))

@@ -23,7 +23,9 @@ def send_loaded(connection: Connection) -> None:
     ("libraries", "loaded"),
     [
         ("boosters", ["polars", "lightgbm", "catboost", "xgboost"]),
-        ("trees", ["polars", "sklearn", "pandas", "lightgbm", "catboost", "xgboost"]),
+        pytest.param(
+            "trees", ["polars", "sklearn", "pandas", "lightgbm", "catboost", "xgboost"], marks=pytest.mark.slow
+        ),
         pytest.param("torch", ["polars", "sklearn", "torch"], marks=pytest.mark.slow),
     ],
 )

@@ -272,7 +272,8 @@ def test_learning_rate_schedule_equals_the_paper(tmp_path: Path) -> None:
     np.testing.assert_allclose(rates, expected)
 
 
-@pytest.mark.parametrize("backbone", ["ft_transformer", pytest.param("autoint", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("backbone", ["ft_transformer", "autoint"])
 def test_learns_a_product_and_loads_bit_identically(backbone: str, tmp_path: Path) -> None:
     table, spec, _ = make_table("regression", n_rows=900)
     x = table.numeric.astype(np.float64)

@@ -189,13 +189,12 @@ def prediction_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 def ways() -> Iterator[object]:
     """Each group of actions by its keys and by mouse.
 
-    `make test` leaves out screens whose actions have tests of their own, and takes the mouse on the screen that steers a run.
+    `make test` leaves out screens whose actions have tests of their own, and the mouse, by which another test drives a whole run.
     """
     for scope, phase in groups():
         marks = [pytest.mark.slow] if scope in ("everywhere", "log", "predict", "row", "table") else []
         yield pytest.param(scope, phase, "key", id=f"{scope}-{phase}-key", marks=marks)
-        marks = [] if scope == "run" else [pytest.mark.slow]
-        yield pytest.param(scope, phase, "mouse", id=f"{scope}-{phase}-mouse", marks=marks)
+        yield pytest.param(scope, phase, "mouse", id=f"{scope}-{phase}-mouse", marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(("scope", "phase", "way"), ways())

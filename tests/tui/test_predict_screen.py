@@ -128,7 +128,10 @@ async def test_a_start_while_the_file_is_looked_at_comes_after_it(tmp_path, monk
         assert began == [bundle]
         # Stopped before the file is known, nothing begins; the same key then looks and predicts.
         answers.clear()
-        await driver.press("o", *str(file), "enter", "ctrl+r", "x")
+        await driver.press("o")
+        await driver.until(lambda: isinstance(driver.app.screen, FileChoice))
+        await driver.paste(str(file))
+        await driver.press("enter", "ctrl+r", "x")
         await driver.sees("Stopped; nothing was written")
         assert began == [bundle]
         answers.set()
@@ -145,7 +148,10 @@ async def test_what_goes_wrong_is_one_sentence(tmp_path, monkeypatch, bundle, fi
         await driver.sees("needs a model that is not usable here")
         assert not screen._job.output.exists()
         file.write_text("")
-        await driver.press("o", *str(file), "enter")
+        await driver.press("o")
+        await driver.until(lambda: isinstance(driver.app.screen, FileChoice))
+        await driver.paste(str(file))
+        await driver.press("enter")
         await driver.until(lambda: screen._job.trouble.endswith("is empty") or "empty" in screen._job.trouble, SECONDS)
 
 
@@ -279,7 +285,9 @@ async def test_paths_complete(tmp_path, monkeypatch, bundle, file):
     assert entries(f"{tmp_path}/nowhere/x") == []
     async with drive(tmp_path, monkeypatch, finished(bundle)) as driver:
         await driver.press("6", "o")
-        await driver.press(*f"{tmp_path}/new_f", "tab")
+        await driver.until(lambda: isinstance(driver.app.screen, FileChoice))
+        await driver.paste(f"{tmp_path}/new_f")
+        await driver.press("tab")
         await driver.sees("inner.parquet")
         await driver.press(*"zzz", "enter")
         await driver.sees("There is no file")

@@ -244,7 +244,9 @@ async def test_filter_sort_and_copy(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, recordings.running(), attach=True, engine_runs=False) as driver:
         await driver.press("escape")
         await at_runs(driver)
-        await driver.press("slash", *"status:ok best>.8", "enter")
+        await driver.press("slash")
+        await driver.paste("status:ok best>.8")
+        await driver.press("enter")
         await driver.until(lambda: [row.key for row in runs_of(driver).rows] == [done.run])
         await driver.press("slash", "escape", "s")
         await driver.sees("sorted by best")

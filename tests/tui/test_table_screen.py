@@ -114,15 +114,21 @@ async def test_a_search_without_a_match_warns(tmp_path, monkeypatch, file):
 async def test_a_filter_narrows_and_escape_takes_it_back(tmp_path, monkeypatch, file):
     async with drive(tmp_path, monkeypatch, recordings.opening()[:2], data=str(file)) as driver:
         grid = await open_table(driver)
-        await driver.press("f", *'row>4990 kind:"kind 1"', "enter")
+        await driver.press("f")
+        await driver.paste('row>4990 kind:"kind 1"')
+        await driver.press("enter")
         await driver.until(lambda: grid.rows.height == 3)
         await driver.sees("row 1 of 3", "filter row>4990", "4,994", "4993.2")
         assert driver.app.screen.focused is grid
         await driver.press("f", "escape")
         await driver.until(lambda: grid.rows.height == N_ROWS)
-        await driver.press("f", *"color:red", "enter")
+        await driver.press("f")
+        await driver.paste("color:red")
+        await driver.press("enter")
         await driver.sees("There is no field 'color'")
-        await driver.press("f", "escape", "f", *"nothinglikeit", "enter")
+        await driver.press("f", "escape", "f")
+        await driver.paste("nothinglikeit")
+        await driver.press("enter")
         await driver.sees("No row fits the filter")
 
 

@@ -102,7 +102,9 @@ async def test_sorting_by_key_and_by_header(tmp_path, monkeypatch):
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_query_narrows_the_trials(tmp_path, monkeypatch, size):
     async with drive(tmp_path, monkeypatch, recordings.running(), size=size, attach=True) as driver:
-        await driver.press("4", "slash", *"model:boost score>.87 -pruned", "enter")
+        await driver.press("4", "slash")
+        await driver.paste("model:boost score>.87 -pruned")
+        await driver.press("enter")
         await driver.until(lambda: len(trials_of(driver).rows) < 6)
         shown = {row.key: row for row in trials_of(driver).rows}
         assert "catboost#1" in shown
