@@ -84,6 +84,8 @@ class Draw:
         shape = Shape(SHAPE_OF_VARIANT, n_columns, 0, self.n_classes, len(self.unlabeled))
         given = msgspec.to_builtins(variant.defaults(self.task, shape, device))
         fields = {field.name for field in msgspec.structs.fields(plugin.params_type)}
+        if name == "npt":
+            given["unlabeled"] = 1.0
         params = msgspec.convert({key: value for key, value in given.items() if key in fields}, plugin.params_type)
         unlabeled = self.frame[self.unlabeled.tolist()]
         preparer, table = fitted_features(
@@ -185,7 +187,8 @@ def main() -> None:
             for model in models:
                 scores = [found[key] for seed in range(n_draws) if (key := f"{name}/{n}/{model}/{seed}") in found]
                 spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
-                cells.append(f"{statistics.fmean(scores):.3f} ± {spread:.3f}" if scores else "—")
+                shown = f" ± {spread:.3f}" if len(scores) > 1 else ""
+                cells.append(f"{statistics.fmean(scores):.3f}{shown}" if scores else "—")
             rows.append([name, f"{n:,}", *cells])
     facts: dict[str, Any] = machine("torch", "catboost")
     facts |= {"draws": n_draws, "unlabeled": n_unlabeled, "device": options.device, "seconds": options.seconds}

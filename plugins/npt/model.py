@@ -265,7 +265,7 @@ class NPTModel(FittedModel):
         return replace(table, numeric=numeric, categorical=categorical)
 
     def imputation_uncertainty(self, table: Table) -> Uncertainty:
-        return uncertainty_of(self, table)
+        return uncertainty_of(self, table, self.saved.entries(table, with_target=False))
 
     def row_neighbors(self, table: Table, n: int) -> RowNeighbors:
         """Context rows with the highest attention, mean over heads, layers and contexts."""

@@ -30,8 +30,6 @@ from .training import LEAST_BATCH_ROWS, NPTParams, Rows, corrupt, entry_losses, 
 
 UNLABELED = -2
 """Stratum of the rows without a target."""
-MOST_UNLABELED = 1.0
-"""Unlabeled rows for each labeled training row."""
 N_STRATA = 10
 """Number of quantile groups of a numeric target that batches and contexts contain in proportion."""
 
@@ -109,6 +107,16 @@ class NPT(Plugin):
             return sized("mini", n_attributes)
         return sized("small" if shape.n_rows < 2000 and shape.n_features <= 16 else "base", n_attributes)
 
+    def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[NPTParams, ...]:
+        """The defaults with unlabeled rows, if there are any.
+
+        NOTE[DIFF]: the paper always trains on them (appendix C.4.2). With NPT Mini they helped in two of six comparisons on tables
+        with 50 to 1,000 labeled rows, so the folds decide.
+        """
+        if not shape.n_unlabeled:
+            return ()
+        return (msgspec.structs.replace(self.defaults(task, shape, device), unlabeled=1.0),)
+
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> NPTParams:
         """The depth, heads and masking rates of the variants in appendix C.1.2.
 
@@ -126,6 +134,7 @@ class NPT(Plugin):
             feature_masking=trial.suggest_categorical("feature_masking", [0.0, 0.15, 0.2]),
             learning_rate=trial.suggest_float("learning_rate", 3e-4, 1e-2, log=True),
             dropout=trial.suggest_float("dropout", 0.0, 0.3),
+            unlabeled=trial.suggest_categorical("unlabeled", [0.0, 1.0]) if shape.n_unlabeled else 0.0,
         )
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
@@ -304,14 +313,15 @@ def _plan(train: Table, params: NPTParams, context: FitContext) -> SavedNPT:
 
 
 def _unlabeled_entries(saved: SavedNPT, context: FitContext, n_labeled: int) -> list[Entries]:
-    """The entries of the rows without a target, at most `MOST_UNLABELED` for each labeled row, evenly spaced; empty without any.
+    """The entries of rows without a target, evenly spaced, at most `NPTParams.unlabeled` for each labeled row; empty without any.
 
     NOTE[DIFF]: the paper's batches contain all rows in proportion. Where most rows are unlabeled, its batches would contain few
     targets.
     """
-    if context.unlabeled is None or saved.objective is None or not len(context.unlabeled):
+    most = round(saved.params.unlabeled * n_labeled)
+    if context.unlabeled is None or saved.objective is None or not len(context.unlabeled) or not most:
         return []
-    step = -(-len(context.unlabeled) // max(1, round(MOST_UNLABELED * n_labeled)))
+    step = -(-len(context.unlabeled) // most)
     rows = context.unlabeled.take(slice(None, None, step))
     return [saved.entries(rows, with_target=False)]
 

@@ -49,6 +49,7 @@ class NPTParams(Params, frozen=True, kw_only=True):
         n_evaluations: number of evaluations on the early-stopping rows.
         context_rows: maximum number of rows that a prediction attends to.
         n_contexts: number of sampled contexts whose predictions are averaged, if there are more rows than context_rows.
+        unlabeled: unlabeled training rows for each labeled one.
         also_predict: names of features that are additional targets: always predicted in training and evaluation, hidden in
             predictions.
     """
@@ -68,6 +69,7 @@ class NPTParams(Params, frozen=True, kw_only=True):
     n_evaluations: int = 40
     context_rows: int = 4096
     n_contexts: int = 4
+    unlabeled: float = 0.0
     also_predict: tuple[str, ...] = ()
 
 

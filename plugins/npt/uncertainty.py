@@ -7,28 +7,45 @@ Approximation", ICML 2016). Training has predicted these cells too, so it is sli
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, Table
-from tabapp.models.contract import Uncertainty
+from tabapp.models.contract import Float32, Uncertainty
 
-from .network import Entries, Memory, Predicted
-
-if TYPE_CHECKING:
-    from .model import NPTModel
+from .network import Entries, Memory, NPTNetwork, Predicted
 
 PASSES = 8
 HIDDEN_SHARE = 0.15
 """Share of the known numbers of the stored rows that are hidden, as in training."""
 
 
-def uncertainty_of(model: NPTModel, table: Table) -> Uncertainty:
-    """The uncertainty of the missing cells of a table; see `FittedModel.imputation_uncertainty`."""
+class Recaller(Protocol):
+    """A trained NPT; see `NPTModel`."""
+
+    network: NPTNetwork
+    context: Entries
+    draws: Tensor
+    device: torch.device
+
+    def recall(self, entries: Entries, memories: list[Memory] | None = None) -> list[Predicted]:
+        """Predict every entry of some rows from each context."""
+        ...
+
+    def memories(self) -> list[Memory]:
+        """Keys and values of each context."""
+        ...
+
+    def feature(self, predicted: list[Predicted], feature: int) -> Float32:
+        """Predictions of a feature: (rows,) in the table's units, or (rows, codes) probabilities."""
+        ...
+
+
+def uncertainty_of(model: Recaller, table: Table, entries: Entries) -> Uncertainty:
+    """The uncertainty of the missing cells of a table, whose rows are `entries`; see `FittedModel.imputation_uncertainty`."""
     n_numeric, n_categorical = table.numeric.shape[1], table.categorical.shape[1]
-    entries = model.saved.entries(table, with_target=False)
     numeric = torch.full(table.numeric.shape, torch.nan)
     if n_numeric and len(table):
         mean_square, mean_spread = _calibration(model, n_numeric)
@@ -48,7 +65,7 @@ def uncertainty_of(model: NPTModel, table: Table) -> Uncertainty:
     return Uncertainty(numeric.numpy(), wrong.numpy())
 
 
-def _calibration(model: NPTModel, n_numeric: int) -> tuple[Tensor, Tensor]:
+def _calibration(model: Recaller, n_numeric: int) -> tuple[Tensor, Tensor]:
     """(n_numeric,) mean squared errors of hidden numbers of the first context, and mean variances of their predictions."""
     context = model.context.take(model.draws[0])
     generator = torch.Generator().manual_seed(0)
@@ -72,7 +89,7 @@ def _mean_of(values: Tensor, chosen: Tensor) -> Tensor:
     return torch.where(counts > 0, torch.where(chosen, values, 0.0).sum(0) / counts.clamp(min=1), everywhere)
 
 
-def _spread(model: NPTModel, entries: Entries, memories: list[Memory]) -> Tensor:
+def _spread(model: Recaller, entries: Entries, memories: list[Memory]) -> Tensor:
     """(rows, n_numeric) standard deviation of predicted numbers over passes with dropout."""
     devices = [model.device] if model.device.type == "cuda" else []
     with torch.random.fork_rng(devices):

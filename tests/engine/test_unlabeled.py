@@ -29,7 +29,7 @@ LABELED, WITHOUT, MORE = 40, 20, 400
 SMALL = {
     "ft_transformer_pretrained": {"n_layers": 2, "d_token": 16, "pretraining_steps": 8, "max_epochs": 2},
     "tab_transformer_pretrained": {"n_layers": 1, "d_token": 16, "pretraining_steps": 8, "max_epochs": 2},
-    "npt": {"n_steps": 6, "n_evaluations": 1, "d_embedding": 8, "n_layers": 2},
+    "npt": {"n_steps": 6, "n_evaluations": 1, "d_embedding": 8, "n_layers": 2, "unlabeled": 1.0},
 }
 
 
