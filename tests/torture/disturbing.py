@@ -28,7 +28,7 @@ from tests.waiting import HANG_SECONDS, wait_until
 
 MODELS = "linear,lightgbm,mlp"
 OPTIONS = ("--models", MODELS, "--trials", "1", "--folds", "3", "--json")
-QUICK = ("--models", "lightgbm", "--trials", "2", "--folds", "3", "--json")
+QUICK = ("--models", "lightgbm,linear", "--trials", "1", "--folds", "5", "--json")
 MOST_EVENTS = 30
 STOPPED_SECONDS = 2.0
 """How long a suspended process sleeps; TABAPP_TORTURE_STOP sets another time."""
