@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import time
 from dataclasses import replace
@@ -146,7 +147,7 @@ def load(folder: Path, name: str) -> tuple[pl.DataFrame, Schema]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path("data"))
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
     parser.add_argument("--tables", default="")
     parser.add_argument("--labeled", default=",".join(map(str, LABELED)))
     parser.add_argument("--draws", type=int, default=2)
