@@ -140,17 +140,14 @@ def test_cross_fitted_weights_do_not_depend_on_the_rows_they_are_scored_on():
 
 
 def test_noise_candidates_do_not_join_the_best_candidate():
-    """With thirty noise candidates and a good one, the blend must not win by chance."""
+    """With thirty noise candidates and a good one, the blend is almost the good one."""
     generator = np.random.default_rng(5)
     target = generator.normal(size=60)
     good = target + generator.normal(scale=0.05, size=60)
     useless = [generator.normal(size=60) for _ in range(30)]
     result = cross_fitted([*useless, good], target, np.arange(60) % 5, "rmse")
-    best = metrics.score("rmse", target, good)
-    assert result.score <= best
-    if result.score == best:
-        np.testing.assert_array_equal(result.weights, np.eye(31)[30])
-        np.testing.assert_array_equal(result.prediction, good)
+    assert result.weights[30] > 0.95
+    assert result.score < 1.05 * metrics.score("rmse", target, good)
 
 
 def test_the_luckiest_of_many_equal_candidates_does_not_replace_the_ensemble():
