@@ -97,16 +97,21 @@ class XGBoost(BoostingPlugin):
         by five-fold cross-validation on six public tables with 300 to 54,000 rows; depth increases with the number of rows.
         """
         if shape.n_rows < 10_000:
-            return XGBoostParams(max_depth=4, learning_rate=0.04)
+            return XGBoostParams(max_depth=4, learning_rate=0.04, max_cat_to_onehot=20)
         return XGBoostParams(max_depth=6 if shape.n_rows < 25_000 else 8)
 
     def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[XGBoostParams, ...]:
-        """Shallow trees for small tables and deep trees for large ones, on fewer columns and rows than the defaults."""
+        """On fewer columns and rows than the defaults: shallow trees and penalized deep trees for small tables, deep trees for
+        large ones.
+        """
         defaults = self.defaults(task, shape, device)
         if shape.n_rows < 10_000:
             return (
                 msgspec.structs.replace(
                     defaults, max_depth=3, learning_rate=0.05, colsample_bytree=0.5, subsample=0.7, reg_lambda=3.0
+                ),
+                msgspec.structs.replace(
+                    defaults, max_depth=8, learning_rate=0.05, colsample_bytree=0.6, subsample=0.7, reg_lambda=30.0
                 ),
             )
         return (
