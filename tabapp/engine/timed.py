@@ -35,8 +35,8 @@ fold: it may be worse by the second share over the square root of the rows of th
 QUICK_SHARE = 0.025
 """A first fold that takes at most this share of the time of all workers is quick."""
 DROPPED_SHARE, DROP_RATE, MOST_MERIT = 0.08, 0.5, 2.0
-"""First folds of dropped candidates may take the first share of the time of all workers, times the merit of the next model, but at most
-times the third; the second share of those in progress is expected to be dropped."""
+"""First folds of dropped candidates may take the first share of the time of all workers, times the merit of the next model, which
+counts as the third value at most; the second share of those in progress is expected to be dropped."""
 AFFORDABLE_SHARE, LEADER_SHARE, LARGE_GAIN = 0.6, 0.9, 0.05
 """A candidate is begun, and continued after its first fold, only if its folds take at most this share of the time that all workers
 have left. The second value is for the first candidate that is completed, and for those whose first fold lowers the error of the

@@ -423,6 +423,14 @@ class Plugin(ABC):
         """
         return None
 
+    def reduced(self, params: Params) -> tuple[Params, ...]:
+        """Hyperparameters of smaller models that predict in less time, the smallest first; `tabapp export --limit-ms` trains them.
+
+        Args:
+            params: the best hyperparameters of the run.
+        """
+        return ()
+
     @abstractmethod
     def load(self, folder: Path) -> FittedModel:
         """Read what `FittedModel.save` wrote. Predictions are bit-identical to those before saving."""
