@@ -30,7 +30,7 @@ def models(check: str | None, as_json: bool) -> int:
 
         return check_model(check, as_json=as_json)
     described: list[dict[str, Any]] = []
-    for name in registry.names():
+    for name in (*registry.names(), *registry.variants()):
         found = registry.find(name)
         plugin = found.plugin
         described.append(

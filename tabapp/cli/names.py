@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 def model_names() -> list[str]:
-    """The names of the installed models; none is imported."""
+    """The names of the installed models, pre-trained variants last; none is imported."""
     from tabapp.models import registry
 
-    return registry.names()
+    return [*registry.names(), *registry.variants()]
 
 
 def metric_names(task: str | None = None) -> list[str]:

@@ -11,6 +11,7 @@ transformed number.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tabapp.features.arrays import MISSING, FeatureRecipe, Table
-from tabapp.models.contract import FitContext, Params, Shape, Task
+from tabapp.models.contract import Cost, FitContext, Params, Shape, Task
 from tabapp.nn.loading import WEIGHTS
 from tabapp.nn.memory import is_out_of_memory
 from tabapp.nn.objective import Objective
@@ -40,6 +41,10 @@ BATCH_ROWS, LEAST_BATCH_ROWS = 256, 4
 CHOSEN = 0.3
 """Share of the cells that are masked or replaced (section 3 of the paper: k = 30)."""
 LEARNING_RATE, WEIGHT_DECAY = 1e-3, 1e-5
+COUNTED_EPOCHS = 40
+"""Epochs that the costs of Transformers assume."""
+ALL_TOKENS = 1.5
+"""Cost of computing all tokens of the last layer, relative to [CLS] only, in a network of two layers."""
 LAST_SHARE = 0.1
 """Share of the last steps whose mean loss is reported."""
 
@@ -191,6 +196,19 @@ class Pretrained(DeepPlugin):
                 f"{shape.n_unlabeled:,} for {shape.n_rows:,}."
             )
         return super().supports(task, shape)
+
+    def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
+        """The cost of the first fit, which includes the pre-training; the others are shorter."""
+        assert isinstance(params, TrainingParams)
+        assert isinstance(params, PretrainedParams)
+        tuned = super().cost(task, shape, params, device)
+        many = dataclasses.replace(shape, n_rows=max(BATCH_ROWS, shape.n_unlabeled))
+        pretrained = super().cost(task, many, msgspec.structs.replace(params, batch_size=BATCH_ROWS), device)
+        share = params.pretraining_steps * BATCH_ROWS / (COUNTED_EPOCHS * many.n_rows)
+        return Cost(
+            seconds=tuned.seconds + ALL_TOKENS * share * pretrained.seconds,
+            n_bytes=max(tuned.n_bytes, int(ALL_TOKENS * pretrained.n_bytes)),
+        )
 
     def features(self) -> FeatureRecipe:
         return msgspec.structs.replace(super().features(), rows="unlabeled")

@@ -120,6 +120,21 @@ def test_trials_differ_in_fine_tuning_only():
 
 
 @pytest.mark.parametrize("name", VARIANTS)
+def test_the_cost_includes_the_pretraining(name):
+    plugin = registry.get(name)
+    params = plugin.defaults("binary", SHAPE, "cpu")
+    costs = [
+        plugin.cost("binary", SHAPE, msgspec.structs.replace(params, pretraining_steps=n), "cpu") for n in (0, 100, 200)
+    ]
+    seconds = [cost.seconds for cost in costs]
+    assert 0 < seconds[0] < seconds[1] < seconds[2]
+    np.testing.assert_allclose(seconds[2] - seconds[1], seconds[1] - seconds[0])
+    base = registry.get(name.removesuffix("_pretrained"))
+    alone = base.cost("binary", SHAPE, base.defaults("binary", SHAPE, "cpu"), "cpu")
+    assert costs[0].n_bytes > alone.n_bytes
+
+
+@pytest.mark.parametrize("name", VARIANTS)
 def test_too_few_unlabeled_rows_are_named(name):
     plugin = registry.get(name)
     assert plugin.supports("binary", SHAPE) is None
