@@ -296,7 +296,7 @@ class PretrainedFTTransformer(Pretrained, FTTransformer):
     task_parts = ("head.", "normalization.")
 
     def defaults(self, task: Task, shape: Shape, device: str) -> PretrainedFTTransformerParams:
-        """Those of FT-Transformer for the rows without a target; on a CPU, 400 steps of pre-training take about a minute."""
+        """Those of FT-Transformer for the rows without a target; on a CPU, 400 steps of pre-training take a minute or two."""
         enlarged = dataclasses.replace(shape, n_rows=shape.n_rows + shape.n_unlabeled)
         params = msgspec.structs.asdict(super().defaults(task, enlarged, device))
         return PretrainedFTTransformerParams(**params, pretraining_steps=400 if device == "cpu" else 5000)

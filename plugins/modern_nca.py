@@ -171,7 +171,8 @@ class ModernNCANetwork(RetrievalNetwork):
 
 class ModernNCA(RetrievalPlugin):
     """NOTE[DIFF]: binary targets use one logit, and categories with many levels use an embedding instead of a one-hot
-    vector.
+    vector. Numeric columns are mapped to a normal distribution by their quantiles, while TALENT standardizes them: distances
+    are then not dominated by outliers, and the prepared features serve the other networks too.
     """
 
     name = "modern_nca"
