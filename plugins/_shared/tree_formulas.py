@@ -167,7 +167,7 @@ def of_catboost(model: dict[str, Any], features: FeatureSpec, head: Head, n_outp
     n_numeric = len(features.numeric)
     nodes = Nodes()
     info = model["features_info"]
-    codes = {each["hash"]: int(each["value"]) for each in info.get("cat_features_hash", [])}
+    codes = {each["hash"]: int(each["value"]) for each in info.get("cat_features_hash") or []}
     described = info.get("float_features", [])
     first = model["oblivious_trees"][0]
     n_dimensions = len(first["leaf_values"]) >> len(first.get("splits") or [])

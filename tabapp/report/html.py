@@ -31,7 +31,7 @@ th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align:
 thead th { color: var(--muted); font-weight: 600; white-space: nowrap; }
 .right { text-align: right; white-space: nowrap; }
 td:last-child:not(.right, .heat) { min-width: 11rem; }
-td.heat { text-align: right; background: color-mix(in srgb, var(--c0) calc(var(--share) * 55%), transparent); }
+td.heat { text-align: right; background: color-mix(in srgb, var(--c0) calc(55% * var(--share)), transparent); }
 figure { margin: 1.5rem 0; max-width: 44rem; }
 svg { display: block; width: 100%; height: auto; font: 12px system-ui, sans-serif; fill: var(--text); }
 .axis { fill: var(--muted); }
@@ -42,7 +42,7 @@ svg { display: block; width: 100%; height: auto; font: 12px system-ui, sans-seri
 .line { fill: none; stroke: var(--color); stroke-width: 2; }
 .band { fill: var(--color); opacity: .2; stroke: none; }
 .reference { fill: none; stroke: var(--muted); stroke-width: 1.3; stroke-dasharray: 5 4; }
-rect.heat { fill: color-mix(in srgb, var(--c0) calc(8% + var(--share) * 92%), var(--panel)); }
+rect.heat { fill: color-mix(in srgb, var(--c0) calc(8% + 92% * var(--share)), var(--panel)); }
 .c0 { --color: var(--c0); } .c1 { --color: var(--c1); } .c2 { --color: var(--c2); }
 .c3 { --color: var(--c3); } .c4 { --color: var(--c4); } .c5 { --color: var(--c5); }
 .legend { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; margin: .25rem 0 0; padding: 0; list-style: none; font-size: .9rem; }

@@ -18,9 +18,10 @@ from tabapp.report.make import make_report, summary_of
 from tabapp.report.markdown import escaped, to_markdown
 from tabapp.report.parts import Bar, Bars, Facts, HeatMap, Histogram, Lines, Report, Section, Series, Table, Text
 from tabapp.report.svg import draw_bars, draw_lines, number, ticks
-from tabapp.run.state import RunState, format_score, replay
+from tabapp.run.state import RunState, format_score, reduce, replay
 from tests.recordings import events_of
 from tests.recordings.replay import make_run
+from tests.run.recording import analyses
 
 RECORDINGS = ("cancer", "prices", "tuned", "wine")
 HOSTILE = "mass [kg]</td><script>alert(1)</script>\x1b]0;x\x07|`*_$x$"
@@ -128,6 +129,16 @@ def test_pages_are_well_formed_and_request_nothing(state):
     images = [attributes for tag, attributes in page.elements if tag == "svg"]
     assert images
     assert all(attributes["role"] == "img" and attributes["aria-label"] for attributes in images)
+
+
+@pytest.mark.slow
+def test_pages_are_valid_html(state):
+    html5lib = pytest.importorskip("html5lib")
+    for event in analyses():
+        state = reduce(state, msgspec.structs.replace(event, seq=state.seq + 1))
+    for report in (make_report(state), HOSTILE_REPORT):
+        # Raises an error for everything that the standard calls a parse error.
+        html5lib.HTMLParser(strict=True).parse(to_html(report))
 
 
 def test_a_page_has_a_chart_for_each_effect(state):
