@@ -93,6 +93,10 @@ class ReplayWorker:
         while self._waiting:
             self._next()
 
+    def write(self, event: ev.AnyEvent) -> None:
+        """Append an event that is not recorded."""
+        self._write(event)
+
     def _waits_for_start(self) -> bool:
         event = self.next_event
         return self.state.stage == "ready" and isinstance(event, ev.StageChanged) and event.stage == "fitting"

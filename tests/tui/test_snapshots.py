@@ -19,15 +19,17 @@ from tabapp.tui.app import AttachedApp
 from tabapp.tui.screens.predict import PredictView
 from tabapp.tui.screens.row import RowView
 from tabapp.tui.screens.whole_table import WholeTable
+from tabapp.tui.widgets.explanation import group_key
 from tests.recordings import NAMES, events_of
 from tests.recordings.replay import ReplayWorker, config_of
+from tests.run.recording import analyses
 from tests.tables import write_breast_cancer, write_mixed, write_wine
 from tests.tui.explained import CannedClient
 
 WIDE, NARROW = (120, 36), (80, 24)
 TABLES = {"cancer": write_breast_cancer, "prices": write_mixed, "wine": write_wine, "tuned": write_breast_cancer}
 MOST_PICTURES = 40
-MOST_BYTES = 2_200_000
+MOST_BYTES = 2_600_000
 
 Play = Callable[[ReplayWorker], None]
 
@@ -50,6 +52,18 @@ def paused(worker: ReplayWorker) -> None:
 
 def after(worker: ReplayWorker) -> None:
     worker.play_all()
+
+
+def analyzed(worker: ReplayWorker) -> None:
+    """Finished, with analyses that a user has requested, and a group of the two columns that matter most."""
+    after(worker)
+    assert worker.state.importances is not None
+    first = worker.state.importances.rows[:2]
+    group = ev.GroupImportance(columns=tuple(row.feature for row in first), permutation=0.1, low=0.08, high=0.12)
+    for event in analyses():
+        if isinstance(event, ev.DependenceReady):
+            event = msgspec.structs.replace(event, groups=(group,))
+        worker.write(event)
 
 
 class Still(AttachedApp):
@@ -80,7 +94,7 @@ def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
                 ReplayWorker(folder_of(other), events_of(other)).play_all()
         folder = folder_of(name)
         worker = ReplayWorker(folder, events_of(name))
-        if play is after:
+        if play in (after, analyzed):
             folder.bundle.write_bytes(b"a bundle")
         play(worker)
         app = Still(folder, runs_dir=Path("runs"), clock=lambda: worker.state.time)
@@ -152,6 +166,26 @@ async def explaining(pilot: Pilot[None]) -> None:
     await settled(pilot)
 
 
+async def asking_what_if(pilot: Pilot[None]) -> None:
+    """Open the explanation of a row, and the dialog that changes a value."""
+    await explaining(pilot)
+    await pilot.press("enter")
+    await pilot.pause(0.1)
+    field = pilot.app.screen.query_one(Input)
+    field.cursor_blink = False
+    field._cursor_visible = True
+    await pilot.pause(0.05)
+
+
+async def opening_a_group(pilot: Pilot[None]) -> None:
+    """Open the group of columns on the Explain screen."""
+    await going("5")(pilot)
+    table = pilot.app.screen.query_one(pilot.app.screen.MAIN)
+    table.move_to_key(group_key([row.feature for row in pilot.app.snapshot().state.importances.rows[:2]]))
+    await pilot.press("enter")
+    await settled(pilot)
+
+
 SCREENS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
     "data": ("wine", before, going("2", "j", "j")),
     "table": ("wine", before, going("2", "p", "j", "l", "l")),
@@ -163,6 +197,9 @@ SCREENS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
     "row": ("cancer", after, explaining),
     "runs": ("wine", after, going("7", rest=0.3)),
     "log": ("prices", after, going("8")),
+    "what-if": ("cancer", after, asking_what_if),
+    "groups": ("cancer", analyzed, opening_a_group),
+    "diagnosed": ("cancer", analyzed, going("5", "d", "enter")),
     "compare": ("prices", after, going("3", "space", "j", "space", move="linear")),
 }
 STATES: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {

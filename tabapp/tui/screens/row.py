@@ -121,7 +121,7 @@ class RowView(RunView):
             self.warn(NOT_YET)
             return
         cell = self._row.values.get(column, self._row.original.get(column))
-        message = "Another value, as the file spells it; nothing is a missing value:"
+        message = "Another value, as the file spells it; leave it empty for a missing value:"
         dialog = Ask(f"What if {one_line(column)} were", message, cell or "", lambda text: text)
         self.tabapp.push_screen(dialog, lambda text: self._set(column, text))
 

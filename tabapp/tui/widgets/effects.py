@@ -35,7 +35,9 @@ def effect_facts(state: RunState, feature: str | None) -> EffectFacts:
     found = state.effects.effects if state.effects is not None else ()
     if feature is not None and feature.startswith(GROUP):
         names = feature.removeprefix(GROUP)
-        missing = f"{names} depend on each other: this row shuffles them together. Press enter to show each of them."
+        missing = (
+            f"{names} depend on each other: this row shuffles them together. Press enter to show or hide each of them."
+        )
         return EffectFacts(names, None, 0, missing)
     effect = next((effect for effect in found if effect.feature == feature), None)
     if state.effects is None:

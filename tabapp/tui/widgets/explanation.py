@@ -132,7 +132,13 @@ class Explanation(Table):
         bars = (["permutation", "attention"] if self.size.width >= BOTH_BARS_WIDTH else [sort]) if attention else [sort]
         columns, width = self._layout(rows, bars, attention)
         place = places(ready.rows)
-        self.show([_row(row, bars, width, rows, place.get(row.feature), attention) for row in rows], columns)
+        groups = state.dependence.groups if state.dependence is not None else ()
+        # The members of a group that is closed are not among the rows.
+        members = {name for group in groups for name in group.columns}
+        self.show(
+            [_row(row, bars, width, rows, place.get(row.feature), attention, self._opened, members) for row in rows],
+            columns,
+        )
 
     def on_resize(self) -> None:
         super().on_resize()
@@ -162,10 +168,11 @@ class Explanation(Table):
         return columns, width
 
 
-def _name(key: str) -> Content:
+def _name(key: str, opened: set[str], members: set[str]) -> Content:
+    """A column, indented below its group, or a group."""
     if key.startswith(GROUP):
-        return Content.assemble(("▸ ", "bold $accent"), key.removeprefix(GROUP))
-    return Content(key)
+        return Content.assemble(("▾ " if key in opened else "▸ ", "bold $accent"), key.removeprefix(GROUP))
+    return Content(f"  {key}" if key in members else key)
 
 
 def _row(
@@ -175,8 +182,10 @@ def _row(
     rows: list[ev.ImportanceRow],
     place: tuple[int, int] | None,
     attention: bool,
+    opened: set[str],
+    members: set[str],
 ) -> Row:
-    cells = [_name(row.feature)]
+    cells = [_name(row.feature, opened, members)]
     if "permutation" in bars:
         top = max(each.high for each in rows)
         solid, light = charts.interval_rule(row.permutation, row.low, row.high, top, width)
