@@ -109,7 +109,7 @@ class GrowNetNetwork(nn.Module):
 
     def ensemble(self, x: Tensor) -> tuple[Tensor, Tensor | None]:
         """The (rows, d_out) output for a flat input, and the features of the last trained learner."""
-        total, features = torch.zeros(len(x), len(self.base), device=x.device), None
+        total, features = torch.zeros(x.shape[0], len(self.base), device=x.device), None
         for learner in self.learners[: self.n_grown]:
             features, prediction = learner(x, features)
             total = total + prediction

@@ -68,7 +68,7 @@ class ColumnTokenizer(nn.Module):
     def forward(self, codes: Tensor) -> Tensor:
         levels = nn.functional.embedding(codes + self.offsets, self.level)
         if self.concatenated:
-            return torch.cat([levels, self.column.expand(len(codes), -1, -1)], dim=2)
+            return torch.cat([levels, self.column.expand(codes.shape[0], -1, -1)], dim=2)
         return levels + self.column
 
 

@@ -201,7 +201,7 @@ class AMFormerNetwork(nn.Module):
         """(rows, n_tokens, d_token): [CLS] if there is one, then numeric, then categorical features."""
         tokens: list[Tensor] = []
         if self.cls is not None:
-            tokens.append(self.cls.expand(len(numeric), 1, -1))
+            tokens.append(self.cls.expand(numeric.shape[0], 1, -1))
         if self.numeric is not None:
             tokens.append(self.numeric(numeric))
         if self.categorical is not None:

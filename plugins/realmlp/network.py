@@ -122,7 +122,7 @@ class Categories(nn.Module):
         """(rows, d_one_hot) before scaling."""
         if is_preferred(codes):
             return self._one_hot(codes)
-        parts = [torch.zeros(len(codes), 0, device=codes.device)]
+        parts = [torch.zeros(codes.shape[0], 0, device=codes.device)]
         for i, column in enumerate(codes.unbind(1)):
             n_levels = self.n_levels[i]
             if str(i) in self.embeddings or n_levels < 1:

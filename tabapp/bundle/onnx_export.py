@@ -16,8 +16,11 @@ from tabapp.bundle.contents import Contents
 from tabapp.bundle.format import Candidate
 from tabapp.bundle.load import LoadedBundle, load_bundle
 from tabapp.bundle.local import LocalPredictor
-from tabapp.bundle.onnx_graph import Features, Graph, NotConvertible, prediction
+from tabapp.bundle.onnx_dates import MISSING
+from tabapp.bundle.onnx_features import Features
+from tabapp.bundle.onnx_graph import OPSET, Graph, NotConvertible, network_prediction, prediction
 from tabapp.errors import UsageError
+from tabapp.models.contract import FittedModel
 
 PARITY = 1e-4
 """Largest difference of a probability, or of a number as a share of the spread of the predictions."""
@@ -90,9 +93,12 @@ def _models(loaded: LoadedBundle) -> tuple[dict[str, Any], dict[str, str]]:
     left_out: dict[str, str] = {}
     for candidate in candidates:
         try:
-            found[f"{_name(candidate)}.onnx"] = _model(loaded, [candidate])
+            model = _model(loaded, [candidate])
+            _check(model, loaded, candidate)
         except NotConvertible as error:
             left_out[_name(candidate)] = str(error)
+        else:
+            found[f"{_name(candidate)}.onnx"] = model
     if not left_out:
         found[ENSEMBLE] = _model(loaded, candidates)
     return found, left_out
@@ -107,19 +113,25 @@ def _model(loaded: LoadedBundle, candidates: Sequence[Candidate]) -> Any:
     contents, predictor = loaded.contents, loaded.predictor
     assert isinstance(predictor, LocalPredictor)
     schema = contents.schema
-    graph = Graph(schema)
+    graph = Graph()
     made: dict[str, Features] = {}
     total = sum(candidate.weight for candidate in candidates)
     parts: list[str] = []
     for candidate in candidates:
         for fold in candidate.folds:
-            formula = predictor.models[fold.model].formula(predictor.preparers[fold.features].spec)
-            if formula is None:
-                raise NotConvertible("it is neither trees nor a linear function")
+            model, preparer = predictor.models[fold.model], predictor.preparers[fold.features]
+            formula = model.formula(preparer.spec)
+            network = None if formula is not None else _network(model)
             if fold.features not in made:
-                made[fold.features] = Features(graph, predictor.preparers[fold.features], schema)
+                made[fold.features] = Features(graph, preparer, schema)
+            features = made[fold.features]
+            if network is not None:
+                found = network_prediction(graph, features, network)
+            else:
+                assert formula is not None
+                found = prediction(graph, features, formula)
             share = candidate.weight / total / len(candidate.folds)
-            parts.append(graph.add("Mul", prediction(graph, made[fold.features], formula), graph.constant(share)))
+            parts.append(graph.add("Mul", found, graph.constant(share)))
     blend = parts[0] if len(parts) == 1 else graph.add("Sum", *parts)
     notes = {"target": schema.target, "task": schema.task, "run": contents.manifest.run}
     if not schema.classes:
@@ -136,6 +148,35 @@ def _model(loaded: LoadedBundle, candidates: Sequence[Candidate]) -> Any:
     )
 
 
+def _check(model: Any, loaded: LoadedBundle, candidate: Candidate) -> None:
+    """Raises: NotConvertible: ONNX Runtime cannot run the model of a member, or predicts differently."""
+    try:
+        difference = largest_difference(model.SerializeToString(), loaded, [candidate], loaded.reference_rows())
+    except Exception as error:
+        # The errors of ONNX Runtime have no common class.
+        reason = (str(error).splitlines() or [""])[0][:160].rstrip(".")
+        raise NotConvertible(f"ONNX Runtime cannot run it ({reason})") from None
+    if difference is not None and not difference <= PARITY:
+        raise NotConvertible(f"ONNX Runtime predicts differently (by up to {difference:.2g})")
+
+
+def _network(model: FittedModel) -> bytes:
+    """A network in ONNX.
+
+    Raises:
+        NotConvertible: the model is no network, or PyTorch cannot export it.
+    """
+    try:
+        content = model.onnx(OPSET)
+    except Exception as error:
+        # Exporters of PyTorch raise anything for an operator without a counterpart.
+        reason = (str(error).splitlines() or [""])[0][:120].rstrip(".")
+        raise NotConvertible(f"PyTorch cannot export it ({type(error).__name__}: {reason})") from None
+    if content is None:
+        raise NotConvertible("it is neither trees, a linear function nor a network")
+    return content
+
+
 def _written(model: Any, target: Path, loaded: LoadedBundle, candidates: Sequence[Candidate]) -> float | None:
     """Write a model; returns the largest difference from the predictions of the members for the sample.
 
@@ -143,7 +184,7 @@ def _written(model: Any, target: Path, loaded: LoadedBundle, candidates: Sequenc
         UsageError: the file cannot be written, or the predictions differ by more than `PARITY`.
     """
     content: bytes = model.SerializeToString()
-    difference = _difference(content, loaded, candidates)
+    difference = largest_difference(content, loaded, candidates, loaded.reference_rows())
     if difference is not None and not difference <= PARITY:
         raise UsageError(
             f"ONNX Runtime predicts differently from the bundle (by up to {difference:.2g}), so {target} is not written. "
@@ -156,15 +197,21 @@ def _written(model: Any, target: Path, loaded: LoadedBundle, candidates: Sequenc
     return difference
 
 
-def _difference(content: bytes, loaded: LoadedBundle, candidates: Sequence[Candidate]) -> float | None:
-    """The largest difference for the sample; None if ONNX Runtime is not installed."""
+def largest_difference(
+    content: bytes, loaded: LoadedBundle, candidates: Sequence[Candidate], typed: pl.DataFrame
+) -> float | None:
+    """The largest difference of an ONNX model from some members of the ensemble: of a probability, or of a number as a share of
+    the spread of the predictions; None if ONNX Runtime is not installed.
+
+    Args:
+        typed: typed rows to predict.
+    """
     try:
         import onnxruntime
     except ImportError:
         return None
     predictor = loaded.predictor
     assert isinstance(predictor, LocalPredictor)
-    typed = loaded.reference_rows()
     total = sum(candidate.weight for candidate in candidates)
     expected: Any = 0.0
     for candidate in candidates:
@@ -181,12 +228,15 @@ def _difference(content: bytes, loaded: LoadedBundle, candidates: Sequence[Candi
 
 
 def onnx_inputs(typed: pl.DataFrame, contents: Contents) -> dict[str, npt.NDArray[Any]]:
-    """Typed rows as inputs: (rows, 1) float32 numbers, and texts with "" for missing cells."""
+    """Typed rows as inputs: (rows, 1) double numbers, texts with "" for missing cells, and dates as microseconds since 1970."""
     made: dict[str, npt.NDArray[Any]] = {}
     for column in contents.schema.features:
         values = typed[column.name]
         if column.kind == "numeric":
-            made[column.name] = values.to_numpy().astype(np.float32)[:, None]
+            made[column.name] = values.to_numpy().astype(np.float64)[:, None]
+        elif column.kind == "datetime":
+            moments = values.cast(pl.Datetime("us")).dt.epoch("us").fill_null(MISSING)
+            made[column.name] = moments.to_numpy().astype(np.int64)[:, None]
         elif column.kind in ("categorical", "boolean"):
             made[column.name] = np.array(values.fill_null("").to_list(), dtype=object)[:, None]
     return made

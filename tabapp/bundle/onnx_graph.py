@@ -1,17 +1,14 @@
-"""ONNX graphs of features and formulas. Standard operators and those of `ai.onnx.ml` only."""
+"""ONNX graphs of formulas and networks. Standard operators and those of `ai.onnx.ml` only."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from tabapp.data.schema import Schema
-from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureSpec
-from tabapp.features.columns import BooleanStep, CategoricalStep, NumericStep
-from tabapp.features.prepare import FeaturePreparer
+from tabapp.features.arrays import FeatureSpec
 from tabapp.models.formula import ConstantFormula, Formula, Head, LinearFormula, TreeFormula
 
 OPSET, ML_OPSET = 17, 3
@@ -24,21 +21,16 @@ class NotConvertible(Exception):
 
 
 class Graph:
-    """Collects the nodes of a graph.
+    """Collects the nodes of a graph."""
 
-    Args:
-        schema: the columns, each of which is an input: a float32 number, or a string.
-    """
-
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self) -> None:
         from onnx import helper, numpy_helper
 
         self._helper, self._numpy_helper = helper, numpy_helper
-        self._schema = schema
         self._nodes: list[Any] = []
         self._constants: dict[str, Any] = {}
         self._count = 0
-        self._inputs: dict[str, bool] = {}
+        self._inputs: dict[str, str] = {}
 
     def add(self, operator: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         """Add a node with one output; returns the name of the output."""
@@ -63,14 +55,50 @@ class Graph:
         return name
 
     def number(self, column: str) -> str:
-        """The input of a column of numbers, (rows, 1)."""
-        self._inputs[column] = True
+        """The input of a column of numbers, (rows, 1) double: near a quantile, single precision changes its normal value."""
+        self._inputs[column] = "double"
+        return column
+
+    def moment(self, column: str) -> str:
+        """The input of a column of dates, (rows, 1) microseconds since 1970; the least integer is a missing cell."""
+        self._inputs[column] = "int64"
         return column
 
     def text(self, column: str) -> str:
         """The input of a column of text, (rows, 1); "" is a missing cell."""
-        self._inputs[column] = False
+        self._inputs[column] = "string"
         return column
+
+    def cast(self, value: str, kind: str) -> str:
+        """A tensor as "float", "double" or "int64"."""
+        return self.add("Cast", value, to=_TYPES[kind])
+
+    def include(self, content: bytes, inputs: Sequence[str]) -> str:
+        """Add the nodes of another model; returns the name of its only output.
+
+        Args:
+            inputs: names of the tensors that become its inputs, in their order.
+        """
+        from onnx import ModelProto
+
+        inner = ModelProto.FromString(content).graph
+        self._count += 1
+        names = dict(zip((each.name for each in inner.input), inputs, strict=True))
+
+        def renamed(name: str) -> str:
+            return names.get(name, f"model_{self._count}/{name}") if name else ""
+
+        for node in inner.node:
+            if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+                raise NotConvertible(f"its operator {node.op_type} contains a graph")
+            node.input[:] = [renamed(name) for name in node.input]
+            node.output[:] = [renamed(name) for name in node.output]
+            node.name = ""
+            self._nodes.append(node)
+        for constant in inner.initializer:
+            constant.name = renamed(constant.name)
+            self._constants[constant.name] = constant
+        return renamed(inner.output[0].name)
 
     def looked_up(self, column: str, values: dict[str, float], other: float) -> str:
         """(rows, 1) the number of each text of a column, `other` for all others."""
@@ -96,10 +124,7 @@ class Graph:
         graph = helper.make_graph(
             self._nodes,
             "tabapp",
-            [
-                helper.make_tensor_value_info(name, _TYPES["float" if is_number else "string"], ["rows", 1])
-                for name, is_number in self._inputs.items()
-            ],
+            [helper.make_tensor_value_info(name, _TYPES[kind], ["rows", 1]) for name, kind in self._inputs.items()],
             [helper.make_tensor_value_info(name, _TYPES[kind], list(shape)) for _, name, kind, shape in outputs],
             list(self._constants.values()),
         )
@@ -109,83 +134,36 @@ class Graph:
         return model
 
 
-_TYPES = {"float": 1, "string": 8}
-"""`TensorProto.FLOAT` and `TensorProto.STRING`."""
+_TYPES = {"float": 1, "int64": 7, "string": 8, "double": 11}
+"""Numbers of the types in `TensorProto`."""
 
 
-class Features:
-    """The arrays that a preparer computes, as outputs of a graph.
+class FeatureTensors(Protocol):
+    """Names of the tensors of features in a graph.
 
     Attributes:
         spec: names of the features.
-        numeric: name of (rows, numeric features), or None without any.
-        codes: names of (rows, 1) codes of the categorical features.
-
-    Raises:
-        NotConvertible: a column has no counterpart.
+        numeric: name of the (rows, n) float32 numeric features; None without any.
+        codes: names of the (rows, 1) codes of the categorical features.
     """
 
-    def __init__(self, graph: Graph, preparer: FeaturePreparer, schema: Schema) -> None:
-        self.spec: FeatureSpec = preparer.spec
-        self._graph, self._schema = graph, schema
-        state = preparer.state
-        if state.recipe.numeric != "raw":
-            raise NotConvertible(f"its features are scaled by {state.recipe.numeric}")
-        columns: list[tuple[str, int]] = [
-            (str(i), place) for i, step in enumerate(state.steps) for place in range(len(step.names()))
-        ]
-        columns += [
-            (f"encoding {i}", place) for i, each in enumerate(state.encoded) for place in range(len(each.names))
-        ]
-        made: list[str] = []
-        for index in state.kept_numeric:
-            source, place = columns[index]
-            if source.startswith("encoding"):
-                number = int(source.split()[1])
-                step = state.steps[state.encoded[number].step]
-                assert isinstance(step, CategoricalStep)
-                made.append(self._encoded(step, preparer.encodings[number].means[:, place]))
-            else:
-                made.append(self._number(state.steps[int(source)], place))
-        self.numeric = None
-        if made:
-            self.numeric = made[0] if len(made) == 1 else graph.add("Concat", *made, axis=1)
-        self.codes = [self._codes(state.steps[index]) for index in state.kept_categorical]
-
-    def _number(self, step: Any, place: int) -> str:
-        """A number of a step, (rows, 1)."""
-        graph = self._graph
-        if isinstance(step, NumericStep):
-            return graph.number(step.column)
-        if isinstance(step, BooleanStep):
-            return graph.looked_up(step.column, {step.false: 0.0, step.true: 1.0}, np.nan)
-        if isinstance(step, CategoricalStep):
-            if step.frequency and place == 0:
-                counts = dict(zip(step.levels, map(float, step.counts), strict=True))
-                return graph.looked_up(step.column, counts | self._missing(step, np.nan), 1.0)
-            ranks = {level: float(rank) for rank, level in enumerate(step.order)}
-            return graph.looked_up(step.column, ranks, np.nan)
-        kind = self._schema.column(step.column).kind
-        raise NotConvertible(f"the {kind} column {step.column!r} has no operators in ONNX")
-
-    def _codes(self, step: Any) -> str:
-        assert isinstance(step, CategoricalStep)
-        codes = {level: float(code) for code, level in enumerate(step.levels, start=FIRST_LEVEL)}
-        return self._graph.looked_up(step.column, codes | self._missing(step, MISSING), UNSEEN)
-
-    def _encoded(self, step: CategoricalStep, means: npt.NDArray[Any]) -> str:
-        values = {level: float(means[code]) for code, level in enumerate(step.levels, start=FIRST_LEVEL)}
-        return self._graph.looked_up(
-            step.column, values | self._missing(step, float(means[MISSING])), float(means[UNSEEN])
-        )
-
-    def _missing(self, step: CategoricalStep, value: float) -> dict[str, float]:
-        """The texts of a missing cell, which no level has."""
-        spellings = ("", *self._schema.column(step.column).missing_spellings)
-        return {spelling: value for spelling in spellings if spelling not in step.levels}
+    spec: FeatureSpec
+    numeric: str | None
+    codes: list[str]
 
 
-def prediction(graph: Graph, features: Features, formula: Formula) -> str:
+def network_prediction(graph: Graph, features: FeatureTensors, content: bytes) -> str:
+    """The output of a network in ONNX, whose inputs are the (rows, n) numeric features and the (rows, n) int64 codes."""
+    inputs: list[str] = []
+    if features.numeric is not None:
+        inputs.append(features.numeric)
+    if features.codes:
+        joined = features.codes[0] if len(features.codes) == 1 else graph.add("Concat", *features.codes, axis=1)
+        inputs.append(graph.cast(joined, "int64"))
+    return graph.include(content, inputs)
+
+
+def prediction(graph: Graph, features: FeatureTensors, formula: Formula) -> str:
     """(rows, classes) probabilities, or (rows, 1) in target units.
 
     Raises:
@@ -199,7 +177,7 @@ def prediction(graph: Graph, features: Features, formula: Formula) -> str:
     return _finished(graph, outputs, formula.head)
 
 
-def _constant(graph: Graph, features: Features, formula: ConstantFormula) -> str:
+def _constant(graph: Graph, features: FeatureTensors, formula: ConstantFormula) -> str:
     # Its shape follows the rows of any input.
     column = features.numeric or features.codes[0]
     rows = graph.add("Gather", graph.add("Shape", column), graph.constant([0], np.int64), axis=0)
@@ -208,7 +186,7 @@ def _constant(graph: Graph, features: Features, formula: ConstantFormula) -> str
     return graph.add("Expand", graph.constant([list(formula.values)]), shape)
 
 
-def _trees(graph: Graph, features: Features, formula: TreeFormula) -> str:
+def _trees(graph: Graph, features: FeatureTensors, formula: TreeFormula) -> str:
     n_nodes = len(formula.feature)
     if n_nodes > MOST_NODES:
         raise NotConvertible(f"its trees have {n_nodes:,} nodes, more than {MOST_NODES:,}")
@@ -246,7 +224,7 @@ def _trees(graph: Graph, features: Features, formula: TreeFormula) -> str:
 
 
 def _with_sets(
-    graph: Graph, features: Features, formula: TreeFormula
+    graph: Graph, features: FeatureTensors, formula: TreeFormula
 ) -> tuple[str, npt.NDArray[np.int64], npt.NDArray[np.float32]]:
     """The matrix of a tree model with a column for each set of codes that a split sends left (0 inside the set, 1 outside), and the
     features and thresholds of the nodes for it."""
@@ -277,7 +255,7 @@ def _row_of_table(graph: Graph, codes: str, table: npt.NDArray[Any]) -> str:
     return graph.add("Gather", graph.constant(table), whole, axis=0)
 
 
-def _linear(graph: Graph, features: Features, formula: LinearFormula) -> str:
+def _linear(graph: Graph, features: FeatureTensors, formula: LinearFormula) -> str:
     outputs = graph.constant(formula.intercept[None, :])
     if features.numeric:
         missing = graph.add("IsNaN", features.numeric)

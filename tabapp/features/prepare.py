@@ -63,6 +63,11 @@ class FeaturePreparer:
         return self._state
 
     @property
+    def scaling(self) -> Scaling | None:
+        """How kept numbers are scaled; None for the recipe "raw"."""
+        return self._scaling
+
+    @property
     def encodings(self) -> Sequence[TargetEncoding]:
         """The target encodings of `state.encoded`."""
         return self._encodings

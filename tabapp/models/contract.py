@@ -290,6 +290,15 @@ class FittedModel(ABC):
         """
         return None
 
+    def onnx(self, opset: int) -> bytes | None:
+        """A network in ONNX: from (rows, n_numeric) float32 and (rows, n_categorical) int64 codes to (rows, n_classes)
+        probabilities, or (rows, 1) in target units. An input without columns is left out. None if the model is no network.
+
+        Args:
+            opset: version of the standard operators.
+        """
+        return None
+
     def impute(self, table: Table) -> Table | None:
         """Fill missing cells, for plugins with `can_impute`.
 

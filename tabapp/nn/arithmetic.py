@@ -182,4 +182,4 @@ def mix_tokens(linear: nn.Linear, tokens: Tensor) -> Tensor:
     Shape: (rows, in_features, d_token) to (rows, out_features, d_token).
     """
     with torch.autocast(tokens.device.type, enabled=False):
-        return torch.bmm(linear.weight.expand(len(tokens), -1, -1), at_least_float32(tokens))
+        return torch.bmm(linear.weight.expand(tokens.shape[0], -1, -1), at_least_float32(tokens))

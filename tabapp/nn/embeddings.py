@@ -112,7 +112,7 @@ class OneHotOrEmbedding(nn.Module):
     def forward(self, codes: Tensor) -> Tensor:
         if self.d_out and is_preferred(codes):
             return self._at_once(codes)
-        parts = [torch.zeros(len(codes), 0, device=codes.device)]
+        parts = [torch.zeros(codes.shape[0], 0, device=codes.device)]
         for i, column in enumerate(codes.unbind(1)):
             if str(i) in self.embeddings:
                 parts.append(self.embeddings[str(i)](column))

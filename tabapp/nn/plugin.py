@@ -129,6 +129,14 @@ class DeepModel(FittedModel):
         unit = "target" if objective.task == "regression" else "log-odds"
         return FeatureContributions(base, values, unit, "integrated gradients", errors)
 
+    def onnx(self, opset: int) -> bytes | None:
+        if self.saved.objective.is_constant:
+            return None
+        from tabapp.nn.onnx_export import network_as_onnx
+
+        sizes = self.saved.sizes
+        return network_as_onnx(self.network, self.saved.objective, sizes.n_numeric, sizes.cardinalities, opset)
+
     def save(self, folder: Path) -> None:
         tensors = {name: t.detach().cpu().contiguous() for name, t in self.network.state_dict().items()}
         safetensors.torch.save_file(tensors, folder / WEIGHTS)

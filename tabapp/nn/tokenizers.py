@@ -74,7 +74,7 @@ class FeatureTokenizer(nn.Module):
         self.categorical = CategoricalTokenizer(cardinalities, d_token, bias=bias) if cardinalities else None
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
-        tokens = [self.cls.expand(len(numeric), 1, -1)]
+        tokens = [self.cls.expand(numeric.shape[0], 1, -1)]
         if self.numeric is not None:
             tokens.append(self.numeric(numeric))
         if self.categorical is not None:
@@ -86,7 +86,7 @@ class FeatureTokenizer(nn.Module):
         rows.
         """
         weight, bias = layer.weight, layer.bias
-        parts = [nn.functional.linear(self.cls, weight, bias).expand(len(numeric), 1, -1)]
+        parts = [nn.functional.linear(self.cls, weight, bias).expand(numeric.shape[0], 1, -1)]
         if self.numeric is not None:
             parts.append(self.numeric.projected(numeric, weight, bias))
         if self.categorical is not None:

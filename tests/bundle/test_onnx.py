@@ -10,11 +10,16 @@ import polars as pl
 import pytest
 
 from tabapp.bundle.load import load_bundle
+from tabapp.bundle.onnx_dates import MISSING, Dates
 from tabapp.bundle.onnx_export import ENSEMBLE, PARITY, onnx_inputs, write_onnx
+from tabapp.bundle.onnx_graph import Graph
 from tabapp.bundle.write import write_bundle
 from tabapp.cli.main import run_command_line
+from tabapp.data.infer import infer_schema
 from tabapp.errors import UsageError
-from tests.bundle.making import make_contents
+from tabapp.features.columns import DATE_PARTS, PERIODS, DatetimeStep
+from tabapp.models import registry
+from tests.bundle.making import fit_candidate, make_contents, text_table
 from tests.bundle.portable import PARAMS, make_bundle, new_rows
 
 pytest.importorskip("onnx", reason="the extra `onnx` is not installed")
@@ -59,7 +64,7 @@ def test_labels_follow_the_threshold_of_the_bundle(tmp_path):
 
 def test_members_without_a_counterpart_are_listed(tmp_path, capfd):
     bundle = make_bundle(tmp_path, "binary", ["lightgbm", "k_neighbors"])
-    with pytest.raises(UsageError, match=r"cannot be written as ONNX: k_neighbors-0: it is neither trees nor"):
+    with pytest.raises(UsageError, match=r"cannot be written as ONNX: k_neighbors-0: it is neither trees, a linear function nor"):
         write_onnx(bundle, tmp_path / "all.onnx")
     assert run_command_line(["export", str(bundle), "--onnx", str(tmp_path / "onnx")]) == 0
     captured = capfd.readouterr()
@@ -69,9 +74,72 @@ def test_members_without_a_counterpart_are_listed(tmp_path, capfd):
 
 
 def test_a_column_without_a_counterpart_is_named(tmp_path):
-    """The features of the date are used by the models."""
-    path = tmp_path / "model.tabapp"
-    contents = make_contents(tmp_path / "made", "binary", booster="xgboost")
-    write_bundle(path, replace(contents, candidates=[replace(contents.candidates[1], weight=1.0)]))
-    with pytest.raises(UsageError, match="the datetime column 'joined' has no operators in ONNX"):
-        write_onnx(path, tmp_path / "all.onnx")
+    """The features of the text are used by the models."""
+    frame = text_table("binary").with_columns(note=pl.concat_str(pl.lit("on "), "joined", pl.lit(" it was "), "color"))
+    schema = infer_schema(frame, target="outcome", kinds={"note": "text"})
+    made = fit_one(tmp_path / "made", frame, schema, "xgboost", {"n_trees": 5})
+    contents = make_contents(tmp_path / "other", "binary")
+    write_bundle(tmp_path / "model.tabapp", replace(contents, schema=schema, candidates=[made], sample=frame.head(7)))
+    with pytest.raises(UsageError, match="the text column 'note' has no operators in ONNX"):
+        write_onnx(tmp_path / "model.tabapp", tmp_path / "all.onnx")
+
+
+def fit_one(folder, frame, schema, name, params):
+    plugin = registry.get(name)
+    return fit_candidate(folder, plugin, plugin.params_type(**params), frame, schema, 1.0, folder / "features")
+
+
+NETWORKS = {
+    "mlp": {"max_epochs": 2, "widths": (16,)},
+    "resnet": {"max_epochs": 2},
+    "ft_transformer": {"max_epochs": 2, "n_layers": 1, "d_token": 16},
+    "realmlp": {"max_epochs": 2, "widths": (16,)},
+    "tabm": {"max_epochs": 2},
+    "snn": {"max_epochs": 2},
+    "dcn_v2": {"max_epochs": 2},
+    "autoint": {"max_epochs": 2},
+}
+QUICK = ("mlp", "ft_transformer")
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in NETWORKS])
+@pytest.mark.parametrize(
+    "task",
+    ["binary", pytest.param("multiclass", marks=pytest.mark.slow), pytest.param("regression", marks=pytest.mark.slow)],
+)
+def test_networks_and_dates_predict_like_the_bundle(name, task, tmp_path):
+    """Quantiles or robust scales of numbers, parts and cycles of dates, and the network."""
+    frame = text_table(task)
+    schema = infer_schema(frame, target="outcome")
+    made = fit_one(tmp_path / "made", frame, schema, name, NETWORKS[name])
+    contents = make_contents(tmp_path / "other", task)
+    bundle = tmp_path / "model.tabapp"
+    write_bundle(bundle, replace(contents, schema=schema, candidates=[made]))
+    result = write_onnx(bundle, tmp_path / "all.onnx")
+    assert all(difference is not None and difference <= PARITY for difference in result.difference.values())
+    rows = new_rows(task)
+    rows[3, "joined"], rows[4, "joined"], rows[5, "joined"] = None, "1969-12-31", "2024-02-29"
+    rows[6, "size"], rows[7, "size"] = "-100", "100"
+    expected = load_bundle(bundle).predictor.predict_frame(rows).values
+    found = run(tmp_path / "all.onnx", rows, bundle)
+    scale = np.ptp(expected) if task == "regression" else 1.0
+    np.testing.assert_allclose(found[-1].reshape(expected.shape), expected, atol=PARITY * scale)
+    assert len(run(tmp_path / "all.onnx", rows[:1], bundle)[-1]) == 1
+
+
+def test_dates_are_computed_like_the_features(tmp_path):
+    """Every part of dates from the year 1 to 4000."""
+    names = tuple(DATE_PARTS)
+    step = DatetimeStep("day", start=123_456_789, parts=names, cycles=tuple(PERIODS))
+    generator = np.random.default_rng(0)
+    first, last = (np.datetime64(f"{year}-01-01", "us").astype(np.int64) for year in ("0001", "4000"))
+    moments = generator.integers(first, last, 2000)
+    leap = [np.datetime64(text, "us").astype(np.int64) for text in ("2000-02-29T23:59:59", "1900-03-01", "2023-12-31")]
+    values = pl.Series("day", [*moments.tolist(), *leap, None], dtype=pl.Int64).cast(pl.Datetime("us"))
+    graph = Graph()
+    dates = Dates(graph, step)
+    joined = graph.add("Concat", *(dates.number(place) for place in range(len(step.names()))), axis=1)
+    model = graph.model([(joined, "numbers", "double", ["rows", len(step.names())])], {})
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    inputs = {"day": values.dt.epoch("us").fill_null(MISSING).to_numpy().astype(np.int64)[:, None]}
+    np.testing.assert_allclose(session.run(None, inputs)[0], step.numbers(values), atol=1e-6)
