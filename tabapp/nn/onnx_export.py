@@ -66,7 +66,7 @@ def network_as_onnx(
             torch.onnx.export(
                 module,
                 tuple(example),
-                content,
+                content,  # pyright: ignore[reportArgumentType] (the exporter by tracing also writes to memory)
                 input_names=names,
                 output_names=["prediction"],
                 dynamic_axes={name: {0: "rows"} for name in (*names, "prediction")},
