@@ -64,7 +64,9 @@ def test_labels_follow_the_threshold_of_the_bundle(tmp_path):
 
 def test_members_without_a_counterpart_are_listed(tmp_path, capfd):
     bundle = make_bundle(tmp_path, "binary", ["lightgbm", "k_neighbors"])
-    with pytest.raises(UsageError, match=r"cannot be written as ONNX: k_neighbors-0: it is neither trees, a linear function nor"):
+    with pytest.raises(
+        UsageError, match=r"cannot be written as ONNX: k_neighbors-0: it is neither trees, a linear function nor"
+    ):
         write_onnx(bundle, tmp_path / "all.onnx")
     assert run_command_line(["export", str(bundle), "--onnx", str(tmp_path / "onnx")]) == 0
     captured = capfd.readouterr()
