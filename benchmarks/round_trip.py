@@ -1,6 +1,6 @@
 """Whether every way to predict gives the same numbers: a run on each of some tables, then the same rows in many forms.
 
-python -m benchmarks.round_trip DATA [--tables a,b,c] [--rows 1500] [--out FILE.json]
+python -m benchmarks.round_trip DATA [--tables a,b,c] [--rows 800] [--earlier FILE.json …] [--out FILE.json]
 
 DATA is a folder with tables and `datasets.json`, a list of {"name", "file", "target", "task", "separator"}. Two runs on
 the first rows of each table, one of boosting and linear models and one of a network, make a bundle each. It predicts the following
@@ -32,7 +32,6 @@ from benchmarks.machine import RESULTS, machine, report
 from benchmarks.serving import start
 from tabapp.bundle.load import load_bundle
 from tabapp.bundle.onnx_export import ENSEMBLE, largest_difference, write_onnx
-from tabapp.cli.main import run_command_line
 from tabapp.data.read import ReadOptions, read_table
 from tabapp.errors import UsageError
 
@@ -43,6 +42,7 @@ TABLES = (
 RUNS = {"trees and linear": ("lightgbm,xgboost,catboost,linear", 0.0), "network": ("mlp", 1e-5)}
 """Models and tolerance of each run."""
 ONNX_TOLERANCE = 1e-4
+WAYS = ("shuffled CSV", "Parquet", "Arrow", "Python", "server, CSV", "server, JSON")
 PREDICTED_ROWS = 200
 _JSON, _CSV = {"Content-Type": "application/json"}, {"Content-Type": "text/csv"}
 Array = npt.NDArray[Any]
@@ -84,25 +84,21 @@ def numbers_of(frame: pl.DataFrame) -> Array:
     return frame.select(pl.col(columns).cast(pl.Float64)).to_numpy()
 
 
-def by_file(bundle: Path, file: Path, *, fresh: bool = False) -> Array:
-    """The predictions of the command `predict`."""
+def by_file(bundle: Path, file: Path) -> Array:
+    """The predictions of the command `predict`, in a fresh process."""
     out = file.with_suffix(".out.parquet")
     words = ["predict", str(bundle), str(file), "-o", str(out), "-q"]
-    if fresh:
-        subprocess.run([sys.executable, "-m", "tabapp", *words], check=True)
-    elif run_command_line(words):
-        raise SystemExit(f"{file} is not predicted.")
+    subprocess.run([sys.executable, "-m", "tabapp", *words], check=True)
     return numbers_of(pl.read_parquet(out))
 
 
-def by_python(bundle: Path, rows: pl.DataFrame) -> Array:
-    """The predictions of the Python API."""
-    predictor = tabapp.load(bundle)
+def by_python(predictor: tabapp.Predictor, data: pl.DataFrame | Path) -> Array:
+    """The predictions of the Python API for a table or a file."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if predictor.classes:
-            return predictor.predict_proba(rows).to_numpy()
-        return np.asarray(predictor.predict(rows), dtype=np.float64)[:, None]
+            return predictor.predict_proba(data).to_numpy()
+        return np.asarray(predictor.predict(data), dtype=np.float64)[:, None]
 
 
 def by_server(bundle: Path, rows: pl.DataFrame, classes: tuple[str, ...]) -> tuple[Array, Array]:
@@ -155,18 +151,19 @@ def by_onnx(bundle: Path, rows: pl.DataFrame, folder: Path) -> tuple[float | Non
 def check_bundle(bundle: Path, rows: pl.DataFrame, folder: Path) -> dict[str, Any]:
     """The largest difference of each way from a fresh process."""
     rows.write_csv(folder / "rows.csv")
-    expected = by_file(bundle, folder / "rows.csv", fresh=True)
+    expected = by_file(bundle, folder / "rows.csv")
     changed = rows.select(reversed(rows.columns)).with_columns(added=pl.lit("1"))
     changed.write_csv(folder / "shuffled.csv", separator=";", quote_style="non_numeric")
     changed.write_parquet(folder / "rows.parquet")
     changed.write_ipc(folder / "rows.arrow")
-    classes = load_bundle(bundle).contents.schema.classes
+    predictor = tabapp.load(bundle)
     found: dict[str, Array] = {
-        "shuffled CSV": by_file(bundle, folder / "shuffled.csv"),
-        "Parquet": by_file(bundle, folder / "rows.parquet"),
-        "Arrow": by_file(bundle, folder / "rows.arrow"),
-        "Python": by_python(bundle, changed),
+        "shuffled CSV": by_python(predictor, folder / "shuffled.csv"),
+        "Parquet": by_python(predictor, folder / "rows.parquet"),
+        "Arrow": by_python(predictor, folder / "rows.arrow"),
+        "Python": by_python(predictor, changed),
     }
+    classes = tuple(predictor.classes or ())
     found["server, CSV"], found["server, JSON"] = by_server(bundle, rows, classes)
     spread = 1.0 if classes else float(np.ptp(expected)) or 1.0
     differences: dict[str, Any] = {
@@ -180,8 +177,15 @@ def check_bundle(bundle: Path, rows: pl.DataFrame, folder: Path) -> dict[str, An
 
 def passes(found: dict[str, Any], tolerance: float) -> bool:
     """Whether a bundle predicts the same in every way; one that ONNX cannot express passes without it."""
-    ways = [found[way] for way in ("shuffled CSV", "Parquet", "Arrow", "Python", "server, CSV", "server, JSON")]
+    ways = [found[way] for way in WAYS]
     return max(ways) <= tolerance and (found["ONNX"] is None or found["ONNX"] <= ONNX_TOLERANCE)
+
+
+def row_of(table: Table, kind: str, found: dict[str, Any]) -> list[str]:
+    """A line of the published table."""
+    largest = f"{max(found[way] for way in WAYS):.1e}"
+    onnx = "none" if found["ONNX"] is None else f"{found['ONNX']:.1e}"
+    return [table.name, table.task, kind, largest, onnx, str(found["ONNX models"]), "yes" if found["passes"] else "no"]
 
 
 def main() -> int:
@@ -189,13 +193,15 @@ def main() -> int:
     parser.add_argument("data", type=Path)
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--rows", type=int, default=800)
+    parser.add_argument("--earlier", type=Path, nargs="*", default=[], help="results of other tables to include")
     parser.add_argument("--out", type=Path, default=RESULTS / "round_trip.json")
     options = parser.parse_args()
     known = {
         each.name: each for each in msgspec.json.decode((options.data / "datasets.json").read_bytes(), type=list[Table])
     }
     results: dict[str, Any] = {}
-    shown: list[list[str]] = []
+    for earlier in options.earlier:
+        results |= json.loads(earlier.read_text())["results"]["tables"]
     for name in options.tables.split(","):
         table = known[name]
         frame = read_table(options.data / table.file, ReadOptions(delimiter=table.separator)).frame
@@ -209,22 +215,10 @@ def main() -> int:
                 found = check_bundle(bundle, rows, Path(place))
             found["passes"] = passes(found, tolerance)
             results.setdefault(name, {})[kind] = found
-            largest = max(
-                value for way, value in found.items() if way.startswith(("sh", "P", "A", "se")) and way != "passes"
-            )
-            onnx = "none" if found["ONNX"] is None else f"{found['ONNX']:.1e}"
-            shown.append(
-                [
-                    name,
-                    table.task,
-                    kind,
-                    f"{largest:.1e}",
-                    onnx,
-                    str(found["ONNX models"]),
-                    "yes" if found["passes"] else "no",
-                ]
-            )
-            print(shown[-1], found["ONNX left out"], flush=True)
+            print(name, kind, found, flush=True)
+    shown = [
+        row_of(known[name], kind, found) for name, kinds in sorted(results.items()) for kind, found in kinds.items()
+    ]
     header = ["table", "task", "models", "largest difference", "ONNX", "ONNX models", "agree"]
     passed = sum(all(each["passes"] for each in kinds.values()) for kinds in results.values())
     report(

@@ -57,7 +57,9 @@ class Grown:
             fits = len(self.baseline) == groups and n_outputs == 1 and len(trees) % groups == 0
             demand(fits and all(map(math.isfinite, self.baseline)), "its initial values do not fit its classes")
         else:
-            demand(n_outputs == max(1, len(self.classes) - 1), "the values of its leaves do not fit its classes")
+            # Training rows of one class give a constant model, and no forest.
+            fits = len(self.classes) != 1 and n_outputs == max(1, len(self.classes) - 1)
+            demand(fits, "the values of its leaves do not fit its classes")
             shares = trees.value
             fits = n_classes == 1 or (shares.min() >= 0 and shares.sum(axis=1).max() < 1.001)
             demand(fits, "the shares of the classes in a leaf are not shares")

@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 from safetensors.numpy import load, save
+from tabapp_plugins._shared.tree_arrays import Trees
 
 from tabapp.bundle.archive import open_archive
 from tabapp.bundle.contents import open_bundle
@@ -123,19 +124,59 @@ def test_lying_trees_are_refused(members, tmp_path):
     metadata = {"grown": '{"classes": [0, 1], "baseline": []}'}
     arrays = load(members[FOREST])
     cases = changed_arrays(members[FOREST], metadata)
-    children = arrays["children"]
-    for value in (-1, 0, len(children), 2**31 - 1):
-        cases["children", value] = save({**arrays, "children": np.full_like(children, value)}, metadata)
-    for value in (-1, 10**6):
-        cases["feature", value] = save({**arrays, "feature": np.full_like(arrays["feature"], value)}, metadata)
+    feature, roots = arrays["feature"], arrays["roots"]
+    for value in (0, 1):
+        cases["feature", value] = save({**arrays, "feature": np.full_like(feature, value)}, metadata)
+    for value in (-1, 10**6, 2**31 - 1):
+        marks = np.where(feature > 0, value, 0).astype(np.int32)
+        cases["feature", value] = save({**arrays, "feature": marks}, metadata)
+    cases["leaves first"] = save({**arrays, "feature": np.sort(feature)}, metadata)
+    for name, changed in (
+        ("later", roots + 1),
+        ("equal", roots * 0),
+        ("beyond", roots * 10**6),
+        ("reversed", roots[::-1]),
+    ):
+        cases["roots", name] = save({**arrays, "roots": np.ascontiguousarray(changed.astype(np.int32))}, metadata)
+    cases["shares", "negative"] = save({**arrays, "value": -1 - arrays["value"]}, metadata)
+    cases["shares", "too large"] = save({**arrays, "value": 2 + arrays["value"]}, metadata)
     for classes in ("[0]", "[1, 0]", "[0, 2]", "[-1, 0]", "[0, 1, 2]"):
         cases["classes", classes] = save(arrays, {"grown": f'{{"classes": {classes}, "baseline": []}}'})
     cases["no metadata"] = save(arrays)
     assert_all_refused(tmp_path / "a.tabapp", members, FOREST, cases)
 
 
+def wide(arrays):
+    """The arrays of a forest of two classes as they were saved up to format version 5."""
+    trees = Trees.from_saved(arrays)
+    value = np.zeros((len(trees.left), 2), dtype=np.float32)
+    value[trees.is_leaf] = np.hstack([1 - arrays["value"], arrays["value"]])
+    right = np.where(trees.is_leaf, trees.left, trees.left + 1)
+    return {
+        "feature": trees.feature,
+        "threshold": np.where(trees.is_leaf, 0, trees.threshold).astype(np.float32),
+        "missing_left": trees.missing_left,
+        "children": np.column_stack([trees.left, right]).astype(np.int32),
+        "value": value,
+        "roots": trees.roots,
+        "depths": np.zeros(len(trees), dtype=np.int32),
+    }
+
+
+def test_lying_trees_of_older_versions_are_refused(members, tmp_path):
+    metadata = {"grown": '{"classes": [0, 1], "baseline": []}'}
+    arrays = wide(load(members[FOREST]))
+    cases = changed_arrays(save(arrays), metadata)
+    children = arrays["children"]
+    for value in (-1, 0, len(children), 2**31 - 1):
+        cases["children", value] = save({**arrays, "children": np.full_like(children, value)}, metadata)
+    for value in (-1, 10**6):
+        cases["feature", value] = save({**arrays, "feature": np.full_like(arrays["feature"], value)}, metadata)
+    assert_all_refused(tmp_path / "a.tabapp", members, FOREST, cases)
+
+
 def test_the_saved_depth_of_trees_is_not_used(members, tmp_path):
-    arrays = load(members[FOREST])
+    arrays = wide(load(members[FOREST]))
     deep = {**arrays, "depths": np.full_like(arrays["depths"], 2**31 - 1)}
     content = save(deep, {"grown": '{"classes": [0, 1], "baseline": []}'})
     assert refused(tmp_path / "a.tabapp", members, FOREST, content) is None

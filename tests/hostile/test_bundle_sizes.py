@@ -259,8 +259,10 @@ def test_false_boosted_trees_are_refused(members, loader):
         cases["baseline", str(baseline)] = save(
             arrays, {"grown": json.dumps({"classes": [0, 1], "baseline": baseline})}
         )
-    children = arrays["children"]
-    cases["cycle"] = save({**arrays, "children": np.zeros_like(children)}, described)
+    feature = arrays["feature"]
+    cases["no split"] = save({**arrays, "feature": np.zeros_like(feature)}, described)
+    cases["no leaf"] = save({**arrays, "feature": np.ones_like(feature)}, described)
+    cases["leaves first"] = save({**arrays, "feature": np.sort(feature)}, described)
     loader.assert_all_refused(name, cases)
 
 
