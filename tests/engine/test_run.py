@@ -249,7 +249,7 @@ def kill_and_resume(tmp_path: Path, rounds: int, seed: int, models: list[str], t
     generator = random.Random(seed)
     data = write_wine(tmp_path / "wine.csv")
     runs = tmp_path / "runs"
-    options = ["--models", ",".join(models), "--trials", str(trials), "--json", "--runs-dir", str(runs)]
+    options = ["--models", ",".join(models), "--trials", str(trials), "--folds", "5", "--json", "--runs-dir", str(runs)]
     command = ["--auto", str(data), *options]
     kills = 0
     while kills < rounds:
