@@ -50,6 +50,7 @@ class MLP(DeepPlugin):
     title = "MLP"
     paper = "Gorishniy et al. 2021, Revisiting Deep Learning Models for Tabular Data, section 3.1"
     starts_first = True
+    reuses_steps = True
     params_type = MLPParams
     low_precision = True
 

@@ -134,6 +134,7 @@ class TabM(DeepPlugin):
     name = "tabm"
     title = "TabM"
     paper = "Gorishniy et al. 2025, TabM: Advancing Tabular Deep Learning with Parameter-Efficient Ensembling"
+    reuses_steps = True
     params_type = TabMParams
     low_precision = True
     max_features = 5_000

@@ -19,7 +19,9 @@ Float32 = npt.NDArray[np.float32]
 
 PILOT_FOLDS = 2
 """Folds that find the number of steps of a candidate, which its other folds reuse. With one, the test error of boosters was 0.5 %
-higher on five tables, in three quarters of the time."""
+higher on five tables, in three quarters of the time. On concrete, german_credit, pima_diabetes and auto_mpg, reuse changed the test
+error of MLP to 0.976 and of TabM to 0.989 times that of early stopping in each fold, and of RealMLP, which has a schedule, to 1.02.
+"""
 
 
 @dataclass
