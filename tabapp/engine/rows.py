@@ -128,7 +128,7 @@ def unlabeled_rows(reading: Reading, schema: Schema, more: pl.DataFrame | None) 
     names = [column.name for column in schema.features]
     parts = [reading.frame.filter(pl.Series(~rows_with_target(reading.frame, schema)))]
     parts += [] if more is None else [more]
-    rows = pl.concat([typed_frame(part.select(names), schema).select(names) for part in parts])
+    rows = pl.concat([typed_frame(part[names], schema)[names] for part in parts])
     return rows.gather_every(-(-rows.height // MOST_UNLABELED)) if rows.height > MOST_UNLABELED else rows
 
 

@@ -73,7 +73,9 @@ class _Path(TorchFunctionMode):
         if isinstance(result, (tuple, list)):
             by_column = func in (Tensor.unbind, torch.unbind)
             for index, part in enumerate(result):
-                self._follow(part, index if by_column else column)
+                # The parts of a shape are numbers.
+                if isinstance(part, Tensor):
+                    self._follow(part, index if by_column else column)
         elif isinstance(result, Tensor):
             self._follow(result, _selected(func, args, column))
         return result

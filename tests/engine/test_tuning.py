@@ -104,7 +104,7 @@ def test_the_most_important_hyper_parameter_ranks_first(tmp_path: Path) -> None:
     tuning = tuner(tmp_path, model="lightgbm")
     assert tuning.rank_parameters() is None
     ranked_at: list[int] = []
-    for number in range(20):
+    for number in range(30):
         _, params = tuning.ask()
         tuning.record(number, -abs(math.log10(params["learning_rate"]) + 1.5))
         ranked = tuning.rank_parameters()
@@ -117,7 +117,7 @@ def test_the_most_important_hyper_parameter_ranks_first(tmp_path: Path) -> None:
         assert list(shares.values()) == sorted(shares.values(), reverse=True)
         ranked_at.append(number + 1)
     assert ranked_at[0] == 10
-    assert len(ranked_at) < 6, "not after every trial"
+    assert len(ranked_at) < 8, "not after every trial"
     assert next(iter(shares)) == "learning_rate"
 
 
