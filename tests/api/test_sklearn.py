@@ -170,6 +170,7 @@ def test_a_regressor_predicts_numbers():
     assert list(regressor.feature_names_in_) == ["rooms", "area"]
 
 
+@pytest.mark.slow
 def test_weights_decide_between_rows_that_disagree():
     X = np.random.default_rng(0).normal(size=(60, 2))
     y = np.where(np.arange(60) % 2, 10.0, 0.0)

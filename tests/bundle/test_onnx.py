@@ -101,7 +101,7 @@ NETWORKS = {
     "dcn_v2": {"max_epochs": 2},
     "autoint": {"max_epochs": 2},
 }
-QUICK = ("mlp", "ft_transformer")
+QUICK = ("mlp",)
 
 
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in NETWORKS])

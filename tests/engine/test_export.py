@@ -167,6 +167,7 @@ def test_a_distilled_model_gets_a_threshold_of_its_own(decided, tmp_path, fixed_
     assert f"{found:.3f} instead of" in note
 
 
+@pytest.mark.slow
 def test_a_threshold_of_an_unknown_metric_is_kept(decided, tmp_path, fixed_times):
     set_threshold(decided.bundle, 0.123)
     found, note = threshold_and_note(decided, tmp_path / "small.tabapp", limit_ms=8.0)

@@ -27,7 +27,7 @@ from tabapp.run.state import replay
 from tests.tables import write_mixed, write_shops, write_wine
 from tests.waiting import HANG_SECONDS, wait_until
 
-QUICK = ["--models", "lightgbm,linear", "--trials", "2", "--folds", "3"]
+QUICK = ["--models", "xgboost,linear", "--trials", "2", "--folds", "3"]
 ONE_MODEL = ["--models", "lightgbm", "--trials", "1", "--folds", "2"]
 
 
@@ -112,12 +112,34 @@ def test_replaying_the_events_gives_the_same_result(wine_run: tuple[RunFolder, l
     assert state.active == {}
 
 
+def test_a_run_is_listed(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:
+    folder, _ = wine_run
+    listed = json.loads(tabapp("runs", "--json", "--runs-dir", str(folder.path.parent)).stdout)
+    assert listed[0]["run"] == folder.run
+    assert listed[0]["status"] == "ok"
+    assert set(listed[0]) == {
+        "run",
+        "name",
+        "status",
+        "data",
+        "target",
+        "metric",
+        "best",
+        "started",
+        "seconds",
+        "path",
+    }
+    attached = tabapp("attach", folder.run, "--plain", "--runs-dir", str(folder.path.parent))
+    assert attached.returncode == 0
+    assert "Leaderboard" in attached.stdout
+
+
 def test_no_row_is_scored_by_a_model_trained_on_it(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:
     folder, _ = wine_run
     fold = np.load(folder.path / "splits.npz")["fold"]
     assert sorted(set(fold.tolist())) == [0, 1, 2]
     for k in range(3):
-        assert len(np.load(folder.fits / f"lightgbm-0000-f{k}" / "oof.npy")) == (fold == k).sum()
+        assert len(np.load(folder.fits / f"xgboost-0000-f{k}" / "oof.npy")) == (fold == k).sum()
 
 
 def test_a_later_fold_reuses_the_number_of_trees_of_the_first_two(
@@ -125,7 +147,7 @@ def test_a_later_fold_reuses_the_number_of_trees_of_the_first_two(
 ) -> None:
     folder, _ = wine_run
     for trial in (0, 1):
-        fits = [folder.fits / f"lightgbm-{trial:04d}-f{fold}" / "metrics.json" for fold in range(3)]
+        fits = [folder.fits / f"xgboost-{trial:04d}-f{fold}" / "metrics.json" for fold in range(3)]
         first, second, third = (json.loads(fit.read_bytes())["summary"] for fit in fits)
         assert third == {"trees": round((first["trees"] + second["trees"]) / 2), "refit": True}
 
@@ -363,25 +385,3 @@ def test_a_run_ends_within_its_budget(tmp_path: Path) -> None:
     assert stages.index("fitting") < stages.index("ensembling") < stages.index("exporting")
     ensembling = next(i for i, e in enumerate(events) if e["ev"] == "stage.changed" and e["stage"] == "ensembling")
     assert not any(e["ev"].startswith("fit.") for e in events[ensembling:])
-
-
-def test_a_run_is_listed(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> None:
-    folder, _ = wine_run
-    listed = json.loads(tabapp("runs", "--json", "--runs-dir", str(folder.path.parent)).stdout)
-    assert listed[0]["run"] == folder.run
-    assert listed[0]["status"] == "ok"
-    assert set(listed[0]) == {
-        "run",
-        "name",
-        "status",
-        "data",
-        "target",
-        "metric",
-        "best",
-        "started",
-        "seconds",
-        "path",
-    }
-    attached = tabapp("attach", folder.run, "--plain", "--runs-dir", str(folder.path.parent))
-    assert attached.returncode == 0
-    assert "Leaderboard" in attached.stdout

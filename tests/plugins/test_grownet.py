@@ -207,6 +207,7 @@ def test_overfits_64_random_rows(tmp_path: Path) -> None:
     assert grow(network, table, table, params, Objective.fit(table, context), context).best_loss < 1e-3
 
 
+@pytest.mark.slow
 def test_learners_up_to_the_best_stage_are_kept(tmp_path: Path) -> None:
     table, spec, _ = make_table("binary", n_rows=200)
     train, valid = table.take(slice(0, 150)), table.take(slice(150, None))
