@@ -164,6 +164,7 @@ def test_missing_columns_are_rejected_or_filled(run):
         predictor.predict(frame, missing_columns="ignore")
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_share_that_is_asked_for(regression):
     predictor, frame = regression.predictor(), houses(400)
     assert regression.test_score is not None

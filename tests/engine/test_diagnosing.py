@@ -173,6 +173,7 @@ def test_a_threshold_outside_its_range_is_rejected(tmp_path, monkeypatch):
         assert "threshold" in _ensemble_problem(contents.manifest, changed)
 
 
+@pytest.mark.slow
 def test_attention_is_compared_with_what_the_score_needs(tmp_path):
     """A quick network of one layer: the score needs `strong` and its twin, so permutation ranks one of them first."""
     params = {

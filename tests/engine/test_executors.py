@@ -115,6 +115,7 @@ def test_an_exception_is_a_failure_with_its_traceback(folder: RunFolder, executo
     assert not (folder.fits / "wrong").exists()
 
 
+@pytest.mark.slow
 def test_a_killed_fit_is_a_failure_and_the_others_continue(folder: RunFolder, executor: LocalExecutor) -> None:
     pid = executor.submit(long_job(folder, "victim"))
     executor.submit(job(folder, "other", fold=1))

@@ -144,6 +144,7 @@ def threshold_and_note(folder: RunFolder, out: Path, **options: object) -> tuple
     return open_bundle(out).ensemble.threshold, compared.threshold_note
 
 
+@pytest.mark.slow
 def test_a_smaller_ensemble_gets_a_threshold_of_its_own(decided, tmp_path, fixed_times):
     run = FinishedRun(decided)
     old = run.contents.ensemble.threshold

@@ -62,7 +62,6 @@ COMMON_CHECKS = (
 
 
 CHECKS_OF_NPT = {
-    "imputation",
     "training rows in saved models",
     "neighbors",
 }

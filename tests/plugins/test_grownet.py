@@ -116,6 +116,7 @@ def test_first_stage_equals_a_least_squares_network(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_fits_a_linear_target(tmp_path: Path) -> None:
     table, spec, _ = make_table("regression", n_rows=2000, cardinalities=())
     linear = table.numeric.astype(np.float64) @ np.array([3.0, -1.0, 0.5, 2.0])

@@ -39,6 +39,7 @@ def test_probability_in_distant_clusters_is_their_purity(n_classes: int) -> None
     torch.testing.assert_close(positive, torch.tensor([0.3, 0.8]), atol=1e-5, rtol=0)
 
 
+@pytest.mark.slow
 def test_vote_uses_distances_and_not_their_squares() -> None:
     torch.manual_seed(0)
     network = identity_network(1, temperature=0.7).eval()
