@@ -34,9 +34,9 @@ share of all time that they take. A new trial resembles a member of the ensemble
 fold: it may be worse by the second share over the square root of the rows of the fold."""
 QUICK_SHARE = 0.025
 """A first fold that takes at most this share of the time of all workers is quick."""
-DROPPED_SHARE, DROP_RATE, MOST_MERIT = 0.08, 0.5, 2.0
-"""First folds of dropped candidates may take the first share of the time of all workers, times the merit of the next model, which
-counts as the third value at most; the second share of those in progress is expected to be dropped."""
+DROPPED_SHARE, DROP_RATE = 0.08, 0.5
+"""First folds of dropped candidates may take the first share of the time of all workers; the second share of those in progress is
+expected to be dropped."""
 AFFORDABLE_SHARE, LEADER_SHARE, LARGE_GAIN = 0.6, 0.9, 0.05
 """A candidate is begun, and continued after its first fold, only if its folds take at most this share of the time that all workers
 have left. The second value is for the first candidate that is completed, and for those whose first fold lowers the error of the
@@ -209,7 +209,7 @@ class TimedScheduler(Scheduler):
             return True
         in_progress = [name for name, trial, _ in running if not self.candidates[name, trial].results and not trial]
         at_risk = DROP_RATE * (each + sum(min(self.expected_seconds(name), time.limit) for name in in_progress))
-        if self._dropped_seconds(running) + at_risk > DROPPED_SHARE * min(record.merit, MOST_MERIT) * self._total:
+        if self._dropped_seconds(running) + at_risk > DROPPED_SHARE * self._total:
             return False
         if self._is_quick(record.name):
             return True
