@@ -31,7 +31,7 @@ def is_preferred(codes: Tensor) -> bool:
 
 @contextmanager
 def lookups_by_column() -> Generator[None]:
-    """Look columns up one by one on every device. Integrated gradients replace each lookup, which gathers do not show."""
+    """Use one lookup for each column on every device, as integrated gradients need: they cannot see the lookups of a gather."""
     token = _by_column.set(True)
     try:
         yield
