@@ -1,17 +1,20 @@
 """Rank correlation of feature importances with permutation importance: Table 4 of the FT-Transformer paper, and drop-and-refit.
 
 python -m benchmarks.attention_faithfulness --data FOLDER [--tables california_housing,…] [--seeds 5] [--rows 20000] [--device cpu]
-                                            [--minutes M] [--dropped 5] [--out FILE.json]
+    [--minutes M] [--dropped 5] [--layers N --token-size N --batch-size N --epochs N] [--out FILE.json]
 
-An FT-Transformer is trained on 80 % of the rows with its defaults, a fifth of them for early stopping. As in the paper, all methods
-run on training rows (a sample of 2,000): attention of [CLS], permutation, integrated gradients (64 steps, mean size of 50 rows),
-and the loss of score when the network is trained again without each of the `--dropped` columns that permutation ranks first.
-Published figures are those of Gorishniy et al. 2021, Table 4: means and standard deviations over five runs.
+An FT-Transformer is trained on 80 % of the rows, a fifth of them for early stopping, with its defaults or a given size. As in the
+paper, all methods run on training rows (a sample of 2,000): attention of [CLS], permutation, integrated gradients (64 steps, mean
+size of 50 rows), and the loss of score when the network is trained again without each of the `--dropped` columns that permutation
+ranks first. Published figures are those of Gorishniy et al. 2021, Table 4: means and standard deviations over five runs.
+
+Seeds that an existing --out has are not run again, so that an interrupted command continues.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import statistics
 import time
 from pathlib import Path
@@ -47,6 +50,8 @@ PUBLISHED = {
     "CO": ("0.84 (0.04)", "0.90 (0.02)"),
     "HI": ("0.91 (0.03)", "0.72 (0.03)"),
 }
+SIZES = ("n_layers", "d_token", "batch_size", "max_epochs")
+"""Hyperparameters that options set."""
 METHODS = ("attention", "integrated gradients", "drop and refit")
 PERMUTED_ROWS, GRADIENT_ROWS, REFERENCE_ROWS = 2_000, 50, 10
 
@@ -72,7 +77,8 @@ def fit(
             device=options.device, n_threads=options.threads, folder=Path(scratch),
             soft_deadline=time.monotonic() + 60 * options.minutes,
         )  # fmt: skip
-        params = plugin.defaults(schema.task, shape, options.device)
+        given = {name: value for name in SIZES if (value := getattr(options, name)) is not None}
+        params = msgspec.structs.replace(plugin.defaults(schema.task, shape, options.device), **given)
         return plugin.fit(tables[0], tables[1], params, context), preparer
 
 
@@ -86,12 +92,18 @@ def correlation(a: dict[str, float], b: dict[str, float]) -> float:
     return float(np.corrcoef(ranks(a, names), ranks(b, names))[0, 1])
 
 
+@functools.cache
+def table_of(name: str, folder: Path) -> tuple[pl.DataFrame, Schema]:
+    """The rows with a target, as text, and the schema of a table."""
+    file, target, _ = TABLES[name]
+    text = read_table(folder / file, ReadOptions()).frame
+    schema = infer_schema(text, target=target)
+    return text.filter(pl.Series(rows_with_target(text, schema))), schema
+
+
 def measure(name: str, seed: int, options: argparse.Namespace) -> dict[str, float]:
     """The correlation of each method with permutation importance for one table and seed."""
-    file, target_name, _ = TABLES[name]
-    text = read_table(options.data / file, ReadOptions()).frame
-    schema = infer_schema(text, target=target_name)
-    text = text.filter(pl.Series(rows_with_target(text, schema)))
+    text, schema = table_of(name, options.data)
     generator = np.random.default_rng(seed)
     chosen = generator.permutation(text.height)[: options.rows]
     text = text[chosen.tolist()]
@@ -140,25 +152,40 @@ def main() -> int:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=5.0, help="limit of one fit")
+    for option, name in zip(("--layers", "--token-size", "--batch-size", "--epochs"), SIZES, strict=True):
+        parser.add_argument(option, dest=name, type=int, metavar="N")
     parser.add_argument("--out", type=Path, default=RESULTS / "attention_faithfulness.json")
     options = parser.parse_args()
-    results: dict[str, list[dict[str, float]]] = {}
-    for name in options.tables.split(","):
-        for seed in range(options.seeds):
-            results.setdefault(name, []).append(measure(name, seed, options))
-            print(name, seed, results[name][-1], flush=True)
+    results: dict[str, dict[str, dict[str, float]]] = {}
+    if options.out.is_file():
+        results = msgspec.json.decode(options.out.read_bytes())["results"]
+    # Seeds before tables, so that a part of the seeds covers all tables.
+    for seed in range(options.seeds):
+        for name in options.tables.split(","):
+            runs = results.setdefault(name, {})
+            if str(seed) in runs:
+                continue
+            runs[str(seed)] = measure(name, seed, options)
+            print(name, seed, runs[str(seed)], flush=True)
+            _report(results, options)
+    _report(results, options)
+    return 0
+
+
+def _report(results: dict[str, dict[str, dict[str, float]]], options: argparse.Namespace) -> None:
     rows: list[list[str]] = []
     for name, runs in results.items():
         published = PUBLISHED.get(TABLES[name][2] or "", ("—", "—"))
         cells: list[str] = []
         for method in METHODS:
-            known = [run[method] for run in runs if method in run]
+            known = [run[method] for run in runs.values() if method in run]
             spread = f" ({statistics.stdev(known):.2f})" if len(known) > 1 else ""
             cells.append(f"{statistics.mean(known):.2f}{spread}" if known else "—")
-        rows.append([name, *cells, *published])
-    header = ["table", *METHODS, "paper: attention", "paper: integrated gradients"]
-    report(machine("torch", "numpy", "polars"), header, rows, results, options.out, right=(1, 2, 3, 4, 5))
-    return 0
+        rows.append([name, str(len(runs)), *cells, *published])
+    header = ["table", "seeds", *METHODS, "paper: attention", "paper: integrated gradients"]
+    sizes = {name: value for name in SIZES if (value := getattr(options, name)) is not None}
+    facts = {**machine("torch", "numpy", "polars"), "rows": options.rows, "dropped columns": options.dropped, **sizes}
+    report(facts, header, rows, results, options.out, right=(1, 2, 3, 4, 5, 6))
 
 
 if __name__ == "__main__":
