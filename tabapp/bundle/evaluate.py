@@ -60,8 +60,11 @@ class EvaluatedRows:
         self._prediction: list[metrics.Array] = []
         self._weight: list[metrics.Array] = []
 
-    def add(self, frame: pl.DataFrame) -> None:
+    def add(self, frame: pl.DataFrame, values: metrics.Array | None = None) -> None:
         """Predict the rows of a part, as text, whose target is known.
+
+        Args:
+            values: predictions of all rows of the part, if they are known.
 
         Raises:
             DataError: the target column or a feature column is missing.
@@ -69,11 +72,12 @@ class EvaluatedRows:
         """
         schema = self._predictor.schema
         labeled = rows_with_target(frame, schema)
-        usable = frame.filter(pl.Series(labeled))
+        usable, used = frame.filter(pl.Series(labeled)), np.flatnonzero(labeled)
         unknown = _unknown_classes(usable, schema)
         if unknown:
             target = column_of(typed_frame(usable[[schema.target]], schema), schema.target)
-            usable = usable.filter(~target.is_in(list(unknown)))
+            known = ~target.is_in(list(unknown))
+            usable, used = usable.filter(known), used[known.to_numpy()]
         self._n_rows += frame.height
         self._n_without_target += int((~labeled).sum())
         self._unknown.update(unknown)
@@ -85,7 +89,7 @@ class EvaluatedRows:
         if usable.height == 0:
             return
         self._check.add(usable)
-        self._prediction.append(self._predictor.predict_checked(usable).values)
+        self._prediction.append(self._predictor.predict_checked(usable).values if values is None else values[used])
         typed = typed_frame(usable, schema)
         self._truth.append(encode_target(typed, schema))
         self._weight.append(_weights(typed, schema))

@@ -1,4 +1,4 @@
-"""Predict, score or check a large file in parts, without its rows in memory."""
+"""Predict, score, compare or check a large file in parts, without its rows in memory."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import polars as pl
 
 from tabapp.bundle.drift import ColumnDrift, DriftMonitor, largest_first
 from tabapp.bundle.evaluate import EvaluatedRows, Evaluation
+from tabapp.bundle.monitor import ComparedRows, Shift
 from tabapp.bundle.predict import Predictor
 from tabapp.data.match import ColumnMatcher, Match
 from tabapp.data.read import ReadOptions
@@ -153,6 +154,25 @@ def evaluate_parts(
     notes = read_again_if_needed(path, options, predictor.schema, add, restart)
     drift = largest_first(monitor.columns()) if with_drift else ()
     return EvaluatedFile(rows.evaluate(metric, seed=seed), drift, notes)
+
+
+def compare_parts(
+    predictor: Predictor, path: Path, options: ReadOptions, metric: str, *, seed: int
+) -> tuple[Shift, list[str]]:
+    """Compare a file for which `data.stream.is_large` holds with the training table: the comparison, and notes for the user.
+
+    Raises:
+        DataError: a part cannot be read.
+        BundleError: a model or its features fail.
+    """
+    rows = ComparedRows(predictor)
+
+    def restart() -> None:
+        nonlocal rows
+        rows = ComparedRows(predictor)
+
+    notes = read_again_if_needed(path, options, predictor.schema, lambda part: rows.add(part.frame), restart)
+    return rows.shift(metric, seed=seed), notes
 
 
 def match_parts(path: Path, options: ReadOptions, schema: Schema) -> tuple[int, list[Match], list[str]]:

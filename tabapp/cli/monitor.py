@@ -16,6 +16,7 @@ from tabapp.run.monitoring import FileScore, FileShift, Monitored
 
 if TYPE_CHECKING:
     from tabapp.bundle.format import MetricValue
+    from tabapp.bundle.load import LoadedBundle
     from tabapp.bundle.monitor import Shift
 
 
@@ -38,27 +39,21 @@ def monitor(
 ) -> int:
     """Compare later tables with the training table of BUNDLE: shifts of columns, predictions, and scores.
 
-    Give several DATA in the order of time. Scores need the target column. Columns that are missing count as missing cells.
+    Give several DATA in the order of time. Scores need the target column. Columns that are missing count as missing cells. Large
+    files are read in parts.
     """
     from tabapp.bundle.box import load_boxed
-    from tabapp.bundle.monitor import compare_with_training
     from tabapp.report.write import format_of, write_rendered
 
     form = None if output is None else format_of(output)
     loaded = load_boxed(bundle, trust=trust)
     manifest = loaded.contents.manifest
-    found: list[FileShift] = []
-    for file in data:
-        reading = reader.read(file, loaded.contents.schema)
-        shift = compare_with_training(loaded.predictor, reading.frame, manifest.metric, seed=manifest.seed)
-        notes = (*(warning.message for warning in reading.warnings), *shift.notes)
-        found.append(_file_shift(Path(file).name, shift, notes))
     result = Monitored(
         bundle=bundle.name,
         target=manifest.target,
         task=manifest.task,
         trained=_score(manifest.metrics[0], int(manifest.data.get("rows", 0))),
-        files=tuple(found),
+        files=tuple(_compared(loaded, file, reader) for file in data),
     )
     if output is not None and form is not None:
         from tabapp.report.drift import drift_report
@@ -74,6 +69,21 @@ def monitor(
         for file in result.files:
             print_shift(file)
     return 0
+
+
+def _compared(loaded: LoadedBundle, file: str, reader: Reader) -> FileShift:
+    """Compare a file with the training table, whole or in parts."""
+    from tabapp.bundle.monitor import compare_with_training
+    from tabapp.bundle.stream import compare_parts
+
+    metric, seed = loaded.contents.manifest.metric, loaded.contents.manifest.seed
+    if reader.reads_in_parts(file):
+        shift, warnings = compare_parts(loaded.predictor, Path(file), reader.options, metric, seed=seed)
+    else:
+        reading = reader.read(file, loaded.contents.schema)
+        shift = compare_with_training(loaded.predictor, reading.frame, metric, seed=seed)
+        warnings = [warning.message for warning in reading.warnings]
+    return _file_shift(Path(file).name, shift, (*warnings, *shift.notes))
 
 
 def _file_shift(name: str, shift: Shift, notes: tuple[str, ...]) -> FileShift:

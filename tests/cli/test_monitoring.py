@@ -13,6 +13,8 @@ from tabapp.bundle.load import load_bundle
 from tabapp.bundle.update import FEWEST_HELD_OUT, compare_bundles, rows_for_update
 from tabapp.bundle.write import write_bundle
 from tabapp.cli.main import run_command_line
+from tabapp.cli.reading import Reader
+from tabapp.data import stream
 from tabapp.data.infer import infer_schema
 from tabapp.errors import DataError
 from tests.bundle.making import make_contents, register_linear, text_table
@@ -90,6 +92,28 @@ def test_monitor_prints_a_table_for_each_file(bundle, files, capsys):
     assert captured.out.splitlines()[0].startswith("march.csv · 200 rows · roc_auc 0.")
     assert any(line.startswith("age") and "large" in line for line in captured.out.splitlines())
     assert run_command_line(["monitor", str(bundle), str(files[0]), "-o", "x.docx"]) == 2
+
+
+def test_monitor_compares_large_files_in_parts_with_the_same_result(bundle, files, capsys, monkeypatch):
+    strange = text_table("binary", n_rows=150, seed=6).drop("age")
+    strange = strange.with_columns(
+        pl.Series("outcome", [None, "maybe", *strange["outcome"].to_list()[2:]], dtype=pl.String), more=pl.lit("1")
+    )
+    strange.write_csv(files[0].with_name("april.csv"))
+    arguments = ["monitor", str(bundle), *map(str, files), str(files[0].with_name("april.csv")), "--json"]
+    assert run_command_line(arguments) == 0
+    whole = json.loads(capsys.readouterr().out)
+    monkeypatch.setattr(stream, "LARGE_TEXT", 100)
+    monkeypatch.setattr(stream, "BLOCK", 1000)
+    monkeypatch.setattr(Reader, "read", None)
+    assert run_command_line(arguments) == 0
+    parts = json.loads(capsys.readouterr().out)
+    assert [file["rows"] for file in whole["files"]] == [300, 300, 200, 150]
+    assert whole["files"][3]["score"]["rows"] == 148
+    assert "'age'" in " ".join(whole["files"][3]["notes"])
+    for expected, found in zip(whole["files"], parts["files"], strict=True):
+        assert found.pop("predictions") == pytest.approx(expected.pop("predictions"))
+        assert found == expected
 
 
 def test_evaluate_adds_the_drift(bundle, files, capsys):
