@@ -118,7 +118,7 @@ def replay(
         new_trial=new_trial,
         loss=scorer.loss,
         clearly_behind=scorer.clearly_behind,
-        gain=lambda candidate: board.gain(candidate),
+        gain=lambda candidate, beside=(): board.gain(candidate, beside),
         weights=lambda: board.weights(),
     )
     board = Board(plan, scheduler, scorer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -21,7 +22,7 @@ from tabapp.run import events as ev
 MOST_ENSEMBLE_CANDIDATES = 30
 STOPPED = "stopped by you"
 NOT_STARTED = "not started within the budget"
-GAIN_SHARES = (0.1, 0.25, 0.5)
+GAIN_SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
 """Weights of a candidate in the blends with the ensemble that measure what it adds."""
 RESELECT_PAUSE = 4.0
 """Pause between two ensemble selections, as a multiple of the last one's duration: selection takes at most a fifth of a core."""
@@ -95,8 +96,8 @@ class Board:
     _rest_until: float = 0.0
     _stale: bool = False
     n_selections: int = 0
-    _gains: dict[tuple[str, int], tuple[object, float]] = field(
-        default_factory=dict[tuple[str, int], tuple[object, float]]
+    _gains: dict[tuple[tuple[str, int], ...], tuple[object, float]] = field(
+        default_factory=dict[tuple[tuple[str, int], ...], tuple[object, float]]
     )
 
     def mark_stale(self) -> None:
@@ -132,16 +133,21 @@ class Board:
         """Weight of each member of the current ensemble by model and trial."""
         return {} if self.selected is None else {candidate.key: weight for candidate, weight in self.selected.members}
 
-    def gain(self, candidate: Candidate) -> float:
+    def gain(self, candidate: Candidate, beside: tuple[Candidate, ...] = ()) -> float:
         """How much lower the error of the current ensemble is with a candidate, on the rows of the candidate's folds, as a share of
         the error: the difference of its score to 1, or the score itself if lower is better.
 
         Without an ensemble, the best other candidate on these rows takes its place; infinite without that.
+
+        Args:
+            beside: candidates that join the ensemble first, if it has a score.
         """
-        state = len(candidate.results), self._state_of_rivals()
-        known = self._gains.get(candidate.key)
+        beside = beside if self.selected is not None else ()
+        keys = tuple(c.key for c in (candidate, *beside))
+        state = tuple(len(c.results) for c in (candidate, *beside)), self._state_of_rivals()
+        known = self._gains.get(keys)
         if known is None or known[0] != state:
-            known = self._gains[candidate.key] = state, self._gain(candidate)
+            known = self._gains[keys] = state, self._gain(candidate, beside)
         return known[1]
 
     def _state_of_rivals(self) -> object:
@@ -150,30 +156,46 @@ class Board:
             return self.n_selections
         return tuple((candidate.key, len(candidate.results)) for candidate in self.scheduler.candidates.values())
 
-    def _gain(self, candidate: Candidate) -> float:
-        metric, target, weight = self.plan.metric, self.scorer.target, self.scorer.weight
+    def _gain(self, candidate: Candidate, beside: tuple[Candidate, ...]) -> float:
         prediction, covered = self.scorer.out_of_fold(candidate)
         rivals: list[tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]] = []
         if self.selected is not None:
             blended = np.zeros(prediction.shape, dtype=np.float32)
             blended[self.selected.covered] = self.selected.prediction
-            rivals.append((blended, self.selected.covered))
+            rows = self.selected.covered & covered
+            for other in beside:
+                other_prediction, other_covered = self.scorer.out_of_fold(other)
+                if (rows & other_covered).any():
+                    rows &= other_covered
+                    blended = self._best_blend(blended, other_prediction, rows)
+            rivals.append((blended, rows))
         else:
             others = (c for c in self.scheduler.candidates.values() if c.results and c is not candidate)
-            rivals += [self.scorer.out_of_fold(other) for other in others]
-
-        def loss(values: npt.NDArray[np.floating], rows: npt.NDArray[np.bool_]) -> float:
-            return metrics.loss(metric, target[rows], values[rows], None if weight is None else weight[rows])
-
+            rivals += [(values, rows & covered) for values, rows in map(self.scorer.out_of_fold, others)]
+        metric = metrics.get(self.plan.metric)
         gains: list[float] = []
-        for other, other_covered in rivals:
-            rows = covered & other_covered
+        for other, rows in rivals:
             if rows.any():
-                blends = (share * prediction + (1 - share) * other for share in GAIN_SHARES)
-                alone = loss(other, rows)
-                error = 1.0 + alone if metrics.get(metric).greater_is_better else alone
-                gains.append((alone - min(loss(blend, rows) for blend in blends)) / max(abs(error), 1e-9))
+                alone = self._loss(other, rows)
+                error = 1.0 + alone if metric.greater_is_better else alone
+                least = min(self._loss(blend, rows) for blend in self._blends(other, prediction))
+                gains.append((alone - least) / max(abs(error), 1e-9))
         return min(gains, default=math.inf)
+
+    def _loss(self, values: npt.NDArray[np.floating], rows: npt.NDArray[np.bool_]) -> float:
+        weight = self.scorer.weight
+        weight = None if weight is None else weight[rows]
+        return metrics.loss(self.plan.metric, self.scorer.target[rows], values[rows], weight)
+
+    def _blends(
+        self, values: npt.NDArray[np.float32], added: npt.NDArray[np.float32]
+    ) -> Iterator[npt.NDArray[np.float32]]:
+        return ((share * added + (1 - share) * values).astype(np.float32) for share in GAIN_SHARES)
+
+    def _best_blend(
+        self, values: npt.NDArray[np.float32], added: npt.NDArray[np.float32], rows: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.float32]:
+        return min((values, *self._blends(values, added)), key=lambda blend: self._loss(blend, rows))
 
     def _eligible(self) -> list[Candidate]:
         """The candidates that may join the ensemble: all of them if the user excludes every model that has a score."""

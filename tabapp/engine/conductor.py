@@ -150,7 +150,7 @@ class Conductor:
             return Scheduler([], **options)
         return TimedScheduler(
             [],
-            gain=lambda candidate: self.board.gain(candidate),
+            gain=lambda candidate, beside=(): self.board.gain(candidate, beside),
             weights=lambda: self.board.weights(),
             **options,
         )

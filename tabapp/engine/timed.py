@@ -4,9 +4,10 @@ A candidate counts once it has all of its folds, so it is either completed or dr
 
 1. Until a candidate is complete: the first folds of a few models, then the other folds of the best of them.
 2. The first folds of models with a high merit: on some tables they are far ahead of all others, and later there would be no time
-   for their other folds.
-3. The other folds of candidates whose first fold improves the ensemble, by improvement per second.
-4. The first folds of other models, those that take little time first. Here and in 2, all of their folds must end in time, and
+   for their other folds. One of a family that is dropped is enough to count the others as models without merit.
+3. The other folds of candidates whose first fold improves the ensemble, together with those that are being completed: by
+   improvement, less the price of their time.
+4. The first folds of other models, those that take little time first. Here and in 2, all of their folds must end in time; here,
    dropped first folds may take little of it.
 5. New trials of models in the ensemble, in proportion to their weight and to the success of their earlier trials. A trial is pruned
    if its first fold does not improve the ensemble.
@@ -19,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -35,17 +36,17 @@ fold: it may be worse by the second share over the square root of the rows of th
 QUICK_SHARE = 0.025
 """A first fold that takes at most this share of the time of all workers is quick."""
 DROPPED_SHARE, DROP_RATE = 0.08, 0.5
-"""First folds of dropped candidates may take the first share of the time of all workers; the second share of those in progress is
-expected to be dropped."""
+"""First folds of dropped candidates may take the first share of the time of all workers, or as much as new trials that were pruned;
+the second share of those in progress is expected to be dropped."""
 AFFORDABLE_SHARE, LEADER_SHARE, LARGE_GAIN = 0.6, 0.9, 0.05
 """A candidate is begun, and continued after its first fold, only if its folds take at most this share of the time that all workers
 have left. The second value is for the first candidate that is completed, and for those whose first fold lowers the error of the
 ensemble by at least the third."""
 FIRST_SHARE = 0.75
 """Share of the time of all workers for the defaults of models; an expensive model does not start beyond it."""
-URGENT_SHARE = 0.5
-"""The candidate that improves the ensemble most comes first if its missing folds take more than this share of the time left, since
-later there would be no time for them."""
+PRICE_OF_ALL_TIME_LEFT = 0.05
+"""Improvement of the ensemble, as a share of its error, that would be worth all of the time left: a candidate with a smaller
+improvement comes before a better one if it takes so much less time."""
 SAFETY = 1.05
 """Factor on expected times, since fits that do not end in time are lost."""
 SHORTENED_SHARE, PLANNED_SHARE, LEAST_SHARE = 0.3, 0.1, 0.05
@@ -81,12 +82,19 @@ class TimeLeft:
         return SAFETY * max(rounds * each, (committed + n_folds * each) / self.workers) <= self.seconds
 
 
+class Gain(Protocol):
+    """How much a candidate lowers the error of the current ensemble, with other candidates in it, on the folds that it has, as a
+    share of that error."""
+
+    def __call__(self, candidate: Candidate, beside: tuple[Candidate, ...] = (), /) -> float: ...
+
+
 class TimedScheduler(Scheduler):
     """Chooses the next fit in a run with a time limit.
 
     Args:
         models: the competing models.
-        gain: how much a candidate lowers the error of the current ensemble on the folds that it has, as a share of that error.
+        gain: how much a candidate lowers the error of the current ensemble.
         weights: weight of each member of the current ensemble by model and trial.
         others: as in `Scheduler`.
     """
@@ -95,7 +103,7 @@ class TimedScheduler(Scheduler):
         self,
         models: Iterable[ModelRecord],
         *,
-        gain: Callable[[Candidate], float],
+        gain: Gain,
         weights: Callable[[], Mapping[tuple[str, int], float]],
         **others: Any,
     ) -> None:
@@ -209,7 +217,8 @@ class TimedScheduler(Scheduler):
             return True
         in_progress = [name for name, trial, _ in running if not self.candidates[name, trial].results and not trial]
         at_risk = DROP_RATE * (each + sum(min(self.expected_seconds(name), time.limit) for name in in_progress))
-        if self._dropped_seconds(running) + at_risk > DROPPED_SHARE * self._total:
+        most = max(DROPPED_SHARE * self._total, self._pruned_seconds())
+        if not self._has_prospects(record) and self._dropped_seconds() + at_risk > most:
             return False
         if self._is_quick(record.name):
             return True
@@ -219,13 +228,25 @@ class TimedScheduler(Scheduler):
         used = sum(self._seconds_of(candidate) for candidate in self.candidates.values() if candidate.trial == 0)
         return used + of_all <= FIRST_SHARE * self._total
 
+    def _has_prospects(self, record: ModelRecord) -> bool:
+        """Whether a model has a high merit, and no other such model of its family was dropped."""
+        return record.merit > 1 and not any(
+            candidate.trial == 0 and candidate.results and not (candidate.is_complete or self._improves(candidate))
+            for other in self.models.values()
+            if other.merit > 1 and other.family == record.family
+            for candidate in self.of_model(other.name)
+        )
+
     def _least_share(self, record: ModelRecord) -> float:
         return PLANNED_SHARE if record.plans_steps else SHORTENED_SHARE
 
     def _seconds_of(self, candidate: Candidate) -> float:
         return sum(result.seconds + result.predict_seconds for result in candidate.results.values())
 
-    def _dropped_seconds(self, running: set[Fold]) -> float:
+    def _pruned_seconds(self) -> float:
+        return sum(self._seconds_of(c) for c in self.candidates.values() if c.trial and c.status == "pruned")
+
+    def _dropped_seconds(self) -> float:
         """Seconds of the defaults that have one fold and are not to be completed."""
         begun = (c for c in self.candidates.values() if c.trial == 0 and c.results and not c.is_complete)
         return sum(self._seconds_of(c) for c in begun if c.status != "active" or not self._improves(c))
@@ -255,10 +276,11 @@ class TimedScheduler(Scheduler):
         Args:
             improving: leave out candidates that do not improve the ensemble.
         """
-        options: list[tuple[bool, bool, float, float, Candidate]] = []
+        options: list[tuple[bool, bool, float, Candidate]] = []
         share = (
             AFFORDABLE_SHARE if any(candidate.is_complete for candidate in self.candidates.values()) else LEADER_SHARE
         )
+        beside = tuple(c for c in self.candidates.values() if c.status == "active" and self._n_begun(c, running) > 1)
         for candidate in self.candidates.values():
             record = self.models[candidate.model]
             if candidate.status != "active" or not candidate.results or record.is_held or self.is_out(record.name):
@@ -268,26 +290,22 @@ class TimedScheduler(Scheduler):
                 continue
             if improving and not record.is_favored and not self._improves(candidate):
                 continue
-            n_begun, cost = candidate.n_folds - len(folds), len(folds) * each
-            gain = self._gain(candidate)
+            cost, is_new = len(folds) * each, candidate not in beside
+            gain = self._gain(candidate, beside if is_new and improving else ())
             affordable = LEADER_SHARE if gain >= LARGE_GAIN else share
-            if improving and n_begun < 2 and not record.is_favored and cost > affordable * time.of_workers:
+            if improving and is_new and not record.is_favored and cost > affordable * time.of_workers:
                 continue
-            options.append((not record.is_favored, n_begun < 2, gain, cost, candidate))
+            value = gain - PRICE_OF_ALL_TIME_LEFT * cost / time.of_workers if improving else gain * cost
+            options.append((not record.is_favored, is_new, -value, candidate))
         if not options:
             return None
-        most = max(gain for _, _, gain, _, _ in options)
-
-        def order(
-            option: tuple[bool, bool, float, float, Candidate],
-        ) -> tuple[bool, bool, bool, float, tuple[str, int]]:
-            unfavored, new, gain, cost, candidate = option
-            urgent = gain == most and cost > URGENT_SHARE * time.of_workers
-            return unfavored, not urgent, new, -gain / cost if gain > 0 else -gain * cost, candidate.key
-
-        candidate = min(options, key=order)[-1]
+        candidate = min(options, key=lambda option: (*option[:3], option[3].key))[-1]
         fold = self.next_fold(candidate, running)
         return None if fold is None else Work(candidate, fold)
+
+    def _n_begun(self, candidate: Candidate, running: set[Fold]) -> int:
+        """Folds of a candidate that it has or that are in progress."""
+        return candidate.n_folds - len(self.open_folds(candidate, running))
 
     def _targets_of_members(self) -> dict[str, float]:
         """The weight of a model in the ensemble, times the share of its earlier new trials that are in it. A model that the user

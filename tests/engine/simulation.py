@@ -112,17 +112,23 @@ class Simulation:
     def new_trial(self, name: str) -> Candidate:
         return Candidate(name, len(self.scheduler.of_model(name)), {}, FOLDS)
 
-    def gain(self, candidate: Candidate) -> float:
+    def gain(self, candidate: Candidate, beside: tuple[Candidate, ...] = ()) -> float:
         rows, own = self.rows_of(candidate), self.library.prediction(*candidate.key)
         others = [c for c in self.scheduler.candidates.values() if c.results and c is not candidate]
-        rivals = [self.library.prediction(*c.key) for c in others] if self.ensemble is None else [self.ensemble]
-        gains = [
-            1
-            - min(self.library.loss(w * own + (1 - w) * rival, rows) for w in (0.1, 0.25, 0.5))
-            / self.library.loss(rival, rows)
-            for rival in rivals
-        ]
+        rivals = [self.library.prediction(*c.key) for c in others]
+        if self.ensemble is not None:
+            rivals = [self.ensemble]
+            for other in beside:
+                blends = [rivals[0], *self._blends(rivals[0], self.library.prediction(*other.key))]
+                rivals = [min(blends, key=lambda blend: self.library.loss(blend, rows))]
+        gains: list[float] = []
+        for rival in rivals:
+            least = min(self.library.loss(blend, rows) for blend in self._blends(rival, own))
+            gains.append(1 - least / self.library.loss(rival, rows))
         return min(gains, default=float("inf"))
+
+    def _blends(self, values: Array, added: Array) -> list[Array]:
+        return [share * added + (1 - share) * values for share in (0.1, 0.25, 0.5)]
 
     def weights(self) -> Mapping[tuple[str, int], float]:
         return self.members

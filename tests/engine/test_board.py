@@ -98,6 +98,19 @@ def test_a_candidate_that_does_not_help_has_a_negative_gain(board: Board, predic
     assert board.gain(candidate_with(board, predictions, "a", GENERATOR.normal(size=ROWS), folds=2)) < 0
 
 
+def test_a_gain_beside_a_similar_candidate_is_small(board: Board, predictions: Predictions) -> None:
+    noise = GENERATOR.normal(size=ROWS)
+    better = candidate_with(board, predictions, "a", TARGET + 0.1 * noise, folds=1)
+    similar = candidate_with(
+        board, predictions, "b", TARGET + 0.1 * noise + 0.01 * GENERATOR.normal(size=ROWS), folds=2
+    )
+    assert board.gain(similar, (better,)) == board.gain(similar), "without an ensemble, others are rivals already"
+    select(board, TARGET + GENERATOR.normal(size=ROWS))
+    assert board.gain(better) == pytest.approx(board.gain(similar), abs=0.05)
+    assert board.gain(similar) > 0.3
+    assert board.gain(similar, (better,)) < 0.05
+
+
 def test_a_gain_follows_the_ensemble(board: Board, predictions: Predictions) -> None:
     candidate = candidate_with(board, predictions, "a", TARGET + 0.3 * GENERATOR.normal(size=ROWS), folds=1)
     select(board, TARGET + GENERATOR.normal(size=ROWS))

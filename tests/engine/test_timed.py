@@ -10,7 +10,7 @@ import pytest
 
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
-from tabapp.engine.timed import DROPPED_SHARE, LARGE_GAIN, TimedScheduler
+from tabapp.engine.timed import DROPPED_SHARE, TimedScheduler
 from tests.engine.simulation import MODELS, Library, Simulation, simulate
 from tests.engine.test_scheduler import FOLDS, finish, make, mean_loss, take
 
@@ -64,7 +64,7 @@ def make_timed(
 ) -> TimedScheduler:
     """A scheduler whose candidates improve the ensemble if they are at most 0.2 worse than the best, or by `gains`."""
 
-    def gain(candidate: Candidate) -> float:
+    def gain(candidate: Candidate, beside: tuple[Candidate, ...] = ()) -> float:
         scored = [c for c in scheduler.candidates.values() if c.results and c is not candidate]
         lead = min(map(mean_loss, scored), default=1.0) - mean_loss(candidate)
         return (gains or {}).get(candidate.key, lead + 0.2)
@@ -150,22 +150,54 @@ def test_a_first_fold_that_does_not_improve_the_ensemble_gets_no_others() -> Non
     assert take(scheduler, seconds=100.0) == ("poor", 0, 1)
 
 
-def test_candidates_are_completed_by_improvement_per_second() -> None:
+def test_candidates_are_completed_by_improvement_less_the_price_of_their_time() -> None:
     gains = {("slow", 0): 0.2, ("fast", 0): 0.1}
     scheduler = make_timed({"slow": 10.0, "fast": 1.0, "first": 1.0}, {("first", 0): 1.0}, gains=gains)
     complete(scheduler, "first")
     with_first_folds(scheduler, {"slow": 0.9}, seconds=10.0)
     with_first_folds(scheduler, {"fast": 0.9})
-    assert take(scheduler, seconds=100.0) == ("fast", 0, 1)
-    # Two folds of 10 s each are more than half of the time that two workers have left: later they would not fit.
-    assert take(scheduler, seconds=17.0) == ("slow", 0, 1)
-    # They are more than what one candidate may take, even one that improves the ensemble much.
+    assert take(scheduler, seconds=100.0) == ("slow", 0, 1)
+    # Two folds of 10 s each are more than what one candidate may take, even one that improves the ensemble much.
     assert take(scheduler, seconds=10.6) == ("fast", 0, 1)
-    gains["slow", 0] = LARGE_GAIN / 2
-    assert take(scheduler, seconds=15.0) == ("fast", 0, 1)
+    # Of 34 s of two workers, slow takes 20 s and fast 2 s, which is worth 2.6 % of the error.
+    gains["slow", 0] = 0.12
+    assert take(scheduler, seconds=17.0) == ("fast", 0, 1)
+    gains["slow", 0] = 0.13
+    assert take(scheduler, seconds=17.0) == ("slow", 0, 1)
     # A candidate with two folds comes before any with one.
     finish(scheduler.candidates["fast", 0], 1, 0.9)
     assert take(scheduler, seconds=17.0) == ("fast", 0, 2)
+
+
+def test_a_candidate_improves_the_ensemble_beside_those_that_are_being_completed() -> None:
+    scheduler = make_timed(dict.fromkeys(("best", "similar", "other", "first"), 1.0), {("first", 0): 1.0})
+    asked: set[tuple[tuple[str, int], ...]] = set()
+
+    def gain(candidate: Candidate, beside: tuple[Candidate, ...] = ()) -> float:
+        asked.add(tuple(c.key for c in beside))
+        return {"best": 0.3, "similar": 0.01 if beside else 0.29, "other": 0.1}[candidate.model]
+
+    scheduler._gain = gain  # pyright: ignore[reportPrivateUsage]
+    complete(scheduler, "first")
+    with_first_folds(scheduler, {"best": 0.9, "similar": 0.9, "other": 0.9})
+    assert take(scheduler, seconds=100.0) == ("best", 0, 1)
+    finish(scheduler.candidates["best", 0], 1, 0.9)
+    running: set[Fold] = {("best", 0, 2)}
+    assert take(scheduler, running, seconds=100.0) == ("other", 0, 1)
+    assert asked == {(), (("best", 0),)}
+
+
+def test_a_model_of_high_merit_may_start_after_dropped_first_folds_unless_another_like_it_was_dropped() -> None:
+    models = {"good": 1.0, "poor": 20.0, "network": 5.0, "similar": 5.0}
+    scheduler = make_timed(models, {("good", 0): 1.0}, tune=False)
+    complete(scheduler, "good")
+    with_first_folds(scheduler, {"poor": 0.1}, seconds=20.0)
+    assert take(scheduler, seconds=100.0) == ("poor", 0, 1)
+    for name in ("network", "similar"):
+        scheduler.models[name].merit, scheduler.models[name].family = 2.0, "deep"
+    assert take(scheduler, seconds=100.0) == ("network", 0, 0)
+    with_first_folds(scheduler, {"network": 0.1}, seconds=5.0)
+    assert take(scheduler, seconds=100.0)[0] != "similar"
 
 
 def test_models_of_high_merit_start_before_others_are_completed() -> None:
@@ -205,6 +237,18 @@ def test_first_folds_that_were_dropped_end_the_search_for_other_models() -> None
     beyond = scheduler_after(DROPPED_SHARE * total + 1.0)
     # What is left then is to complete a candidate that does not help.
     assert take(beyond, seconds=left) == ("poor", 0, 1)
+
+
+def test_a_model_may_start_after_as_much_time_in_pruned_trials() -> None:
+    scheduler = make_timed({"good": 17.0, "poor": 30.0, "next": 5.0}, {("good", 0): 1.0})
+    complete(scheduler, "good", seconds=17.0)
+    with_first_folds(scheduler, {"poor": 0.1}, seconds=30.0)
+    for trial in (1, 2):
+        assert take(scheduler, seconds=100.0) == ("good", trial, 0)
+        candidate = scheduler.add(Candidate("good", trial, {}, FOLDS))
+        finish(candidate, 0, 0.1, seconds=17.0)
+        candidate.status = "pruned"
+    assert take(scheduler, seconds=100.0) == ("next", 0, 0)
 
 
 def test_times_of_models_that_have_not_run_follow_those_of_their_family() -> None:
