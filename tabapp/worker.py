@@ -19,6 +19,7 @@ from tabapp import files
 from tabapp.errors import TabappError
 from tabapp.run.client import DISK_FULL
 from tabapp.run.folder import RunBusy, RunFolder
+from tabapp.run.targets import may_be_several
 
 PARENT_SECONDS = 0.3
 
@@ -43,6 +44,14 @@ def _chosen_models(folder: RunFolder) -> tuple[str, ...]:
         return ()
 
 
+def _may_have_several_targets(folder: RunFolder) -> bool:
+    """Whether other processes perhaps run the fits, one engine for each target."""
+    try:
+        return may_be_several(folder.config().target)
+    except (OSError, TabappError):
+        return False
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Take the run, do it, and return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m tabapp.worker", description="The engine process of a run.")
@@ -60,7 +69,8 @@ def main(arguments: list[str] | None = None) -> int:
             # Imported here: only the process that holds the run loads the engine. The fit server loads its libraries meanwhile.
             from tabapp.engine.server import start_first
 
-            start_first(_chosen_models(folder))
+            if not _may_have_several_targets(folder):
+                start_first(_chosen_models(folder))
             from tabapp.engine.session import Session
 
             session = Session(folder)

@@ -24,7 +24,16 @@ import msgspec
 from tabapp import files
 from tabapp.bundle import signature
 from tabapp.bundle.archive_checks import check_size, names_problem, structure_problem
-from tabapp.bundle.format import FORMAT_VERSION, MANIFEST, SIGNATURE, Kind, Manifest, Member, VersionOnly
+from tabapp.bundle.format import (
+    MANIFEST,
+    SIGNATURE,
+    TARGETS_VERSION,
+    Kind,
+    Manifest,
+    Member,
+    TargetsManifest,
+    VersionOnly,
+)
 from tabapp.errors import BundleError
 
 MAX_JSON_BYTES = 64 * 2**20
@@ -36,6 +45,7 @@ _LEVEL = 2
 _REMEDY = "Copy the bundle again or export it again."
 
 _Decoded = TypeVar("_Decoded")
+_AnyManifest = TypeVar("_AnyManifest", Manifest, TargetsManifest)
 
 # Exceptions that zipfile and zlib raise on damaged archives.
 _DAMAGED = (
@@ -98,10 +108,11 @@ def new_file(path: Path) -> Generator[Path]:
             temporary.unlink()
 
 
-def _info(path: str) -> zipfile.ZipInfo:
+def _info(path: str, kind: Kind | None = None) -> zipfile.ZipInfo:
     """A header without facts of this machine, so that equal contents give equal bytes."""
     info = zipfile.ZipInfo(path, date_time=(1980, 1, 1, 0, 0, 0))
-    info.compress_type = zipfile.ZIP_DEFLATED
+    # A bundle in a bundle is compressed already.
+    info.compress_type = zipfile.ZIP_STORED if kind == "bundle" else zipfile.ZIP_DEFLATED
     # zipfile has no public option for the level of a streamed member.
     info._compresslevel = _LEVEL  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
     info.external_attr = (stat.S_IFREG | 0o644) << 16
@@ -120,7 +131,7 @@ def _copy(source: BinaryIO, targets: Iterable[BinaryIO]) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
-def write_archive(path: Path, entries: Iterable[Entry], manifest: Manifest) -> Manifest:
+def write_archive(path: Path, entries: Iterable[Entry], manifest: _AnyManifest) -> _AnyManifest:
     """Write the members, ordered by path, and a manifest that lists them; returns this manifest.
 
     Files are streamed, so memory use does not grow with the models.
@@ -136,7 +147,7 @@ def write_archive(path: Path, entries: Iterable[Entry], manifest: Manifest) -> M
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for entry in ordered:
             source = BytesIO(entry.content) if isinstance(entry.content, bytes) else entry.content.open("rb")
-            with source, archive.open(_info(entry.path), "w", force_zip64=True) as target:
+            with source, archive.open(_info(entry.path, entry.kind), "w", force_zip64=True) as target:
                 size, digest = _copy(source, [target])  # pyright: ignore[reportArgumentType] (IO[bytes] is a BinaryIO)
             members.append(Member(path=entry.path, kind=entry.kind, bytes=size, sha256=digest))
         manifest = msgspec.structs.replace(manifest, members=tuple(members))
@@ -151,21 +162,25 @@ def append_signature(path: Path, signature: bytes) -> None:
         archive.writestr(_info(SIGNATURE), signature)
 
 
-class Archive:
-    """An open bundle with valid names, sizes and manifest. Members are verified when they are read.
+class Members:
+    """The members of an open bundle with valid names and sizes. They are verified when they are read.
 
     Attributes:
+        members: those that the manifest lists.
         signed: content of the manifest, which the signature is over.
         signature: Ed25519 signature, or None; only `signature.check` verifies it.
     """
 
-    def __init__(self, path: Path, file: zipfile.ZipFile, signed: bytes, signature: bytes | None) -> None:
+    def __init__(
+        self, path: Path, file: zipfile.ZipFile, members: Iterable[Member], signed: bytes, signature: bytes | None
+    ) -> None:
         self.path = path
+        self.members = tuple(members)
         self.signed = signed
         self.signature = signature
-        self.manifest = _decode_manifest(path, signed)
         self._file = file
-        self._listed = {member.path: member for member in self.manifest.members}
+        self._listed = {member.path: member for member in self.members}
+        _check_members(path, file, self.members)
 
     def __contains__(self, member: str) -> bool:
         return member in self._listed
@@ -176,7 +191,7 @@ class Archive:
         Raises:
             BundleError: a member differs from the manifest; names the first.
         """
-        for member in self.manifest.members:
+        for member in self.members:
             self._read(member, [])
 
     def read(self, member: str) -> bytes:
@@ -209,7 +224,7 @@ class Archive:
             BundleError: a member differs from the manifest; the files written so far must not be used.
             OSError: the disk is full.
         """
-        for member in self.manifest.members:
+        for member in self.members:
             target = folder / member.path
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("xb") as file:
@@ -229,6 +244,31 @@ class Archive:
             raise BundleError(f"Member {member.path!r} of {self.path} is damaged ({reason}). {_REMEDY}") from None
         if (size, digest) != (member.bytes, member.sha256):
             raise BundleError(f"Member {member.path!r} of {self.path} does not match {MANIFEST}. {_REMEDY}")
+
+
+class Archive(Members):
+    """An open bundle of one target, with a valid manifest."""
+
+    def __init__(self, path: Path, file: zipfile.ZipFile, signed: bytes, signature: bytes | None) -> None:
+        self.manifest = _decode_manifest(path, signed)
+        super().__init__(path, file, self.manifest.members, signed, signature)
+
+
+class TargetsArchive(Members):
+    """An open bundle of several targets, with a valid manifest."""
+
+    def __init__(self, path: Path, file: zipfile.ZipFile, signed: bytes, signature: bytes | None) -> None:
+        self.manifest = _decode_targets_manifest(path, signed)
+        super().__init__(path, file, self.manifest.members, signed, signature)
+
+    def extract_member(self, member: str, target: Path) -> None:
+        """Write a member to a new file and verify it.
+
+        Raises:
+            BundleError: the member differs from the manifest; the file must not be used.
+        """
+        with target.open("xb") as file:
+            self._read(self._listed[member], [file])
 
 
 def _first_line(error: BaseException) -> str:
@@ -254,16 +294,44 @@ def _read_manifest(path: Path, file: zipfile.ZipFile) -> tuple[bytes, bytes | No
     return file.read(MANIFEST), file.read(SIGNATURE) if SIGNATURE in sizes else None
 
 
-def _decode_manifest(path: Path, content: bytes) -> Manifest:
+def _checked_version(path: Path, content: bytes) -> VersionOnly:
+    """The part of a manifest that all versions have.
+
+    Raises:
+        BundleError: this version of tabapp does not read that of the bundle.
+    """
     version = _decode(path, MANIFEST, content, VersionOnly)
-    if version.format_version > FORMAT_VERSION:
+    if version.format_version > TARGETS_VERSION:
         raise BundleError(
             f"{path}: {version.created_by[:60]} wrote it in bundle format {version.format_version}, but this version reads "
-            f"formats up to {FORMAT_VERSION}. Update tabapp."
+            f"formats up to {TARGETS_VERSION}. Update tabapp."
         )
     if version.format_version < 1:
         raise BundleError(f"{path}: its {MANIFEST} has bundle format {version.format_version}, which does not exist.")
+    return version
+
+
+def _decode_manifest(path: Path, content: bytes) -> Manifest:
+    if _checked_version(path, content).targets is not None:
+        names = [each.target for each in _decode(path, MANIFEST, content, TargetsManifest).targets]
+        raise SeveralTargets(path, names)
     return _decode(path, MANIFEST, content, Manifest)
+
+
+def _decode_targets_manifest(path: Path, content: bytes) -> TargetsManifest:
+    _checked_version(path, content)
+    return _decode(path, MANIFEST, content, TargetsManifest)
+
+
+class SeveralTargets(BundleError):
+    """The bundle has several targets, where one with a single target is needed."""
+
+    def __init__(self, path: Path, targets: list[str]) -> None:
+        shown = ", ".join(repr(target[:40]) for target in targets[:4]) + (" …" if len(targets) > 4 else "")
+        super().__init__(
+            f"{path} predicts several targets ({shown}), which is not possible here. Write the bundle of one of them with "
+            f"`tabapp export {path} --target NAME -o FILE.tabapp`."
+        )
 
 
 def _open_file(path: Path) -> BinaryIO:
@@ -287,7 +355,7 @@ def _open_file(path: Path) -> BinaryIO:
 
 @contextmanager
 def open_archive(path: Path, *, is_own: bool = False, trust: Path | None = None) -> Generator[Archive]:
-    """Open a bundle and check its names, sizes and manifest. Reads no other member.
+    """Open a bundle of one target and check its names, sizes and manifest. Reads no other member.
 
     Args:
         is_own: this process has just written the bundle, so its unpacked size has no limit.
@@ -297,6 +365,23 @@ def open_archive(path: Path, *, is_own: bool = False, trust: Path | None = None)
         BundleError: the file is not a valid bundle, or is not signed by that key.
         UsageError: the limit in the environment, or the key, is not valid.
     """
+    with _open_zip(path, is_own=is_own, trust=trust) as (file, content, signed_by):
+        yield Archive(path, file, content, signed_by)
+
+
+@contextmanager
+def open_any(path: Path, *, is_own: bool = False, trust: Path | None = None) -> Generator[Archive | TargetsArchive]:
+    """Open a bundle of one target or of several; as `open_archive`."""
+    with _open_zip(path, is_own=is_own, trust=trust) as (file, content, signed_by):
+        several = _checked_version(path, content).targets is not None
+        yield (TargetsArchive if several else Archive)(path, file, content, signed_by)
+
+
+@contextmanager
+def _open_zip(
+    path: Path, *, is_own: bool, trust: Path | None
+) -> Generator[tuple[zipfile.ZipFile, bytes, bytes | None]]:
+    """The open zip file of a bundle, the content of its manifest, and its signature."""
     with _open_file(path) as opened:
         try:
             file = zipfile.ZipFile(opened)
@@ -316,12 +401,10 @@ def open_archive(path: Path, *, is_own: bool = False, trust: Path | None = None)
                 raise BundleError(f"{path} is damaged ({_first_line(error)}). {_REMEDY}") from None
             if trust is not None:
                 signature.check(path, content, signed_by, trust)
-            archive = Archive(path, file, content, signed_by)
-            _check_members(path, file, archive.manifest)
-            yield archive
+            yield file, content, signed_by
 
 
-def _check_members(path: Path, file: zipfile.ZipFile, manifest: Manifest) -> None:
+def _check_members(path: Path, file: zipfile.ZipFile, members: tuple[Member, ...]) -> None:
     """Compare the members with the manifest.
 
     Raises:
@@ -329,8 +412,8 @@ def _check_members(path: Path, file: zipfile.ZipFile, manifest: Manifest) -> Non
     """
     unlisted = (MANIFEST, SIGNATURE)
     present = {info.filename: info.file_size for info in file.infolist() if info.filename not in unlisted}
-    listed = {member.path: member.bytes for member in manifest.members}
-    if len(listed) < len(manifest.members):
+    listed = {member.path: member.bytes for member in members}
+    if len(listed) < len(members):
         raise BundleError(f"{path}: its {MANIFEST} lists a member twice.")
     if missing := sorted(set(listed) - set(present)):
         raise BundleError(f"{path}: its {MANIFEST} lists {missing[0]!r}, which is missing.")

@@ -5,7 +5,9 @@ Mitchell et al.: "Model Cards for Model Reporting", FAT* 2019.
 
 from __future__ import annotations
 
-from tabapp.bundle.format import Ensemble, Manifest, MetricValue
+from collections.abc import Sequence
+
+from tabapp.bundle.format import Ensemble, Manifest, MetricValue, TargetsManifest
 from tabapp.data.schema import Schema
 from tabapp.metrics import known
 from tabapp.printable import multi_line, one_line
@@ -47,6 +49,23 @@ def model_card(manifest: Manifest, schema: Schema, ensemble: Ensemble) -> str:
         _limits(schema, ensemble),
     ]
     return multi_line("\n\n".join(section for section in sections if section) + "\n")
+
+
+def card_of_targets(manifest: TargetsManifest, manifests: Sequence[Manifest]) -> str:
+    """The card of a bundle of several targets in Markdown, from its manifest and those of its bundles."""
+    rows = [
+        [_cell(each.target), each.task, *(_metric_row(each.metrics[0]) if each.metrics else ["", "", ""])]
+        for each in manifests
+    ]
+    sections = [
+        f"# {_cell(manifest.name or manifest.run)}",
+        f"Predicts {len(manifests)} targets. Made by {manifest.created_by} on {manifest.created_at}, run `{manifest.run}`. "
+        "No target is a feature of another.",
+        _table(["target", "task", "metric", "score", "95 % interval"], rows),
+        "The bundle of each target in `targets/` has its own card. `tabapp predict FILE.tabapp DATA.csv -o OUT.csv` predicts all "
+        "targets, and `tabapp export FILE.tabapp --target NAME -o ONE.tabapp` writes the bundle of one.",
+    ]
+    return multi_line("\n\n".join(sections) + "\n")
 
 
 def _privacy(manifest: Manifest) -> str:

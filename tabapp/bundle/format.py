@@ -11,6 +11,12 @@ sample.csv                a few training rows, and
 sample_output.csv         the predictions of this bundle for them, which test it when it is loaded
 MODEL_CARD.md             a summary to read
 
+The bundle of a run with several targets (version 7) contains a bundle of each, and otherwise only its manifest and its card:
+
+manifest.json             facts about the bundle; its targets; size and checksum of every other member
+targets/<n>-<name>.tabapp a bundle of one target, as above
+MODEL_CARD.md             a summary to read
+
 A reader accepts every format version up to its own. A new field has a default and increases the version; unknown fields are
 rejected.
 """
@@ -23,7 +29,9 @@ import msgspec
 
 FORMAT_VERSION = 6
 """Version 2 added `Ensemble.half_widths`, version 3 `training_rows.json`, version 4 arrays in half precision, version 5
-`Ensemble.threshold`, version 6 trees in breadth-first order."""
+`Ensemble.threshold`, version 6 trees in breadth-first order. Bundles of one target are written in this version."""
+TARGETS_VERSION = 7
+"""The version of bundles of several targets, and the latest that is read."""
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
@@ -35,11 +43,12 @@ TRAINING_ROWS = "training_rows.json"
 CARD = "MODEL_CARD.md"
 FEATURES = "features"
 MODELS = "models"
+TARGETS = "targets"
 
 COVERAGES = (*(percent / 100 for percent in range(1, 100)), 0.995, 0.999)
 """Shares of new rows that prediction intervals cover."""
 
-Kind = Literal["schema", "ensemble", "features", "model", "rows", "sample", "card"]
+Kind = Literal["schema", "ensemble", "features", "model", "rows", "sample", "card", "bundle"]
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -99,11 +108,32 @@ class Manifest(Record, frozen=True):
     training_rows_in: tuple[str, ...] = ()
 
 
+class TargetBundle(Record, frozen=True):
+    """A target of a bundle of several: its column, and the path of its own bundle in the archive."""
+
+    target: str
+    path: str
+
+
+class TargetsManifest(Record, frozen=True):
+    """Facts about a bundle of several targets; the manifests of their bundles have more. Fields are those of `Manifest`."""
+
+    format_version: int
+    created_by: str
+    created_at: str
+    run: str
+    name: str
+    targets: tuple[TargetBundle, ...]
+    members: tuple[Member, ...]
+
+
 class VersionOnly(msgspec.Struct, frozen=True):
     """The part of a manifest that is common to all format versions."""
 
     format_version: int
     created_by: str = "an unknown program"
+    targets: Any = None
+    """Not None in a bundle of several targets."""
 
 
 class FoldModel(Record, frozen=True):

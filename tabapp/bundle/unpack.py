@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tabapp.bundle.archive import Archive
+from tabapp.bundle.archive import Archive, Members
 from tabapp.errors import BundleError
 
 _PREFIX = "tabapp-bundle-"
@@ -38,13 +38,22 @@ def extract(archive: Archive, folder: Path) -> None:
     Raises:
         BundleError: a member differs from the manifest, or the disk has no space for the members.
     """
-    needed = sum(member.bytes for member in archive.manifest.members)
+    check_space(archive, folder)
+    archive.extract(folder)
+
+
+def check_space(archive: Members, folder: Path) -> None:
+    """Check that the disk of a folder has space for all members.
+
+    Raises:
+        BundleError: it has less.
+    """
+    needed = sum(member.bytes for member in archive.members)
     if needed > shutil.disk_usage(folder).free:
         raise BundleError(
             f"{archive.path} needs {needed:,} bytes in {tempfile.gettempdir()}, which has less space. Set TMPDIR to a "
             "folder with more."
         )
-    archive.extract(folder)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from tabapp.cli.options import device_option, trust_option
 from tabapp.cli.output import metric_cells
 from tabapp.cli.reading import Reader, fill_option, load_and_read, reading_options
 from tabapp.errors import DataError
-from tabapp.headless.narration import echo_json, say
+from tabapp.headless.narration import echo, echo_json, say
 from tabapp.run.monitoring import ColumnShift, FileShift
 
 if TYPE_CHECKING:
@@ -45,30 +45,46 @@ def evaluate(
     """Score BUNDLE on the rows of DATA that have a target: every metric of its task, with 95 % intervals. Large files are read in
     parts.
     """
-    manifest, file = _evaluated(bundle, trust, data, reader, device=device, fill=fill, with_drift=drift)
-    found = file.evaluation
-    for note in [*file.notes, *found.notes, *_set_aside(found)]:
-        say(note)
-    shifts: tuple[ColumnShift, ...] = ()
-    if drift:
-        from tabapp.cli.drift import column_shifts
+    from tabapp.bundle.targets import target_files
 
-        shifts = column_shifts(file.drift)
+    documents: list[dict[str, Any]] = []
+    with target_files(bundle, trust=trust) as files, reader.kept(data) as path:
+        for number, each in enumerate(files):
+            own_trust = trust if each.target is None else None
+            manifest, file = _evaluated(each.path, own_trust, path, reader, device=device, fill=fill, with_drift=drift)
+            for note in [*file.notes, *file.evaluation.notes, *_set_aside(file.evaluation)]:
+                say(note if each.target is None else f"{each.target}: {note}")
+            shifts: tuple[ColumnShift, ...] = ()
+            if drift:
+                from tabapp.cli.drift import column_shifts
+
+                shifts = column_shifts(file.drift)
+            if as_json:
+                document = _evaluation_json(bundle, data, manifest, file.evaluation)
+                if drift:
+                    document["drift"] = [msgspec.to_builtins(shift) for shift in shifts]
+                documents.append(document)
+                continue
+            if number:
+                echo()
+            _print_scores(data, manifest, file, shifts if drift else None)
     if as_json:
-        document = _evaluation_json(bundle, data, manifest, found)
-        if drift:
-            document["drift"] = [msgspec.to_builtins(shift) for shift in shifts]
+        document = documents[0] if len(documents) == 1 else {**documents[0], "targets": documents}
         echo_json(json.dumps(document, ensure_ascii=False, indent=1))
-        return 0
+    return 0
+
+
+def _print_scores(data: str, manifest: Manifest, file: EvaluatedFile, shifts: tuple[ColumnShift, ...] | None) -> None:
+    """Print the scores of a target, and how much the columns differ from those of the training table."""
     from tabapp.headless.tables import print_table
 
+    found = file.evaluation
     title = f"{manifest.target} ({manifest.task}) · {found.scored:,} rows of {data}"
     print_table(["metric", "score", "low", "high"], metric_cells(found.metrics), right=(1, 2, 3), title=title)
-    if drift:
+    if shifts is not None:
         from tabapp.cli.drift import print_shift
 
         print_shift(FileShift(file=Path(data).name, rows=found.rows, columns=shifts, predictions={}, score=None))
-    return 0
 
 
 def _evaluated(

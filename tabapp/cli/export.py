@@ -26,6 +26,7 @@ from tabapp.run.folder import RunFolder, default_runs_dir, find_run
 @click.command()
 @click.argument("run_id", metavar="RUN|BUNDLE", shell_complete=run_ids)
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE.tabapp", help="Output file.")
+@click.option("--target", metavar="COL", help="Write the bundle of one target of a run or bundle with several.")
 @click.option(
     "--refit",
     is_flag=True,
@@ -85,6 +86,7 @@ from tabapp.run.folder import RunFolder, default_runs_dir, find_run
 def export(
     run_id: str,
     out: Path | None,
+    target: str | None,
     refit: bool,
     limit_ms: float | None,
     limit_rows: int,
@@ -105,7 +107,7 @@ def export(
     --limit-ms, --distill and --half need a RUN, because a bundle has no training rows. They compare the new bundle with that of the
     run in size, speed and score.
     """
-    if all(target is None for target in (out, docker, onnx, mlflow, python, sql)):
+    if all(output is None for output in (out, docker, onnx, mlflow, python, sql)):
         raise UsageError(
             "Say what to write: a bundle with -o FILE.tabapp, or a model for other programs with --docker, --mlflow, --onnx, "
             "--python or --sql."
@@ -119,8 +121,12 @@ def export(
     with ExitStack() as stack:
         if options.is_plain:
             bundle = _bundle_of(run_id, runs_dir)
+            if target is not None:
+                from tabapp.bundle.targets import file_of, target_files
+
+                bundle = file_of(stack.enter_context(target_files(bundle)), target, bundle).path
         else:
-            folder = _run_of(run_id, runs_dir)
+            folder = _with_target(_run_of(run_id, runs_dir), target)
             bundle = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tabapp-export-"))) / "model.tabapp"
             run_export(folder, bundle, options, _ignore if quiet else _show)
         if out is not None:
@@ -183,6 +189,21 @@ def _run_of(run_id: str, runs_dir: Path | None) -> RunFolder:
             f"{run_id} is a bundle, which has no training rows. Give the run for --refit, --limit-ms, --distill and --half."
         )
     return find_run(run_id, runs_dir or default_runs_dir())
+
+
+def _with_target(folder: RunFolder, target: str | None) -> RunFolder:
+    """The run of one target of a run with several; the run itself if it has a single target.
+
+    Raises:
+        UsageError: the run has several targets, and `target` is none of them.
+    """
+    runs = {view.target: folder.path / view.folder for view in folder.state().targets if view.folder}
+    if not runs and target is None:
+        return folder
+    if target not in runs:
+        shown = f"its targets are {', '.join(map(repr, runs))}" if runs else "it has a single target"
+        raise UsageError(f"Choose a target of the run {folder.run} with --target; {shown}.")
+    return RunFolder(runs[target])
 
 
 def _bundle_of(run_id: str, runs_dir: Path | None) -> Path:

@@ -23,37 +23,75 @@ if TYPE_CHECKING:
 def inspect(bundle: Path, as_json: bool, trust: Path | None) -> int:
     """Show the contents of BUNDLE and verify every checksum, without loading a model."""
     from tabapp.bundle.contents import open_bundle
+    from tabapp.bundle.targets import target_files
 
+    with target_files(bundle, trust=trust) as files:
+        if files[0].target is not None:
+            each = [open_bundle(file.path) for file in files]
+            _show_targets(bundle, each, trust, as_json=as_json)
+            return 0
     contents = open_bundle(bundle, trust=trust)
     if as_json:
-        import msgspec
-
-        described = {
+        described: dict[str, object] = {
             "file": str(bundle),
             "verified": True,
             "signed": contents.is_signed,
             "signed_by": None if trust is None else str(trust),
-            "manifest": contents.manifest,
-            "schema": contents.schema,
-            "ensemble": contents.ensemble,
+            **_records(contents),
         }
-        echo_json(msgspec.json.format(msgspec.json.encode(described), indent=1))
+        _echo_records(described)
         return 0
-    _print_contents(bundle, contents, trust)
+    _print_contents(bundle, contents, _signature(contents.is_signed, trust))
     return 0
 
 
-def _print_contents(bundle: Path, contents: Contents, trust: Path | None) -> None:
+def _show_targets(bundle: Path, each: list[Contents], trust: Path | None, *, as_json: bool) -> None:
+    """Show the contents of a bundle of several targets: those of the bundle of each."""
+    from tabapp.bundle.archive import open_any
+
+    with open_any(bundle, trust=trust) as archive:
+        archive.verify()
+        is_signed = archive.signature is not None
+        manifest = archive.manifest
+    if as_json:
+        targets = [_records(contents) for contents in each]
+        described: dict[str, object] = {
+            "file": str(bundle),
+            "verified": True,
+            "signed": is_signed,
+            "signed_by": None if trust is None else str(trust),
+            "manifest": manifest,
+            "targets": targets,
+        }
+        _echo_records(described)
+        return
+    for number, contents in enumerate(each, start=1):
+        echo(f"Target {number} of {len(each)}: {contents.manifest.target}")
+        echo()
+        _print_contents(bundle, contents, _signature(is_signed, trust))
+        echo()
+
+
+def _records(contents: Contents) -> dict[str, object]:
+    return {"manifest": contents.manifest, "schema": contents.schema, "ensemble": contents.ensemble}
+
+
+def _echo_records(described: dict[str, object]) -> None:
+    import msgspec
+
+    echo_json(msgspec.json.format(msgspec.json.encode(described), indent=1))
+
+
+def _signature(is_signed: bool, trust: Path | None) -> str:
+    if trust is not None:
+        return f"by {trust}"
+    return "not checked; --trust PUBKEY checks it" if is_signed else "none"
+
+
+def _print_contents(bundle: Path, contents: Contents, signature: str) -> None:
     from tabapp.headless.tables import print_table
 
     manifest, schema, threshold = contents.manifest, contents.schema, contents.ensemble.threshold
-    signature = (
-        f"by {trust}"
-        if trust is not None
-        else "not checked; --trust PUBKEY checks it"
-        if contents.is_signed
-        else "none"
-    )
     facts = [
         ("bundle", f"{bundle} ({bundle.stat().st_size:,} bytes), every checksum verified"),
         ("made by", f"{manifest.created_by}, {manifest.created_at}, Python {manifest.python}, {manifest.platform}"),

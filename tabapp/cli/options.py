@@ -159,7 +159,13 @@ WEB_OPTIONS = (
 
 RUN_OPTIONS = (
     _option(GOAL, "--auto", is_flag=True, help="Run without a screen: print the leaderboard and write the bundle."),
-    _option(GOAL, "--target", metavar="COL", shell_complete=columns, help="Column to predict [default: detected]."),
+    _option(
+        GOAL,
+        "--target",
+        metavar="COL,…",
+        shell_complete=several(columns),
+        help="Column to predict, or several; a name with a comma is in double quotes [default: detected].",
+    ),
     _option(
         GOAL,
         "--task",

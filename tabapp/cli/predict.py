@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import click
 
@@ -19,6 +20,9 @@ from tabapp.run import prediction as messages
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from tabapp.bundle.targets import TargetFile
+    from tabapp.data.match import Match
 
 
 PREVIEW_ROWS = 100
@@ -64,16 +68,23 @@ def predict(
     reader: Reader,
 ) -> int:
     """Predict every row of DATA with BUNDLE, in the original order. Large files are read in parts."""
-    if check:
-        return _check(bundle, trust, data, reader, as_json=as_json, fill=fill)
-    target = None if output in (None, "-") else Path(output)
-    check_output(target, "Predictions", safe_csv=safe_csv)
-    if as_json and target is None:
-        raise UsageError("--json prints events on stdout, so the predictions need a file. Choose one with -o.")
-    emit = _emit if as_json else _discard
-    with TableWriter(target, safe_csv=safe_csv) as writer:
-        predict_file = _predict_parts if reader.reads_in_parts(data) else _predict_whole
-        result = predict_file(bundle, trust, data, reader, writer, fill=fill, keep=keep, emit=emit, device=device)
+    from tabapp.bundle.targets import target_files
+
+    with ExitStack() as stack:
+        files = stack.enter_context(target_files(bundle, trust=trust))
+        if check:
+            return _check(files, trust, data, reader, as_json=as_json, fill=fill)
+        target = None if output in (None, "-") else Path(output)
+        check_output(target, "Predictions", safe_csv=safe_csv)
+        if as_json and target is None:
+            raise UsageError("--json prints events on stdout, so the predictions need a file. Choose one with -o.")
+        emit = _emit if as_json else _discard
+        writer = stack.enter_context(TableWriter(target, safe_csv=safe_csv))
+        options = _Options(data, reader, fill=fill, keep=keep, emit=emit, device=device)
+        if files[0].target is None:
+            result = _predict_file(bundle, trust, options, writer)
+        else:
+            result = _predict_targets(files, options, writer)
         emit(messages.StageStarted(stage="writing"))
         writer.finish()
     if as_json:
@@ -96,6 +107,43 @@ def predict(
 
 
 @dataclass(frozen=True)
+class _Options:
+    """What to predict, and how; the fields are the options of the command. `emit` receives messages about progress."""
+
+    data: str
+    reader: Reader
+    fill: bool
+    keep: bool
+    emit: Callable[[messages.AnyPredictionMessage], None]
+    device: str
+
+
+class _Rows(Protocol):
+    """Receives the predictions of a file, part by part."""
+
+    def add(self, frame: pl.DataFrame) -> None: ...
+    def restart(self) -> None: ...
+
+
+class _Collected:
+    """Keeps the parts of a table in memory."""
+
+    def __init__(self) -> None:
+        self._parts: list[pl.DataFrame] = []
+
+    def add(self, frame: pl.DataFrame) -> None:
+        self._parts.append(frame)
+
+    def restart(self) -> None:
+        self._parts.clear()
+
+    def frame(self) -> pl.DataFrame:
+        import polars as pl
+
+        return pl.concat(self._parts)
+
+
+@dataclass(frozen=True)
 class _Result:
     """Number of predicted rows, the first predictions as text, notes for the user, and the name of the target."""
 
@@ -105,57 +153,77 @@ class _Result:
     target: str
 
 
-def _predict_whole(
-    bundle: Path,
-    trust: Path | None,
-    data: str,
-    reader: Reader,
-    writer: TableWriter,
-    *,
-    fill: bool,
-    keep: bool,
-    emit: Callable[[messages.AnyPredictionMessage], None],
-    device: str,
-) -> _Result:
+def _predict_file(bundle: Path, trust: Path | None, options: _Options, writer: _Rows) -> _Result:
+    """Predict a file with a bundle of one target."""
+    in_parts = options.reader.reads_in_parts(options.data)
+    return (_predict_parts if in_parts else _predict_whole)(bundle, trust, options, writer)
+
+
+def _predict_targets(files: Sequence[TargetFile], options: _Options, writer: _Rows) -> _Result:
+    """Predict a file with the bundle of each target; the columns of predictions start with the target.
+
+    The rows of the file and the predictions of all targets are in memory at the end.
+    """
     import polars as pl
 
-    loaded, reading = load_and_read(bundle, trust, data, reader, emit, device=device)
+    from tabapp.bundle.targets import prefixed
+
+    whole: pl.DataFrame | None = None
+    notes: list[str] = []
+    previews: list[pl.DataFrame] = []
+    n_rows = 0
+    with options.reader.kept(options.data) as data:
+        for file in files:
+            assert file.target is not None
+            collected = _Collected()
+            result = _predict_file(
+                file.path, None, replace(options, data=data, keep=options.keep and not previews), collected
+            )
+            new_names = {name: prefixed(file.target, name) for name in result.preview.columns}
+            frame, n_rows = collected.frame(), result.n_rows
+            if whole is None and options.keep:
+                whole = frame[:, : frame.width - len(new_names)]
+            predictions = frame[:, frame.width - len(new_names) :].rename(new_names)
+            whole = predictions if whole is None else _beside(whole, predictions, notes)
+            previews.append(result.preview.rename(new_names))
+            notes += [note for note in result.notes if note not in notes]
+    assert whole is not None, "a bundle has a target"
+    writer.add(whole)
+    targets = ", ".join(file.target for file in files if file.target is not None)
+    return _Result(n_rows, pl.concat(previews, how="horizontal"), notes, targets)
+
+
+def _predict_whole(bundle: Path, trust: Path | None, options: _Options, writer: _Rows) -> _Result:
+    import polars as pl
+
+    data, emit = options.data, options.emit
+    loaded, reading = load_and_read(bundle, trust, data, options.reader, emit, device=options.device)
     emit(messages.StageStarted(stage="predicting"))
     try:
         prediction = loaded.predictor.predict_frame(
             reading.frame,
-            fill_missing_columns=fill,
+            fill_missing_columns=options.fill,
             progress=lambda share: emit(messages.Progressed(share=round(share, 4))),
         )
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
     predictions = loaded.predictor.to_frame(prediction)
     notes = [*(warning.message for warning in reading.warnings), *prediction.notes]
-    writer.add(_beside(reading.frame, predictions, notes) if keep else predictions)
+    writer.add(_beside(reading.frame, predictions, notes) if options.keep else predictions)
     preview = predictions.head(PREVIEW_ROWS).cast(pl.String)
     return _Result(predictions.height, preview, notes, loaded.predictor.schema.target)
 
 
-def _predict_parts(
-    bundle: Path,
-    trust: Path | None,
-    data: str,
-    reader: Reader,
-    writer: TableWriter,
-    *,
-    fill: bool,
-    keep: bool,
-    emit: Callable[[messages.AnyPredictionMessage], None],
-    device: str,
-) -> _Result:
+def _predict_parts(bundle: Path, trust: Path | None, options: _Options, writer: _Rows) -> _Result:
     """Predict a large file part by part."""
     import polars as pl
 
     from tabapp.bundle.box import load_boxed
     from tabapp.bundle.stream import predict_parts
 
+    data, emit = options.data, options.emit
     emit(messages.StageStarted(stage="loading the models"))
-    predictor = load_boxed(bundle, trust=trust, device=device).predictor
+    predictor = load_boxed(bundle, trust=trust, device=options.device).predictor
     emit(messages.StageStarted(stage="predicting"))
     notes: list[str] = []
     previews: list[pl.DataFrame] = []
@@ -163,15 +231,15 @@ def _predict_parts(
     def combine(rows: pl.DataFrame, predictions: pl.DataFrame) -> pl.DataFrame:
         if not previews:
             previews.append(predictions.head(PREVIEW_ROWS).cast(pl.String))
-        return _beside(rows, predictions, notes) if keep else predictions
+        return _beside(rows, predictions, notes) if options.keep else predictions
 
     try:
         n_rows, more = predict_parts(
             predictor,
             Path(data),
-            reader.options,
+            options.reader.options,
             writer,
-            fill_missing_columns=fill,
+            fill_missing_columns=options.fill,
             combine=combine,
             progress=lambda share: emit(messages.Progressed(share=round(share, 4))),
         )
@@ -190,26 +258,33 @@ def _discard(message: messages.AnyPredictionMessage) -> None:
     """Print nothing, without `--json`."""
 
 
-def _check(bundle: Path, trust: Path | None, data: str, reader: Reader, *, as_json: bool, fill: bool) -> int:
-    """Compare a table with the training schema; loads no model."""
-    from tabapp.bundle.contents import open_bundle
-    from tabapp.bundle.stream import match_parts
-    from tabapp.data.match import match_columns
+@dataclass(frozen=True)
+class _Compared:
+    """A table compared with the schema of one target."""
 
-    schema = open_bundle(bundle, trust=trust).schema
-    if reader.reads_in_parts(data):
-        n_rows, matches, notes = match_parts(Path(data), reader.options, schema)
-    else:
-        reading = reader.read(data, schema)
-        n_rows, matches = reading.frame.height, match_columns(reading.frame, schema)
-        notes = [warning.message for warning in reading.warnings]
+    n_rows: int
+    matches: Sequence[Match]
+    notes: Sequence[str]
+    target: str
+
+
+def _check(
+    files: Sequence[TargetFile], trust: Path | None, data: str, reader: Reader, *, as_json: bool, fill: bool
+) -> int:
+    """Compare a table with the training schema of each target; loads no model."""
+    with reader.kept(data) as path:
+        found = [_compare(each.path, trust if each.target is None else None, path, reader) for each in files]
+    matches = list({(each.column, each.finding): each for one in found for each in one.matches}.values())
+    notes = list(dict.fromkeys(note for one in found for note in one.notes))
+    n_rows = found[0].n_rows
     refused = any(match.refused for match in matches) and not fill
     if as_json:
         findings = [
             messages.Finding(finding=match.finding, column=match.column, refused=match.refused, message=match.message)
             for match in matches
         ]
-        _emit(messages.Checked(rows=n_rows, refused=refused, findings=findings, notes=notes, target=schema.target))
+        target = ", ".join(one.target for one in found)
+        _emit(messages.Checked(rows=n_rows, refused=refused, findings=findings, notes=notes, target=target))
     else:
         for note in notes:
             say(note)
@@ -218,6 +293,19 @@ def _check(bundle: Path, trust: Path | None, data: str, reader: Reader, *, as_js
         verdict = "would be rejected; --missing-columns fill predicts it anyway" if refused else "can be predicted"
         echo(f"{n_rows:,} rows: the file {verdict}.")
     return DataError.exit_code if refused else 0
+
+
+def _compare(bundle: Path, trust: Path | None, data: str, reader: Reader) -> _Compared:
+    from tabapp.bundle.contents import open_bundle
+    from tabapp.bundle.stream import match_parts
+    from tabapp.data.match import match_columns
+
+    schema = open_bundle(bundle, trust=trust).schema
+    if reader.reads_in_parts(data):
+        return _Compared(*match_parts(Path(data), reader.options, schema), schema.target)
+    reading = reader.read(data, schema)
+    notes = [warning.message for warning in reading.warnings]
+    return _Compared(reading.frame.height, match_columns(reading.frame, schema), notes, schema.target)
 
 
 def _beside(data: pl.DataFrame, predictions: pl.DataFrame, notes: list[str]) -> pl.DataFrame:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -49,21 +50,29 @@ class Reader:
         check_file(data)
         return is_large(Path(data), self.options)
 
-    def read(self, data: str, schema: Schema) -> Reading:
-        """Read a whole file, or stdin for `-`, for a bundle with this schema."""
+    @contextmanager
+    def kept(self, data: str) -> Generator[str]:
+        """DATA as something that can be read more than once: stdin is copied to a temporary file for the block."""
+        if data != "-":
+            yield data
+            return
         import shutil
         import sys
         import tempfile
 
+        with tempfile.NamedTemporaryFile(prefix="tabapp-stdin-", suffix=".csv") as spool:
+            shutil.copyfileobj(sys.stdin.buffer, spool)
+            spool.flush()
+            yield spool.name
+
+    def read(self, data: str, schema: Schema) -> Reading:
+        """Read a whole file, or stdin for `-`, for a bundle with this schema."""
         from tabapp.data.read import read_table
 
         if data != "-":
             check_file(data)
-            return read_table(Path(data), self.options, allow_no_rows=True, columns=schema.columns)
-        with tempfile.NamedTemporaryFile(prefix="tabapp-stdin-", suffix=".csv") as spool:
-            shutil.copyfileobj(sys.stdin.buffer, spool)
-            spool.flush()
-            return read_table(Path(spool.name), self.options, allow_no_rows=True, columns=schema.columns)
+        with self.kept(data) as path:
+            return read_table(Path(path), self.options, allow_no_rows=True, columns=schema.columns)
 
 
 def reading_options(function: Any) -> Any:

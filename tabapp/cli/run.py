@@ -139,7 +139,7 @@ def _screen(
     settings = settings or _screen_settings()
     shown = show_runs(folder, runs_dir=runs_dir, start_engine=start_engine, settings=settings, replay=replay)
     for run in shown:
-        if run.start_engine and run.exit_code == 0 and not run.folder.plan.exists():
+        if run.start_engine and run.exit_code == 0 and not run.folder.has_started:
             # Looked at and left: a run that never started would only clutter the list.
             shutil.rmtree(run.folder.path, ignore_errors=True)
     last = shown[-1]
@@ -181,7 +181,7 @@ def _in_browser(folder: RunFolder, runs_dir: Path, listening: socket, *, start_e
     from tabapp.web.server import serve_run
 
     serve_run(folder, runs_dir.absolute(), listening, start_engine=start_engine)
-    if start_engine and not folder.plan.exists() and not folder.is_running():
+    if start_engine and not folder.has_started and not folder.is_running():
         # Looked at and left, as on a screen in the terminal.
         shutil.rmtree(folder.path, ignore_errors=True)
         return 0

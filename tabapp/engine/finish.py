@@ -20,6 +20,7 @@ from tabapp.bundle.write import BundleContents, write_bundle
 from tabapp.data.read import ReadOptions, read_table
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.engine.board import Selected
+from tabapp.engine.bundle_copy import copy_bundle
 from tabapp.engine.clock import Clock
 from tabapp.engine.dependence import find_attention, find_dependence, find_interactions
 from tabapp.engine.explaining import find_effects, find_slices
@@ -93,7 +94,7 @@ class Finish:
         importances = self._explain(selected)
         self._emit(ev.StageChanged(stage="exporting", deadline=self._clock.wall_deadline()))
         self._write_bundle(selected, rows)
-        bundle, unwritten = self._copy_bundle()
+        bundle, unwritten = copy_bundle(self._folder, self._config, self._emit)
         test_score = self._test_score(bundle)
         best = next(row for row in rows if row.score is not None)
         message = "Interrupted. The bundle has the best models so far. " if interrupted else ""
@@ -231,22 +232,6 @@ class Finish:
             half_widths=half_widths(truth, selected.prediction, weight) if plan.task == "regression" else (),
         )
         write_bundle(self._folder.bundle, contents)
-
-    def _copy_bundle(self) -> tuple[Path, str]:
-        """Copy the bundle to `--out`; returns its path, and a sentence if it could not be written there."""
-        if self._config.out is None:
-            return self._folder.bundle, ""
-        out = Path(self._config.out)
-        try:
-            files.write_bytes(out, files.read_regular(self._folder.bundle), shared=True)
-        except OSError as error:
-            message = (
-                f"{out} cannot be written ({error.strerror}). The bundle is in the run; "
-                f"copy it with `tabapp export {self._folder.argument} -o FILE.tabapp`."
-            )
-            self._emit(ev.Log(level="warning", message=message))
-            return self._folder.bundle, message
-        return out, ""
 
     def _all_metrics(
         self,

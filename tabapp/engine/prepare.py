@@ -13,6 +13,7 @@ from tabapp.data.schema import DataWarning, Schema
 from tabapp.errors import DataError
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
+from tabapp.run.targets import resolve_targets
 
 PREVIEW_ROWS = 200
 MOST_NAMED = 8
@@ -50,14 +51,15 @@ def reading_event(reading: Reading, config: RunConfig) -> ev.DataRead:
 
 
 def infer(reading: Reading, config: RunConfig) -> Schema:
-    """The schema of a table, with the user's overrides applied and the warnings of reading first.
+    """The schema of a table for its first target, with the user's overrides applied and the warnings of reading first.
 
     Raises:
         DataError, UsageError: the table or an option is not valid.
     """
+    target = config.target if config.target is None else resolve_targets(config.target, reading.frame.columns)[0]
     schema = infer_schema(
         reading.frame,
-        target=config.target,
+        target=target,
         task=config.task,
         positive=config.positive,
         kinds=config.kinds,
@@ -84,8 +86,11 @@ def _drift(reading: Reading, config: RunConfig, schema: Schema) -> list[DataWarn
     return compare_with_test(reading.frame, test.frame, schema)
 
 
-def read_more(config: RunConfig, schema: Schema) -> pl.DataFrame | None:
+def read_more(config: RunConfig, schema: Schema | None = None) -> pl.DataFrame | None:
     """The table `--unlabelled` as text, or None without that option.
+
+    Args:
+        schema: the schema whose features the table must have; None checks none.
 
     Raises:
         DataError: the file cannot be read, or lacks a column.
@@ -93,7 +98,8 @@ def read_more(config: RunConfig, schema: Schema) -> pl.DataFrame | None:
     if config.unlabelled is None:
         return None
     more = read_data(msgspec.structs.replace(config, data=config.unlabelled)).frame
-    check_columns_of_more(more, schema)
+    if schema is not None:
+        check_columns_of_more(more, schema)
     return more
 
 

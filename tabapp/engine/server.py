@@ -58,6 +58,15 @@ class FitServer:
         """Ask for a process; returns descriptors: to read its id and exit code from, and to write its data to."""
         return self._server.connect_to_new_process(fds)
 
+    def stop(self) -> None:
+        """Stop a server that is ready and has no fit; it starts again when it is needed."""
+        if self._watch is not None:
+            self._watch.join()
+            # multiprocessing has no public name for it.
+            self._server._stop()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+            self._watch = None
+            self._ready.clear()
+
     def _wait_until_ready(self) -> None:
         try:
             ServerPopen(FitProcess(self._libraries, _nothing)).wait()
@@ -89,6 +98,12 @@ def start_all(models: Collection[str]) -> None:
         SERVERS["trees"].start()
     if set(models) - LIGHT_MODELS:
         SERVERS["torch"].start()
+
+
+def stop_all() -> None:
+    """Stop all servers, whose libraries take memory that a process without fits does not need."""
+    for server in SERVERS.values():
+        server.stop()
 
 
 class FitProcess(ForkServerProcess):

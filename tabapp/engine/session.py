@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 import traceback
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,20 +15,19 @@ import polars as pl
 from tabapp import __version__, files
 from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
+from tabapp.engine.draft import Draft, make_draft, without_lost_metric
 from tabapp.engine.plan import (
     Machines,
     Plan,
     approximate_shape,
     available_cores,
     device_of,
-    make_plan,
     memory_limit_of,
     plan_event,
-    schema_event,
     usable_device,
 )
-from tabapp.engine.prepare import check_columns_of_more, infer, n_rows, read_data, read_more, reading_event
-from tabapp.engine.server import start_all
+from tabapp.engine.prepare import read_data, read_more, reading_event
+from tabapp.engine.server import start_all, stop_all
 from tabapp.errors import ExitCode, TabappError
 from tabapp.run import commands as cmd
 from tabapp.run import events as ev
@@ -155,7 +155,12 @@ class Session:
         return RayExecutor(self._cluster)
 
     def _conduct_on(self, config: RunConfig) -> ev.RunFinished:
-        plan, schema, waited = self._prepared(config)
+        if self._folder.targets.exists():
+            return self._conduct_targets(config)
+        prepared = self._prepared(config)
+        if prepared is None:
+            return self._conduct_targets(self._folder.config())
+        plan, schema, waited = prepared
         # Imported here: a screen that shows the columns need not wait for Optuna, nor the first fit for scikit-learn.
         from tabapp.engine.clock import Clock
         from tabapp.engine.conductor import Conductor
@@ -195,11 +200,35 @@ class Session:
         finish = Finish(self._folder, config, conductor.board.plan, data, conductor, clock, self.emit)
         return finish.run(interrupted=interrupted, elapsed=self._elapsed)
 
+    def _conduct_targets(self, config: RunConfig) -> ev.RunFinished:
+        """Run several targets, whose folders exist."""
+        from tabapp.engine.clock import Clock
+        from tabapp.engine.target_runs import TargetConductor, load_runs
+
+        last = next((e for e in reversed(self._history) if isinstance(e, ev.RunFinished | ev.RunStarted)), None)
+        conductor = TargetConductor(
+            self._folder,
+            config,
+            load_runs(self._folder),
+            clock=Clock(config.budget_seconds, self._elapsed()),
+            commands=self._commands,
+            emit=self.emit,
+            interrupted=lambda: self._interrupted,
+            again=isinstance(last, ev.RunFinished) and last.status == "ok",
+        )
+        finished = conductor.run(self._elapsed)
+        if conductor.ended_by == "abort":
+            raise Aborted
+        return finished
+
     def _elapsed(self) -> float:
         return self._used + time.monotonic() - self._started
 
-    def _prepared(self, config: RunConfig) -> tuple[Plan, Schema, bool]:
-        """The plan, the schema, and whether the run waited for a user to start it. Writes the rows and folds to disk."""
+    def _prepared(self, config: RunConfig) -> tuple[Plan, Schema, bool] | None:
+        """The plan, the schema, and whether the run waited for a user to start it. Writes the rows and folds to disk.
+
+        With several targets, it creates the run of each and returns None.
+        """
         plan_path = self._folder.plan
         if plan_path.exists() or any(self._folder.fits.glob("*-f*")):
             # Imported here: a new run shows its columns before it loads the libraries of features and models.
@@ -213,15 +242,19 @@ class Session:
         self.emit(ev.StageChanged(stage="reading"))
         reading = read_data(config)
         self.emit(reading_event(reading, config))
-        schema = infer(reading, config)
-        more = read_more(config, schema)
-        self.emit(schema_event(schema, n_rows(more)))
-        plan = make_plan(config, schema, n_more=n_rows(more), staged=config.start, machines=self._machines)
-        self.emit(plan_event(plan, schema, config))
+        more = read_more(config)
+        draft = make_draft(config, reading, more, show=self.emit, staged=config.start, machines=self._machines)
         waited = not config.start
         if waited:
-            config, schema, plan = self._wait_for_start(config, reading, more, schema, plan)
+            draft = self._wait_for_start(draft, reading, more)
             self._started = time.monotonic()
+        if draft.targets:
+            from tabapp.engine.target_runs import create_runs
+
+            create_runs(self._folder, draft.targets)
+            stop_all()
+            return None
+        config, schema, plan = draft.config, draft.schema, draft.plan
         from tabapp.engine.rows import write_rows
 
         write_rows(self._folder, config, reading, schema, plan, more)
@@ -244,11 +277,9 @@ class Session:
         memory_limit = memory_limit_of(config, machines)
         return msgspec.structs.replace(plan, device=device, workers=workers, memory_limit=memory_limit)
 
-    def _wait_for_start(
-        self, config: RunConfig, reading: Reading, more: pl.DataFrame | None, schema: Schema, plan: Plan
-    ) -> tuple[RunConfig, Schema, Plan]:
+    def _wait_for_start(self, draft: Draft, reading: Reading, more: pl.DataFrame | None) -> Draft:
         self.emit(ev.StageChanged(stage="ready"))
-        start_all({model.name for model in plan.competing})
+        start_all({model.name for model in draft.plan.competing})
         while True:
             if self._interrupted or os.getppid() != self._parent:
                 # The view that could start the run is gone.
@@ -256,41 +287,31 @@ class Session:
             for command in self._commands.read_new():
                 match command:
                     case cmd.Start():
-                        config = msgspec.structs.replace(config, start=True)
+                        config = msgspec.structs.replace(draft.config, start=True)
                         self._folder.save_config(config)
-                        return config, schema, plan
+                        return replace(draft, config=config)
                     case cmd.ChangePlan():
-                        config, schema, plan = self._change_plan(command.options, config, reading, more, schema, plan)
+                        draft = self._change_plan(command.options, draft, reading, more)
                     case cmd.Abort() | cmd.Finish() | cmd.Interrupt():
                         raise NeverStarted
                     case _:
                         pass
             time.sleep(WAIT_SECONDS)
 
-    def _change_plan(
-        self,
-        options: dict[str, Any],
-        config: RunConfig,
-        reading: Reading,
-        more: pl.DataFrame | None,
-        schema: Schema,
-        plan: Plan,
-    ) -> tuple[RunConfig, Schema, Plan]:
-        """The plan with options changed by a screen, or the old plan if they are not valid."""
+    def _change_plan(self, options: dict[str, Any], draft: Draft, reading: Reading, more: pl.DataFrame | None) -> Draft:
+        """The draft with options changed by a screen, or the old draft if they are not valid."""
+        events: list[ev.Event] = []
         try:
-            changed = msgspec.convert({**msgspec.to_builtins(config), **options}, RunConfig)
-            new_schema = infer(reading, changed)
-            if changed.metric is not None and new_schema.task != schema.task and changed.metric == config.metric:
-                changed = msgspec.structs.replace(changed, metric=None)
-            check_columns_of_more(more, new_schema)
-            new_plan = make_plan(changed, new_schema, n_more=n_rows(more), machines=self._machines)
+            changed = msgspec.convert({**msgspec.to_builtins(draft.config), **options}, RunConfig)
+            changed = without_lost_metric(changed, draft, reading)
+            new = make_draft(changed, reading, more, show=events.append, machines=self._machines)
         except (TabappError, msgspec.ValidationError) as error:
             self.emit(ev.PlanRefused(message=str(error)))
-            return config, schema, plan
+            return draft
         self._folder.save_config(changed)
-        self.emit(schema_event(new_schema, n_rows(more)))
-        self.emit(plan_event(new_plan, new_schema, changed))
-        return changed, new_schema, new_plan
+        for event in events:
+            self.emit(event)
+        return new
 
     def _failure(self, message: str, exit_code: int, status: ev.FinishStatus = "failed") -> ev.RunFinished:
         return ev.RunFinished(

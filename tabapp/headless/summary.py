@@ -9,7 +9,7 @@ from tabapp.headless.narration import echo, say
 from tabapp.headless.tables import print_table
 from tabapp.run.events import ImportanceRow, LeaderboardRow
 from tabapp.run.folder import RunFolder
-from tabapp.run.state import RunState, format_score, title_of
+from tabapp.run.state import RunState, format_score, mean_score, title_of
 
 MAX_IMPORTANCES = 20
 BAR_WIDTH = 20
@@ -100,24 +100,50 @@ def print_importances(state: RunState) -> None:
 
 
 def print_result(state: RunState, *, verbose: bool = False) -> None:
-    """Print the whole result of a run on stdout."""
-    print_leaderboard(state, verbose=verbose)
-    print_importances(state)
-    if state.finished is not None and state.finished.bundle:
+    """Print the whole result of a run on stdout: with several targets, that of each, and the mean of their scores."""
+    for number, each in enumerate(_results(state)):
+        if number:
+            echo()
+        print_leaderboard(each, verbose=verbose)
+        print_importances(each)
+    finished = state.finished
+    if finished is None:
+        return
+    if line := mean_line(state):
         echo()
-        echo(f"Bundle  {state.finished.bundle}")
-        if state.finished.test_score is not None and state.plan is not None:
-            echo(f"Test    {state.plan.metric_title} {format_score(state.finished.test_score)}")
-        echo(f"Use it  tabapp predict {state.finished.bundle} NEW.csv -o predictions.csv")
+        echo(line)
+    if finished.bundle:
+        echo()
+        echo(f"Bundle  {finished.bundle}")
+        for each in _results(state):
+            if each.finished is not None and each.finished.test_score is not None and each.plan is not None:
+                target = f"{each.plan.target}: " if state.targets else ""
+                echo(f"Test    {target}{each.plan.metric_title} {format_score(each.finished.test_score)}")
+        echo(f"Use it  tabapp predict {finished.bundle} NEW.csv -o predictions.csv")
+
+
+def _results(state: RunState) -> list[RunState]:
+    """The state of each target that has ended; that of the run if it has a single target."""
+    return [view.state for view in state.targets if view.state is not None] or [state]
+
+
+def mean_line(state: RunState) -> str:
+    """The mean score over several targets as a line; empty where their scores cannot be averaged."""
+    mean = mean_score(state)
+    return "" if mean is None else f"Mean    {mean[0]} {format_score(mean[1])} over {len(state.targets)} targets"
 
 
 def print_summary(folder: RunFolder) -> None:
     """Print a summary after a screen closes: best score, bundle and the next command."""
     state = folder.state()
     best, finished = state.best, state.finished
-    if best is not None and state.plan is not None:
-        interval = f"({format_score(best.low)} … {format_score(best.high)})"
-        echo(f"{best.title}: {state.plan.metric_title} {format_score(best.score)} {interval}, {state.plan.validation}")
+    for each in _results(state):
+        first = each.best
+        if first is not None and each.plan is not None:
+            interval = f"({format_score(first.low)} … {format_score(first.high)})"
+            target = f"{each.plan.target}: " if state.targets else ""
+            score = f"{each.plan.metric_title} {format_score(first.score)} {interval}"
+            echo(f"{target}{first.title}: {score}, {each.plan.validation}")
     if finished is None:
         if best is not None or state.stage not in ("starting", "reading", "ready"):
             is_running = folder.is_running()

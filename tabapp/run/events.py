@@ -45,6 +45,7 @@ from tabapp.run.records import (
     ParameterImportance,
     ReliabilityBin,
     ResidualBand,
+    TargetResult,
     WarningView,
 )
 from tabapp.run.records import (
@@ -127,6 +128,8 @@ class PlanMade(Event, tag="plan.made", frozen=True, kw_only=True):
     seed: int
     models: tuple[ModelView, ...]
     command: str
+    targets: tuple[str, ...] = ()
+    """All targets of a run with several; the plan is that of `target`."""
 
 
 class PlanRefused(Event, tag="plan.refused", frozen=True, kw_only=True):
@@ -313,6 +316,25 @@ class Log(Event, tag="log", frozen=True, kw_only=True):
     message: str
 
 
+class TargetStarted(Event, tag="target.started", frozen=True, kw_only=True):
+    """A run with several targets works on one of them. The events up to `target.finished` are those of its own run.
+
+    `index` is its place among `targets`, from 0; `folder` is that of its run, relative to the folder of the whole run.
+    """
+
+    index: int
+    target: str
+    targets: tuple[str, ...]
+    folder: str
+
+
+class TargetFinished(Event, tag="target.finished", frozen=True, kw_only=True):
+    """The work on a target of a run with several ended."""
+
+    index: int
+    result: TargetResult
+
+
 class RunFinished(Event, tag="run.finished", frozen=True, kw_only=True):
     """The last event of a session. A command exits with `exit_code` and prints `message`."""
 
@@ -331,6 +353,8 @@ class RunFinished(Event, tag="run.finished", frozen=True, kw_only=True):
     agreement: dict[str, float | None]
     exit_code: int = 0
     message: str = ""
+    targets: tuple[TargetResult, ...] = ()
+    """The results of a run with several targets; the fields beside it are those of the first target."""
 
 
 AnyEvent = (
@@ -355,6 +379,8 @@ AnyEvent = (
     | EffectsReady
     | Resources
     | Log
+    | TargetStarted
+    | TargetFinished
     | RunFinished
     | ThresholdChosen
     | RobustnessReady

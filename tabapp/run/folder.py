@@ -6,6 +6,8 @@ data/           the table, typed (Arrow)     splits.npz      the fold of each ro
 features/       prepared arrays              fits/<id>/      complete fits
 study.db        Optuna's trials (SQLite)     log.txt         output of the engine and its libraries
 checkpoints/    running fits                 model.tabapp    the bundle
+
+A run with several targets has targets.json and an ordinary run folder targets/<n>-<name>/ for each of them, without data and fits.
 """
 
 from __future__ import annotations
@@ -100,6 +102,16 @@ class RunFolder:
     def plan(self) -> Path:
         """Written last when a run starts: if it exists, rows and folds are on disk too."""
         return self.path / "plan.json"
+
+    @property
+    def targets(self) -> Path:
+        """The record of the runs of several targets, written when the run starts; other runs have none."""
+        return self.path / "targets.json"
+
+    @property
+    def has_started(self) -> bool:
+        """Whether the run was started, so that it may hold results."""
+        return self.plan.exists() or self.targets.exists()
 
     @property
     def bundle(self) -> Path:

@@ -196,3 +196,23 @@ class Best(msgspec.Struct, frozen=True, kw_only=True):
     score: float | None
     low: float | None
     high: float | None
+
+
+class TargetResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one target of a run with several; the fields are those of `run.finished`."""
+
+    status: Literal["ok", "interrupted", "failed"]
+    run: str
+    bundle: str | None
+    task: str | None
+    target: str
+    metric: str | None
+    greater_is_better: bool | None
+    best: Best | None
+    test_score: float | None
+    seconds: float
+    leaderboard: tuple[LeaderboardRow, ...]
+    importances: tuple[ImportanceRow, ...]
+    agreement: dict[str, float | None]
+    exit_code: int = 0
+    message: str = ""

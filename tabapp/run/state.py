@@ -7,11 +7,14 @@ from collections.abc import Iterable
 import msgspec
 
 from tabapp.run import events as ev
+from tabapp.run.used_time import seconds_used as seconds_used
 
 FEED_LENGTH = 500
 RESOURCES_LENGTH = 120
 CURVE_LENGTH = 200
 KEPT_CURVE_LENGTH = 60
+_WITHOUT_UNIT = frozenset({"r2", "mape"})
+"""Metrics of a regression whose scale is the same for every target."""
 
 
 class ActiveFit(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,8 +60,21 @@ class FeedLine(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class TargetState(msgspec.Struct, frozen=True, kw_only=True):
+    """One target of a run with several, and the folder of its run, relative to that of the whole run. `state` is that of its run,
+    None before it has ended."""
+
+    target: str
+    folder: str = ""
+    state: RunState | None = None
+
+
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a view may show. `seq` is the number of the last event."""
+    """Everything that a view may show. `seq` is the number of the last event.
+
+    In a run with several targets, the state is that of the current target and, at the end, that of the first; `targets` has the
+    states of all targets that have ended.
+    """
 
     seq: int = 0
     time: float = 0.0
@@ -100,6 +116,9 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     resources: tuple[ev.Resources, ...] = ()
     feed: tuple[FeedLine, ...] = ()
     finished: ev.RunFinished | None = None
+    targets: tuple[TargetState, ...] = ()
+    target_index: int | None = None
+    """The place of the current target among `targets`."""
 
     @property
     def best(self) -> ev.LeaderboardRow | None:
@@ -118,6 +137,21 @@ def is_new_best(row: ev.LeaderboardRow, plan: ev.PlanMade | None, last: float | 
         return False
     sign = 1 if plan.greater_is_better else -1
     return last is None or sign * row.score > sign * last
+
+
+def mean_score(state: RunState) -> tuple[str, float] | None:
+    """The title of the metric and the mean of the best scores over several targets.
+
+    None where they have no common scale: the metrics differ, or are in units of the targets; or if a target has no score.
+    """
+    ends = [view.state for view in state.targets]
+    plans = [end.plan for end in ends if end is not None and end.plan is not None]
+    scores = [end.best.score for end in ends if end is not None and end.best is not None and end.best.score is not None]
+    if len(ends) < 2 or len(scores) < len(ends) or len({plan.metric for plan in plans}) > 1:
+        return None
+    if any(plan.task == "regression" and plan.metric not in _WITHOUT_UNIT for plan in plans):
+        return None
+    return plans[0].metric_title, sum(scores) / len(scores)
 
 
 def format_score(value: float | None) -> str:
@@ -193,10 +227,22 @@ def _describe(state: RunState, event: ev.AnyEvent) -> tuple[str, str] | None:
             return "info", f"Importances of {title_of(state, event.model)} by {len(event.methods)} methods"
         case ev.Log():
             return {"warning": "warn"}.get(event.level, event.level), event.message
+        case ev.TargetStarted():
+            return "info", f"Target {event.index + 1} of {len(event.targets)}: {event.target}"
+        case ev.TargetFinished():
+            return _describe_result(state, event.result)
         case ev.RunFinished():
             return ("info" if event.status == "ok" else "warn"), event.message or "The run is done"
         case _:
             return None
+
+
+def _describe_result(state: RunState, result: ev.TargetResult) -> tuple[str, str]:
+    """The feed line of the result of a target."""
+    if result.best is None or state.plan is None:
+        return "warn", f"{result.target}: {result.message}"
+    score = f"{state.plan.metric_title} {format_score(result.best.score)}"
+    return "info", f"{result.target}: {title_of(state, result.best.model)} {score} in {result.seconds:.0f}s"
 
 
 def _plan_line(plan: ev.PlanMade) -> str:
@@ -212,6 +258,47 @@ def _thin(curve: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]
     """Reduce a curve to at most `KEPT_CURVE_LENGTH` points; the last point is kept."""
     stride = -(-len(curve) // KEPT_CURVE_LENGTH) or 1
     return curve[::-1][::stride][::-1]
+
+
+_OF_THE_WHOLE_RUN = frozenset(
+    {"seq", "time", "run", "name", "data", "seed", "read", "resources", "feed", "targets", "target_index"}
+)
+_OF_A_TARGET = {name: getattr(RunState(), name) for name in RunState.__struct_fields__ if name not in _OF_THE_WHOLE_RUN}
+"""The fields of a state that belong to the current target, with their values before any event."""
+
+
+def _start_target(state: RunState, event: ev.TargetStarted) -> dict[str, object]:
+    """The changes of a state when the run turns to a target."""
+    known = {view.target: view for view in state.targets}
+    targets = [known.get(name) or TargetState(target=name) for name in event.targets]
+    targets[event.index] = TargetState(target=event.target, folder=event.folder)
+    return {**_OF_A_TARGET, "started": event.t, "targets": tuple(targets), "target_index": event.index}
+
+
+def _finish_target(state: RunState, event: ev.TargetFinished) -> dict[str, object]:
+    """The changes of a state when the run of a target has ended: its state is kept."""
+    finished = ev.RunFinished(**msgspec.structs.asdict(event.result))
+    own = msgspec.structs.replace(
+        state, finished=finished, stage="done", active={}, paused=False, feed=(), resources=(), targets=()
+    )
+    if event.result.leaderboard:
+        own = msgspec.structs.replace(own, leaderboard=event.result.leaderboard)
+    targets = list(state.targets)
+    if event.index < len(targets):
+        targets[event.index] = msgspec.structs.replace(targets[event.index], state=own)
+    return {"targets": tuple(targets), "active": {}}
+
+
+def _finish_run(state: RunState, event: ev.RunFinished) -> dict[str, object]:
+    """The changes of a state at the end: in a run with several targets, it is that of the first again."""
+    first = state.targets[0].state if state.targets else None
+    restored = {} if first is None else {name: getattr(first, name) for name in _OF_A_TARGET}
+    changes: dict[str, object] = {**restored, "finished": event, "stage": "done", "active": {}, "paused": False}
+    if first is not None:
+        changes["target_index"] = 0
+    if event.leaderboard:
+        changes["leaderboard"] = event.leaderboard
+    return changes
 
 
 def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
@@ -337,10 +424,12 @@ def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
             changes["resources"] = (*state.resources[-RESOURCES_LENGTH + 1 :], event)
         case ev.Log():
             pass
+        case ev.TargetStarted():
+            changes |= _start_target(state, event)
+        case ev.TargetFinished():
+            changes |= _finish_target(state, event)
         case ev.RunFinished():
-            changes |= {"finished": event, "stage": "done", "active": {}, "paused": False}
-            if event.leaderboard:
-                changes["leaderboard"] = event.leaderboard
+            changes |= _finish_run(state, event)
     line = _describe(state, event)
     if line is not None:
         changes["feed"] = (*state.feed[-FEED_LENGTH + 1 :], FeedLine(t=event.t, kind=line[0], text=line[1]))
@@ -353,29 +442,3 @@ def replay(stream: Iterable[ev.AnyEvent]) -> RunState:
     for event in stream:
         state = reduce(state, event)
     return state
-
-
-def seconds_used(history: Iterable[ev.AnyEvent]) -> float:
-    """Seconds of the budget that earlier sessions used: from reading or starting to their last event.
-
-    Time between a plan and its start and time while paused do not count.
-    """
-    used = 0.0
-    since: float | None = None
-    last = 0.0
-    for event in history:
-        if isinstance(event, ev.AnalysisEvent):
-            continue
-        # Runs of earlier versions have no `elapsed`.
-        now = event.elapsed or event.t
-        if isinstance(event, ev.RunStarted):
-            used += max(0.0, last - since) if since is not None else 0.0
-            since = now
-        elif isinstance(event, ev.StageChanged):
-            if event.stage == "ready" or event.paused:
-                used += max(0.0, now - since) if since is not None and event.paused else 0.0
-                since = None
-            elif since is None:
-                since = now
-        last = now
-    return used + (max(0.0, last - since) if since is not None else 0.0)

@@ -223,7 +223,7 @@ def serve_run(folder: RunFolder, runs_dir: Path, listening: socket.socket, *, st
                 _wait_until_taken_up(folder, engine)
             server.serve_on(listening)
     finally:
-        if engine is not None and not folder.plan.exists():
+        if engine is not None and not folder.has_started:
             _end_unstarted(folder, engine)
 
 

@@ -11,7 +11,9 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from tabapp.bundle.format import FORMAT_VERSION
+import polars as pl
+
+from tabapp.bundle.format import FORMAT_VERSION, TARGETS_VERSION
 from tabapp.bundle.load import load_bundle
 from tabapp.bundle.write import write_bundle
 from tabapp.models import registry
@@ -26,6 +28,7 @@ BUNDLES = {
 }
 """Task and models of each bundle, by name."""
 ROWS, RUN = "rows.csv", "run.zip"
+TARGETS, PREDICTIONS = "targets.tabapp", "targets.csv"
 
 
 def make(folder: Path) -> None:
@@ -54,17 +57,32 @@ def make(folder: Path) -> None:
     _make_run(folder / RUN)
 
 
-def _make_run(target: Path) -> None:
+def make_targets(folder: Path) -> None:
+    """Write a bundle of several targets, the folder of its run, rows and their predictions."""
+    folder.mkdir()
+    _make_run(folder / RUN, target="price,city")
+    with zipfile.ZipFile(folder / RUN) as archive:
+        (folder / TARGETS).write_bytes(archive.read("run/model.tabapp"))
+    with tempfile.TemporaryDirectory() as temporary:
+        rows = pl.read_csv(write_mixed(Path(temporary) / "rows.csv", rows=20, seed=8), infer_schema=False)
+    rows.drop("price", "city").write_csv(folder / ROWS)
+    predicted = [str(folder / TARGETS), str(folder / ROWS), "-o", str(folder / PREDICTIONS), "-q"]
+    subprocess.run([sys.executable, "-m", "tabapp", "predict", *predicted], check=True)
+
+
+def _make_run(file: Path, target: str = "price") -> None:
     with tempfile.TemporaryDirectory() as temporary:
         data = write_mixed(Path(temporary) / "mixed.csv", rows=120)
-        options = ["--target", "price", "--models", "linear", "--trials", "2", "--folds", "2"]
+        options = ["--target", target, "--models", "linear", "--trials", "2", "--folds", "2"]
         command = [sys.executable, "-m", "tabapp", "--auto", str(data), *options, "--runs-dir", temporary, "-q"]
         subprocess.run(command, check=True)
         (run,) = (path.parent for path in Path(temporary).glob("*/run.json"))
-        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             for path in sorted(run.rglob("*")):
                 archive.write(path, Path("run") / path.relative_to(run))
 
 
 if __name__ == "__main__":
-    make(HERE / str(FORMAT_VERSION))
+    for version, write in ((str(FORMAT_VERSION), make), (f"targets_{TARGETS_VERSION}", make_targets)):
+        if not (HERE / version).exists():
+            write(HERE / version)

@@ -299,3 +299,32 @@ def write_run(runs_dir: Path, run: str = "20260102-030405-shop-a1b2", config: Ru
         log.append(event)
     log.close()
     return folder
+
+
+def target_result(target: str, score: float | None, **changes: object) -> ev.TargetResult:
+    """The result of one target of a run with several."""
+    fields: dict[str, object] = {
+        "status": "ok",
+        "run": "1-a",
+        "bundle": "/runs/a/model.tabapp",
+        "task": "binary",
+        "target": target,
+        "metric": "roc_auc",
+        "greater_is_better": True,
+        "best": ev.Best(model="ensemble", score=score, low=0.8, high=0.95),
+        "test_score": None,
+        "seconds": 2.0,
+        "leaderboard": (msgspec.structs.replace(ENSEMBLE_ROW, score=score),),
+        "importances": (),
+        "agreement": {"attention_vs_permutation": None},
+    }
+    return ev.TargetResult(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def targets() -> list[ev.Event]:
+    """The events that only a run with several targets has."""
+    names = ("bought", "price")
+    return [
+        ev.TargetStarted(index=0, target="bought", targets=names, folder="targets/1-bought"),
+        ev.TargetFinished(index=0, result=target_result("bought", 0.91)),
+    ]

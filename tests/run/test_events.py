@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from tabapp.run import events as ev
-from tests.run.recording import analyses, finished, recorded
+from tests.run.recording import analyses, finished, recorded, targets
 
 KINDS = typing.get_args(ev.AnyEvent)
 
 
-@pytest.mark.parametrize("event", [*recorded("a-run"), *analyses()], ids=lambda event: type(event).__name__)
+@pytest.mark.parametrize("event", [*recorded("a-run"), *analyses(), *targets()], ids=lambda event: type(event).__name__)
 def test_event_round_trips_through_json(event):
     event = msgspec.structs.replace(event, seq=7, t=1700000000.125)
     line = ev.encode(event)
@@ -25,7 +25,7 @@ def test_event_round_trips_through_json(event):
 
 
 def test_recording_contains_every_kind_of_event():
-    assert {type(event) for event in [*recorded("a-run"), *analyses()]} == set(KINDS)
+    assert {type(event) for event in [*recorded("a-run"), *analyses(), *targets()]} == set(KINDS)
 
 
 def test_unknown_event_is_skipped():

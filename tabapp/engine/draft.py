@@ -1,0 +1,74 @@
+"""The draft of a run: schema and plan for its options, before it starts. A screen changes options until the user starts the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+import polars as pl
+
+from tabapp.data.read import Reading
+from tabapp.data.schema import Schema
+from tabapp.engine.plan import Machines, Plan, make_plan, plan_event, schema_event
+from tabapp.engine.prepare import check_columns_of_more, infer, n_rows
+from tabapp.engine.target_plans import TargetPlan, plan_of_targets, plan_targets, schema_of_targets, targets_of
+from tabapp.run import events as ev
+from tabapp.run.config import RunConfig
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A run that could start: its options, schema and plan. With several targets, these are those of the first, and `targets` has
+    those of all."""
+
+    config: RunConfig
+    schema: Schema
+    plan: Plan
+    targets: tuple[TargetPlan, ...] = ()
+
+
+def make_draft(
+    config: RunConfig,
+    reading: Reading,
+    more: pl.DataFrame | None,
+    *,
+    show: Callable[[ev.Event], None],
+    staged: bool = False,
+    machines: Machines | None = None,
+) -> Draft:
+    """Infer the schema and make the plan of each target.
+
+    Args:
+        more: the table `--unlabelled`.
+        show: receives the schema and the plan as events as soon as each is known.
+        staged: as for `make_plan`.
+
+    Raises:
+        DataError, UsageError: the table or an option cannot be used.
+    """
+    names = targets_of(config, reading.frame.columns)
+    if len(names) > 1:
+        plans = plan_targets(config, reading, names, n_more=n_rows(more), staged=staged, machines=machines)
+        for each in plans:
+            check_columns_of_more(more, each.schema)
+        show(schema_of_targets(plans, n_rows(more)))
+        show(plan_of_targets(plans, config))
+        for note in (note for each in plans for note in each.notes):
+            show(ev.Log(level="warning", message=note))
+        return Draft(config, plans[0].schema, plans[0].plan, tuple(plans))
+    schema = infer(reading, config)
+    check_columns_of_more(more, schema)
+    show(schema_event(schema, n_rows(more)))
+    plan = make_plan(config, schema, n_more=n_rows(more), staged=staged, machines=machines)
+    show(plan_event(plan, schema, config))
+    return Draft(config, schema, plan)
+
+
+def without_lost_metric(config: RunConfig, before: Draft, reading: Reading) -> RunConfig:
+    """Changed options without the metric of the draft before, if the task of a single target is now another."""
+    if config.metric is None or config.metric != before.config.metric or before.targets:
+        return config
+    if len(targets_of(config, reading.frame.columns)) > 1 or infer(reading, config).task == before.schema.task:
+        return config
+    return msgspec.structs.replace(config, metric=None)

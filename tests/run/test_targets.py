@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tabapp.errors import UsageError
+from tabapp.run import events as ev
+from tabapp.run.state import mean_score, reduce, replay
+from tabapp.run.targets import folders_of_targets, join_targets, resolve_targets, split_targets
+from tests.run.recording import LIGHTGBM_ROW, PLAN, target_result
+from tests.run.test_state import numbered
+
+NAMES = ("height", "species")
+
+
+def stream(second_plan: ev.PlanMade = PLAN) -> list[ev.AnyEvent]:
+    """The events of a run with two targets."""
+    events: list[ev.Event] = [
+        ev.RunStarted(run="a", name="a", data="t.csv", pid=1, seed=0, budget=None, version="1"),
+    ]
+    results: list[ev.TargetResult] = []
+    for index, (name, score, plan) in enumerate(zip(NAMES, (0.9, 0.7), (PLAN, second_plan), strict=True)):
+        results.append(target_result(name, score))
+        events += [
+            ev.TargetStarted(index=index, target=name, targets=NAMES, folder=f"targets/{index + 1}-{name}"),
+            msgspec.structs.replace(plan, target=name, targets=NAMES),
+            ev.LeaderboardChanged(rows=(msgspec.structs.replace(LIGHTGBM_ROW, score=score),)),
+            ev.TargetFinished(index=index, result=results[-1]),
+        ]
+    first = msgspec.structs.asdict(results[0])
+    events.append(ev.RunFinished(**{**first, "run": "a", "targets": tuple(results)}))
+    return numbered(events)
+
+
+def test_names_are_read_like_a_line_of_csv():
+    assert split_targets("a, b ,c") == ("a", "b", "c")
+    assert split_targets('"a,b",c') == ("a,b", "c")
+    assert split_targets("a,") == ("a",)
+
+
+@given(
+    st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n\x00"), min_size=1), min_size=1, unique=True)
+)
+def test_names_survive_joining_and_splitting(names):
+    stripped = [name for name in dict.fromkeys(name.strip() for name in names) if name][:50]
+    if stripped:
+        assert split_targets(join_targets(stripped)) == tuple(stripped)
+
+
+MANY = ",".join(map(str, range(51)))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("a,b,a", "'a' twice"), (",", "no column"), ('"a,b', "double quotes"), (MANY, "at most")]
+)
+def test_a_wrong_value_is_a_usage_error(text, words):
+    with pytest.raises(UsageError, match=words):
+        split_targets(text)
+
+
+def test_the_name_of_a_column_is_one_target_even_with_a_comma():
+    assert resolve_targets("a,b", ["a", "b", "a,b"]) == ("a,b",)
+    assert resolve_targets("a,b", ["a", "b"]) == ("a", "b")
+    assert resolve_targets('"a,b"', ["a,b", "c"]) == ("a,b",)
+
+
+def test_folders_of_targets_are_plain_and_distinct():
+    folders = [run.folder for run in folders_of_targets(["Ünit/../x", "unit", "…"]).targets]
+    assert folders == ["targets/1-nit-x", "targets/2-unit", "targets/3-target"]
+
+
+def test_a_state_keeps_each_target_and_ends_with_the_first():
+    events = stream()
+    working = replay(events[:8])
+    assert working.target_index == 1
+    assert working.plan is not None
+    assert working.plan.target == "species"
+    assert working.best is not None
+    assert working.best.score == 0.7
+    assert working.targets[0].state is not None
+    assert working.targets[1].state is None
+    state = replay(events)
+    assert [view.folder for view in state.targets] == ["targets/1-height", "targets/2-species"]
+    scores = [view.state.best.score for view in state.targets if view.state is not None and view.state.best is not None]
+    assert scores == [0.9, 0.7]
+    assert state.plan is not None
+    assert state.plan.target == "height"
+    assert state.stage == "done"
+    assert state.best is not None
+    assert state.best.score == 0.9
+    for event in events:
+        assert reduce(state, event) == state
+
+
+def test_a_resumed_target_starts_from_an_empty_state():
+    events = stream()
+    again = msgspec.structs.replace(events[1], seq=len(events) + 1)
+    state = reduce(replay(events), again)
+    assert (state.leaderboard, state.plan, state.finished) == ((), None, None)
+    assert state.targets[0].state is None
+    assert state.targets[1].state is not None
+
+
+def test_scores_are_averaged_on_a_common_scale_only():
+    assert mean_score(replay(stream())) == ("ROC AUC", pytest.approx(0.8))
+    other = msgspec.structs.replace(PLAN, task="regression", metric="rmse")
+    assert mean_score(replay(stream(other))) is None
+    assert mean_score(replay(stream()[:8])) is None
