@@ -1,8 +1,13 @@
-"""Processor time to explain a row: warm, with the bundle loaded; of a changed prediction; and of the whole command.
+"""Time to explain a row and to change it: by the process that a screen asks, and by the command.
 
-python -m benchmarks.explaining BUNDLE DATA [--rows 10] [--repeats 3] [--out FILE.json]
+python -m benchmarks.explaining DATA BUNDLE [BUNDLE …] [--rows 10] [--repeats 3] [--out FILE.json]
 
-Times are processor seconds (user and system) of all processes, which do not depend on what else the machine does.
+The explainer process of the terminal UI has the bundle and answers one request after another, as the screen sends them: explain a
+row; predict it with a changed value ("what if"); draw the curve over a column; find the nearest changes. The command is
+`tabapp explain` for one row, from start to end. CPU is processor time (user and system) of all processes, which depends less on
+what else the machine does than the seconds of the clock.
+
+Exits with 1 if the median CPU time of a measurement is above its bound.
 """
 
 from __future__ import annotations
@@ -12,88 +17,136 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 
 from benchmarks.machine import RESULTS, machine, report
-from tabapp.bundle.box import load_boxed
+from tabapp.bundle.contents import Contents, open_bundle
 from tabapp.data.read import read_table
-from tabapp.explain.rows import Explainer
+from tabapp.run import explaining as messages
 
-WARM_SECONDS, COLD_SECONDS, PREDICT_SECONDS = 1.5, 4.0, 0.5
-
-
-def used() -> float:
-    """Processor seconds of this process and its running children."""
-    own = psutil.Process()
-    times = [process.cpu_times() for process in (own, *own.children(recursive=True))]
-    return sum(each.user + each.system for each in times)
+WARM_SECONDS, COLD_SECONDS = 1.5, 4.0
+CHANGED_SECONDS = {"one booster": 0.15, "an ensemble": 0.5}
+BOOSTERS = {"xgboost", "lightgbm", "catboost", "hist_gradient_boosting"}
+Times = tuple[float, float]
+"""Seconds of the clock, and of the processors."""
 
 
-def measured(work: Callable[[], object]) -> float:
-    """Processor seconds of some work."""
-    before = used()
-    work()
-    return used() - before
+class Screen:
+    """The explainer process, asked one request at a time."""
+
+    def __init__(self, bundle: Path, data: Path) -> None:
+        words = [sys.executable, "-P", "-m", "tabapp.explainer", str(bundle), str(data)]
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ask(self, request: messages.AnyRequest) -> messages.AnyReply:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(messages.REQUESTS.encode(request))
+        self._process.stdin.flush()
+        reply = messages.REPLIES.decode(self._process.stdout.readline())
+        if isinstance(reply, messages.Failed):
+            raise SystemExit(reply.message)
+        return reply
+
+    def used(self) -> float:
+        """Processor seconds of the process and its children so far."""
+        own = psutil.Process(self._process.pid)
+        return sum(sum(each.cpu_times()[:2]) for each in (own, *own.children(recursive=True)))
+
+    def measured(self, request: messages.AnyRequest) -> Times:
+        before, began = self.used(), time.perf_counter()
+        self.ask(request)
+        return time.perf_counter() - began, self.used() - before
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
 
 
-def command(bundle: Path, data: Path) -> float:
-    """Processor seconds of `tabapp explain` for one row, with its processes."""
-    before = os.times()
+def command(bundle: Path, data: Path) -> Times:
+    """`tabapp explain` for one row, with its processes."""
+    before, began = os.times(), time.perf_counter()
     words = [sys.executable, "-m", "tabapp", "explain", str(bundle), str(data), "--row", "0", "--json"]
     subprocess.run(words, check=True, capture_output=True)
-    after = os.times()
-    return after.children_user + after.children_system - before.children_user - before.children_system
+    seconds, after = time.perf_counter() - began, os.times()
+    return seconds, after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def measure(bundle: Path, data: Path, contents: Contents, rows: int, repeats: int) -> dict[str, list[Times]]:
+    """The times of each request, by what it is."""
+    cells = read_table(data).frame.head(rows + 1)
+    columns = [column.name for column in contents.schema.features]
+    screen = Screen(bundle, data)
+    found: dict[str, list[Times]] = {}
+
+    def of_each_row(what: str, request: Callable[[int, str], messages.AnyRequest]) -> None:
+        found[what] = [screen.measured(request(row, columns[row % len(columns)])) for row in range(1, cells.height)]
+
+    try:
+        # The first answers wait for the bundle and for imports.
+        screen.ask(messages.PredictRow(row=0, values={}))
+        screen.ask(messages.ExplainRow(row=0, values={}))
+        of_each_row("explain a row", lambda row, _: messages.ExplainRow(row=row, values={}))
+        # The value of another row.
+        of_each_row(
+            "what if: predict a changed row",
+            lambda row, column: messages.PredictRow(row=row, values={column: cells[column][row - 1]}),
+        )
+        of_each_row("curve over a column", lambda row, column: messages.DrawCurve(row=row, values={}, column=column))
+        if contents.schema.classes:
+            label = contents.schema.classes[-1]
+            of_each_row("nearest changes", lambda row, _: messages.FindChanges(row=row, values={}, goal=label))
+    finally:
+        screen.close()
+    found["tabapp explain, one row"] = [command(bundle, data) for _ in range(repeats)]
+    return found
+
+
+def bounds(kind: str) -> dict[str, float]:
+    return {
+        "explain a row": WARM_SECONDS,
+        "what if: predict a changed row": CHANGED_SECONDS[kind],
+        "tabapp explain, one row": COLD_SECONDS,
+    }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("bundle", type=Path)
     parser.add_argument("data", type=Path)
+    parser.add_argument("bundles", type=Path, nargs="+", metavar="BUNDLE")
     parser.add_argument("--rows", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", type=Path, default=RESULTS / "explaining.json")
     options = parser.parse_args()
-    loaded = load_boxed(options.bundle)
-    predictor = loaded.predictor
-    typed = predictor.typed_rows(read_table(options.data).frame.head(options.rows))[0]
-    explainer = Explainer(predictor.predict_typed, predictor.schema, loaded.reference_rows(), loaded.neighbors)
-    explainer.explain(typed[:1], [0])
-    errors: list[float] = []
-
-    def explain(row: int) -> None:
-        errors.append(explainer.explain(typed[row : row + 1], [row]).rows[0].error)
-
-    warm = [measured(lambda row=row: explain(row)) for row in range(typed.height)]
-    predict = [measured(lambda row=row: predictor.predict_typed(typed[row : row + 1])) for row in range(typed.height)]
-    cold = [command(options.bundle, options.data) for _ in range(options.repeats)]
-    results: list[dict[str, Any]] = [
-        {"what": what, "bound": bound, "median": statistics.median(values), "max": max(values)}
-        for what, bound, values in (
-            ("one row explained, bundle loaded", WARM_SECONDS, warm),
-            ("one changed row predicted, bundle loaded", PREDICT_SECONDS, predict),
-            ("tabapp explain, one row", COLD_SECONDS, cold),
-        )
-    ]
-    n_models = sum(len(candidate.folds) for candidate in predictor.ensemble.candidates)
-    report(
-        machine("numpy", "polars"),
-        ["measurement", "median", "largest", "bound"],
-        [[each["what"], *(f"{each[name]:.2f} s" for name in ("median", "max", "bound"))] for each in results],
-        {
-            "bundle": [[each.model, len(each.folds)] for each in predictor.ensemble.candidates],
-            "fold_models": n_models,
-            "columns": len(explainer.columns),
-            "largest_error": max(errors),
-            "seconds": results,
-        },
-        options.out,
-        right=(1, 2, 3),
-    )
-    return 0 if all(each["median"] <= each["bound"] for each in results) else 1
+    lines: list[list[str]] = []
+    results: list[dict[str, Any]] = []
+    is_met = True
+    for bundle in options.bundles:
+        contents = open_bundle(bundle)
+        models = [candidate.model for candidate in contents.ensemble.candidates]
+        folds = sum(len(candidate.folds) for candidate in contents.ensemble.candidates)
+        kind = "one booster" if len(models) == 1 and models[0] in BOOSTERS else "an ensemble"
+        found = measure(bundle, options.data, contents, options.rows, options.repeats)
+        results.append({"bundle": bundle.name, "models": models, "fold_models": folds, "seconds_and_cpu": found})
+        for what, times in found.items():
+            seconds, cpu = ([each[i] for each in times] for i in (0, 1))
+            bound = bounds(kind).get(what)
+            is_met = is_met and (bound is None or statistics.median(cpu) <= bound)
+            numbers = [statistics.median(seconds), max(seconds), statistics.median(cpu), max(cpu)]
+            shown = [f"{value:.3f} s" for value in numbers]
+            lines.append(
+                [f"{', '.join(models)} ({folds} fold models)", what, *shown, "" if not bound else f"{bound:g} s"]
+            )
+    header = ["bundle", "measurement", "median", "largest", "median CPU", "largest CPU", "bound"]
+    report(machine("numpy", "polars"), header, lines, msgspec.to_builtins(results), options.out, right=(2, 3, 4, 5, 6))
+    return 0 if is_met else 1
 
 
 if __name__ == "__main__":
