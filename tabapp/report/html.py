@@ -13,7 +13,7 @@ STYLE = """
   --c0: #7ea6ff; --c1: #f5a35c; --c2: #5fd39b; --c3: #f08fd0; --c4: #b9a3ff; --c5: #cdd75a; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--back); color: var(--text); font: 16px/1.5 system-ui, sans-serif; }
-header, main, nav, footer { max-width: 60rem; margin: 0 auto; padding: 0 1.25rem; overflow-wrap: break-word; }
+header, main, nav, footer { max-width: 68rem; margin: 0 auto; padding: 0 1.25rem; overflow-wrap: break-word; }
 dd { overflow-wrap: anywhere; }
 h1 { margin: 2rem 0 .25rem; font-size: 1.7rem; line-height: 1.25; }
 h2 { margin: 2.5rem 0 .5rem; padding-top: .5rem; border-top: 1px solid var(--line); font-size: 1.25rem; }
@@ -33,7 +33,7 @@ thead th { color: var(--muted); font-weight: 600; white-space: nowrap; }
 td:last-child:not(.right, .heat) { min-width: 11rem; }
 td.heat { text-align: right; background: color-mix(in srgb, var(--c0) calc(55% * var(--share)), transparent); }
 figure { margin: 1.5rem 0; max-width: 44rem; }
-svg { display: block; width: 100%; height: auto; font: 12px system-ui, sans-serif; fill: var(--text); }
+svg { display: block; width: 100%; height: auto; overflow: visible; font: 12px system-ui, sans-serif; fill: var(--text); }
 .axis { fill: var(--muted); }
 .grid { stroke: var(--line); stroke-width: 1; }
 .zero { stroke: var(--muted); stroke-width: 1; }

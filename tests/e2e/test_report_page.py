@@ -49,6 +49,7 @@ async def test_the_page_requests_nothing_and_follows_the_color_scheme(report, tm
             colors[scheme] = await tab.run(BACKGROUND)
             await tab.picture(tmp_path / f"{scheme}.png")
         await tab.call("Emulation.setEmulatedMedia", media="print", features=[])
+        await tab.picture(tmp_path / "print.png")
         colors["print"] = await tab.run(BACKGROUND)
         assert colors["light"] == colors["print"] == "rgb(255, 255, 255)"
         assert colors["dark"] == "rgb(20, 23, 30)"
@@ -57,6 +58,11 @@ async def test_the_page_requests_nothing_and_follows_the_color_scheme(report, tm
         assert await tab.run(wide) <= 0, "only tables scroll sideways"
         assert {url for url in tab.requested if not url.startswith("data:")} == {report.as_uri()}
         assert report.stat().st_size <= MOST_BYTES
+
+
+def test_the_page_is_valid_html(report):
+    html5lib = pytest.importorskip("html5lib")
+    html5lib.HTMLParser(strict=True).parse(report.read_text())
 
 
 @pytest.mark.skipif(not AXE, reason="TABAPP_AXE names no axe.min.js")
