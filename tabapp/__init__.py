@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tabapp import sklearn
     from tabapp.api.fitting import fit, resume
-    from tabapp.api.predictor import Predictor, load
+    from tabapp.api.predictor import Predictor, TargetsPredictor, load
     from tabapp.api.profiling import profile
     from tabapp.api.runs import Run, runs
     from tabapp.data.profile import Profile
@@ -55,6 +55,7 @@ __all__ = [
     "Shape",
     "TabappError",
     "Table",
+    "TargetsPredictor",
     "Task",
     "Trial",
     "UsageError",
@@ -69,7 +70,7 @@ __all__ = [
 
 _HOMES = {
     "tabapp.api.fitting": ("fit", "resume"),
-    "tabapp.api.predictor": ("Predictor", "load"),
+    "tabapp.api.predictor": ("Predictor", "TargetsPredictor", "load"),
     "tabapp.api.profiling": ("profile",),
     "tabapp.api.runs": ("Run", "runs"),
     "tabapp.data.profile": ("Profile",),

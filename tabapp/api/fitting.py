@@ -23,6 +23,7 @@ from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder, create_run, default_runs_dir
 from tabapp.run.keywords import config_from_keywords, in_python, normalized_columns
 from tabapp.run.resuming import resumed_config, save_resumed
+from tabapp.run.targets import resolve_targets
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,7 +36,7 @@ MORE_TABLES = ("test", "unlabelled")
 def fit(
     data: Any,
     *,
-    target: str,
+    target: str | Sequence[str],
     task: str = "auto",
     metric: str | None = None,
     budget: str | float | timedelta | None = None,
@@ -56,7 +57,7 @@ def fit(
 
     Args:
         data: path of a file, or a polars, pandas or pyarrow table. Column types are kept: categories stay categories.
-        target: column to predict.
+        target: column to predict, or a list of several. Each has its own models and never sees the others.
         task: "auto", "binary", "multiclass" or "regression".
         metric: name of the metric that models are chosen by; None takes the default of the task.
         budget: time limit such as "90s", "10m" or "2h", seconds, or a timedelta. None means ten minutes, or no time limit where
@@ -149,8 +150,9 @@ def _check_table(frame: pl.DataFrame, config: RunConfig) -> None:
     """
     if frame.height == 0:
         raise DataError("The table has no rows.")
-    if config.target is not None and config.target not in frame.columns:
-        raise DataError(f"There is no column {config.target!r}{did_you_mean(config.target, frame.columns) or '.'}")
+    for name in resolve_targets(config.target, frame.columns) if config.target is not None else ():
+        if name not in frame.columns:
+            raise DataError(f"There is no column {name!r}{did_you_mean(name, frame.columns) or '.'}")
 
 
 def follow(folder: RunFolder, view: View) -> Run:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tabapp.api.frames import frame_like, is_path, series_like, to_polars
-from tabapp.errors import BundleError, DataError, UsageError
+from tabapp.errors import BundleError, DataError, UsageError, did_you_mean
 from tabapp.run.config import parse_bytes
 from tabapp.run.keywords import in_python
 
@@ -27,8 +27,10 @@ MissingColumns = Literal["error", "fill"]
 
 def load(
     bundle: str | os.PathLike[str], *, trust: str | os.PathLike[str] | None = None, device: str = "cpu"
-) -> Predictor:
+) -> Predictor | TargetsPredictor:
     """Load a bundle: every checksum is verified, and the bundle predicts its stored sample again.
+
+    A bundle of several targets gives a `TargetsPredictor`.
 
     Args:
         trust: file of an Ed25519 public key. A bundle that this key has not signed is rejected.
@@ -39,11 +41,17 @@ def load(
         UsageError: the key cannot be used, or the device does not exist.
     """
     from tabapp.bundle.box import load_boxed
+    from tabapp.bundle.targets import target_files
 
     path = Path(bundle)
     if not path.is_file():
         raise BundleError(f"There is no bundle {path}; check the path.")
-    return Predictor(load_boxed(path, trust=None if trust is None else Path(trust), device=device))
+    key = None if trust is None else Path(trust)
+    with target_files(path, trust=key) as files:
+        if files[0].target is None:
+            return Predictor(load_boxed(path, trust=key, device=device))
+        each = {file.target: Predictor(load_boxed(file.path, device=device), path) for file in files if file.target}
+        return TargetsPredictor(path, each)
 
 
 class Predictor:
@@ -54,13 +62,14 @@ class Predictor:
     training did not have are ignored, with a warning.
     """
 
-    def __init__(self, loaded: LoadedBundle) -> None:
+    def __init__(self, loaded: LoadedBundle, path: Path | None = None) -> None:
         self._loaded = loaded
+        self._path = loaded.contents.path if path is None else path
 
     @property
     def path(self) -> Path:
         """The file of the bundle."""
-        return self._loaded.contents.path
+        return self._path
 
     @property
     def schema(self) -> Schema:
@@ -237,6 +246,137 @@ class Predictor:
         first = next(iter(self.metrics.values()), None)
         score = f", {first.name}={first.score:.4g}" if first is not None and first.score is not None else ""
         return f"<Predictor of {self.target!r} ({self.task}){score}, {self.path.name}>"
+
+
+class TargetsPredictor:
+    """The predictors of several targets, loaded from one bundle. `predictors[target]` is that of one target.
+
+    Methods take the same data as those of `Predictor`.
+    """
+
+    def __init__(self, path: Path, predictors: Mapping[str, Predictor]) -> None:
+        self._path = path
+        self._predictors = dict(predictors)
+
+    @property
+    def path(self) -> Path:
+        """The file of the bundle."""
+        return self._path
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The columns that are predicted, in the order of the run."""
+        return tuple(self._predictors)
+
+    @property
+    def metrics(self) -> dict[str, dict[str, MetricValue]]:
+        """Out-of-fold scores by target and metric, as in `Predictor.metrics`."""
+        return {target: each.metrics for target, each in self._predictors.items()}
+
+    def __getitem__(self, target: str) -> Predictor:
+        if target not in self._predictors:
+            raise KeyError(f"{target!r} is not a target{did_you_mean(target, self._predictors) or '.'}")
+        return self._predictors[target]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._predictors)
+
+    def __len__(self) -> int:
+        return len(self._predictors)
+
+    def predict(
+        self, data: Any, *, missing_columns: MissingColumns = "error", max_memory: str | int | None = None
+    ) -> Any:
+        """Predict every row: the most probable class as text, or a number in units of the target.
+
+        Args:
+            data, missing_columns, max_memory: as for `Predictor.predict`.
+
+        Returns:
+            A frame with a column for each target.
+
+        Raises:
+            DataError: as for `Predictor.predict`.
+        """
+        found = self._frames(data, missing_columns, max_memory)
+        return frame_like(data, {target: frame["prediction"] for target, frame in found.items()})
+
+    def predict_proba(
+        self, data: Any, *, missing_columns: MissingColumns = "error", max_memory: str | int | None = None
+    ) -> Any:
+        """Predict the probability of each class of the targets that are classes.
+
+        Args:
+            data, missing_columns, max_memory: as for `Predictor.predict`.
+
+        Returns:
+            A frame with a column `<target>_<class>` for each class.
+
+        Raises:
+            UsageError: every target is a number.
+            DataError: as for `Predictor.predict`.
+        """
+        chosen = [target for target, each in self._predictors.items() if each.classes]
+        if not chosen:
+            raise UsageError("Probabilities exist for classification only, and every target is a regression.")
+        found = self._frames(data, missing_columns, max_memory, chosen)
+        columns = {
+            f"{target}_{label}": frame[f"probability_{label}"]
+            for target, frame in found.items()
+            for label in self._predictors[target].classes
+        }
+        return frame_like(data, columns)
+
+    def predict_interval(
+        self,
+        data: Any,
+        coverage: float = 0.9,
+        *,
+        missing_columns: MissingColumns = "error",
+        max_memory: str | int | None = None,
+    ) -> Any:
+        """Predict an interval for each target that is a number, as `Predictor.predict_interval`.
+
+        Args:
+            data, coverage, missing_columns, max_memory: as for `Predictor.predict_interval`.
+
+        Returns:
+            A frame with the columns `<target>_low` and `<target>_high`.
+
+        Raises:
+            UsageError: every target is a class, or as for `Predictor.predict_interval`.
+            DataError: as for `Predictor.predict`.
+        """
+        chosen = [target for target, each in self._predictors.items() if not each.classes]
+        if not chosen:
+            raise UsageError("Prediction intervals exist for regression only, and every target is a class.")
+        half = {target: self._loaded_of(target).predictor.half_width(coverage) for target in chosen}
+        found = self._frames(data, missing_columns, max_memory, chosen)
+        columns = {
+            f"{target}_{side}": found[target]["prediction"] + sign * half[target]
+            for target in chosen
+            for side, sign in (("low", -1), ("high", 1))
+        }
+        return frame_like(data, columns)
+
+    def _frames(
+        self, data: Any, missing_columns: str, max_memory: str | int | None, targets: Sequence[str] | None = None
+    ) -> dict[str, pl.DataFrame]:
+        """The predictions of each target as columns."""
+        found: dict[str, pl.DataFrame] = {}
+        with warnings.catch_warnings():
+            # Notes on columns are almost the same for all targets.
+            warnings.simplefilter("once")
+            for target in self.targets if targets is None else targets:
+                predicted = self._predictors[target]._predict(data, missing_columns, max_memory)  # pyright: ignore[reportPrivateUsage]
+                found[target] = self._loaded_of(target).predictor.to_frame(predicted)
+        return found
+
+    def _loaded_of(self, target: str) -> LoadedBundle:
+        return self._predictors[target]._loaded  # pyright: ignore[reportPrivateUsage]
+
+    def __repr__(self) -> str:
+        return f"<TargetsPredictor of {', '.join(map(repr, self.targets))}, {self.path.name}>"
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from tabapp.run.state import RunState, format_score
 if TYPE_CHECKING:
     import polars as pl
 
-    from tabapp.api.predictor import Predictor
+    from tabapp.api.predictor import Predictor, TargetsPredictor
 
 Status = Literal["ok", "interrupted", "failed", "running", "stopped"]
 
@@ -59,9 +59,15 @@ class Run:
 
     @property
     def target(self) -> str | None:
-        """The column that is predicted; None before the run has read its data."""
+        """The column that is predicted, the first of several; None before the run has read its data."""
         plan = self._state().plan
         return plan.target if plan is not None else None
+
+    @property
+    def targets(self) -> dict[str, Run]:
+        """The run of each target that has started, by its column; empty in a run with a single target."""
+        views = self._state().targets
+        return {view.target: Run(RunFolder(self.path / view.folder)) for view in views if view.folder}
 
     @property
     def task(self) -> Literal["binary", "multiclass", "regression"] | None:
@@ -97,7 +103,7 @@ class Run:
         found = self._state().importances
         return _frame(found.rows if found is not None else (), _IMPORTANCES)
 
-    def predictor(self) -> Predictor:
+    def predictor(self) -> Predictor | TargetsPredictor:
         """Load the bundle of the run.
 
         Raises:

@@ -101,7 +101,7 @@ def serve(
     """Predict over HTTP with one or more bundles, until Ctrl+C or SIGTERM.
 
     The first bundle answers /predict and /schema, and each bundle answers /bundles/NAME/predict, where NAME is the file name
-    without its suffix. A file that is replaced is loaded again.
+    without its suffix. A file that is replaced is loaded again. Each target of a bundle with several is a bundle NAME.TARGET.
     """
     try:
         from tabapp.serve import limits, server

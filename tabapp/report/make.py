@@ -12,7 +12,7 @@ from tabapp.report.examples import Example, example_parts
 from tabapp.report.parts import Bar, Bars, Facts, Lines, Part, Report, Section, Series, Table, Text
 from tabapp.report.quality import quality_parts
 from tabapp.run import events as ev
-from tabapp.run.state import RunState, format_score, is_partial, title_of
+from tabapp.run.state import RunState, format_score, is_partial, mean_score, title_of
 
 MAX_IMPORTANCES = 30
 MAX_CLASSES_OF_EFFECT = 6
@@ -25,6 +25,9 @@ def make_report(state: RunState, *, version: str = "", examples: Sequence[Exampl
         version: version of tabapp that wrote the run; empty if unknown.
         examples: explained rows.
     """
+    states = [view.state for view in state.targets if view.state is not None]
+    if states:
+        return _of_targets(state, states, version)
     sections = (
         ("Result", _result(state)),
         ("Data", _data(state)),
@@ -49,6 +52,33 @@ def make_report(state: RunState, *, version: str = "", examples: Sequence[Exampl
         summary_of(state),
         tuple(Section(title, tuple(parts)) for title, parts in sections if parts),
     )
+
+
+def _of_targets(state: RunState, states: Sequence[RunState], version: str) -> Report:
+    """The report of a run with several targets: the result, and then the report of each."""
+    results = [
+        (
+            each.plan.target if each.plan else "",
+            each.plan.task if each.plan else "",
+            each.best.title if each.best else "—",
+            each.plan.metric_title if each.plan else "",
+            _interval(each.best) if each.best else (each.finished.message if each.finished else "—"),
+        )
+        for each in states
+    ]
+    parts: list[Part] = [
+        Table("Targets", ("Target", "Task", "Best model", "Metric", "Out-of-fold score"), tuple(results))
+    ]
+    if mean := mean_score(state):
+        parts.append(Text(f"The mean {mean[0]} over the targets is {format_score(mean[1])}."))
+    sections = [Section("Targets", tuple(parts))]
+    for each in states:
+        target = each.plan.target if each.plan else ""
+        own = make_report(each, version=version)
+        sections += [Section(f"{target} · {section.title}", section.parts) for section in own.sections]
+    file = state.read.file if state.read else state.data
+    names = ", ".join(view.target for view in state.targets)
+    return Report(f"{PurePath(file).name} · {names}", " ".join(map(summary_of, states)), tuple(sections))
 
 
 def summary_of(state: RunState) -> str:

@@ -107,7 +107,7 @@ def describe_run(folder: RunFolder) -> RunDescription:
         status,
         name=config.name or "",
         data=config.data,
-        target=plan.target if plan else config.target or "",
+        target=", ".join(plan.targets or (plan.target,)) if plan else config.target or "",
         metric=plan.metric if plan else config.metric or "",
         metric_title=plan.metric_title if plan else config.metric or "",
         greater_is_better=plan.greater_is_better if plan else True,

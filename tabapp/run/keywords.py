@@ -7,12 +7,13 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any, SupportsIndex, get_args, get_origin
+from typing import Any, SupportsIndex, TypeGuard, get_args, get_origin
 
 import msgspec
 
 from tabapp.errors import UsageError, did_you_mean
 from tabapp.run.config import RunConfig, check_bounds, parse_budget, parse_bytes
+from tabapp.run.targets import join_targets
 
 _OPTIONS = {"kinds": "kind"}
 """Fields whose option has another name."""
@@ -60,6 +61,8 @@ def column_name(name: object) -> str:
 
 def normalized_columns(keyword: str, value: Any) -> Any:
     """The value of an option, with its column names normalized by `column_name`."""
+    if keyword == "target" and _is_list(value):
+        return [column_name(name) for name in value]
     if keyword in _COLUMN_OPTIONS and value is not None:
         return column_name(value)
     if keyword == "ignore" and not isinstance(value, str | None):
@@ -80,6 +83,8 @@ def _converted(keyword: str, field: str, value: Any, wanted: Any) -> Any:
         value = parse_bytes(value)
     elif field == "workers" and value == "auto":
         return None
+    elif field == "target" and _is_list(value):
+        value = join_targets([str(name) for name in value])
     elif field == "kinds":
         value = _kinds(value)
     elif get_origin(wanted) is tuple:
@@ -93,6 +98,10 @@ def _converted(keyword: str, field: str, value: Any, wanted: Any) -> Any:
             raise UsageError(f"{keyword}={value!r} is not known{hint}") from None
         reason = str(error).partition(" - at ")[0]
         raise UsageError(f"{keyword}={value!r} cannot be used: {reason[:1].lower()}{reason[1:]}.") from None
+
+
+def _is_list(value: Any) -> TypeGuard[Iterable[Any]]:
+    return isinstance(value, Iterable) and not isinstance(value, str | Mapping)
 
 
 def _seconds(value: Any) -> Any:

@@ -22,6 +22,7 @@ from tabapp.bundle.contents import Contents
 from tabapp.bundle.drift import WINDOW_ROWS, DriftMonitor
 from tabapp.bundle.load import neighbors_of
 from tabapp.bundle.predict import Decomposition, Float64, Prediction, Predictor
+from tabapp.bundle.targets import file_of, target_files
 from tabapp.errors import BundleError, TabappError
 from tabapp.explain.rows import Explainer, explanations_json
 from tabapp.models.contract import RowNeighbors
@@ -100,20 +101,32 @@ class ServedBundle:
         trust: file of the public key that must have signed every version.
         device: the device of the networks.
         log: receives sentences about reloads and restarts.
+        target: the target to serve, of a file with several.
 
     Attributes:
         counts: number of events by name: reloaded, refused, restarted.
     """
 
     def __init__(
-        self, name: str, path: Path, folder: Path, *, n_processes: int, trust: Path | None, device: str, log: Log
+        self,
+        name: str,
+        path: Path,
+        folder: Path,
+        *,
+        n_processes: int,
+        trust: Path | None,
+        device: str,
+        log: Log,
+        target: str | None = None,
     ) -> None:
         self.name = name
         self.path = path
         self.counts = {"reloaded": 0, "refused": 0, "restarted": 0}
         self._folder = folder
         self._n_processes = n_processes
-        self._trust, self._device = trust, device
+        self._target, self._file_trust = target, trust
+        # The signature of a file with several targets covers the bundles in it.
+        self._trust, self._device = trust if target is None else None, device
         self._log = log
         self._lock = threading.Lock()
         self._refused = ""
@@ -230,6 +243,8 @@ class ServedBundle:
                 shutil.copyfileobj(source, target, 2**20)
             with copy.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
+            if self._target is not None:
+                self._keep_target(copy, self._target)
             loaded = load_boxed(copy, trust=self._trust, device=self._device)
             version = Version(
                 loaded.contents,
@@ -248,6 +263,13 @@ class ServedBundle:
             copy.unlink(missing_ok=True)
             raise self._renamed(error, copy) from None
         return version
+
+    def _keep_target(self, copy: Path, target: str) -> None:
+        """Replace the copy of a file with several targets by the verified bundle of one."""
+        one = copy.with_suffix(".one")
+        with target_files(copy, trust=self._file_trust) as files:
+            shutil.copyfile(file_of(files, target, self.path).path, one)
+        one.replace(copy)
 
     def _renamed(self, error: TabappError, copy: Path) -> TabappError:
         """The error with the path of the file in place of that of its copy."""
@@ -342,11 +364,19 @@ class Bundles:
         self._log = log
         try:
             for name, path in paths.items():
-                folder = Path(self._folder.name) / str(len(self._by_name))
-                folder.mkdir()
-                self._by_name[name] = ServedBundle(
-                    name, path, folder, n_processes=n_processes, trust=trust, device=device, log=log
-                )
+                for target, own in _served_names(name, path, trust).items():
+                    folder = Path(self._folder.name) / str(len(self._by_name))
+                    folder.mkdir()
+                    self._by_name[own] = ServedBundle(
+                        own,
+                        path,
+                        folder,
+                        n_processes=n_processes,
+                        trust=trust,
+                        device=device,
+                        log=log,
+                        target=target,
+                    )
         except BaseException:
             self.close()
             raise
@@ -375,3 +405,18 @@ class Bundles:
         for bundle in self:
             bundle.close()
         self._folder.cleanup()
+
+
+def _served_names(name: str, path: Path, trust: Path | None) -> dict[str | None, str]:
+    """The names in addresses by target: NAME for a bundle of one target, NAME.TARGET for each of several.
+
+    Raises:
+        BundleError: the file is not a bundle, or is not trusted.
+    """
+    if not path.is_file():
+        # Loading reports it.
+        return {None: name}
+    with target_files(path, trust=trust) as files:
+        return {
+            each.target: name if each.target is None else f"{name}.{each.target.replace('/', '_')}" for each in files
+        }

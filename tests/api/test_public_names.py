@@ -15,14 +15,15 @@ from tests.test_imports import assert_light, loaded_by
 PUBLIC = [
     "BudgetError", "BundleError", "Cost", "DataError", "FeatureContributions", "FeatureRecipe", "FeatureSpec", "FitContext",
     "FitStopped", "FittedModel", "Params", "Plugin", "Predictor", "Profile",
-    "RowNeighbors", "Run", "Shape", "TabappError", "Table", "Task", "Trial",
+    "RowNeighbors", "Run", "Shape", "TabappError", "Table", "TargetsPredictor", "Task", "Trial",
     "UsageError", "__version__", "fit", "load", "profile", "resume", "runs", "sklearn",
 ]  # fmt: skip
 METHODS = {
     "Run": [
-        "export", "id", "importances", "leaderboard", "metric", "path", "predictor", "report", "score", "status", "target", "task",
-        "test_score",
+        "export", "id", "importances", "leaderboard", "metric", "path", "predictor", "report", "score", "status", "target",
+        "targets", "task", "test_score",
     ],
+    "TargetsPredictor": ["metrics", "path", "predict", "predict_interval", "predict_proba", "targets"],
     "Predictor": [
         "classes", "explain", "metrics", "path", "predict", "predict_interval", "predict_proba", "schema", "target", "task",
     ],

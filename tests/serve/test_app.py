@@ -21,6 +21,7 @@ from tabapp.serve.access import Access
 from tabapp.serve.app import Application
 from tabapp.serve.bundles import Bundles
 from tabapp.serve.limits import Limits
+from tests.bundle.test_targets import FIXTURE, WHOLE
 from tests.serve.serving import CSV, call, call_async, load_here
 
 ARROW = {"Content-Type": "application/vnd.apache.arrow.file"}
@@ -360,3 +361,20 @@ def test_failing_models_and_bugs_are_one_sentence(made):
         process = bundle.version.processes[0]
         assert call(app, "POST", "/predict", body={"rows": [GOOD]}).status == 200
     assert bundle.counts["restarted"] == 1
+
+
+def test_each_target_of_a_bundle_with_several_is_served(monkeypatch):
+    monkeypatch.setattr(bundles_module, "load_boxed", load_here)
+    served = Bundles({"both": WHOLE}, n_processes=1, trust=None, log=print)
+    application = Application(served, Limits(), Access(), print, print)
+    try:
+        assert [bundle.name for bundle in served] == ["both.price", "both.city"]
+        rows = pl.read_csv(FIXTURE / "rows.csv").to_dicts()
+        app = application.asgi()
+        for name, key in (("both.price", "low"), ("both.city", "probabilities")):
+            answer = call(app, "POST", f"/bundles/{name}/predict", body={"rows": rows})
+            assert len(answer.json["predictions"]) == len(rows)
+            assert all(key in each for each in answer.json["predictions"])
+    finally:
+        application.close()
+        served.close()
