@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from itertools import count
 from pathlib import Path
 
@@ -12,6 +13,17 @@ import pytest
 
 # Tests run in several processes; threads of torch that wait for each other would make some of them thirty times slower.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Excludes modules and tests from garbage collection: they live as long as the process, and traversing them takes seconds."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)

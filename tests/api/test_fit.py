@@ -182,9 +182,13 @@ def test_intervals_cover_the_share_that_is_asked_for(regression):
     assert list(predictor.predict_interval(table).index) == [5, 6, 7]
 
 
-def test_intervals_are_for_regression_and_probabilities_for_classification(run, regression):
+def test_intervals_are_for_regression(run):
     with pytest.raises(tabapp.UsageError, match="regression only"):
         run.predictor().predict_interval(customers())
+
+
+@pytest.mark.slow
+def test_probabilities_are_for_classification_and_coverages_for_shares(regression):
     with pytest.raises(tabapp.UsageError, match="classification only"):
         regression.predictor().predict_proba(houses())
     with pytest.raises(tabapp.UsageError, match=r"coverage 1\.5 is out of range"):

@@ -162,6 +162,7 @@ def test_labels_come_back_as_they_were(labels):
     assert classifier.score(X, y) > 0.9
 
 
+@pytest.mark.slow
 def test_a_regressor_predicts_numbers():
     frame = houses()
     regressor = TabappRegressor(**FAST).fit(frame.drop("price"), frame["price"].to_numpy())

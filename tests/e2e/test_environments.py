@@ -146,26 +146,29 @@ def test_dumb_terminal_gets_plain_lines(open_terminal, finished, tmp_path):
     check_capture("dumb-attach", terminal.still(), tmp_path)
 
 
-def test_run_without_a_usable_terminal_is_headless(open_terminal, tmp_path):
-    """No stdin, a dumb terminal, and piped data without a controlling terminal, in parallel: each reports that there is no
-    screen and completes the run."""
+@pytest.mark.parametrize(
+    ("name", "command", "environment"),
+    [
+        pytest.param("no-stdin", "{tabapp} {data} {options} < /dev/null", {}, marks=pytest.mark.slow),
+        pytest.param("dumb", "{tabapp} {data} {options}", {"TERM": "dumb"}, marks=pytest.mark.slow),
+        ("piped", "cat {data} | setsid -w {tabapp} - {options}", {}),
+    ],
+    ids=["no-stdin", "dumb", "piped"],
+)
+def test_run_without_a_usable_terminal_is_headless(open_terminal, tmp_path, name, command, environment):
+    """No stdin, a dumb terminal, and piped data without a controlling terminal: the run reports that there is no screen and
+    completes."""
     data = write_wine(tmp_path / "wine.csv")
-    options = "--models linear --trials 1 --validation holdout --budget 60s"
-    terminals = {
-        "no-stdin": (open_terminal(100, 60), f"{TABAPP} {data} {options} --runs-dir a < /dev/null", {}),
-        "dumb": (open_terminal(100, 60), f"{TABAPP} {data} {options} --runs-dir b", {"TERM": "dumb"}),
-        "piped": (open_terminal(100, 60), f"cat {data} | setsid -w {TABAPP} - {options} --runs-dir c", {}),
-    }
-    for terminal, command, environment in terminals.values():
-        terminal.start(command, **environment)
-    for name, (terminal, _, _) in terminals.items():
-        screen = terminal.wait("EXIT=0")
-        assert "No terminal to draw on" in screen
-        assert "Use it  tabapp predict" in screen
-        if name == "dumb":
-            assert "\x1b" not in terminal.screen(colors=True)
-        # The order of unimportant features differs between machines.
-        check_capture(f"headless-{name}", terminal.still().partition("Importances")[0], tmp_path)
+    options = "--models linear --trials 1 --validation holdout --budget 60s --runs-dir runs"
+    terminal = open_terminal(100, 60)
+    terminal.start(command.format(tabapp=TABAPP, data=data, options=options), **environment)
+    screen = terminal.wait("EXIT=0")
+    assert "No terminal to draw on" in screen
+    assert "Use it  tabapp predict" in screen
+    if name == "dumb":
+        assert "\x1b" not in terminal.screen(colors=True)
+    # The order of unimportant features differs between machines.
+    check_capture(f"headless-{name}", terminal.still().partition("Importances")[0], tmp_path)
 
 
 def test_piped_table_leaves_keys_to_the_terminal(open_terminal, tmp_path):
@@ -195,7 +198,7 @@ def test_crash_with_a_piped_table_restores_the_terminal(open_terminal, tmp_path)
         "DataView.action_pick_target = lambda self: 1 / 0; sys.exit(run_command_line(sys.argv[1:]))"
     )
     terminal = open_terminal()
-    words = f"{PYTHON} -c {shlex.quote(faulty)} - --runs-dir runs"
+    words = f"{PYTHON} -c {shlex.quote(faulty)} - --models linear --runs-dir runs"
     terminal.start(f"cat {data} | {words} || echo CODE=$?; stty -a; ls")
     terminal.wait("stdin.csv", "ctrl+r starts")
     terminal.keys("t")

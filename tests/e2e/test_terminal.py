@@ -32,7 +32,7 @@ def terminal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Termina
 def test_from_a_table_to_an_exported_bundle_by_keyboard(terminal: Terminal, tmp_path: Path) -> None:
     data = write_wine(tmp_path / "wine.csv")
     runs = tmp_path / "runs"
-    terminal.run(str(data), "--trials", "1", "--folds", "2", "--models", "lightgbm,linear", "--runs-dir", str(runs))
+    terminal.run(str(data), "--trials", "1", "--folds", "2", "--models", "lightgbm", "--runs-dir", str(runs))
     terminal.wait("wine.csv")
     terminal.wait("cultivar")
     terminal.wait("log loss")
@@ -95,10 +95,10 @@ def test_ctrl_r_right_after_the_first_paint_starts_newest_run(wide: Terminal, tm
 
 def test_run_continues_in_the_background_and_can_be_attached(wide: Terminal, tmp_path: Path) -> None:
     data, runs = write_wine(tmp_path / "wine.csv"), tmp_path / "runs"
-    wide.run(str(data), "--budget", "120s", "--models", "lightgbm,linear", "--runs-dir", str(runs))
+    wide.run(str(data), "--budget", "120s", "--models", "lightgbm", "--runs-dir", str(runs))
     wide.wait("ctrl+r starts")
     wide.keys("C-r")
-    wide.wait("Leaderboard", "Linear")
+    wide.wait("Leaderboard", "LightGBM")
     wide.keys("q")
     wide.wait("Run in progress", "Keep running in the background")
     wide.keys("k")
@@ -125,7 +125,7 @@ def test_run_continues_in_the_background_and_can_be_attached(wide: Terminal, tmp
 
 def test_killed_engine_is_reported_and_the_run_can_be_resumed(wide: Terminal, tmp_path: Path) -> None:
     data, runs = write_wine(tmp_path / "wine.csv"), tmp_path / "runs"
-    options = ["--trials", "1", "--budget", "120s", "--models", "lightgbm,linear"]
+    options = ["--trials", "2", "--budget", "120s", "--models", "lightgbm"]
     wide.run(str(data), *options, "--runs-dir", str(runs))
     wide.wait("ctrl+r starts")
     wide.keys("C-r")
