@@ -24,6 +24,7 @@ from tabapp.run import events as ev
 from tabapp.run.commands import AnyCommand
 from tabapp.run.folder import RunFolder, default_runs_dir
 from tabapp.run.settings import Settings
+from tabapp.run.state import RunState
 from tabapp.tui.chrome.actions import TABS, View, bindings_for, has_started, phase_of
 from tabapp.tui.chrome.clipboard import copy
 from tabapp.tui.chrome.crash_report import report_crash
@@ -41,6 +42,7 @@ from tabapp.tui.session.notifications import Notifications
 from tabapp.tui.session.plan_changes import PlanChanges
 from tabapp.tui.session.quitting import Quitting
 from tabapp.tui.session.run_follower import Reader, RunFollower
+from tabapp.tui.session.shown_target import ShownTarget
 from tabapp.tui.session.start_request import StartRequest
 from tabapp.tui.viewmodels.texts import Snapshot
 
@@ -98,6 +100,7 @@ class TabappApp(App[None], inherit_bindings=False):
         self.config = folder.config()
         self.planning = PlanChanges(folder)
         self._follower = RunFollower(folder, reader=reader)
+        self._shown = ShownTarget(folder)
         self._clock = clock
         self.engine = EngineHandle(folder)
         self._quitting = Quitting(self, runs_dir if runs_dir != default_runs_dir() else None)
@@ -117,7 +120,7 @@ class TabappApp(App[None], inherit_bindings=False):
 
     def snapshot(self) -> Snapshot:
         """The data to draw now."""
-        state, now = self._follower.state, self._clock()
+        state, now = self._shown.state_of(self._follower.state), self._clock()
         moves = (
             phase_of(state) == "during" and not state.paused and self.trouble is None and self.animation_level != "none"
         )
@@ -130,6 +133,16 @@ class TabappApp(App[None], inherit_bindings=False):
             start=self._start.stage,
             history=self._follower.history_until_now(),
         )
+
+    @property
+    def whole_state(self) -> RunState:
+        """The state of the whole run, whichever target is shown."""
+        return self._follower.state
+
+    @property
+    def run_of_target(self) -> RunFolder:
+        """The folder of the run of the shown target; that of the run if it has a single target."""
+        return self._shown.folder_of(self._follower.state)
 
     @property
     def exit_code(self) -> int:
@@ -159,7 +172,7 @@ class TabappApp(App[None], inherit_bindings=False):
 
     def open_run(self, folder: RunFolder, *, start_engine: bool) -> None:
         """Show another run, or this one with a new engine. The engine of this run continues."""
-        if not has_started(self.snapshot().state) and self.engine.is_ours:
+        if not has_started(self.whole_state) and self.engine.is_ours:
             self.send(cmd.Abort())
         self.opened = Opened(folder, start_engine)
         self.exit()
@@ -191,7 +204,9 @@ class TabappApp(App[None], inherit_bindings=False):
     def finish(self) -> None:
         """Stop fitting and save the best models so far."""
         self.send(cmd.Finish())
-        self.notify("Finishing: the best models so far become the bundle.")
+        several = len(self.whole_state.targets) > 1
+        what = "the next target follows" if several else "the best models so far become the bundle"
+        self.notify(f"Finishing: {what}.")
 
     def flash(self) -> None:
         """Highlight a new best score on the current screen for a second."""
@@ -302,6 +317,13 @@ class TabappApp(App[None], inherit_bindings=False):
     # Textual's own quit action asks the same question.
     async def action_quit(self) -> None:
         self.action_request_quit()
+
+    def action_next_target(self) -> None:
+        """Show the next target that has results."""
+        message = self._shown.move_on(self._follower.state)
+        if message:
+            self.notify(message, timeout=3)
+        self.draw_changes()
 
     def action_request_quit(self) -> None:
         """Quit, or ask what to do with a run in progress."""

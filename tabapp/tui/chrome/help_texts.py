@@ -21,13 +21,14 @@ PANELS: dict[str, tuple[str, str]] = {
     "columns": (
         "Columns",
         "The columns of the file with their detected kinds. The line below the table gives the reason for the column under "
-        "the cursor. ✓ is a feature, ◎ the target, – an ignored column. Missing counts empty cells and spellings such as NA. "
+        "the cursor. ✓ is a feature, ◎ a target, – an ignored column. Missing counts empty cells and spellings such as NA. "
         "Unique counts distinct values. Shape is a histogram: equal-width bins of a numeric column, or the most frequent "
         "categories. A kind with * was set by you.",
     ),
     "plan": (
         "Plan",
-        "What the run will do. Each field has a default chosen from the data; the key beside a field changes it. The command "
+        "What the run will do. Each field has a default chosen from the data; the key beside a field changes it. T makes the "
+        "column under the cursor one more target; each target gets its own run and an equal share of the budget. The command "
         "below starts the same run without the terminal UI. While the file is read, press ctrl+r to request the start: the "
         "run starts when the plan is ready. Press esc to cancel the request.",
     ),

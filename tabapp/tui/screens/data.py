@@ -11,6 +11,7 @@ from textual.widgets import Button, Static
 
 from tabapp.run import events as ev
 from tabapp.run.config import parse_budget
+from tabapp.run.targets import join_targets
 from tabapp.tui.chrome.actions import UNSTARTED, View, bindings_for, has_started
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Choice, Option
@@ -155,8 +156,29 @@ class DataView(RunView):
             options = [
                 Option(column.name, column.name, f"{column.kind} · {column.summary}") for column in state.schema.columns
             ]
-            dialog = Choice("Target: the column to predict", options, current=state.plan.target)
+            dialog = Choice(
+                "Target: the column to predict",
+                options,
+                current=state.plan.target,
+                hint="type to filter, or several targets: a,b",
+                parse=str.strip,
+            )
             self.tabapp.push_screen(dialog, lambda name: self._change(target=name) if name else None)
+
+    def action_toggle_target(self) -> None:
+        """Add the column under the cursor to the targets, or remove it."""
+        column, plan = self.query_one(Columns).column(self.snapshot.state), self.snapshot.state.plan
+        if not self._changeable() or plan is None:
+            return
+        if column is None:
+            self.warn("There is no column under the cursor.")
+            return
+        names = list(plan.targets or (plan.target,))
+        if names == [column.name]:
+            self.warn(f"{column.name} is the only target. Press t to choose another column.")
+            return
+        names = [name for name in names if name != column.name] if column.name in names else [*names, column.name]
+        self._change(target=join_targets(names))
 
     def action_pick_metric(self) -> None:
         plan = self.snapshot.state.plan
@@ -212,7 +234,7 @@ class DataView(RunView):
             return
         ignored = self.tabapp.planning.ignored
         if column.role == "target":
-            self.notify(f"{column.name} is the target. Press t to choose another column.", severity="warning")
+            self.notify(f"{column.name} is a target. Press t to choose another column.", severity="warning")
         elif column.name in ignored:
             self._change(ignore=[name for name in ignored if name != column.name])
         elif column.role == "ignore":

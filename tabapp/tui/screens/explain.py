@@ -138,7 +138,7 @@ class ExplainView(RunView):
 
     async def _analysis(self, words: list[str]) -> None:
         try:
-            arguments = ["diagnose", str(self.tabapp.folder.path), *words]
+            arguments = ["diagnose", str(self.tabapp.run_of_target.path), *words]
             found: ev.AnyAnalysisEvent = await analyze_in_background(ev.AnyAnalysisEvent, arguments)
         except (TabappError, OSError) as error:
             self.notify(f"No result: {error}", severity="error")

@@ -22,7 +22,7 @@ from tabapp.tui.viewmodels.exports import comparison_text, export_kinds
 
 def ask_for_export(app: Host) -> None:
     """Ask for a path and copy the bundle there, or write a report if the path is one of a report; warn if there is no bundle."""
-    finished = app.snapshot().state.finished
+    finished = app.whole_state.finished
     if finished is None:
         app.notify(
             "The bundle is written when the run ends. To finish the run now, press f on screen 1.", severity="warning"
@@ -104,7 +104,7 @@ async def _rebuild(app: Host, options: ExportOptions, path: Path) -> None:
 
     app.notify("The export trains models in the background; a message says when the file is there.", title="Exporting")
     try:
-        await _unattended(lambda: run_export(app.folder, path, options, receive))
+        await _unattended(lambda: run_export(app.run_of_target, path, options, receive))
     except TabappError as error:
         app.notify(str(error), title="Not exported", severity="error")
         return

@@ -13,6 +13,7 @@ from tabapp.run.commands import AnyCommand
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder
 from tabapp.run.settings import Settings
+from tabapp.run.state import RunState
 from tabapp.tui.session.engine_handle import EngineHandle
 from tabapp.tui.session.plan_changes import PlanChanges
 from tabapp.tui.viewmodels.texts import Snapshot
@@ -32,6 +33,16 @@ class Host(Protocol):
     @property
     def trouble(self) -> str | None:
         """A sentence about an engine that has stopped; None while it works."""
+        ...
+
+    @property
+    def whole_state(self) -> RunState:
+        """The state of the whole run, whichever target is shown."""
+        ...
+
+    @property
+    def run_of_target(self) -> RunFolder:
+        """The folder of the run of the shown target."""
         ...
 
     def snapshot(self) -> Snapshot:

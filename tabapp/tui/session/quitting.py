@@ -34,7 +34,7 @@ class Quitting:
     def request(self) -> None:
         """Exit, or ask what to do with a run in progress."""
         app = self._app
-        state = app.snapshot().state
+        state = app.whole_state
         if phase_of(state) == "during" and app.trouble is None:
             self._ask()
         elif not has_started(state) and app.engine.is_ours:
@@ -54,8 +54,8 @@ class Quitting:
 
     def _question(self) -> tuple[str, str, list[Option]]:
         """Title, facts and options of the dialog."""
-        snapshot = self._app.snapshot()
-        state, progress = snapshot.state, progress_of(snapshot.state, snapshot.now)
+        state = self._app.whole_state
+        progress = progress_of(state, self._app.snapshot().now)
         in_progress = phase_of(state) == "during" and self._app.trouble is None
         facts = [f"{progress.share:.0%}"] if in_progress and progress is not None and progress.share is not None else []
         facts += [f"best {format_score(state.best.score)}"] if state.best is not None else []
@@ -81,7 +81,11 @@ class Quitting:
             case "keep":
                 self._app.exit()
             case "finish":
-                self._app.finish()
+                if self._app.whole_state.targets:
+                    # Finishing ends the fits of one target only.
+                    self._app.send(cmd.Interrupt())
+                else:
+                    self._app.finish()
                 self._exit_by = float("inf")
             case "discard":
                 self._app.send(cmd.Abort())
@@ -95,7 +99,7 @@ class Quitting:
         if self._exit_by is None:
             return
         app = self._app
-        ended = app.snapshot().state.finished is not None or app.engine.return_code is not None
+        ended = app.whole_state.finished is not None or app.engine.return_code is not None
         if ended or app.trouble is not None:
             app.exit()
         elif time.monotonic() > self._exit_by:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual import events
 from textual.widget import Widget
 
+from tabapp.run import events as ev
 from tabapp.run.progress import progress_of
 from tabapp.run.state import RunState, format_score
 from tabapp.tui.chrome.actions import TABS, Phase, Scope, View, actions_for, has_started
@@ -64,7 +65,7 @@ class Header(ClickableLine):
         plan, read = state.plan, state.read
         if plan is not None:
             kind = f"{plan.task} · " if wide else ""
-            parts.append(Content.assemble((" › ", MUTED), (plan.target, "bold $primary")))
+            parts.append(Content.assemble((" › ", MUTED), (_target_text(state, plan), "bold $primary")))
             parts.append(Content.styled(f" · {kind}{plan.metric_title}", MUTED))
             if not has_started(state) and read is not None and wide:
                 parts.append(Content.styled(f" · {read.rows:,} rows × {read.columns} columns", MUTED))
@@ -101,6 +102,13 @@ class Header(ClickableLine):
             time += f" · {count(state.plan.workers, 'worker')}"
         parts.append(Content.styled(time, MUTED))
         return Content("").join(parts)
+
+
+def _target_text(state: RunState, plan: ev.PlanMade) -> str:
+    """The target; with several, which of them is shown, or all of them before the start."""
+    if state.target_index is not None and len(state.targets) > 1:
+        return f"{plan.target} ({state.target_index + 1} of {len(state.targets)})"
+    return ", ".join(plan.targets or (plan.target,))
 
 
 def _ending(state: RunState, wide: bool) -> Content:

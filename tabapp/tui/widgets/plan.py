@@ -54,16 +54,22 @@ class Plan(Panel[PlanFacts]):
         if plan is None:
             return Content.styled("The plan appears here once the file is read.", MUTED).wrap(width)
         competing = sum(model.reason is None for model in plan.models)
+        several = len(plan.targets) > 1
+        task = TASKS[plan.task] if width >= 40 else plan.task
         fields: list[tuple[str, Content, str]] = [
-            ("Task", Content(TASKS[plan.task] if width >= 40 else plan.task), ""),
-            ("Target", Content.styled(plan.target, "bold $accent"), "t"),
+            ("Task", Content(f"{task} of {plan.target}" if several else task), ""),
+            (
+                "Targets" if several else "Target",
+                Content.styled(", ".join(plan.targets or (plan.target,)), "bold $accent"),
+                "t",
+            ),
         ]
         if plan.task == "binary" and plan.classes:
             fields.append(("Positive", Content(plan.classes[-1]), ""))
         elif plan.classes:
             fields.append(("Classes", Content(str(len(plan.classes))), ""))
         fields += [
-            ("Metric", Content(plan.metric_title), "m"),
+            ("Metric", Content(f"{plan.metric_title} of {plan.target}" if several else plan.metric_title), "m"),
             ("Validation", Content(plan.validation.removesuffix(" cross-validation")), "v"),
             ("Budget", Content(budget_text(plan)), "b"),
             ("Quality", _quality(plan.quality, width), "←/→"),
