@@ -8,7 +8,14 @@ import msgspec
 import numpy as np
 import pytest
 import torch
-from tabapp_plugins.realmlp.network import Categories, NTKLinear, RealMLPNetwork, RealMLPParams
+from tabapp_plugins.realmlp.network import (
+    Categories,
+    NTKLinear,
+    ParametricActivation,
+    ParametricMish,
+    RealMLPNetwork,
+    RealMLPParams,
+)
 from tabapp_plugins.realmlp.plugin import RealMLP, coslog4, flat_cos
 
 from tabapp.features.arrays import FeatureSpec, Table
@@ -26,6 +33,33 @@ def test_schedules_have_the_values_of_their_formulas() -> None:
     for peak in (2**0.5, 2**1.5, 2**2.5, 2**3.5):
         assert coslog4((peak - 1) / 15) == pytest.approx(1)
     assert [flat_cos(t) for t in (0, 0.49, 0.5, 0.75, 1)] == pytest.approx([1, 1, 1, 0.5, 0])
+
+
+def test_the_fast_activation_in_training_is_the_one_of_the_formula() -> None:
+    torch.manual_seed(0)
+    x = torch.cat([3 * torch.randn(6, 4, dtype=torch.double), torch.tensor([[-200.0, -20.0, 19.9, 200.0]]).double()])
+    a = torch.rand(4, dtype=torch.double)
+    expected = x + a * (torch.nn.functional.mish(x) - x)
+    torch.testing.assert_close(ParametricMish.apply(x, a), expected)
+    x.requires_grad_()
+    a.requires_grad_()
+    assert torch.autograd.gradcheck(ParametricMish.apply, (x, a))
+    activation = ParametricActivation("mish", 4, learned=True)
+    for values in (x.detach().float(), 1e4 * torch.randn(5, 4)):
+        outputs: list[torch.Tensor] = []
+        gradients: list[torch.Tensor] = []
+        for training in (True, False):
+            values = values.detach().clone().requires_grad_()
+            activation.train(training).zero_grad()
+            outputs.append(activation(values))
+            outputs[-1].square().sum().backward()
+            assert values.grad is not None
+            assert activation.weight is not None
+            assert activation.weight.grad is not None
+            gradients += [values.grad, activation.weight.grad]
+        torch.testing.assert_close(outputs[0], outputs[1])
+        torch.testing.assert_close(gradients[0], gradients[2], rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(gradients[1], gradients[3], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("n_classes", [1, 3])
@@ -159,6 +193,7 @@ def test_overfits_64_random_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the package and its trainer
 def test_error_equals_the_package(tmp_path: Path) -> None:
     pytabkit = pytest.importorskip("pytabkit")
     from sklearn.datasets import make_friedman1
