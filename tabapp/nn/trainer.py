@@ -183,11 +183,35 @@ class Steps:
         self.n_steps = 0
         self.chunk = step_rows(network, self._numeric, self._categorical, self._batch_size + 1)
 
+    def state(self, learned: dict[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+        """What a checkpoint contains besides the optimizer.
+
+        Args:
+            learned: `learned_state` of the network.
+        """
+        groups = {"network": learned, "method": self._method.state()}
+        return groups | {"average": self.average.state()} if self.average else groups
+
     def resume(self, progress: Progress) -> None:
-        """Continue after the steps of a checkpoint."""
+        """Continue after the steps of a checkpoint, whose tensors are restored."""
         self.n_steps, self.chunk = progress.n_steps, progress.chunk
         if self.average:
             self.average.n_steps = progress.n_steps
+        self._method.resume()
+
+    def progress(
+        self, epoch: int, planned_epochs: int, *, best_epoch: int = 0, best_loss: float = 0.0, seconds: float = 0.0
+    ) -> Progress:
+        """The counters of a checkpoint."""
+        return Progress(
+            epoch=epoch,
+            best_epoch=best_epoch,
+            best_loss=best_loss,
+            n_steps=self.n_steps,
+            planned_epochs=planned_epochs,
+            chunk=self.chunk,
+            seconds=seconds,
+        )
 
     def run_epoch(self, planned_epochs: int, context: FitContext) -> bool:
         """Train on every row once, in random order. Return False if the soft deadline passed, which ends the epoch early.
@@ -252,6 +276,8 @@ def train_epochs(
     """Train a network for a number of epochs without early-stopping rows, and leave the last weights, or their moving average,
     in it.
 
+    A repeated fit resumes from the checkpoint in the fit's folder with the same result.
+
     Args:
         planned_epochs: epochs over which schedules run, which may be more.
 
@@ -263,11 +289,19 @@ def train_epochs(
     if objective.is_constant:
         return Training(0, 0, 0.0)
     steps = Steps(network, train, params, objective, device, method)
+    state = steps.state(learned_state(network))
     epoch = 0
+    if resumed := load_checkpoint(context.folder, state, steps.optimizer):
+        epoch = resumed.epoch
+        steps.resume(resumed)
+    saved_at = time.monotonic()
     while epoch < n_epochs:
         epoch += 1
         if not steps.run_epoch(planned_epochs, context):
             break
+        if time.monotonic() - saved_at > CHECKPOINT_SECONDS:
+            saved_at = time.monotonic()
+            save_checkpoint(context.folder, state, steps.optimizer, steps.progress(epoch, planned_epochs))
     if steps.average:
         steps.average.swap()
     network.eval()
@@ -303,16 +337,13 @@ def train_network(
     planned = params.max_epochs
     patience = params.max_epochs if params.patience is None else params.patience
 
-    state: dict[str, dict[str, Tensor]] = {"network": learned, "best": best, "method": method.state()}
-    if steps.average:
-        state["average"] = steps.average.state()
+    state = steps.state(learned) | {"best": best}
     started = saved_at = time.monotonic()
     seconds_before = 0.0
     if resumed := load_checkpoint(context.folder, state, steps.optimizer):
         epoch, best_epoch, best_loss = resumed.epoch, resumed.best_epoch, resumed.best_loss
         planned, seconds_before = resumed.planned_epochs, resumed.seconds
         steps.resume(resumed)
-        method.resume()
 
     while epoch < planned and epoch - best_epoch <= patience:
         is_complete = steps.run_epoch(planned, context)
@@ -335,15 +366,7 @@ def train_network(
             planned = int(min(planned, epoch + max(left, 1)))
         if now - saved_at > CHECKPOINT_SECONDS:
             saved_at = now
-            progress = Progress(
-                epoch=epoch,
-                best_epoch=best_epoch,
-                best_loss=best_loss,
-                n_steps=steps.n_steps,
-                planned_epochs=planned,
-                chunk=steps.chunk,
-                seconds=seconds,
-            )
+            progress = steps.progress(epoch, planned, best_epoch=best_epoch, best_loss=best_loss, seconds=seconds)
             save_checkpoint(context.folder, state, steps.optimizer, progress)
         context.report(epoch, metrics.score(context.metric, target_of(valid), prediction, valid.weight))
 

@@ -11,7 +11,7 @@ import torch
 from tabapp_plugins.mlp import MLPNetwork, MLPParams
 
 from tabapp import metrics
-from tabapp.models.contract import FitStopped
+from tabapp.models.contract import FitContext, FitStopped
 from tabapp.nn import trainer
 from tabapp.nn.attention import ShortSoftmax, attend
 from tabapp.nn.checkpoint import FILE, Progress, save_checkpoint
@@ -174,6 +174,42 @@ def test_killed_fit_resumes_with_the_same_result(
     assert (result.best_epoch, result.n_epochs) == (whole.best_epoch, whole.n_epochs)
     for name, tensor in expected.state_dict().items():
         assert torch.equal(resumed.state_dict()[name], tensor), name
+
+
+def test_a_fit_with_a_given_number_of_epochs_resumes_with_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, spec, n_classes = make_table("regression", n_rows=100)
+    params = MLPParams(average_decay=0.9, dropout=0.2)
+    monkeypatch.setattr(trainer, "CHECKPOINT_SECONDS", -1.0)
+    seen: list[int] = []
+    run_epoch = trainer.Steps.run_epoch
+
+    def train(folder: str, seed: int, last: int = 99) -> dict[str, torch.Tensor]:
+        def until_killed(steps: trainer.Steps, planned_epochs: int, context: FitContext) -> bool:
+            if len(seen) == last:
+                raise KeyboardInterrupt
+            seen.append(steps.n_steps)
+            return run_epoch(steps, planned_epochs, context)
+
+        monkeypatch.setattr(trainer.Steps, "run_epoch", until_killed)
+        (tmp_path / folder).mkdir(exist_ok=True)
+        context = make_context("regression", spec, n_classes, tmp_path / folder, seed=seed)
+        objective = Objective.fit(table, context)
+        trainer.seed_everything(context)
+        network = MLPNetwork(Sizes(n_numeric=4, cardinalities=(5, 3), d_out=1), (32,), 0.1)
+        method = TrainingMethod(network, params, objective)
+        trainer.train_epochs(network, table, 6, 6, params, objective, context, method)
+        return network.state_dict()
+
+    expected = train("whole", 0)
+    steps = seen.copy()
+    seen.clear()
+    with pytest.raises(KeyboardInterrupt):
+        train("cut", 0, last=3)
+    resumed = train("cut", 5)
+    assert seen == steps
+    assert all(torch.equal(resumed[name], tensor) for name, tensor in expected.items())
 
 
 @pytest.mark.parametrize("damage", ["truncated", "other network"])
