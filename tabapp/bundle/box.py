@@ -81,6 +81,7 @@ class BoxedPredictor(Predictor):
             reply = self._process.answer(messages.Values, limit=SMALL_REPLY + n_bytes, progress=progress)
         if len(reply.content) != n_bytes:
             raise self._process.violation()
+        progress(1.0)
         return np.frombuffer(reply.content, dtype="<f8").astype(np.float64).reshape(shape)
 
     def decompose(

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -18,6 +18,9 @@ from tabapp.bundle import box_messages as messages
 from tabapp.bundle import limits
 from tabapp.children import module_command
 from tabapp.errors import BundleError, DataError, TabappError, UsageError
+
+if TYPE_CHECKING:
+    import psutil
 
 SMALL_REPLY = 2**16
 _CHUNK = 2**20
@@ -67,6 +70,7 @@ class BoxProcess:
         self._allowed = limits.IMPORT_SECONDS
         self._started = self._last_look = self._last_active = time.monotonic()
         self._cpu_at_start = self._cpu_seen = 0.0
+        self._watched: psutil.Process | None = None
 
     @property
     def is_running(self) -> bool:
@@ -224,7 +228,9 @@ class BoxProcess:
         import psutil
 
         try:
-            used = psutil.Process(self.pid).cpu_times()
+            # Finding the process takes longer than reading its times.
+            self._watched = self._watched or psutil.Process(self.pid)
+            used = self._watched.cpu_times()
         except psutil.Error:
             return 0.0
         return used.user + used.system

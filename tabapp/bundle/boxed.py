@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 CPU = "cpu"
 MESSAGE_LENGTH = 500
 """Longest error message in characters."""
+PROGRESS_SECONDS = 0.05
+"""Least time between two reports of progress."""
 
 
 class _Server:
@@ -145,7 +148,16 @@ class _Server:
         sandbox.limit_resources(
             memory=limits.predict_memory(batch.height, len(rows)), cpu_seconds=limits.cpu_seconds(seconds)
         )
-        found = self._predictor.predict_batch(batch, lambda share: self._answer(Progress(share)))
+        last = time.monotonic()
+
+        def report(share: float) -> None:
+            # A message wakes the program, which takes longer than a small model does to predict a row.
+            nonlocal last
+            if share < 1 and time.monotonic() - last >= PROGRESS_SECONDS:
+                self._answer(Progress(share))
+                last = time.monotonic()
+
+        found = self._predictor.predict_batch(batch, report)
         return Values(np.ascontiguousarray(found, dtype="<f8").tobytes())
 
     def _decompose(self, request: Decompose) -> Reply:
