@@ -70,14 +70,15 @@ def predict(
     """Predict every row of DATA with BUNDLE, in the original order. Large files are read in parts."""
     from tabapp.bundle.targets import target_files
 
+    target = None if output in (None, "-") else Path(output)
+    if not check:
+        check_output(target, "Predictions", safe_csv=safe_csv)
+        if as_json and target is None:
+            raise UsageError("--json prints events on stdout, so the predictions need a file. Choose one with -o.")
     with ExitStack() as stack:
         files = stack.enter_context(target_files(bundle, trust=trust))
         if check:
             return _check(files, trust, data, reader, as_json=as_json, fill=fill)
-        target = None if output in (None, "-") else Path(output)
-        check_output(target, "Predictions", safe_csv=safe_csv)
-        if as_json and target is None:
-            raise UsageError("--json prints events on stdout, so the predictions need a file. Choose one with -o.")
         emit = _emit if as_json else _discard
         writer = stack.enter_context(TableWriter(target, safe_csv=safe_csv))
         options = _Options(data, reader, fill=fill, keep=keep, emit=emit, device=device)
