@@ -142,11 +142,11 @@ def test_uncertainties_are_in_units_and_only_for_filled_cells():
 
 def test_trains_on_the_table_and_fills_it(data, tmp_path):
     frame, missing = table_with_missing_cells()
-    outputs = [tmp_path / "one.csv", tmp_path / "two.parquet"]
-    result = call(data, "-o", outputs[0], "--budget", "1s", "--seed", "1")
+    output = tmp_path / "filled.csv"
+    result = call(data, "-o", output, "--budget", "1s", "--seed", "1")
     assert f"{sum(int(missing[name].sum()) for name in FILLED)} cells filled" in result.stderr
     assert "'joined'" in result.stderr
-    filled = read(outputs[0])
+    filled = read(output)
     assert filled.columns == frame.columns
     for name in COLUMNS:
         present = ~missing.get(name, np.zeros(frame.height, dtype=bool))
@@ -154,8 +154,14 @@ def test_trains_on_the_table_and_fills_it(data, tmp_path):
         assert filled[name].null_count() == 0
         assert "NA" not in filled[name].to_list()
     assert set(filled["color"]) == {"red", "green"}
-    call(data, "-o", outputs[1], "--budget", "1s", "-q", "--uncertainty")
-    filled = pl.read_parquet(outputs[1])
+
+
+@pytest.mark.slow
+def test_typed_files_get_numbers_and_uncertainties(data, tmp_path):
+    _, missing = table_with_missing_cells()
+    output = tmp_path / "filled.parquet"
+    call(data, "-o", output, "--budget", "1s", "-q", "--uncertainty")
+    filled = pl.read_parquet(output)
     assert filled["weight"].dtype == pl.Float64
     for name in FILLED:
         doubt = filled[f"{name}_uncertainty"]
@@ -164,6 +170,7 @@ def test_trains_on_the_table_and_fills_it(data, tmp_path):
         assert doubt.drop_nulls().is_between(0, 1 if name in ("color", "smokes") else 100).all()
 
 
+@pytest.mark.slow
 def test_table_without_missing_cells_is_unchanged(tmp_path):
     frame = table_with_missing_cells()[0].filter(pl.all_horizontal(pl.all() != "NA"))
     path = tmp_path / "whole.csv"

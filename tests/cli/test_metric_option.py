@@ -101,7 +101,9 @@ def test_misclassification_costs_are_a_metric(folder: Path) -> None:
     [
         ("hit_rat", "There is no metric named 'hit_rat'; did you mean 'hit_rate'?"),
         ("cost:fn=5,tp=1", "The metric cost has no key 'tp'"),
-        ("rmse", "The metric rmse is not defined for a binary task; choose one of roc_auc,"),
+        pytest.param(
+            "rmse", "The metric rmse is not defined for a binary task; choose one of roc_auc,", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_wrong_metric_is_a_usage_error(folder: Path, metric: str, message: str) -> None:

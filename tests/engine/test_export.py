@@ -177,7 +177,7 @@ def test_a_threshold_of_an_unknown_metric_is_kept(decided, tmp_path, fixed_times
 
 
 def test_no_threshold_needs_no_sentence(folder, tmp_path, fixed_times):
-    assert threshold_and_note(folder, tmp_path / "small.tabapp", limit_ms=8.0) == (None, "")
+    assert threshold_and_note(folder, tmp_path / "small.tabapp", distill="linear") == (None, "")
 
 
 @pytest.mark.slow

@@ -318,7 +318,7 @@ def kill_and_resume(tmp_path: Path, rounds: int, seed: int, models: list[str], t
 
 
 def test_resume_after_kill_9(tmp_path: Path) -> None:
-    kill_and_resume(tmp_path, 2, 3, ["lightgbm", "linear"], 1)
+    kill_and_resume(tmp_path, 2, 3, ["lightgbm"], 2)
 
 
 @pytest.mark.slow
@@ -329,9 +329,8 @@ def test_resume_after_ten_kills(tmp_path: Path) -> None:
 
 def test_an_interrupt_writes_a_bundle_of_the_best_models(tmp_path: Path) -> None:
     data = write_wine(tmp_path / "wine.csv")
-    process = start(
-        "--auto", str(data), "--budget", "10m", "--models", "lightgbm", "--runs-dir", str(tmp_path / "runs")
-    )
+    options = ["--budget", "10m", "--models", "lightgbm", "--folds", "2", "--runs-dir", str(tmp_path / "runs")]
+    process = start("--auto", str(data), *options)
     wait_until(lambda: any(run.state().ensemble for run in list_runs(tmp_path / "runs")), "the first ensemble")
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(HANG_SECONDS) == 130
