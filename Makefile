@@ -76,7 +76,7 @@ test-slow: $(VENV)/.installed-fuzz ## Tests that take minutes, and GPU tests.
 	$(BIN)/python -m pytest -m "slow or gpu"
 
 fuzz: $(VENV)/.installed-fuzz ## Damaged and malicious files of every kind, the long form.
-	$(BIN)/python -m pytest -m slow tests/hostile
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow tests/hostile
 
 torture: $(VENV)/.installed-test ## Killed, suspended, copied and starved runs, the long form; three hours.
 	TABAPP_TORTURE_RUNS=60 TABAPP_TORTURE_STOP=60 TABAPP_TORTURE_SIZES=100,300,600,1200,1800,2500,4000 TABAPP_TORTURE_SOAK=7200 \

@@ -123,9 +123,10 @@ def test_run_continues_in_the_background_and_can_be_attached(wide: Terminal, tmp
     assert folder.bundle.is_file()
 
 
+@pytest.mark.slow
 def test_killed_engine_is_reported_and_the_run_can_be_resumed(wide: Terminal, tmp_path: Path) -> None:
     data, runs = write_wine(tmp_path / "wine.csv"), tmp_path / "runs"
-    options = ["--trials", "2", "--budget", "120s", "--models", "lightgbm"]
+    options = ["--trials", "1", "--budget", "120s", "--models", "lightgbm,linear"]
     wide.run(str(data), *options, "--runs-dir", str(runs))
     wide.wait("ctrl+r starts")
     wide.keys("C-r")

@@ -318,7 +318,7 @@ def kill_and_resume(tmp_path: Path, rounds: int, seed: int, models: list[str], t
 
 
 def test_resume_after_kill_9(tmp_path: Path) -> None:
-    kill_and_resume(tmp_path, 2, 3, ["lightgbm"], 2)
+    kill_and_resume(tmp_path, 2, 3, ["lightgbm", "linear"], 1)
 
 
 @pytest.mark.slow

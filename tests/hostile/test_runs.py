@@ -331,6 +331,7 @@ def mutate(path: Path, generator: random.Random) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(0)
 def test_random_mutations_are_repaired_or_named(finished_run: RunFolder, tmp_path: Path) -> None:
     generator = random.Random(0)
     names = [path.relative_to(finished_run.path) for path in sorted(finished_run.path.rglob("*")) if path.is_file()]
