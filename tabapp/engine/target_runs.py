@@ -210,6 +210,8 @@ class TargetConductor:
     def _repeat(self, event: ev.AnyEvent) -> None:
         """Append an event of a target to the log of the whole run."""
         match event:
+            case ev.StageChanged(stage="starting" | "reading"):
+                return
             case ev.StageChanged():
                 if event.paused:
                     self._clock.pause()

@@ -272,7 +272,15 @@ def _start_target(state: RunState, event: ev.TargetStarted) -> dict[str, object]
     known = {view.target: view for view in state.targets}
     targets = [known.get(name) or TargetState(target=name) for name in event.targets]
     targets[event.index] = TargetState(target=event.target, folder=event.folder)
-    return {**_OF_A_TARGET, "started": event.t, "targets": tuple(targets), "target_index": event.index}
+    # The run as a whole has started: no view may take it for one that only reads its table.
+    return {
+        **_OF_A_TARGET,
+        "stage": "fitting",
+        "started": event.t,
+        "fitting_since": event.t,
+        "targets": tuple(targets),
+        "target_index": event.index,
+    }
 
 
 def _finish_target(state: RunState, event: ev.TargetFinished) -> dict[str, object]:

@@ -99,6 +99,8 @@ def test_a_resumed_target_starts_from_an_empty_state():
     again = msgspec.structs.replace(events[1], seq=len(events) + 1)
     state = reduce(replay(events), again)
     assert (state.leaderboard, state.plan, state.finished) == ((), None, None)
+    # Views must not take it for a run that was never started.
+    assert state.stage == "fitting"
     assert state.targets[0].state is None
     assert state.targets[1].state is not None
 
