@@ -9,7 +9,8 @@ from tabapp.headless.narration import echo, say
 from tabapp.headless.tables import print_table
 from tabapp.run.events import ImportanceRow, LeaderboardRow
 from tabapp.run.folder import RunFolder
-from tabapp.run.state import RunState, format_score, mean_score, title_of
+from tabapp.run.mean_score import mean_score
+from tabapp.run.state import RunState, format_score, title_of
 
 MAX_IMPORTANCES = 20
 BAR_WIDTH = 20

@@ -12,7 +12,8 @@ from tabapp.report.examples import Example, example_parts
 from tabapp.report.parts import Bar, Bars, Facts, Lines, Part, Report, Section, Series, Table, Text
 from tabapp.report.quality import quality_parts
 from tabapp.run import events as ev
-from tabapp.run.state import RunState, format_score, is_partial, mean_score, title_of
+from tabapp.run.mean_score import mean_score
+from tabapp.run.state import RunState, format_score, is_partial, title_of
 
 MAX_IMPORTANCES = 30
 MAX_CLASSES_OF_EFFECT = 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections import Counter
 
 import msgspec
@@ -11,10 +12,13 @@ from tabapp.run import commands as cmd
 from tabapp.run import events as ev
 from tabapp.run.folder import EventReader
 from tabapp.run.state import CURVE_LENGTH, FEED_LENGTH, RESOURCES_LENGTH, RunState, reduce, replay
+from tests.formats.make import HERE as FORMATS
+from tests.formats.make import RUN
 from tests.recordings import FOLDER, NAMES, events_of, lines_of
 from tests.recordings.replay import ReplayWorker, make_run
 
 MAX_BYTES = 150_000
+TARGETS_RUN = FORMATS / "targets_7" / RUN
 
 
 def summary(state: RunState) -> dict[str, object]:
@@ -68,7 +72,11 @@ def test_recordings_contain_failures_and_every_kind_of_event():
     assert any(isinstance(event, ev.StageChanged) and event.paused for event in events_of("prices"))
     assert [event.resumed for event in events_of("wine") if isinstance(event, ev.RunStarted)] == [False, True]
     # A new kind of event needs a recording that contains it.
-    assert set().union(*kinds.values()) == set(ev.AnyEvent.__args__) - set(ev.AnyAnalysisEvent.__args__)
+    with zipfile.ZipFile(TARGETS_RUN) as archive:
+        several = {type(event) for event in map(ev.decode, archive.read("run/events.jsonl").splitlines())}
+    assert set().union(several - set(ev.AnyAnalysisEvent.__args__), *kinds.values()) == set(ev.AnyEvent.__args__) - set(
+        ev.AnyAnalysisEvent.__args__
+    )
 
 
 def test_parameter_importances_and_log_messages_of_a_recorded_run():

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from tabapp.errors import UsageError
 from tabapp.run import events as ev
-from tabapp.run.state import mean_score, reduce, replay
+from tabapp.run.mean_score import mean_score
+from tabapp.run.state import reduce, replay
 from tabapp.run.targets import folders_of_targets, join_targets, resolve_targets, split_targets
 from tests.run.recording import LIGHTGBM_ROW, PLAN, target_result
 from tests.run.test_state import numbered
