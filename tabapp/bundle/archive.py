@@ -25,6 +25,7 @@ from tabapp import files
 from tabapp.bundle import signature
 from tabapp.bundle.archive_checks import check_size, names_problem, structure_problem
 from tabapp.bundle.format import (
+    FORMAT_VERSION,
     MANIFEST,
     SIGNATURE,
     TARGETS_VERSION,
@@ -301,10 +302,11 @@ def _checked_version(path: Path, content: bytes) -> VersionOnly:
         BundleError: this version of tabapp does not read that of the bundle.
     """
     version = _decode(path, MANIFEST, content, VersionOnly)
-    if version.format_version > TARGETS_VERSION:
+    latest = FORMAT_VERSION if version.targets is None else TARGETS_VERSION
+    if version.format_version > latest:
         raise BundleError(
             f"{path}: {version.created_by[:60]} wrote it in bundle format {version.format_version}, but this version reads "
-            f"formats up to {TARGETS_VERSION}. Update tabapp."
+            f"formats up to {latest}. Update tabapp."
         )
     if version.format_version < 1:
         raise BundleError(f"{path}: its {MANIFEST} has bundle format {version.format_version}, which does not exist.")
