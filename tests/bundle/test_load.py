@@ -14,7 +14,7 @@ from tabapp.bundle import archive as archive_module
 from tabapp.bundle import archive_checks
 from tabapp.bundle.archive_checks import is_safe_path
 from tabapp.bundle.contents import open_bundle
-from tabapp.bundle.format import FORMAT_VERSION
+from tabapp.bundle.format import TARGETS_VERSION
 from tabapp.bundle.load import _difference, load_bundle
 from tabapp.errors import BundleError
 
@@ -255,7 +255,7 @@ def test_too_large_manifest_is_rejected(members, place, monkeypatch):
 
 
 def test_bundle_of_a_later_format_asks_for_an_update(members, place):
-    manifest = {"format_version": FORMAT_VERSION + 1, "created_by": "tabapp 9.0", "members": "elsewhere"}
+    manifest = {"format_version": TARGETS_VERSION + 1, "created_by": "tabapp 9.0", "members": "elsewhere"}
     assert_rejected(write_zip(place, {**members, "manifest.json": json.dumps(manifest)}.items()), "Update tabapp")
 
 
