@@ -259,7 +259,7 @@ class TargetConductor:
 
     def _write_bundle(self, bundles: list[Path]) -> tuple[Path | None, str]:
         """The path of the bundle of all targets, or None, and a sentence if it could not be written or copied."""
-        from tabapp.bundle.targets import write_targets
+        from tabapp.bundle.write_targets import write_targets
 
         try:
             write_targets(self._folder.bundle, bundles, run=self._folder.run, name=self._config.name or "")

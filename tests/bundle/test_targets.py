@@ -13,7 +13,8 @@ import pytest
 
 from tabapp.bundle.contents import open_bundle
 from tabapp.bundle.format import FORMAT_VERSION, MANIFEST, TARGETS_VERSION
-from tabapp.bundle.targets import file_of, target_files, write_targets
+from tabapp.bundle.targets import file_of, target_files
+from tabapp.bundle.write_targets import write_targets
 from tabapp.cli.main import run_command_line
 from tabapp.errors import BundleError, UsageError
 from tests.formats.make import HERE, PREDICTIONS, ROWS, TARGETS
