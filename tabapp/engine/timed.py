@@ -112,6 +112,8 @@ class TimedScheduler(Scheduler):
         self._overheads: list[float] = []
         self._total = math.inf
         """Seconds that all workers have in the whole run."""
+        self._being_completed: tuple[Candidate, ...] = ()
+        """Candidates with missing folds of which more than one fold was begun."""
 
     def record_overhead(self, seconds: float) -> None:
         """Record what a fit took beside training and predicting: to start, to prepare features, and to save."""
@@ -150,6 +152,11 @@ class TimedScheduler(Scheduler):
         """
         if seconds_left <= 0:
             return None
+        self._being_completed = tuple(
+            candidate
+            for candidate in self.candidates.values()
+            if candidate.status == "active" and candidate.n_folds - len(self.open_folds(candidate, running)) > 1
+        )
         time = self._time_left(running, seconds_left, fit_limit)
         if not any(candidate.is_complete for candidate in self.candidates.values()):
             early = self._first_complete(running, time)
@@ -280,18 +287,19 @@ class TimedScheduler(Scheduler):
         share = (
             AFFORDABLE_SHARE if any(candidate.is_complete for candidate in self.candidates.values()) else LEADER_SHARE
         )
-        beside = tuple(c for c in self.candidates.values() if c.status == "active" and self._n_begun(c, running) > 1)
         for candidate in self.candidates.values():
             record = self.models[candidate.model]
             if candidate.status != "active" or not candidate.results or record.is_held or self.is_out(record.name):
                 continue
             folds, each = self.open_folds(candidate, running), min(self.expected_seconds(record.name), time.limit)
-            if self.next_fold(candidate, running) is None or not time.fits(len(folds), each):
+            is_new = candidate not in self._being_completed
+            committed = self._committed_beside(record.name) if is_new else 0.0
+            if self.next_fold(candidate, running) is None or not time.fits(len(folds), each, committed):
                 continue
             if improving and not record.is_favored and not self._improves(candidate):
                 continue
-            cost, is_new = len(folds) * each, candidate not in beside
-            gain = self._gain(candidate, beside if is_new and improving else ())
+            cost = len(folds) * each
+            gain = self._gain(candidate, self._being_completed if is_new and improving else ())
             affordable = LEADER_SHARE if gain >= LARGE_GAIN else share
             if improving and is_new and not record.is_favored and cost > affordable * time.of_workers:
                 continue
@@ -303,9 +311,10 @@ class TimedScheduler(Scheduler):
         fold = self.next_fold(candidate, running)
         return None if fold is None else Work(candidate, fold)
 
-    def _n_begun(self, candidate: Candidate, running: set[Fold]) -> int:
-        """Folds of a candidate that it has or that are in progress."""
-        return candidate.n_folds - len(self.open_folds(candidate, running))
+    def _committed_beside(self, name: str) -> float:
+        """Expected seconds of the missing folds of candidates of other models that are being completed."""
+        others = (candidate for candidate in self._being_completed if candidate.model != name)
+        return sum(len(candidate.missing_folds) * self.expected_seconds(candidate.model) for candidate in others)
 
     def _targets_of_members(self) -> dict[str, float]:
         """The weight of a model in the ensemble, times the share of its earlier new trials that are in it. A model that the user
@@ -327,7 +336,7 @@ class TimedScheduler(Scheduler):
 
     def fits(self, name: str, n_folds: int, seconds_left: float) -> bool:
         time = TimeLeft(self.workers, seconds_left, math.inf, 0.0)
-        return time.fits(n_folds, self.expected_seconds(name))
+        return time.fits(n_folds, self.expected_seconds(name), self._committed_beside(name))
 
     def _ahead(self, running: set[Fold], time: TimeLeft) -> Work | None:
         """Another fold of a new trial whose first is in progress, if there is nothing else to do."""

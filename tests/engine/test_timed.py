@@ -187,6 +187,17 @@ def test_a_candidate_improves_the_ensemble_beside_those_that_are_being_completed
     assert asked == {(), (("best", 0),)}
 
 
+def test_two_candidates_are_completed_at_once_only_if_there_is_time_for_both() -> None:
+    scheduler = make_timed(dict.fromkeys(("one", "two"), 10.0), {("first", 0): 1.0})
+    with_first_folds(scheduler, {"one": 0.9, "two": 0.9}, seconds=10.0)
+    finish(scheduler.candidates["one", 0], 1, 0.9, seconds=10.0)
+    running: set[Fold] = {("one", 0, 2)}
+    # The last fold of one and two of two take 30 s of two workers, or 15.75 s with some reserve.
+    for seconds, expected in ((15.0, None), (21.5, ("two", 0, 1))):
+        work = scheduler.next_work(running, seconds)
+        assert (None if work is None else (*work.candidate.key, work.fold)) == expected
+
+
 def test_a_model_of_high_merit_may_start_after_dropped_first_folds_unless_another_like_it_was_dropped() -> None:
     models = {"good": 1.0, "poor": 20.0, "network": 5.0, "similar": 5.0}
     scheduler = make_timed(models, {("good", 0): 1.0}, tune=False)
