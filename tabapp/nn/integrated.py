@@ -8,6 +8,7 @@ expected gradients (Erion et al., Nature Machine Intelligence 3, 2021).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,16 @@ from torch.overrides import TorchFunctionMode
 
 from tabapp.nn.gather import lookups_by_column
 
-N_STEPS, MOST_STEPS = 64, 512
-"""Points of a path; their number is doubled until the values are complete."""
+N_STEPS, MOST_STEPS = 64, 2048
+"""Points of a path at first, and on average at most, where the values are not complete with fewer."""
 COMPLETE = 0.01
 """Largest completeness error, as a share of the mean change of the output from a reference row."""
 PATH_ROWS = 128
 """Points of paths that are computed together."""
+LEAST_WIDTH = 2.0**-20
+"""Shorter segments of a path are not halved: the output jumps there."""
+MOST_VALUES = 2**24
+"""Values kept for all points of a row's paths; wide tables have fewer points."""
 
 Output = Callable[[Tensor], Tensor]
 """From the network's output to the explained number: (rows, …) to (rows,)."""
@@ -105,6 +110,126 @@ def _selected(func: Any, args: tuple[Any, ...], column: int | None) -> int | Non
     return column
 
 
+@dataclass(frozen=True)
+class _Paths:
+    """The paths from all reference rows to one row.
+
+    Args:
+        numeric, categorical: (n_numeric,) and (n_categorical,) explained row.
+    """
+
+    network: nn.Module
+    output: Output
+    numeric: Tensor
+    categorical: Tensor
+    reference_numeric: Tensor
+    reference_categorical: Tensor
+
+    def outputs(self, place: Tensor, start: Tensor) -> Tensor:
+        """(points,) float64 outputs.
+
+        Args:
+            place: (points,) position of each point on its path, 0 at the reference row and 1 at the explained one.
+            start: (points,) reference row of its path.
+        """
+        with torch.no_grad():
+            parts = zip(place.split(PATH_ROWS), start.split(PATH_ROWS), strict=True)
+            return torch.cat([self._run(*part)[0].detach().double() for part in parts])
+
+    def gradients(self, place: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+        """(points, n_features) float32 gradients times the changes from the reference row, and (points,) float64 outputs.
+
+        Raises:
+            PathError: the network uses codes in another way.
+        """
+        parts = zip(place.split(PATH_ROWS), start.split(PATH_ROWS), strict=True)
+        values, outputs = zip(*(self._gradients(*part) for part in parts), strict=True)
+        return torch.cat(values), torch.cat(outputs)
+
+    def _run(self, place: Tensor, start: Tensor) -> tuple[Tensor, Tensor, Tensor, _Path]:
+        """The outputs at points, the points, their changes, and what the codes are looked up as."""
+        change = self.numeric - self.reference_numeric[start]
+        point = (self.reference_numeric[start] + place.unsqueeze(1) * change).requires_grad_()
+        codes = torch.cat([self.categorical.expand(len(place), -1), self.reference_categorical[start]])
+        path = _Path(codes, place)
+        with lookups_by_column(), path:
+            if len(self.categorical):
+                found = self.network(torch.cat([point, point]), codes)
+            else:
+                found = self.network(point, codes[: len(place)])
+            outputs = self.output(found.float()[: len(place)])
+        return outputs, point, change, path
+
+    def _gradients(self, place: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
+        n_numeric, n_categorical = len(self.numeric), len(self.categorical)
+        with torch.enable_grad():
+            outputs, point, change, path = self._run(place, start)
+        if n_categorical and not path.points:
+            raise PathError
+        inputs = ([point] if n_numeric else []) + path.points
+        changes = ([change] if n_numeric else []) + path.changes
+        columns = ([None] if n_numeric else []) + path.columns
+        gradients: Any = torch.autograd.grad(outputs.sum(), inputs, allow_unused=True)
+        values = torch.zeros(len(place), n_numeric + n_categorical, device=place.device)
+        for index, (gradient, each, column) in enumerate(zip(gradients, changes, columns, strict=True)):
+            if gradient is None:
+                continue
+            part = (gradient * each).float()
+            first = 0 if n_numeric and index == 0 else n_numeric
+            if column is not None:
+                values[:, n_numeric + column] += part.flatten(1).sum(1)
+            elif part.ndim >= 2 and part.shape[1] == (n_numeric if first == 0 else n_categorical):
+                values[:, first : first + part.shape[1]] += part.flatten(2).sum(2) if part.ndim > 2 else part
+            else:
+                raise PathError
+        return values, outputs.detach().double()
+
+
+@dataclass(frozen=True)
+class _Segments:
+    """Segments of paths, each with the values at its middle.
+
+    Attributes:
+        place, width: (segments,) the beginning and the length of each on its path.
+        start: (segments,) the reference row of its path.
+        values: (segments, n_features) gradients times changes at its middle.
+        at_start, at_middle, at_end: (segments,) outputs.
+    """
+
+    place: Tensor
+    width: Tensor
+    start: Tensor
+    values: Tensor
+    at_start: Tensor
+    at_middle: Tensor
+    at_end: Tensor
+
+    def total(self) -> Tensor:
+        """(n_features,) float64 values by the midpoint rule, summed over the paths."""
+        return self.width.double() @ self.values.double()
+
+    def missing(self) -> Tensor:
+        """(segments,) what the values of each miss of the change of the output within it."""
+        return self.at_end - self.at_start - self.values.double().sum(1) * self.width
+
+    def take(self, chosen: Tensor) -> _Segments:
+        """Select segments."""
+        return _Segments(*(getattr(self, each.name)[chosen] for each in fields(self)))
+
+    def joined(self, other: _Segments) -> _Segments:
+        """Concatenate segments."""
+        names = [each.name for each in fields(self)]
+        return _Segments(*(torch.cat([getattr(self, name), getattr(other, name)]) for name in names))
+
+    def halves(self, paths: _Paths) -> _Segments:
+        """Both halves of each segment."""
+        half = self.width / 2
+        place, start = torch.cat([self.place, self.place + half]), self.start.repeat(2)
+        values, at_middle = paths.gradients(place + half.repeat(2) / 2, start)
+        ends = torch.cat([self.at_start, self.at_middle]), torch.cat([self.at_middle, self.at_end])
+        return _Segments(place, half.repeat(2), start, values, ends[0], at_middle, ends[1])
+
+
 def integrated_gradients(
     network: nn.Module,
     output: Output,
@@ -134,17 +259,10 @@ def integrated_gradients(
         values = np.empty((len(numeric), numeric.shape[1] + categorical.shape[1]))
         errors = np.empty(len(numeric))
         for row in range(len(numeric)):
+            paths = _Paths(network, output, numeric[row], categorical[row], reference_numeric, reference_categorical)
             goal = float(reached[row] - base.mean())
-            scale = float((reached[row] - base).abs().mean())
-            steps = N_STEPS
-            while True:
-                found = _of_row(
-                    network, output, numeric[row], categorical[row], reference_numeric, reference_categorical, steps
-                )
-                missing = goal - float(found.sum())
-                if abs(missing) <= COMPLETE * scale or steps >= MOST_STEPS:
-                    break
-                steps *= 2
+            found = _of_row(paths, goal, COMPLETE * float((reached[row] - base).abs().mean()))
+            missing = goal - float(found.sum())
             sizes = np.abs(found)
             share = sizes / sizes.sum() if sizes.sum() > 0 else np.zeros_like(sizes)
             values[row] = found + missing * share
@@ -154,43 +272,39 @@ def integrated_gradients(
     return float(base.mean()), values, errors
 
 
-def _of_row(
-    network: nn.Module,
-    output: Output,
-    numeric: Tensor,
-    categorical: Tensor,
-    reference_numeric: Tensor,
-    reference_categorical: Tensor,
-    n_steps: int,
-) -> npt.NDArray[np.float64]:
-    """(n_features,) values of one row: the midpoint rule on the path from each reference row."""
-    n_numeric, n_categorical, n_reference = len(numeric), len(categorical), len(reference_numeric)
-    total = torch.zeros(n_numeric + n_categorical, dtype=torch.float64, device=numeric.device)
-    middles = (torch.arange(n_steps, device=numeric.device, dtype=numeric.dtype) + 0.5) / n_steps
-    places = middles.repeat(n_reference)
-    starts = torch.arange(n_reference, device=numeric.device).repeat_interleave(n_steps)
-    for place, start in zip(places.split(PATH_ROWS), starts.split(PATH_ROWS), strict=True):
-        change = numeric - reference_numeric[start]
-        point = (reference_numeric[start] + place.unsqueeze(1) * change).requires_grad_()
-        codes = torch.cat([categorical.expand(len(place), -1), reference_categorical[start]])
-        path = _Path(codes, place)
-        with torch.enable_grad(), lookups_by_column(), path:
-            found = output(network(torch.cat([point, point]), codes).float()[: len(place)])
-        inputs = ([point] if n_numeric else []) + path.points
-        changes = ([change] if n_numeric else []) + path.changes
-        columns = ([None] if n_numeric else []) + path.columns
-        if n_categorical and not path.points:
-            raise PathError
-        gradients: Any = torch.autograd.grad(found.sum(), inputs, allow_unused=True)
-        for index, (gradient, each, column) in enumerate(zip(gradients, changes, columns, strict=True)):
-            if gradient is None:
-                continue
-            part = (gradient * each).double()
-            first = 0 if n_numeric and index == 0 else n_numeric
-            if column is not None:
-                total[n_numeric + column] += part.sum()
-            elif part.ndim >= 2 and part.shape[1] == (n_numeric if first == 0 else n_categorical):
-                total[first : first + part.shape[1]] += part.flatten(2).sum((0, 2)) if part.ndim > 2 else part.sum(0)
-            else:
-                raise PathError
-    return (total / len(places)).cpu().numpy()
+def _of_row(paths: _Paths, goal: float, tolerance: float) -> npt.NDArray[np.float64]:
+    """(n_features,) values of one row, by the midpoint rule on segments of the paths.
+
+    Segments are halved where the values miss most of the change of the output, until the values are complete: the outputs at
+    both ends of a segment are known, and a network such as TabNet is steep on small parts of a path.
+
+    Args:
+        goal: what the values should add up to.
+        tolerance: how much they may miss.
+    """
+    n_reference, device, dtype = len(paths.reference_numeric), paths.numeric.device, paths.numeric.dtype
+    ends = torch.arange(N_STEPS + 1, device=device, dtype=dtype) / N_STEPS
+    place = ends[:-1].repeat(n_reference)
+    width = torch.full_like(place, 1 / N_STEPS)
+    start = torch.arange(n_reference, device=device)
+    of_place = start.repeat_interleave(N_STEPS)
+    values, at_middle = paths.gradients(place + width / 2, of_place)
+    found = (width.double() @ values.double()).cpu().numpy() / n_reference
+    if abs(goal - found.sum()) <= tolerance:
+        return found
+    outputs = paths.outputs(ends.repeat(n_reference), start.repeat_interleave(N_STEPS + 1)).view(n_reference, -1)
+    segments = _Segments(place, width, of_place, values, outputs[:, :-1].flatten(), at_middle, outputs[:, 1:].flatten())
+    n_points, most = len(place), min(MOST_STEPS * n_reference, MOST_VALUES // max(1, values.shape[1]))
+    while abs(goal - found.sum()) > tolerance and n_points < most:
+        missing = segments.missing().abs()
+        size, order = missing.sort()
+        # Errors of different segments have independent signs.
+        chosen = torch.zeros_like(missing, dtype=torch.bool)
+        chosen[order] = size.square().cumsum(0).sqrt() > tolerance * n_reference / 2
+        chosen &= segments.width > LEAST_WIDTH
+        if not chosen.any():
+            break
+        segments = segments.take(~chosen).joined(segments.take(chosen).halves(paths))
+        n_points += 2 * int(chosen.sum())
+        found = segments.total().cpu().numpy() / n_reference
+    return found

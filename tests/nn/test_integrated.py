@@ -89,6 +89,22 @@ def test_values_of_a_sum_are_the_changes_of_its_terms():
     assert errors.max() < 1e-3
 
 
+class Steep(nn.Module):
+    """Rises within a thousandth of the path, and falls elsewhere."""
+
+    def forward(self, numeric, categorical):
+        return (numeric[:, :1] * 3_000).tanh() - numeric[:, 1:2] ** 2
+
+
+def test_steep_parts_of_a_path_get_more_points():
+    rows = Table(np.array([[0.7, 1.0]], dtype=np.float32), np.zeros((1, 0), np.int32), None)
+    reference = Table(np.array([[-0.4, 0.0]], dtype=np.float32), np.zeros((1, 0), np.int32), None)
+    base, values, errors = integrated_gradients(Steep(), lambda out: out[:, 0], *tensors(rows), *tensors(reference))
+    assert base == pytest.approx(-1)
+    np.testing.assert_allclose(values, [[2, -1]], atol=0.02)
+    assert errors.max() < 0.01
+
+
 def test_a_network_that_computes_with_codes_is_rejected():
     rows = table(2, 0)
     with pytest.raises(PathError):
