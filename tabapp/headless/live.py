@@ -22,6 +22,7 @@ from tabapp.headless.summary import (
 from tabapp.printable import one_line
 from tabapp.run import events as ev
 from tabapp.run.progress import progress_of
+from tabapp.run.provisional import provisional_scores
 from tabapp.run.state import RunState
 
 REFRESH_PER_SECOND = 4
@@ -55,9 +56,11 @@ def render(state: RunState, now: float, *, verbose: bool = False) -> Group:
         for i, name in enumerate(LEADERBOARD_HEADER):
             table.add_column(name, justify="right" if i in LEADERBOARD_RIGHT else "left", no_wrap=True)
         rows, folded = fold_not_started(state.leaderboard, verbose=verbose)
+        provisional = provisional_scores(state)
         for row in rows:
             style = "bold" if row.rank == 1 else "red" if row.status == "failed" else "dim" if row.score is None else ""
-            table.add_row(*(Text(one_line(cell)) for cell in leaderboard_cells(row, state.plan.folds)), style=style)
+            cells = leaderboard_cells(row, state.plan.folds, provisional.get(row.model))
+            table.add_row(*(Text(one_line(cell)) for cell in cells), style=style)
         parts.append(table)
         if folded:
             parts.append(Text(folded, style="dim"))

@@ -10,6 +10,7 @@ from tabapp.headless.tables import print_table
 from tabapp.run.events import ImportanceRow, LeaderboardRow
 from tabapp.run.folder import RunFolder
 from tabapp.run.mean_score import mean_score
+from tabapp.run.provisional import score_or_provisional
 from tabapp.run.state import RunState, format_score, title_of
 
 MAX_IMPORTANCES = 20
@@ -22,8 +23,8 @@ IMPORTANCES_OPTIONAL = (1, 3)
 """Columns that are dropped on a narrow terminal, in this order."""
 
 
-def leaderboard_cells(row: LeaderboardRow, folds: int) -> list[str]:
-    """One leaderboard row as text."""
+def leaderboard_cells(row: LeaderboardRow, folds: int, provisional: float | None = None) -> list[str]:
+    """One leaderboard row as text; `provisional` is shown while it has no score."""
     scored = row.score is not None
     status = {
         "ok": "✓",
@@ -36,7 +37,7 @@ def leaderboard_cells(row: LeaderboardRow, folds: int) -> list[str]:
     return [
         str(row.rank) if row.rank else "–",
         f"★ {row.title}" if row.rank == 1 else row.title,
-        format_score(row.score),
+        score_or_provisional(row.score, provisional),
         f"{format_score(row.low)} … {format_score(row.high)}" if scored else "—",
         f"{row.folds}/{folds}" if scored else "—",
         str(row.trials) if row.trials else "—",

@@ -58,9 +58,10 @@ PANELS: dict[str, tuple[str, str]] = {
         "Each model at its best trial so far, best first. The number after # is the trial; trial 0 uses the default "
         "hyperparameters. Scores are out of fold: each row is predicted by a model that was not fitted on it. ± is half the "
         "width of the 95 % bootstrap interval; models within it of each other do not differ clearly. ◔ marks a score of only "
-        "some folds, ranked below complete scores. Fit is the training time of all folds. The weights of the ensemble are "
-        "chosen without the rows on which it is scored. Models that fail or are skipped keep a row; enter shows the "
-        "reason. Models not started within the budget are folded into one line; enter on it shows or hides them.",
+        "some folds, ranked below complete scores; ~ marks the best so far of a first fold in training, on its validation rows for "
+        "early stopping. Fit is the training time of all folds. The weights of the ensemble are chosen without the rows on which "
+        "it is scored. Models that fail or are skipped keep a row; enter shows the reason. Models not "
+        "started within the budget are folded into one line; enter on it shows or hides them.",
     ),
     "tuning": (
         "Tuning",

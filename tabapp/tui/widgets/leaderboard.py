@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tabapp.run import events as ev
+from tabapp.run.provisional import provisional_scores, score_or_provisional
 from tabapp.run.state import RunState, format_score, is_partial
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.query import Value, parse
@@ -50,16 +51,16 @@ class RowCache:
     """Caches drawn rows, since few of many rows change between two leaderboards."""
 
     def __init__(self) -> None:
-        self._drawn: dict[str, tuple[ev.LeaderboardRow, tuple[int | None, int, int], Row]] = {}
+        self._drawn: dict[str, tuple[ev.LeaderboardRow, tuple[int | None, int, int, float | None], Row]] = {}
 
-    def draw(self, row: ev.LeaderboardRow, state: RunState, frame: int | None) -> Row:
-        """Draw a row, or reuse it if unchanged."""
+    def draw(self, row: ev.LeaderboardRow, state: RunState, frame: int | None, provisional: float | None = None) -> Row:
+        """Draw a row, or reuse it if unchanged; `provisional` is shown while it has no score."""
         folds = state.plan.folds if state.plan else 0
         members = len(state.ensemble.members) if state.ensemble else 0
-        moment = (frame if row.activity or row.status == "running" else None, members, folds)
+        moment = (frame if row.activity or row.status == "running" else None, members, folds, provisional)
         drawn = self._drawn.get(row.model)
         if drawn is None or drawn[:2] != (row, moment):
-            drawn = self._drawn[row.model] = (row, moment, Row(row.model, _cells(row, frame, members, folds)))
+            drawn = self._drawn[row.model] = (row, moment, Row(row.model, _cells(row, *moment)))
         return drawn[2]
 
 
@@ -95,7 +96,9 @@ def facts_of(row: ev.LeaderboardRow, state: RunState) -> dict[str, Value]:
     return {**facts, state.plan.metric: row.score} if state.plan else facts
 
 
-def _cells(row: ev.LeaderboardRow, frame: int | None, members: int, folds: int) -> tuple[Content, ...]:
+def _cells(
+    row: ev.LeaderboardRow, frame: int | None, members: int, folds: int, provisional: float | None
+) -> tuple[Content, ...]:
     quiet = MUTED if row.score is None or is_partial(row, folds) else ""
     best = row.rank == 1 and not quiet
     share = (f" {share_text(row.share)}", "$secondary") if row.share != 1 else ""
@@ -104,7 +107,7 @@ def _cells(row: ev.LeaderboardRow, frame: int | None, members: int, folds: int) 
         Content.assemble(("★ ", "$accent"), (model_name(row), "bold $accent"), share)
         if best
         else Content.assemble((model_name(row), quiet), share),
-        Content.styled(format_score(row.score), "bold $accent" if best else quiet),
+        Content.styled(score_or_provisional(row.score, provisional), "bold $accent" if best else quiet),
         Content.styled(score_margin(row), MUTED),
         Content.styled(short_seconds(row.fit_seconds) if row.fit_seconds else "—", MUTED),
         status_content(row, frame, members=members, folds=folds),
@@ -131,11 +134,15 @@ class Leaderboard(ModelTable):
         """The rows in the chosen order. A filter searches all models; without one, models not started are folded."""
         state = snapshot.state
         ordered = sorted(state.leaderboard, key=dict(SORTS)[self.sort])
+        provisional = provisional_scores(state)
+
+        def drawn(rows: Sequence[ev.LeaderboardRow]) -> list[Row]:
+            return [self._cache.draw(row, state, snapshot.frame, provisional.get(row.model)) for row in rows]
+
         if self.filter:
-            drawn = [(row, self._cache.draw(row, state, snapshot.frame)) for row in ordered]
-            return rows_matching(drawn, self.filter, state)
+            return rows_matching(list(zip(ordered, drawn(ordered), strict=True)), self.filter, state)
         shown, folded = split_not_started(ordered)
-        rows = [self._cache.draw(row, state, snapshot.frame) for row in shown]
+        rows = drawn(shown)
         if folded:
             hint = Content.styled("enter hides them" if self.unfolded else "enter shows them", MUTED)
             empty = Content("")
@@ -143,7 +150,7 @@ class Leaderboard(ModelTable):
                 Row(FOLD_KEY, (Content.styled("–", MUTED), self.fold_line(len(folded)), empty, empty, empty, hint))
             )
         if self.unfolded:
-            rows += [self._cache.draw(row, state, snapshot.frame) for row in folded]
+            rows += drawn(folded)
         return rows
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
