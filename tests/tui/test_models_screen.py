@@ -28,7 +28,7 @@ async def test_a_model_is_shown_in_full(tmp_path, monkeypatch, size):
             await driver.sees("Learning curve", "step 8")
         else:
             await driver.press("c")
-            await driver.sees("Learning curve", "step 8", "chart 1 of 5")
+            await driver.sees("Learning curve", "step 8", "chart 1 of 6")
             assert "Hyperparameters" not in driver.text()
 
 
