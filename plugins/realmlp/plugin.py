@@ -179,6 +179,5 @@ class RealMLP(DeepPlugin):
         # The layers are initialized from many rows at once.
         first = 4 * (3 * N_FREQUENCIES * shape.n_numeric + 4 * max(d_in, *params.widths))
         n_bytes += int(0.5 * min(min(INIT_ROWS, 0.6 * shape.n_rows) * first, INIT_BYTES))
-        # Products in float32 take 1.7 times as long as in bfloat16, which costs are based on.
-        flops = 10 * per_row * shape.n_rows
+        flops = 6 * per_row * shape.n_rows
         return training_cost(shape, flops, n_weights, device, n_epochs=params.max_epochs, n_bytes=n_bytes)
