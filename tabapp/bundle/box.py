@@ -248,5 +248,6 @@ def load_boxed(path: Path, *, trust: Path | None = None, device: str = "cpu") ->
 
 def _ipc(frame: pl.DataFrame) -> bytes:
     content = BytesIO()
-    frame.write_ipc(content)
+    # Without the thread pool of polars, which would take most of the time of one row.
+    frame.write_ipc_stream(content)
     return content.getvalue()

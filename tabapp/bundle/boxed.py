@@ -143,7 +143,7 @@ class _Server:
         from tabapp.bundle.box_messages import Progress, Values
 
         assert self._predictor is not None
-        batch = pl.read_ipc(BytesIO(rows))
+        batch = pl.read_ipc_stream(BytesIO(rows))
         seconds = limits.predict_seconds(batch.height) * self._predictor.n_models
         sandbox.limit_resources(
             memory=limits.predict_memory(batch.height, len(rows)), cpu_seconds=limits.cpu_seconds(seconds)
@@ -167,8 +167,8 @@ class _Server:
         from tabapp.bundle.box_messages import Decomposed
 
         assert self._predictor is not None
-        batch = pl.read_ipc(BytesIO(request.rows))
-        reference = None if request.reference is None else pl.read_ipc(BytesIO(request.reference))
+        batch = pl.read_ipc_stream(BytesIO(request.rows))
+        reference = None if request.reference is None else pl.read_ipc_stream(BytesIO(request.reference))
         n_reference = 0 if reference is None else reference.height
         seconds = limits.explain_seconds(batch.height, n_reference) * self._predictor.n_models
         sandbox.limit_resources(
@@ -194,7 +194,7 @@ class _Server:
         from tabapp.bundle.box_messages import Neighbors
 
         assert self._predictor is not None
-        batch = pl.read_ipc(BytesIO(request.rows))
+        batch = pl.read_ipc_stream(BytesIO(request.rows))
         seconds = limits.predict_seconds(batch.height) * self._predictor.n_models
         sandbox.limit_resources(
             memory=limits.predict_memory(batch.height, len(request.rows)), cpu_seconds=limits.cpu_seconds(seconds)
@@ -214,7 +214,7 @@ class _Server:
 
         assert self._predictor is not None
         imputers = imputers_of(self._predictor)
-        frame = pl.read_ipc(BytesIO(request.rows))
+        frame = pl.read_ipc_stream(BytesIO(request.rows))
         sandbox.limit_resources(
             memory=limits.predict_memory(frame.height, len(request.rows)),
             cpu_seconds=limits.cpu_seconds(limits.impute_seconds(frame.height, len(imputers))),

@@ -178,6 +178,9 @@ def is_mistyped(n_present: int, n_unparsed: int) -> bool:
 
 def parsed_cells(texts: pl.Series, column: Column) -> tuple[int, int]:
     """Number of non-missing cells, and how many of them parse as the kind of the column."""
+    if column.kind == "numeric" and _plain_numbers(texts, column) is not None:
+        n_known = len(texts) - texts.null_count()
+        return n_known, n_known
     stripped = strip(texts)
     present = stripped.filter(~is_missing(stripped, column.levels, column.missing_spellings))
     if column.kind == "numeric":
