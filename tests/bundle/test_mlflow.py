@@ -28,6 +28,7 @@ def test_a_folder_has_the_bundle_and_its_signature(tmp_path, capsys):
         write_mlflow(open_bundle(bundle), folder)
 
 
+@pytest.mark.filterwarnings("ignore:.*type hint:UserWarning")  # of MLflow's own modules
 @pytest.mark.parametrize("task", ["binary", "regression"])
 def test_mlflow_predicts_like_the_bundle(task, tmp_path, monkeypatch):
     mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed")
