@@ -166,7 +166,7 @@ class NODENetwork(nn.Module):
         embedding_widths = [embedding_width(c) for c in self.cardinalities]
         parts = self.selected().split([1] * numeric.shape[1] + embedding_widths)
         share = torch.stack([part.sum() for part in parts]).expand(len(numeric), 1, 1, -1)
-        return [LayerAttention("all splits", (CLS,), tuple(range(share.shape[3])), share)]
+        return [LayerAttention("all splits", (CLS,), tuple(range(share.shape[3])), share, "selection")]
 
 
 class NODEModel(DeepModel):

@@ -186,6 +186,7 @@ class TabNetNetwork(nn.Module):
                 (CLS,),
                 places,
                 torch.stack([part.sum(1) for part in mask.split(widths, dim=1)], dim=1)[:, None, None],
+                "mask",
             )
             for i, mask in enumerate(masks)
         ]

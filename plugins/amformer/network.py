@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tabapp.nn.arithmetic import MANY_TOKENS, ArithmeticBlock, HardAttention, ProductAttention, mix_tokens
-from tabapp.nn.attention import CLS, FeedForward, LayerAttention, SelfAttention
+from tabapp.nn.attention import CLS, PROMPTS, FeedForward, LayerAttention, SelfAttention
 from tabapp.nn.linear import Linear
 from tabapp.nn.plugin import Sizes
 from tabapp.nn.tokenizers import CategoricalTokenizer, NumericTokenizer, uniform_rows
@@ -223,19 +223,30 @@ class AMFormerNetwork(nn.Module):
         return self.head(torch.relu(self.normalization(tokens[:, 0])))
 
     def attention_maps(self, numeric: Tensor, categorical: Tensor) -> list[LayerAttention]:
-        """Attention of the additive stream of the first layer; later layers attend to mixtures of features. Empty if its queries
-        are prompts, which belong to no feature.
+        """Attention of both streams of each layer, up to a layer whose tokens are no longer those of the features.
+
+        The queries of a stream with prompts are `PROMPTS`.
         """
-        layer = self.layers[0]
-        assert isinstance(layer, Layer)
-        tokens, additive = self.tokens(numeric, categorical), layer.arithmetic.additive
-        normalization = layer.arithmetic.normalization
-        seen = tokens if normalization is None else normalization(tokens)
+        tokens = self.tokens(numeric, categorical)
         places = (*([CLS] if self.cls is not None else []), *range(numeric.shape[1] + categorical.shape[1]))
-        weights = additive.probabilities(seen)
-        if weights.shape[2] != len(places):
-            return []
-        return [LayerAttention("layer 1, sums", places, places, weights)]
+        found: list[LayerAttention] = []
+        for i, layer in enumerate(self.layers):
+            assert isinstance(layer, Layer)
+            if tokens.shape[1] != len(places):
+                break
+            block = layer.arithmetic
+            seen = tokens if block.normalization is None else block.normalization(tokens)
+            sums = block.additive.probabilities(seen)
+            products = block.multiplicative.probabilities(tokens)
+            for stream, attention, weights in (
+                ("sums", block.additive, sums),
+                ("products", block.multiplicative.attention, products),
+            ):
+                has_prompts = isinstance(attention, HardAttention) and attention.prompts is not None
+                queries = (PROMPTS,) * weights.shape[2] if has_prompts else places
+                found.append(LayerAttention(f"layer {i + 1}, {stream}", queries, places, weights))
+            tokens = layer(tokens)
+        return found
 
     def selection(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         """(n_prompts, n_tokens): how often the first layer's multiplicative prompts select each token, mean over rows and

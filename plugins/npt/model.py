@@ -13,11 +13,21 @@ from torch import Tensor
 
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureSpec, Table
 from tabapp.features.saved import demand
-from tabapp.models.contract import FittedModel, Float32, RowNeighbors, Task, Uncertainty
+from tabapp.models.contract import (
+    AttentionMap,
+    FeatureContributions,
+    FittedModel,
+    Float32,
+    RowNeighbors,
+    Task,
+    Uncertainty,
+)
+from tabapp.nn.attention import TARGET
 from tabapp.nn.loading import MOST, WEIGHTS, check_integers, check_tensors, load_network, read_tensors
 from tabapp.nn.memory import is_out_of_memory
 from tabapp.nn.objective import Objective
 
+from .explaining import FromEmbedded, gradients_of_attributes, maps_between_attributes
 from .network import Attributes, Entries, Memory, NPTNetwork, Predicted
 from .training import NPTParams
 from .uncertainty import uncertainty_of
@@ -221,16 +231,27 @@ class NPTModel(FittedModel):
         Raises:
             ValueError: the model has no target.
         """
-        objective = self.saved.objective
-        if objective is None:
-            raise ValueError("this NPT was trained without a target; it can only impute")
+        return self._objective().prediction(self.target_output(predicted))
+
+    def target_output(self, predicted: list[Predicted]) -> Tensor:
+        """(rows, contexts, d_out) outputs for the target.
+
+        Raises:
+            ValueError: the model has no target.
+        """
+        objective = self._objective()
         if objective.task == "regression":
             outputs = [each.numeric[:, self.saved.target, None] for each in predicted]
         else:
             outputs = [each.logits[-1] for each in predicted]
             if objective.task == "binary":
                 outputs = [logits[:, 1:] - logits[:, :1] for logits in outputs]
-        return objective.prediction(torch.stack(outputs, dim=1))
+        return torch.stack(outputs, dim=1)
+
+    def _objective(self) -> Objective:
+        if self.saved.objective is None:
+            raise ValueError("this NPT was trained without a target; it can only impute")
+        return self.saved.objective
 
     def predict_features(self, table: Table) -> dict[int, Float32]:
         """Predictions of the features in `also_predict` by feature index: (rows,) in the table's units, or (rows,
@@ -280,6 +301,26 @@ class NPTModel(FittedModel):
         shares /= shares.sum(dim=1, keepdim=True)
         weight, nearest = shares.topk(min(n, len(self.source)), dim=1)
         return RowNeighbors(self.source[nearest].numpy(), weight.numpy())
+
+    def contributions(self, table: Table, code: int, reference: Table | None = None) -> FeatureContributions | None:
+        objective = self.saved.objective
+        if reference is None or not len(reference) or objective is None or objective.is_constant:
+            return None
+        network = FromEmbedded(self.network, self.memories(), self.target_output)
+        rows = [self.queries(each).to(self.device) for each in (table, reference)]
+        base, values, errors = gradients_of_attributes(network, lambda out: objective.explained(out, code), *rows)
+        unit = "target" if objective.task == "regression" else "log-odds"
+        features = [self.saved.attribute(feature) for feature in range(sum(self.saved.n_features))]
+        return FeatureContributions(base, values[:, features], unit, "integrated gradients", errors)
+
+    def attention_maps(self, table: Table) -> list[AttentionMap]:
+        """Attention between the attributes of a row, for the first context."""
+        if not len(table):
+            return []
+        places = [TARGET] * len(self.saved.attributes)
+        for feature in range(sum(self.saved.n_features)):
+            places[self.saved.attribute(feature)] = feature
+        return maps_between_attributes(self.network, self.memories()[0], self.queries(table), places, self.device)
 
     def save(self, folder: Path) -> None:
         from safetensors.torch import save_file

@@ -198,6 +198,11 @@ class SelfAttentionBlock(nn.Module):
         x = self.residual(x) + self.dropout(self.mix(attended.transpose(1, 2).flatten(2)))
         return x + self.ffn(self.ffn_normalization(x))
 
+    def probabilities(self, x: Tensor) -> Tensor:
+        """(sets, n_heads, n, n): attention probabilities without dropout."""
+        query, key, _ = self.project(x)
+        return torch.softmax(query @ key.transpose(2, 3), dim=3)
+
     def forward(self, x: Tensor) -> Tensor:
         query, key, value = self.project(x)
         return self.finish(x, attend(query, key, value, self.rate if self.training else 0.0))
@@ -286,18 +291,30 @@ class NPTNetwork(nn.Module):
         prediction depends on the other predicted rows. Here each predicted row attends only to the context and to itself,
         and the context does not attend to it.
         """
-        tokens, _ = self._recall(entries, memory)
+        return self.recall_embedded(self.embedding(entries), memory)
+
+    def recall_embedded(self, tokens: Tensor, memory: Memory) -> Predicted:
+        """As `recall`, from (rows, n_attributes, d_embedding) embedded rows."""
+        tokens, _ = self._recall(tokens, memory)
         return self.output(tokens)
+
+    def attention_between_attributes(self, entries: Entries, memory: Memory) -> list[Tensor]:
+        """The (rows, n_heads, n_attributes, n_attributes) attention of each block between the attributes of a row."""
+        found: list[Tensor] = []
+        self._recall(self.embedding(entries), memory, found)
+        return found
 
     def attention_to_context(self, entries: Entries, memory: Memory) -> Tensor:
         """(rows, n_context) attention of each row to each row of the context, mean over heads and layers, without its
         attention to itself.
         """
-        _, shares = self._recall(entries, memory)
+        _, shares = self._recall(self.embedding(entries), memory)
         return torch.stack(shares).mean(0)
 
-    def _recall(self, entries: Entries, memory: Memory) -> tuple[Tensor, list[Tensor]]:
-        tokens = self.embedding(entries)
+    def _recall(
+        self, tokens: Tensor, memory: Memory, between: list[Tensor] | None = None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The last tokens, and the attention of each block between rows; appends that between attributes to `between`."""
         shares: list[Tensor] = []
         for (between_rows, between_attributes), keys, values in zip(
             self.pairs(), memory.keys, memory.values, strict=True
@@ -309,5 +326,8 @@ class NPTNetwork(nn.Module):
             to_context, to_self = probabilities[..., :-1], probabilities[..., -1:]
             shares.append(to_context.mean(1)[0])
             flat = between_rows.finish(flat, to_context @ values + to_self * value)
-            tokens = between_attributes(flat.view_as(tokens))
+            tokens = flat.view_as(tokens)
+            if between is not None:
+                between.append(between_attributes.probabilities(tokens))
+            tokens = between_attributes(tokens)
         return tokens, shares

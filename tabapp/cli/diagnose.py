@@ -76,7 +76,7 @@ def _print_known(folder: RunFolder, as_json: bool) -> int:
     state = folder.state()
     if as_json:
         known = (state.threshold, state.robustness, state.row_curve, *state.fairness.values(), state.dependence)
-        for event in (*known, state.interactions, state.faithfulness, state.attention):
+        for event in (*known, state.interactions, state.faithfulness, *state.attention.values()):
             if event is not None:
                 echo_json(ev.encode(event).decode().rstrip())
         return 0

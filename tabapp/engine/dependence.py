@@ -120,6 +120,7 @@ def find_attention(folder: RunFolder, data: RunData, plan: Plan, candidate: Cand
                 chance=tuple(map(rounded, each.chance.tolist())),
                 heads=tuple(tuple(tuple(map(rounded, row)) for row in head) for head in each.heads.tolist()),
                 spread=tuple(tuple(map(rounded, row)) for row in each.spread.tolist()),
+                kind=each.kind,
             )
             for each in maps
         ),

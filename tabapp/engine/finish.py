@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from tabapp.engine.rows import read_sample
 from tabapp.engine.run_data import RunData
 from tabapp.engine.sources import row_numbers, source_of
 from tabapp.errors import BundleError, DataError, ExitCode
+from tabapp.models import registry
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder
@@ -46,6 +48,8 @@ RESAMPLES, FEW_RESAMPLES = 200, 50
 LEAST_IMPORTANCE_SECONDS = 0.5
 IMPORTANCES_SHARE = 0.7
 """Share of the time for explaining that importances may take; feature effects get the rest."""
+MOST_MAPPED = 3
+"""Networks whose attention maps are shown: the one whose attention is among the importances, and the best others."""
 EVALUATIONS_SHARE = 0.1
 """Share of the time left after fitting for evaluations that are not up to date."""
 
@@ -184,24 +188,35 @@ class Finish:
         """Correlated groups, interactions and attention maps, each if time is left."""
         folder, data, plan, scheduler = self._folder, self._data, self._plan, self._conductor.scheduler
         explained = scheduler.best_of(importances.model)
-        attentive = scheduler.best_of(importances.attention_model) if importances.attention_model else None
         if explained is None:
             return
         parts: dict[str, Callable[[], ev.Event | None]] = {
             "correlated columns": lambda: find_dependence(folder, data, plan, explained, importances, end),
             "interactions": lambda: find_interactions(folder, data, plan, explained, importances, end),
-            "attention maps": lambda: None if attentive is None else find_attention(folder, data, plan, attentive),
         }
         for what, find in parts.items():
-            if end is not None and time.monotonic() > end:
-                return
-            try:
-                event = find()
-            except Exception as error:
-                self._log_failure(what, error)
-                continue
-            if event is not None:
-                self._emit(event)
+            self._explain_part(what, find, end)
+        networks = [c for c in (scheduler.best_of(name) for name in scheduler.models) if c is not None]
+        networks = [candidate for candidate in networks if registry.get(candidate.model).family == "deep"]
+        networks.sort(key=lambda c: (c.model != importances.attention_model, -len(c.results), scheduler.loss_of(c)))
+        n_mapped = 0
+        for candidate in networks:
+            if n_mapped < MOST_MAPPED:
+                find = partial(find_attention, folder, data, plan, candidate)
+                n_mapped += self._explain_part("attention maps", find, end)
+
+    def _explain_part(self, what: str, find: Callable[[], ev.Event | None], end: float | None) -> bool:
+        """Emit what is found, if time is left; a failure is logged."""
+        if end is not None and time.monotonic() > end:
+            return False
+        try:
+            event = find()
+        except Exception as error:
+            self._log_failure(what, error)
+            return False
+        if event is not None:
+            self._emit(event)
+        return event is not None
 
     def _log_failure(self, what: str, error: Exception) -> None:
         self._emit(ev.Log(level="warning", message=f"No {what}: {type(error).__name__}: {error}"))

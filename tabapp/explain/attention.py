@@ -6,7 +6,7 @@ Gorishniy, Rubachev, Khrulkov, Babenko: "Revisiting Deep Learning Models for Tab
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,9 @@ from tabapp.explain.fold_model import FoldModel, at_most
 
 Float64 = npt.NDArray[np.float64]
 
-CLS, OTHER = "[CLS]", "other"
+CLS, PROMPTS, TARGET, OTHER = "[CLS]", "[prompts]", "[target]", "other"
+_TOKENS = {-1: CLS, -2: PROMPTS, -3: TARGET}
+"""Names of the positions that are no features; see `AttentionMap`."""
 MOST_COLUMNS = 12
 """Columns of a map; the others are merged."""
 
@@ -93,12 +95,14 @@ class ColumnMap:
     """Attention of a layer between columns, averaged over held-out rows and folds.
 
     Attributes:
+        kind: "attention", "mask" or "selection".
         chance: (keys,) the share that equal attention to all features gives each key.
         heads: (heads, queries, keys) shares, which sum to 1 over the keys.
         spread: (queries, keys) half-widths of the 95 % intervals over folds of the mean over heads.
     """
 
     title: str
+    kind: str
     queries: tuple[str, ...]
     keys: tuple[str, ...]
     chance: Float64
@@ -119,16 +123,20 @@ def column_maps(
     for fold in folds:
         found: dict[str, ColumnMap] = {}
         for each in fold.model.attention_maps(fold.table):
-            names = [CLS if place < 0 else fold.spec.sources[place] for place in each.keys]
-            askers = [CLS if place < 0 else fold.spec.sources[place] for place in each.queries]
+            names, askers = (
+                [_TOKENS[place] if place < 0 else fold.spec.sources[place] for place in places]
+                for places in (each.keys, each.queries)
+            )
             keys, queries = _ordered(names, columns), _ordered(askers, columns)
             gather = np.array([[name == key for key in keys] for name in names], dtype=np.float64)
             average = np.array([[name == query for name in askers] for query in queries], dtype=np.float64)
             average /= average.sum(axis=1, keepdims=True)
             heads = average @ np.asarray(each.weights, dtype=np.float64) @ gather
-            found[each.title] = ColumnMap(
-                each.title, queries, keys, gather.sum(axis=0) / len(names), heads, np.zeros(heads.shape[1:])
-            )
+            chance = gather.sum(axis=0) / len(names)
+            spread = np.zeros(heads.shape[1:])
+            found[each.title] = ColumnMap(each.title, each.kind, queries, keys, chance, heads, spread)
+        if not found:
+            return [], 0
         per_fold.append(found)
     n_rows = sum(len(fold.table) for fold in folds)
     titles = [title for title in per_fold[0] if all(title in found for found in per_fold)] if per_fold else []
@@ -139,39 +147,34 @@ def column_maps(
         if any((p.keys, p.queries, p.heads.shape) != (first.keys, first.queries, first.heads.shape) for p in parts):
             continue
         heads = np.array([part.heads for part in parts])
-        maps.append(
-            _merged(
-                ColumnMap(
-                    title, first.queries, first.keys, first.chance, heads.mean(axis=0), half_width(heads.mean(axis=1))
-                )
-            )
-        )
+        maps.append(_merged(replace(first, heads=heads.mean(axis=0), spread=half_width(heads.mean(axis=1)))))
     return maps, n_rows
 
 
 def _ordered(names: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
     present = set(names)
-    return tuple(name for name in (CLS, *columns) if name in present)
+    return tuple(name for name in (*_TOKENS.values(), *columns) if name in present)
 
 
 def _merged(found: ColumnMap) -> ColumnMap:
     """The map with the columns of little attention merged."""
-    columns = [place for place, key in enumerate(found.keys) if key != CLS]
+    tokens = set(_TOKENS.values())
+    columns = [place for place, key in enumerate(found.keys) if key not in tokens]
     if len(columns) <= MOST_COLUMNS:
         return found
     received = found.heads.mean(axis=(0, 1)) / found.chance
     kept = set(sorted(columns, key=lambda place: -received[place])[:MOST_COLUMNS])
-    kept |= {place for place, key in enumerate(found.keys) if key == CLS}
+    kept |= set(range(len(found.keys))) - set(columns)
     order = sorted(kept)
     rest = [place for place in range(len(found.keys)) if place not in kept]
-    names = {found.keys[place] for place in order}
+    names = {found.keys[place] for place in order} | tokens
     rows = [place for place, query in enumerate(found.queries) if query in names]
     heads, spread = found.heads[:, rows], found.spread[rows]
-    return ColumnMap(
-        found.title,
-        tuple(found.queries[place] for place in rows),
-        (*(found.keys[place] for place in order), OTHER),
-        np.r_[found.chance[order], found.chance[rest].sum()],
-        np.concatenate([heads[:, :, order], heads[:, :, rest].sum(axis=2, keepdims=True)], axis=2),
-        np.concatenate([spread[:, order], np.sqrt((spread[:, rest] ** 2).sum(axis=1, keepdims=True))], axis=1),
+    return replace(
+        found,
+        queries=tuple(found.queries[place] for place in rows),
+        keys=(*(found.keys[place] for place in order), OTHER),
+        chance=np.r_[found.chance[order], found.chance[rest].sum()],
+        heads=np.concatenate([heads[:, :, order], heads[:, :, rest].sum(axis=2, keepdims=True)], axis=2),
+        spread=np.concatenate([spread[:, order], np.sqrt((spread[:, rest] ** 2).sum(axis=1, keepdims=True))], axis=1),
     )

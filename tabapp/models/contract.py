@@ -187,8 +187,8 @@ class AttentionMap:
     """Attention of one layer, averaged over rows.
 
     Attributes:
-        title: such as "layer 1", or "step 1" for masks.
-        queries, keys: positions of the features, numeric ones before categorical ones; -1 for a [CLS] token.
+        title: such as "layer 1".
+        queries, keys: positions of the features, numeric ones first; -1 for [CLS], -2 for trained queries, -3 for the target.
         weights: (heads, queries, keys) float32, which sum to 1 over the keys.
     """
 
@@ -196,6 +196,7 @@ class AttentionMap:
     queries: tuple[int, ...]
     keys: tuple[int, ...]
     weights: Float32
+    kind: Literal["attention", "mask", "selection"] = "attention"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -98,12 +98,12 @@ def attend(query: Tensor, key: Tensor, value: Tensor, dropout_rate: float) -> Te
     return probabilities.to(value.dtype) @ value
 
 
-CLS = -1
-"""The position of the [CLS] token among features."""
+CLS, PROMPTS, TARGET = -1, -2, -3
+"""The positions of the [CLS] token, of trained queries, and of the target among features."""
 
 
 class LayerAttention(NamedTuple):
-    """Attention of one layer: a title, the features that query and that are attended to (`CLS` for the [CLS] token), and the
+    """Attention of one layer: a title, the features that query and that are attended to (or `CLS`, `PROMPTS`, `TARGET`), and the
     (rows, n_heads, queries, keys) weights, which sum to 1 over the keys.
     """
 
@@ -111,6 +111,7 @@ class LayerAttention(NamedTuple):
     queries: tuple[int, ...]
     keys: tuple[int, ...]
     weights: Tensor
+    kind: Literal["attention", "mask", "selection"] = "attention"
 
 
 class SelfAttention(nn.Module):

@@ -66,8 +66,8 @@ class SavedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     facts: dict[str, Any]
 
 
-MAP_ROWS = 256
-"""Rows whose attention between all features is computed together."""
+MAP_ROWS, MAP_PAIRS = 256, 2**21
+"""Rows, and pairs of features in them, whose attention is computed together."""
 
 
 @runtime_checkable
@@ -102,12 +102,13 @@ class DeepModel(FittedModel):
         found: list[LayerAttention] = []
         sums: list[torch.Tensor] = []
         with torch.inference_mode():
-            for x, codes in zip(numeric.split(MAP_ROWS), categorical.split(MAP_ROWS), strict=True):
+            n_together = max(1, min(MAP_ROWS, MAP_PAIRS // (numeric.shape[1] + categorical.shape[1] + 1) ** 2))
+            for x, codes in zip(numeric.split(n_together), categorical.split(n_together), strict=True):
                 found = network.attention_maps(x, codes)
                 parts = [each.weights.float().sum(0) for each in found]
                 sums = [a + b for a, b in zip(sums, parts, strict=True)] if sums else parts
         return [
-            AttentionMap(each.title, each.queries, each.keys, (total / len(table)).cpu().numpy())
+            AttentionMap(each.title, each.queries, each.keys, (total / len(table)).cpu().numpy(), each.kind)
             for each, total in zip(found, sums, strict=True)
         ]
 

@@ -171,10 +171,11 @@ class AttentionMapView(msgspec.Struct, frozen=True, kw_only=True):
     """Attention of one layer between columns, by head, averaged over folds.
 
     Attributes:
-        queries, keys: columns, or "[CLS]"; columns of little attention are merged into "other".
+        queries, keys: columns, "[CLS]", "[prompts]" or "[target]"; columns of little attention are merged into "other".
         chance: by key, the share that equal attention to all features gives it.
         heads: by head, (queries, keys) shares of attention.
         spread: (queries, keys) half-widths of the 95 % intervals over folds of the mean over heads; 0 with one fold.
+        kind: "attention"; "mask" for the steps of TabNet, "selection" for the splits of NODE.
     """
 
     title: str
@@ -183,6 +184,12 @@ class AttentionMapView(msgspec.Struct, frozen=True, kw_only=True):
     chance: tuple[float, ...]
     heads: tuple[tuple[tuple[float, ...], ...], ...]
     spread: tuple[tuple[float, ...], ...]
+    kind: str = "attention"
+
+    @property
+    def name(self) -> str:
+        """What it shows, such as "Attention, layer 1"."""
+        return f"{self.kind.capitalize()}, {self.title}"
 
 
 class AttentionReady(AnalysisEvent, tag="attention.ready", frozen=True, kw_only=True):

@@ -20,8 +20,8 @@ def dependence_tables(state: RunState) -> list[DiagnosisTable]:
         found.append(interactions_table(state.interactions, state))
     if state.faithfulness is not None:
         found.append(faithfulness_table(state.faithfulness, state))
-    if state.attention is not None:
-        found += attention_tables(state.attention, state)
+    for attention in state.attention.values():
+        found += attention_tables(attention, state)
     return found
 
 
@@ -78,6 +78,7 @@ def interactions_table(found: ev.InteractionsReady, state: RunState) -> Diagnosi
 def attention_tables(found: ev.AttentionReady, state: RunState) -> list[DiagnosisTable]:
     """The attention of each layer, relative to chance, averaged over heads; the rows are the columns that attend."""
     tables: list[DiagnosisTable] = []
+    model = f" · {title_of(state, found.model)}" if len(state.attention) > 1 else ""
     for each in found.maps:
         mean = mean_over_heads(each)
         rows = tuple(
@@ -91,13 +92,11 @@ def attention_tables(found: ev.AttentionReady, state: RunState) -> list[Diagnosi
             for query, row in zip(each.queries, mean, strict=True)
         )
         sentence = (
-            f"Attention of {title_of(state, found.model)} on {found.n_rows:,} held-out rows, {len(each.heads)} "
-            f"head{'s' if len(each.heads) > 1 else ''} averaged, divided by what equal attention would give: 1 is chance."
+            f"{each.kind.capitalize()} of {title_of(state, found.model)} on {found.n_rows:,} held-out rows, {len(each.heads)} "
+            f"head{'s' if len(each.heads) > 1 else ''} averaged, divided by what equal {each.kind} would give: 1 is chance."
         )
         header = ("from ↓ to →", *each.keys)
-        tables.append(
-            DiagnosisTable(f"Attention, {each.title}", (sentence,), header, rows, tuple(range(1, len(header))))
-        )
+        tables.append(DiagnosisTable(each.name + model, (sentence,), header, rows, tuple(range(1, len(header)))))
     return tables
 
 

@@ -109,7 +109,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """By column."""
     dependence: ev.DependenceReady | None = None
     interactions: ev.InteractionsReady | None = None
-    attention: ev.AttentionReady | None = None
+    attention: dict[str, ev.AttentionReady] = {}
+    """By model."""
     faithfulness: ev.FaithfulnessReady | None = None
     resources: tuple[ev.Resources, ...] = ()
     feed: tuple[FeedLine, ...] = ()
@@ -314,7 +315,7 @@ def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
                 "fairness": {},
                 "dependence": None,
                 "interactions": None,
-                "attention": None,
+                "attention": {},
                 "faithfulness": None,
             }
         case ev.StageChanged():
@@ -408,7 +409,7 @@ def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
         case ev.InteractionsReady():
             changes["interactions"] = event
         case ev.AttentionReady():
-            changes["attention"] = event
+            changes["attention"] = {**state.attention, event.model: event}
         case ev.FaithfulnessReady():
             changes["faithfulness"] = event
         case ev.Resources():

@@ -101,6 +101,7 @@ BOOSTERS = {
     "xgboost": {"n_trees": 20},
     "catboost": {"n_trees": 20},
     "mlp": {"widths": (16,)},
+    "npt": {"d_embedding": 8, "n_layers": 2, "n_heads": 2, "n_steps": 30, "n_evaluations": 2, "learning_rate": 1e-2},
 }
 
 

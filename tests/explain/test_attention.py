@@ -72,3 +72,16 @@ def test_maps_are_between_columns():
     assert OTHER not in found.keys
     assert not found.spread.any(), "all folds attend equally"
     assert column_maps(fold_models(), COLUMNS, seed=0)[0] == [], "models without maps have none"
+
+
+def test_prompts_are_one_query_and_the_target_is_named():
+    generator = np.random.default_rng(0)
+    weights = generator.dirichlet(np.ones(7), size=(1, 3)).astype(np.float32)
+
+    class Mapped(LinearModel):
+        def attention_maps(self, table):
+            return [AttentionMap("layer 1", (-2, -2, 0), (-3, *range(6)), weights, "mask")]
+
+    (found,), _ = column_maps(fold_models(model=Mapped), COLUMNS, seed=0)
+    assert (found.queries, found.keys[0], found.kind) == (("[prompts]", "strong"), "[target]", "mask")
+    assert found.heads[0, 0, 0] == pytest.approx(weights[0, :2, 0].mean())

@@ -35,7 +35,8 @@ def test_weights_are_shares_of_features(name):
         assert each.weights.shape[2:] == (len(each.queries), len(each.keys))
         np.testing.assert_allclose(each.weights.sum(3), 1, atol=1e-5)
         features = {3, 4} if name == "tab_transformer" else set(range(5))
-        assert set(each.keys) - {-1} == features
+        assert {key for key in each.keys if key >= 0} == features
+        assert each.kind == {"tabnet": "mask", "node": "selection"}.get(name, "attention")
 
 
 @pytest.mark.parametrize("name", ["ft_transformer", "autoint", "tab_transformer"])
@@ -68,3 +69,37 @@ def test_the_row_of_cls_is_what_importances_average():
         found = network.attention_maps(*rows)
         mean = torch.stack([each.weights[:, :, 0].mean(1) for each in found]).mean(0)
         np.testing.assert_allclose(mean, network.cls_attention(*rows), atol=1e-5)
+
+
+@pytest.mark.parametrize("prompts", ["multiplicative", "none", "both"])
+def test_weights_of_sums_and_products_are_those_of_the_forward_pass(prompts, monkeypatch):
+    torch.manual_seed(0)
+    plugin = registry.get("amformer")
+    params = plugin.params_type(prompts=prompts, n_prompts=6, n_layers=2, d_token=16, n_heads=2, top_k=2)
+    sizes = Sizes(n_numeric=3, cardinalities=CARDINALITIES, d_out=1, n_classes=2)
+    network, rows, captured = plugin.build(sizes, params).eval(), tensors(table(6, 0)), []
+
+    def attend(query, key, value, dropout_rate):
+        captured.append(torch.softmax(query @ key.transpose(2, 3) / key.shape[3] ** 0.5, dim=3))
+        return captured[-1] @ value
+
+    def softmax(scores):
+        captured.append(torch.softmax(scores, dim=3))
+        return captured[-1]
+
+    monkeypatch.setattr("tabapp.nn.attention.attend", attend)
+    monkeypatch.setattr("tabapp.nn.attention.MANY_TOKENS", 0)
+    monkeypatch.setattr("tabapp.nn.arithmetic.softmax", softmax)
+    with torch.inference_mode():
+        network(*rows)
+        expected = list(captured)
+        found = network.attention_maps(*rows)
+    assert [each.title for each in found] == [f"layer {i}, {s}" for i in (1, 2) for s in ("sums", "products")]
+    for each, weights in zip(found, expected, strict=True):
+        assert set(each.keys) == set(range(-1, 5))
+        has_prompts = prompts == "both" or (prompts == "multiplicative" and each.title.endswith("products"))
+        assert each.queries == ((-2,) * 6 if has_prompts else each.keys)
+        largest = each.weights.topk(weights.shape[3]).values
+        np.testing.assert_allclose(largest, weights.sort(descending=True).values, atol=1e-5)
+        if weights.shape[3] == len(each.keys):
+            np.testing.assert_allclose(each.weights, weights, atol=1e-5)

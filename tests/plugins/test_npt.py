@@ -340,3 +340,45 @@ def test_a_batch_that_does_not_fit_in_memory_is_halved_and_stays_so(
 def test_unknown_target_feature_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'z', which is not a feature"):
         fit(made(60), made(20, 1), tmp_path, also_predict=("z",))
+
+
+@pytest.mark.parametrize("task", ["regression", pytest.param("multiclass", marks=pytest.mark.slow)])
+def test_contributions_add_up_to_the_output(model: NPTModel, tmp_path: Path, task: str) -> None:
+    rows, reference = made(3, 5), made(4, 6)
+    if task == "multiclass":
+        train, valid = (replace(each, target=np.digitize(each.target, [45, 55])) for each in (made(240), made(60, 1)))
+        model = fit(train, valid, tmp_path, "multiclass", 3, n_steps=40)
+    rows.numeric[0, 1], rows.categorical[1, 0] = np.nan, MISSING
+    assert model.contributions(rows, 1) is None, "there are no exact contributions"
+    found = model.contributions(rows, 1, reference)
+    assert found is not None
+    assert found.errors is not None
+    output, before = (
+        p if task == "regression" else np.log(p[:, 1] / (1 - p[:, 1]))
+        for p in (model.predict(each).astype(np.float64) for each in (rows, reference))
+    )
+    assert found.base == pytest.approx(before.mean(), abs=1e-3)
+    np.testing.assert_allclose(found.base + found.values.sum(axis=1), output, atol=1e-3)
+    assert (found.errors <= 0.01 * np.abs(output[:, None] - before).mean(axis=1) + 1e-4).all()
+    if task == "regression":
+        sizes = np.abs(found.values).mean(axis=0)
+        assert set(np.argsort(sizes)[-2:]) <= {0, 1, 2}, "the target is a + c, and b is nearly a"
+    same = model.contributions(reference.take(slice(0, 1)), 1, reference.take(slice(0, 1)))
+    assert same is not None
+    np.testing.assert_allclose(same.values, 0, atol=1e-6)
+
+
+def test_attention_between_attributes_is_that_of_the_forward_pass(model: NPTModel, monkeypatch) -> None:
+    rows, captured = made(6, 5), []
+
+    def attend(query, key, value, dropout_rate):
+        captured.append(torch.softmax(query @ key.transpose(2, 3), dim=3))
+        return captured[-1] @ value
+
+    model.memories()
+    monkeypatch.setattr("tabapp_plugins.npt.network.attend", attend)
+    model.recall(model.queries(rows))
+    found = model.attention_maps(rows)
+    assert [each.title for each in found] == ["layer 2"]
+    assert found[0].queries == found[0].keys == (0, 1, 2, -3, 3), "a numeric target is before the categories"
+    np.testing.assert_allclose(found[0].weights, captured[0].mean(0), atol=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tabapp.run import events as ev
@@ -187,3 +188,14 @@ async def test_attention_maps_by_layer_and_head(tmp_path, monkeypatch):
         await driver.sees("Attention · layer 1", "[CLS]", "2.0", "0.6")
         await driver.press("escape", "d", *"map", "enter", *"head 2", "enter")
         await driver.sees("Attention · layer 1 · head 2")
+
+
+async def test_maps_of_several_models_have_their_names(tmp_path, monkeypatch):
+    attention = next(event for event in analyses() if isinstance(event, ev.AttentionReady))
+    step = msgspec.structs.replace(attention.maps[1], title="step 1", heads=attention.maps[1].heads[:1], kind="mask")
+    masks = msgspec.structs.replace(attention, model="tabnet", maps=(step,))
+    async with drive(tmp_path, monkeypatch, [*explained(), attention, masks], attach=True, engine_runs=False) as driver:
+        await driver.press("5", "d", *"map", "enter")
+        await driver.sees("FT-Transformer · layer 1 · head 2", "tabnet · Mask, step 1")
+        await driver.press(*"step", "enter")
+        await driver.sees("Mask · step 1", "Share of the mask of tabnet", "2.0")

@@ -118,11 +118,8 @@ class ExplainView(RunView):
                 self._analyze(f"--{kind}")
 
     def _map_chosen(self, choice: str | None) -> None:
-        found = self.snapshot.state.attention
-        if choice is not None and found is not None:
-            layer, head = (int(part) for part in choice.split(":"))
-            title, content = d.attention_content(found.maps[layer], head)
-            self.tabapp.push_screen(Reading(title, content))
+        if choice is not None:
+            self.tabapp.push_screen(Reading(*d.chosen_map(self.snapshot.state, choice)))
 
     def _metric_chosen(self, metric: str | None) -> None:
         if metric == d.COST:

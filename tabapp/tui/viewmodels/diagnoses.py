@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tabapp.run import events as ev
 from tabapp.run.dependence_tables import mean_over_heads
 from tabapp.run.diagnoses import DiagnosisTable
-from tabapp.run.state import RunState
+from tabapp.run.state import RunState, title_of
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED
 
@@ -23,7 +23,7 @@ def analysis_options(state: RunState, known: int) -> list[tuple[str, str, str]]:
     options = [(KNOWN, "Results so far", f"{known}")] if known else []
     if state.plan is not None and state.plan.task == "binary":
         options.append((THRESHOLD, "Threshold", "by a metric or by costs; kept in the bundle"))
-    if state.attention is not None:
+    if state.attention:
         options.append((ATTENTION, "Attention map", "by layer and head"))
     return [
         *options,
@@ -44,25 +44,35 @@ THRESHOLD_OPTIONS = [
 
 
 def attention_options(state: RunState) -> list[tuple[str, str, str]]:
-    """The layers and heads of the attention maps; the value is LAYER:HEAD, with head -1 for the mean over heads."""
-    maps = state.attention.maps if state.attention is not None else ()
+    """The layers and heads of the attention maps; the value is MODEL:LAYER:HEAD, with head -1 for the mean over heads."""
     found: list[tuple[str, str, str]] = []
-    for layer, each in enumerate(maps):
-        n_heads = len(each.heads)
-        mean = f"mean of {n_heads} heads" if n_heads > 1 else f"{len(each.queries)} × {len(each.keys)}"
-        found.append((f"{layer}:-1", each.title, mean))
-        found += [(f"{layer}:{head}", f"{each.title} · head {head + 1}", "") for head in range(n_heads) if n_heads > 1]
+    for place, ready in enumerate(state.attention.values()):
+        model = f"{title_of(state, ready.model)} · " if len(state.attention) > 1 else ""
+        for layer, each in enumerate(ready.maps):
+            n_heads, key = len(each.heads), f"{place}:{layer}"
+            title = model + (each.title if each.kind == "attention" else each.name)
+            mean = f"mean of {n_heads} heads" if n_heads > 1 else f"{len(each.queries)} × {len(each.keys)}"
+            found.append((f"{key}:-1", title, mean))
+            found += [(f"{key}:{head}", f"{title} · head {head + 1}", "") for head in range(n_heads) if n_heads > 1]
     return found
 
 
-def attention_content(found: ev.AttentionMapView, head: int) -> tuple[str, Content]:
-    """Title and heat map of a head, or of the mean over heads for -1: attention relative to chance."""
+def chosen_map(state: RunState, choice: str) -> tuple[str, Content]:
+    """Title and heat map of a value of `attention_options`."""
+    place, layer, head = (int(part) for part in choice.split(":"))
+    ready = list(state.attention.values())[place]
+    return attention_content(ready.maps[layer], head, title_of(state, ready.model))
+
+
+def attention_content(found: ev.AttentionMapView, head: int, model: str) -> tuple[str, Content]:
+    """Title and heat map of a head, or of the mean over heads for -1: attention of a model relative to chance."""
     weights = mean_over_heads(found) if head < 0 else found.heads[head]
     wide = max(len(query) for query in found.queries)
     widths = [max(5, min(12, len(key))) for key in found.keys]
     cells = [key[:width].rjust(width) for key, width in zip(found.keys, widths, strict=True)]
     lines = [
-        Content("Share of attention divided by what equal attention would give: 1 is chance. Rows attend to columns."),
+        Content(f"Share of the {found.kind} of {model} divided by what equal {found.kind} would give: 1 is chance."),
+        Content("Rows attend to columns." if len(found.queries) > 1 else ""),
         Content(""),
         Content.styled("  ".join([" " * wide, *cells]), MUTED),
     ]
@@ -76,7 +86,9 @@ def attention_content(found: ev.AttentionMapView, head: int) -> tuple[str, Conte
         if head < 0 and any(spread) and len(found.queries) == 1:
             margins = [f"±{s / c:.1f}".rjust(w) for s, c, w in zip(spread, found.chance, widths, strict=True)]
             lines.append(Content.styled("  ".join(["over folds".ljust(wide), *margins]), MUTED))
-    return f"Attention · {found.title}" + (f" · head {head + 1}" if head >= 0 else ""), Content("\n").join(lines)
+    return f"{found.kind.capitalize()} · {found.title}" + (f" · head {head + 1}" if head >= 0 else ""), Content(
+        "\n"
+    ).join(lines)
 
 
 def tables_content(tables: Sequence[DiagnosisTable]) -> Content:
