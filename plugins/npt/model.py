@@ -154,6 +154,7 @@ class SavedNPT(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             n_heads=p.n_heads,
             dropout=p.dropout,
             normalize_keys=p.normalize_keys,
+            attention=p.attention,
         )
 
 

@@ -6,7 +6,7 @@ Rows are "datapoints" and columns "attributes" in the paper; targets are attribu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import torch
@@ -19,6 +19,7 @@ from tabapp.nn.linear import Linear, linear
 from tabapp.nn.tokenizers import uniform_rows
 
 N_TYPES = 2
+Attention = Literal["both", "rows", "attributes"]
 
 
 class Attributes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -164,11 +165,14 @@ class SelfAttentionBlock(nn.Module):
     The scale is 1/√h with h the full width, as in equation 1, not the width of a head. With `normalize_keys` False, as
     in the authors' code, only the inputs of queries are normalized.
 
+    Without `attends`, each element attends to itself only, so that its attended value is its own.
+
     Shape: (sets, n, h) to the same shape; attention is within each set.
     """
 
-    def __init__(self, width: int, n_heads: int, dropout: float, *, normalize_keys: bool) -> None:
+    def __init__(self, width: int, n_heads: int, dropout: float, *, normalize_keys: bool, attends: bool = True) -> None:
         super().__init__()
+        self.attends = attends
         self.attention_normalization = nn.LayerNorm(width, eps=1e-12)
         self.query_key_value = Linear(width, 3 * width)
         self.mix = Linear(width, width)
@@ -205,7 +209,8 @@ class SelfAttentionBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         query, key, value = self.project(x)
-        return self.finish(x, attend(query, key, value, self.rate if self.training else 0.0))
+        rate = self.rate if self.training else 0.0
+        return self.finish(x, attend(query, key, value, rate) if self.attends else value)
 
 
 @dataclass(frozen=True)
@@ -238,6 +243,7 @@ class NPTNetwork(nn.Module):
         n_heads: int,
         dropout: float,
         normalize_keys: bool,
+        attention: Attention = "both",
     ) -> None:
         super().__init__()
         if n_layers % 2:
@@ -247,18 +253,25 @@ class NPTNetwork(nn.Module):
         self.attributes = attributes
         self.embedding = InputEmbedding(attributes, d_embedding, dropout)
         widths = (len(attributes) * d_embedding, d_embedding)
-        self.blocks = nn.ModuleList(
-            [
-                SelfAttentionBlock(widths[i % 2], n_heads, dropout, normalize_keys=normalize_keys)
-                for i in range(n_layers)
-            ]
-        )
+        self.blocks = nn.ModuleList()
+        for i in range(n_layers):
+            between_rows = i % 2 == 0
+            if attention == "rows" and not between_rows:
+                self.blocks.append(nn.Identity())
+                continue
+            attends = attention != "attributes" or not between_rows
+            self.blocks.append(
+                SelfAttentionBlock(widths[i % 2], n_heads, dropout, normalize_keys=normalize_keys, attends=attends)
+            )
         self.output = OutputEmbedding(attributes, d_embedding, dropout)
 
-    def pairs(self) -> list[tuple[SelfAttentionBlock, SelfAttentionBlock]]:
-        """Pairs of a block between rows and the following block between attributes."""
-        blocks = [block for block in self.blocks if isinstance(block, SelfAttentionBlock)]
-        return list(zip(blocks[::2], blocks[1::2], strict=True))
+    def pairs(self) -> list[tuple[SelfAttentionBlock, nn.Module]]:
+        """Pairs of a block between rows and the following block between attributes, which is the identity if left out."""
+        found: list[tuple[SelfAttentionBlock, nn.Module]] = []
+        for between_rows, between_attributes in zip(self.blocks[::2], self.blocks[1::2], strict=True):
+            assert isinstance(between_rows, SelfAttentionBlock)
+            found.append((between_rows, between_attributes))
+        return found
 
     def forward(self, entries: Entries, n_sets: int = 1) -> Predicted:
         """Predict every entry. The rows are `n_sets` concatenated tables of equal length, which do not attend to each
@@ -280,7 +293,7 @@ class NPTNetwork(nn.Module):
             query, key, value = between_rows.project(flat)
             keys.append(key)
             values.append(value)
-            attended = attend(query, key, value, 0.0)
+            attended = attend(query, key, value, 0.0) if between_rows.attends else value
             tokens = between_attributes(between_rows.finish(flat, attended).view_as(tokens))
         return Memory(keys, values)
 
@@ -323,6 +336,9 @@ class NPTNetwork(nn.Module):
             query, key, value = between_rows.project(flat)
             scores = torch.cat([query @ keys.transpose(2, 3), (query * key).sum(3, keepdim=True)], dim=3)
             probabilities = torch.softmax(scores, dim=3)
+            if not between_rows.attends:
+                probabilities = torch.zeros_like(probabilities)
+                probabilities[..., -1] = 1.0
             to_context, to_self = probabilities[..., :-1], probabilities[..., -1:]
             shares.append(to_context.mean(1)[0])
             flat = between_rows.finish(flat, to_context @ values + to_self * value)

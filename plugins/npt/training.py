@@ -19,7 +19,7 @@ from tabapp.nn.optimizers import Lamb, Lookahead, clamp_gradients, cosine_down, 
 from tabapp.nn.precision import autocast, has_fast_bfloat16
 from tabapp.nn.trainer import CHECKPOINT_SECONDS
 
-from .network import Attributes, Entries, NPTNetwork, Predicted
+from .network import Attention, Attributes, Entries, NPTNetwork, Predicted
 
 RANDOMIZED = 0.1
 """Share of the chosen entries that get random content instead of being hidden (appendix C.4.3)."""
@@ -39,6 +39,8 @@ class NPTParams(Params, frozen=True, kw_only=True):
         dropout: dropout rate of attention probabilities, hidden layers, embeddings and outputs.
         normalize_keys: apply layer normalization to the inputs of keys and values too (equation 4); False follows the
             authors' code.
+        attention: "both" kinds of layers, or an ablation: "rows" leaves the layers between attributes out (appendix B.5), and
+            with "attributes" each row attends to itself only.
         learning_rate: learning rate of LAMB.
         flat: share of the steps before the learning rate is annealed.
         n_steps: training steps.
@@ -50,6 +52,8 @@ class NPTParams(Params, frozen=True, kw_only=True):
         context_rows: maximum number of rows that a prediction attends to.
         n_contexts: number of sampled contexts whose predictions are averaged, if there are more rows than context_rows.
         unlabeled: unlabeled training rows for each labeled one.
+        feature_weight: constant weight of the loss of features, from 0 to 1; the targets have the rest. None decreases it from 1
+            to 0 along a cosine (section 2.6).
         also_predict: names of features that are additional targets: always predicted in training and evaluation, hidden in
             predictions.
     """
@@ -59,6 +63,7 @@ class NPTParams(Params, frozen=True, kw_only=True):
     n_heads: int = 8
     dropout: float = 0.1
     normalize_keys: bool = True
+    attention: Attention = "both"
     learning_rate: float = 1e-3
     flat: float = 0.7
     n_steps: int = 10_000
@@ -70,6 +75,7 @@ class NPTParams(Params, frozen=True, kw_only=True):
     context_rows: int = 4096
     n_contexts: int = 4
     unlabeled: float = 0.0
+    feature_weight: float | None = None
     also_predict: tuple[str, ...] = ()
 
 
@@ -315,11 +321,13 @@ class Steps:
     def run(self, planned: int) -> None:
         """Take one step of `planned` ones."""
         params, progress = self._params, self.n_steps / planned
+        tradeoff = cosine_down(progress) if params.feature_weight is None else params.feature_weight
+        tradeoff = tradeoff if params.feature_masking else 0.0
         batch = self._next_batch()
         self._network.train()
         while True:
             try:
-                self.backward(batch, cosine_down(progress) if params.feature_masking else 0.0)
+                self.backward(batch, tradeoff)
                 break
             except Exception as error:
                 if not is_out_of_memory(error) or self.batch_rows // 2 < LEAST_BATCH_ROWS:

@@ -58,6 +58,35 @@ def test_block_equals_equations_one_to_five() -> None:
     torch.testing.assert_close(block(x[None])[0], expected)
 
 
+def test_without_attention_between_rows_a_prediction_ignores_other_rows() -> None:
+    network, entries, other = make_network(attention="attributes"), make_entries(12), make_entries(12, seed=1)
+    with torch.inference_mode():
+        alone = everything(network(entries.take(slice(0, 4))))
+        torch.testing.assert_close(everything(network(Entries.joined([entries.take(slice(0, 4)), other])))[:4], alone)
+        recalled = network.recall(entries.take(slice(0, 4)), network.remember(other))
+        torch.testing.assert_close(everything(recalled), alone)
+        assert not torch.allclose(everything(make_network()(entries))[:4], everything(make_network()(other))[:4])
+
+
+def test_without_layers_between_attributes_only_those_between_rows_remain() -> None:
+    both, rows = make_network(), make_network(attention="rows")
+    width = 8
+    assert sum(p.numel() for p in both.parameters()) - sum(p.numel() for p in rows.parameters()) == 2 * (
+        13 * width**2 + 14 * width
+    )
+    entries = make_entries(6)
+    with torch.inference_mode():
+        recalled = rows.recall(entries.take(slice(0, 1)), rows.remember(entries.take(slice(1, 6))))
+    assert recalled.numeric.isfinite().all()
+
+
+def test_every_weight_of_an_ablation_is_trained_or_has_a_zero_gradient() -> None:
+    for attention in ("rows", "attributes"):
+        network = make_network(attention=attention).train()
+        everything(network(make_entries(6))).square().sum().backward()
+        assert all(p.grad is not None and p.grad.isfinite().all() for p in network.parameters())
+
+
 def test_keys_are_not_normalized_without_normalize_keys() -> None:
     entries = make_entries(6)
     paper, code = make_network(), make_network(normalize_keys=False)
