@@ -59,7 +59,13 @@ class Source:
 
 @cache
 def load(folder: Path, name: str) -> Source:
-    """Read a table of a folder."""
+    """Read a table of a folder.
+
+    Raises:
+        SystemExit: the folder has no tables.
+    """
+    if not (folder / "datasets.json").is_file():
+        raise SystemExit(f"{folder} has no tables. Name their folder with --data or TABAPP_DATA.")
     known = {each["name"]: each for each in json.loads((folder / "datasets.json").read_text())}[name]
     reading = read_table(folder / known["file"], ReadOptions(delimiter=known["separator"]))
     schema = infer_schema(

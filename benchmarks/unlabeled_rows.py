@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import time
 from dataclasses import replace
@@ -27,13 +26,12 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from benchmarks.fits import data_folder, load
 from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
-from tabapp.data.infer import infer_schema
-from tabapp.data.read import ReadOptions, read_table
 from tabapp.data.schema import Schema
 from tabapp.data.split import early_stopping_rows
-from tabapp.data.typed import encode_target, rows_with_target, typed_frame
+from tabapp.data.typed import encode_target
 from tabapp.engine.refit import soft_table
 from tabapp.engine.unlabeled import fitted_features
 from tabapp.metrics import Task
@@ -52,6 +50,13 @@ MODELS = {
     "catboost": "CatBoost",
     "self_training": "self-training",
 }
+BASES = {
+    "npt_labeled": "npt",
+    "self_training": "catboost",
+    "mlp_self_training": "mlp",
+    "tab_transformer_self_training": "tab_transformer",
+}
+"""Plugins of the names that are none."""
 METRICS = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "r2"}
 LABELED = (50, 200, 1000)
 N_TEST = 3_000
@@ -76,7 +81,7 @@ class Draw:
         """The test score of a model on `n` labeled rows."""
         rows = np.sort(self.labeled[:n])
         stopping = early_stopping_rows(self.target, self.task, rows, self.seed)
-        base = {"npt_labeled": "npt", "self_training": "catboost"}.get(name, name)
+        base = BASES.get(name, name)
         plugin = registry.get(base)
         # A network without pre-training takes the hyperparameters of its variant.
         same = f"{base}_pretrained"
@@ -116,7 +121,7 @@ class Draw:
                 context.soft_deadline = time.monotonic() + seconds
             train, valid = table.take(~stopping), table.take(stopping)
             model = plugin.fit(train, valid, params, context)
-            if name == "self_training":
+            if name.endswith("self_training"):
                 soft = model.predict(preparer.transform(unlabeled)).astype(np.float64)
                 more = preparer.transform(unlabeled)
                 labels = np.asarray(train.target)
@@ -135,19 +140,9 @@ class Draw:
         return metrics.score(METRICS[self.task], self.target[self.test], prediction)
 
 
-def load(folder: Path, name: str) -> tuple[pl.DataFrame, Schema]:
-    """The typed rows of a table that have a target, without leaking columns."""
-    known = {each["name"]: each for each in json.loads((folder / "datasets.json").read_text())}[name]
-    reading = read_table(folder / known["file"], ReadOptions(delimiter=known["separator"]))
-    schema = infer_schema(
-        reading.frame, target=known["target"], task=known["task"], ignore=tuple(known["leak_or_id_columns"])
-    )
-    return typed_frame(reading.frame.filter(rows_with_target(reading.frame, schema)), schema), schema
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
+    parser.add_argument("--data", type=Path, default=data_folder())
     parser.add_argument("--tables", default="")
     parser.add_argument("--labeled", default=",".join(map(str, LABELED)))
     parser.add_argument("--draws", type=int, default=2)
@@ -167,7 +162,8 @@ def main() -> None:
     if options.cache is not None and options.cache.is_file():
         found = json.loads(options.cache.read_text())
     for name in names:
-        frame, schema = load(options.data, name)
+        source = load(options.data, name)
+        frame, schema = source.frame, source.schema
         for seed in range(n_draws):
             draw = Draw(frame, schema, max(sizes), n_unlabeled, seed)
             with TemporaryDirectory() as pretrained:

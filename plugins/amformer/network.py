@@ -26,6 +26,7 @@ EVALUATION_BYTES = 500_000_000
 
 Backbone = Literal["ft_transformer", "autoint"]
 Prompts = Literal["none", "multiplicative", "both"]
+Streams = Literal["both", "additive", "multiplicative"]
 
 
 class AMFormerParams(TrainingParams, frozen=True, kw_only=True):
@@ -37,6 +38,7 @@ class AMFormerParams(TrainingParams, frozen=True, kw_only=True):
         prompts: the streams that use prompts as queries: "both" as in the paper, "none" as in section 4.1, or
             "multiplicative" with full self-attention in the additive stream. None means "multiplicative" for up to 300
             features and "both" for more.
+        streams: "both" streams of the arithmetic block, or only one of them, as in the ablations of Table 3.
         n_prompts: prompts of the first layer, halved in each following layer. None means as many as tokens in every layer
             for up to 300 features, and 256 in the first layer for more.
         n_layers: number of layers.
@@ -52,6 +54,7 @@ class AMFormerParams(TrainingParams, frozen=True, kw_only=True):
 
     backbone: Backbone = "ft_transformer"
     prompts: Prompts | None = None
+    streams: Streams = "both"
     n_prompts: int | None = None
     n_layers: int = 3
     d_token: int = 192
@@ -100,7 +103,8 @@ def layer_sizes(n_features: int, params: AMFormerParams) -> list[LayerSize]:
     for n_prompts in prompt_counts(n_tokens, params):
         n_sums = n_prompts if prompts == "both" else n_tokens
         n_products = n_tokens if prompts == "none" else n_prompts
-        sizes.append(LayerSize(n_tokens, n_sums, n_sums + n_products))
+        n_queries = n_sums * (params.streams != "multiplicative") + n_products * (params.streams != "additive")
+        sizes.append(LayerSize(n_tokens, n_sums, n_queries))
         n_tokens = n_sums
     return sizes
 
@@ -148,12 +152,14 @@ class Layer(nn.Module):
 
         n_sums = n_prompts if prompts == "both" else n_tokens
         n_products = n_tokens if prompts == "none" else n_prompts
-        if prompts == "multiplicative":
-            additive = SelfAttention(d, params.n_heads, rate)
-        else:
-            additive = hard(n_prompts if prompts == "both" else None)
-        multiplicative = ProductAttention(hard(None if prompts == "none" else n_prompts))
-        normalization = None if is_first else nn.LayerNorm(d)
+        additive = multiplicative = normalization = None
+        if params.streams != "multiplicative":
+            full = prompts == "multiplicative"
+            own = n_prompts if prompts == "both" else None
+            additive = SelfAttention(d, params.n_heads, rate) if full else hard(own)
+            normalization = None if is_first else nn.LayerNorm(d)
+        if params.streams != "additive":
+            multiplicative = ProductAttention(hard(None if prompts == "none" else n_prompts))
         self.arithmetic = ArithmeticBlock(additive, n_sums, multiplicative, n_products, n_out, normalization)
         self.down = None if n_sums == n_tokens else Linear(n_tokens, n_out, bias=False)
         self.ffn_normalization = nn.LayerNorm(d)
@@ -223,7 +229,7 @@ class AMFormerNetwork(nn.Module):
         return self.head(torch.relu(self.normalization(tokens[:, 0])))
 
     def attention_maps(self, numeric: Tensor, categorical: Tensor) -> list[LayerAttention]:
-        """Attention of both streams of each layer, up to a layer whose tokens are no longer those of the features.
+        """Attention of the streams of each layer, up to a layer whose tokens are no longer those of the features.
 
         The queries of a stream with prompts are `PROMPTS`.
         """
@@ -236,12 +242,13 @@ class AMFormerNetwork(nn.Module):
                 break
             block = layer.arithmetic
             seen = tokens if block.normalization is None else block.normalization(tokens)
-            sums = block.additive.probabilities(seen)
-            products = block.multiplicative.probabilities(tokens)
-            for stream, attention, weights in (
-                ("sums", block.additive, sums),
-                ("products", block.multiplicative.attention, products),
-            ):
+            streams: list[tuple[str, nn.Module, Tensor]] = []
+            if block.additive is not None:
+                streams.append(("sums", block.additive, block.additive.probabilities(seen)))
+            if block.multiplicative is not None:
+                products = block.multiplicative
+                streams.append(("products", products.attention, products.probabilities(tokens)))
+            for stream, attention, weights in streams:
                 has_prompts = isinstance(attention, HardAttention) and attention.prompts is not None
                 queries = (PROMPTS,) * weights.shape[2] if has_prompts else places
                 found.append(LayerAttention(f"layer {i + 1}, {stream}", queries, places, weights))
@@ -254,9 +261,10 @@ class AMFormerNetwork(nn.Module):
         """
         layer = self.layers[0]
         assert isinstance(layer, Layer)
+        multiplicative = layer.arithmetic.multiplicative
+        assert multiplicative is not None
         parts = zip(numeric.split(self.selection_rows), categorical.split(self.selection_rows), strict=True)
         selected = [
-            (layer.arithmetic.multiplicative.probabilities(self.tokens(x, codes)) > 0).float().mean(1).sum(0)
-            for x, codes in parts
+            (multiplicative.probabilities(self.tokens(x, codes)) > 0).float().mean(1).sum(0) for x, codes in parts
         ]
         return torch.stack(selected).sum(0) / len(numeric)

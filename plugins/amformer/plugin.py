@@ -87,7 +87,7 @@ class AMFormer(DeepPlugin):
         """The features that prompts select."""
         assert isinstance(network, AMFormerNetwork)
         names = (*context.features.numeric, *context.features.categorical)
-        if prompts_for(len(names), params) == "none":
+        if prompts_for(len(names), params) == "none" or params.streams == "additive":
             return {}
         with torch.inference_mode():
             rows = train.take(slice(0, SUMMARY_ROWS))

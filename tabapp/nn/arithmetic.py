@@ -146,8 +146,8 @@ class ArithmeticBlock(nn.Module):
     NOTE[DIFF]: FC has no bias, because the next layer normalization would remove it.
 
     Args:
-        additive: attention that computes the first `n_sums` candidates from normalized tokens.
-        multiplicative: attention that computes `n_products` further candidates from the tokens.
+        additive: attention that computes the first `n_sums` candidates from normalized tokens; None leaves this stream out.
+        multiplicative: attention that computes `n_products` further candidates from the tokens; None leaves this stream out.
         n_out: number of output tokens.
         normalization: layer normalization before the additive stream; None in the first block, where it would remove the
             scale of the features.
@@ -157,9 +157,9 @@ class ArithmeticBlock(nn.Module):
 
     def __init__(
         self,
-        additive: SelfAttention | HardAttention,
+        additive: SelfAttention | HardAttention | None,
         n_sums: int,
-        multiplicative: ProductAttention,
+        multiplicative: ProductAttention | None,
         n_products: int,
         n_out: int,
         normalization: nn.LayerNorm | None,
@@ -168,12 +168,16 @@ class ArithmeticBlock(nn.Module):
         self.normalization = normalization
         self.additive = additive
         self.multiplicative = multiplicative
-        self.fusion = Linear(n_sums + n_products, n_out, bias=False)
+        n_candidates = n_sums * (additive is not None) + n_products * (multiplicative is not None)
+        self.fusion = Linear(n_candidates, n_out, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        seen = tokens if self.normalization is None else self.normalization(tokens)
-        candidates = torch.cat([self.additive(seen), self.multiplicative(tokens)], dim=1)
-        return mix_tokens(self.fusion, candidates)
+        candidates: list[Tensor] = []
+        if self.additive is not None:
+            candidates.append(self.additive(tokens if self.normalization is None else self.normalization(tokens)))
+        if self.multiplicative is not None:
+            candidates.append(self.multiplicative(tokens))
+        return mix_tokens(self.fusion, torch.cat(candidates, dim=1))
 
 
 def mix_tokens(linear: nn.Linear, tokens: Tensor) -> Tensor:

@@ -210,6 +210,19 @@ def test_layouts_equal_the_paper() -> None:
     assert network_of(backbone="autoint", prompts="both", n_prompts=4).pool.in_features == 2
 
 
+@pytest.mark.parametrize("prompts", ["none", "multiplicative", "both"])
+def test_one_stream_alone_has_half_the_candidates(prompts) -> None:
+    x, codes = rows_of(5)
+    both = network_of(prompts=prompts)
+    for streams, left_out in (("additive", "multiplicative"), ("multiplicative", "additive")):
+        network = network_of(prompts=prompts, streams=streams).train()
+        arithmetic = network.layers[0].arithmetic
+        assert getattr(arithmetic, left_out) is None
+        assert 2 * arithmetic.fusion.in_features == both.layers[0].arithmetic.fusion.in_features
+        network(x, codes).sum().backward()
+        assert all(p.grad is not None for p in network.parameters())
+
+
 def test_prompts_halve_for_many_features() -> None:
     assert prompt_counts(9, AMFormerParams()) == (9, 9, 9)
     assert prompt_counts(301, AMFormerParams()) == (301, 301, 301)
