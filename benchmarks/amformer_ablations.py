@@ -38,6 +38,7 @@ from tabapp import metrics
 from tabapp.data.infer import infer_schema
 from tabapp.data.typed import encode_target, typed_frame
 from tabapp.models import registry
+from tabapp.nn.objective import target_of
 from tabapp.nn.trainer import batch_size_for
 
 PRODUCTS, N_CLASSES = "products", 16
@@ -164,7 +165,7 @@ def accuracy(name: str, line: tuple[str, dict[str, Any], str], seed: int, option
             seconds=options.seconds,
             device=options.device,
         )
-        value = metrics.score("accuracy", data.test.target, found.predict(data.test))
+        value = metrics.score("accuracy", target_of(data.test), found.predict(data.test))
         print(f"{name} {model} {changes} seed {seed}: {value:.4f}", file=sys.stderr, flush=True)
         return np.array(value)
 

@@ -34,6 +34,7 @@ from benchmarks.fits import data_folder, fitted, kept, load, prepared, spread
 from benchmarks.machine import RESULTS, machine, report
 from benchmarks.npt_tables import METRICS, division_of
 from tabapp import metrics
+from tabapp.nn.objective import target_of
 
 QUICK_TABLES = ("boston", "yacht", "concrete")
 TABLES = (*QUICK_TABLES, "protein_casp", "breast_cancer_wdbc", "poker_hand", "covertype")
@@ -133,7 +134,7 @@ def score(name: str, variant: str, number: int, options: argparse.Namespace) -> 
             device=options.device,
             unlabeled=replace(data.test, target=None) if variant == SEMI_SUPERVISED else None,
         )
-        found = metrics.score(metric, data.test.target, model.predict(data.test))
+        found = metrics.score(metric, target_of(data.test), model.predict(data.test))
         print(f"{name} {variant} split {number}: {found:.4f}", file=sys.stderr, flush=True)
         return np.array(found)
 

@@ -37,6 +37,7 @@ from benchmarks.fits import Prepared, data_folder, fitted, load, prepared, publi
 from benchmarks.machine import RESULTS, machine, report
 from benchmarks.npt_probes import LookupTask, corrupted_predictions, deletion, looked_up, train_lookup
 from tabapp import metrics
+from tabapp.nn.objective import target_of
 
 VARIANTS = {
     "original": LookupTask(),
@@ -113,7 +114,7 @@ def corruption(model: NPTModel, data: Prepared, name: str, number: int) -> dict[
     scored = data.test.take(slice(0, MOST_SCORED))
     metric = "rmse" if data.source.task == "regression" else "accuracy"
     plain, corrupted = (
-        metrics.score(metric, scored.target, prediction)
+        metrics.score(metric, target_of(scored), prediction)
         for prediction in (model.predict(scored), corrupted_predictions(model, scored, seed=0))
     )
     change = 100 * (plain - corrupted) / plain if metric == "rmse" else 100 * (corrupted - plain)

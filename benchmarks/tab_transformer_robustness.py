@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from tabapp_plugins.tab_transformer import TabTransformerNetwork
+from tabapp_plugins.tab_transformer import ColumnTokenizer
 from torch import Tensor, nn
 
 from benchmarks.fits import changed, data_folder, fitted, kept, load, prepared, random_division, spread
@@ -58,9 +58,9 @@ def average_missing(model: FittedModel, cardinalities: tuple[int, ...]) -> None:
 
 def _embeddings(network: nn.Module, cardinalities: tuple[int, ...]) -> list[Tensor]:
     """The embeddings of each categorical column by code, as views of the weights."""
-    if isinstance(network, TabTransformerNetwork) and network.tokenizer is not None:
-        return list(network.tokenizer.level.split(list(cardinalities)))
-    flat = getattr(network, "input", None)
+    tokenizer, flat = getattr(network, "tokenizer", None), getattr(network, "input", None)
+    if isinstance(tokenizer, ColumnTokenizer):
+        return list(tokenizer.level.split(list(cardinalities)))
     if isinstance(flat, FlatInput):
         return [embedding.weight for embedding in flat.embeddings if isinstance(embedding, nn.Embedding)]
     raise TypeError(f"{type(network).__name__} has no embeddings of categorical columns")
