@@ -343,7 +343,7 @@ class NPTNetwork(nn.Module):
             shares.append(to_context.mean(1)[0])
             flat = between_rows.finish(flat, to_context @ values + to_self * value)
             tokens = flat.view_as(tokens)
-            if between is not None:
+            if between is not None and isinstance(between_attributes, SelfAttentionBlock):
                 between.append(between_attributes.probabilities(tokens))
             tokens = between_attributes(tokens)
         return tokens, shares
