@@ -24,7 +24,7 @@ _DIGIT = re.compile(r"\d")
 
 def needs_search(values: Values) -> bool:
     """Whether a short column has texts with digits that are not plain numbers, so that they may be dates or have units."""
-    return any(_DIGIT.search(text) and not _PLAIN_NUMBER.fullmatch(text) for text in values.distinct)
+    return any(not _PLAIN_NUMBER.fullmatch(text) and _DIGIT.search(text) is not None for text in values.distinct)
 
 
 def judge(
