@@ -382,3 +382,22 @@ def test_attention_between_attributes_is_that_of_the_forward_pass(model: NPTMode
     assert [each.title for each in found] == ["layer 2"]
     assert found[0].queries == found[0].keys == (0, 1, 2, -3, 3), "a numeric target is before the categories"
     np.testing.assert_allclose(found[0].weights, captured[0].mean(0), atol=1e-6)
+
+
+@pytest.mark.parametrize(("given", "first", "last"), [(None, 1.0, 0.2), (0.5, 0.5, 0.5), (0.0, 0.0, 0.0)])
+def test_a_constant_weight_of_features_replaces_the_decreasing_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: float | None, first: float, last: float
+) -> None:
+    tradeoffs: list[float] = []
+    original = training.objective
+
+    def recorded(losses, chosen, weight, targets, tradeoff):
+        tradeoffs.append(tradeoff)
+        return original(losses, chosen, weight, targets, tradeoff)
+
+    monkeypatch.setattr(training, "objective", recorded)
+    fit(made(60), made(20, 1), tmp_path, n_steps=12, feature_weight=given)
+    assert len(tradeoffs) == 12
+    assert tradeoffs[0] == first
+    assert tradeoffs[-1] <= last
+    assert tradeoffs == sorted(tradeoffs, reverse=True)
