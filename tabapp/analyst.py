@@ -38,6 +38,10 @@ def _diagnose(options: argparse.Namespace) -> msgspec.Struct:
             event = diagnosing.measure_fairness(run, options.fairness)
         elif options.learning_curve:
             event = diagnosing.measure_row_curve(run, options.model)
+        elif options.time_curve:
+            from tabapp.engine.time_curve import measure_time_curve
+
+            event = measure_time_curve(run, options.model)
         elif options.faithfulness:
             from tabapp.engine.faithfulness import measure_faithfulness
 
@@ -64,9 +68,10 @@ def _parser() -> argparse.ArgumentParser:
     chosen.add_argument("--threshold", metavar="METRIC", help="choose the threshold of the bundle; none for 0.5")
     chosen.add_argument("--robustness", action="store_true", help="score with missing and noisy cells")
     chosen.add_argument("--learning-curve", action="store_true", help="score with fewer training rows")
+    chosen.add_argument("--time-curve", action="store_true", help="score later rows with recent and with old rows")
     chosen.add_argument("--faithfulness", action="store_true", help="importances by several methods")
     chosen.add_argument("--fairness", metavar="COLUMN", help="rates by the groups of a column")
-    diagnose.add_argument("--model", help="the model of the learning curve or of the importances")
+    diagnose.add_argument("--model", help="the model of a learning curve or of the importances")
     diagnose.set_defaults(analyze=_diagnose)
     return parser
 

@@ -26,11 +26,18 @@ from tabapp.run.folder import RunFolder, default_runs_dir, find_run
 @click.option("--robustness", is_flag=True, help="Score the ensemble with 0 to 60 % of the cells missing or noisy.")
 @click.option("--learning-curve", is_flag=True, help="Score the best model with fewer training rows; trains it again.")
 @click.option(
+    "--time-curve",
+    is_flag=True,
+    help="Score the latest rows by the best model, trained on recent rows and on old rows; for tables with dates.",
+)
+@click.option(
     "--faithfulness",
     is_flag=True,
     help="Compare attention with permutation, integrated gradients, and training again without each of the top columns.",
 )
-@click.option("--model", metavar="NAME", help="Model of --learning-curve or --faithfulness [default: the best].")
+@click.option(
+    "--model", metavar="NAME", help="Model of --learning-curve, --time-curve or --faithfulness [default: the best]."
+)
 @click.option("--fairness", metavar="COLUMN", help="Rates, errors and calibration by the groups of a column.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per analysis on stdout.")
 @click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs.")
@@ -39,24 +46,28 @@ def diagnose(
     threshold: str | None,
     robustness: bool,
     learning_curve: bool,
+    time_curve: bool,
     faithfulness: bool,
     model: str | None,
     fairness: str | None,
     as_json: bool,
     runs_dir: Path | None,
 ) -> int:
-    """Analyze a finished run: threshold, robustness, learning curve, faithfulness of attention, and fairness.
+    """Analyze a finished run: threshold, robustness, learning curves, faithfulness of attention, and fairness.
 
     Results are kept in the run, where the Explain screen and reports show them. Without an option, the command prints those of
     earlier calls.
     """
-    if model is not None and not (learning_curve or faithfulness):
-        raise UsageError("--model chooses the model of an analysis. Add --learning-curve or --faithfulness.")
+    if model is not None and not (learning_curve or time_curve or faithfulness):
+        raise UsageError(
+            "--model chooses the model of an analysis. Add --learning-curve, --time-curve or --faithfulness."
+        )
     folder = find_run(run_id, runs_dir or default_runs_dir())
     wanted: list[list[str]] = []
     wanted += [["--threshold", threshold]] if threshold is not None else []
     wanted += [["--robustness"]] if robustness else []
     wanted += [["--learning-curve", *(["--model", model] if model else [])]] if learning_curve else []
+    wanted += [["--time-curve", *(["--model", model] if model else [])]] if time_curve else []
     wanted += [["--faithfulness", *(["--model", model] if model else [])]] if faithfulness else []
     wanted += [["--fairness", fairness]] if fairness is not None else []
     if not wanted:
@@ -75,8 +86,8 @@ def diagnose(
 def _print_known(folder: RunFolder, as_json: bool) -> int:
     state = folder.state()
     if as_json:
-        known = (state.threshold, state.robustness, state.row_curve, *state.fairness.values(), state.dependence)
-        for event in (*known, state.interactions, state.faithfulness, *state.attention.values()):
+        known = (state.threshold, state.robustness, state.row_curve, state.time_curve, *state.fairness.values())
+        for event in (*known, state.dependence, state.interactions, state.faithfulness, *state.attention.values()):
             if event is not None:
                 echo_json(ev.encode(event).decode().rstrip())
         return 0

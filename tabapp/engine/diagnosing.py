@@ -179,12 +179,7 @@ def measure_row_curve(run: FinishedRun, model: str | None = None) -> events.RowC
     Raises:
         UsageError: the model has no score, or the table is too small.
     """
-    if model is None:
-        rows = [row for row in run.state.leaderboard if row.score is not None and row.model != "ensemble"]
-        if not rows:
-            raise UsageError(f"The run {run.folder.run} has no model with a score.")
-        model = rows[0].model
-    candidate = run.best_of(model)
+    candidate = run.best_of(model or run.best_model)
     folds = sorted(candidate.results)[:MOST_CURVE_FOLDS]
     held_out = np.concatenate([run.data.held_out(fold) for fold in folds])
     shares = [s for s in CURVE_SHARES if s * min(len(run.data.training(f)) for f in folds) >= LEAST_TRAINING_ROWS]
@@ -207,7 +202,9 @@ def measure_row_curve(run: FinishedRun, model: str | None = None) -> events.RowC
     )
     sign = 1.0 if metrics.get(metric).greater_is_better else -1.0
     low, high = sorted((sign * low, sign * high))
-    return events.RowCurveReady(model=model, points=tuple(points), gain=sign * (full - half), low=low, high=high)
+    return events.RowCurveReady(
+        model=candidate.model, points=tuple(points), gain=sign * (full - half), low=low, high=high
+    )
 
 
 def _fit_on_share(run: FinishedRun, candidate: Candidate, fold: int, share: float) -> Array:

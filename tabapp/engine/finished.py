@@ -155,6 +155,20 @@ class FinishedRun:
         """Models that the user excluded from the ensemble."""
         return {row.model for row in self.state.leaderboard if row.left_out}
 
+    @property
+    def best_model(self) -> str:
+        """The model with the best score.
+
+        Raises:
+            UsageError: no model has a score.
+        """
+        found = next(
+            (row.model for row in self.state.leaderboard if row.score is not None and row.model != "ensemble"), None
+        )
+        if found is None:
+            raise UsageError(f"The run {self.folder.run} has no model with a score.")
+        return found
+
     def best_of(self, model: str) -> Candidate:
         """The best trial of a model on the leaderboard, with its fits.
 

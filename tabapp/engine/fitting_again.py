@@ -23,11 +23,14 @@ from tabapp.models.contract import FitContext
 Array = npt.NDArray[Any]
 
 
-def fit_again(run: FinishedRun, candidate: Candidate, fold: int, rows: Array, schema: Schema) -> Array:
+def fit_again(
+    run: FinishedRun, candidate: Candidate, fold: int, rows: Array, schema: Schema, scored: Array | None = None
+) -> Array:
     """Predictions of the held-out rows of a fold by the model, and its features, fitted on some rows with the columns of a schema.
 
     Args:
         rows: positions of training rows among the usable rows, in ascending order.
+        scored: positions of the predicted rows in place of the held-out ones.
     """
     data, plan = run.data, run.plan
     seed = seed_of(plan.seed, candidate.model, fold)
@@ -60,5 +63,6 @@ def fit_again(run: FinishedRun, candidate: Candidate, fold: int, rows: Array, sc
         params = msgspec.convert(candidate.params, plugin.params_type)
         places = np.arange(len(rows))
         model = plugin.fit(table.take(places[~stopping]), table.take(places[stopping]), params, context)
-    scored = preparer.transform(data.frame[data.held_out(fold).tolist()])
-    return np.asarray(model.predict(scored), dtype=np.float64)
+    scored = data.held_out(fold) if scored is None else scored
+    predicted = model.predict(preparer.transform(data.frame[scored.tolist()]))
+    return np.asarray(predicted, dtype=np.float64)

@@ -27,6 +27,10 @@ def diagnosis_parts(state: RunState) -> list[Part]:
         parts.append(
             Lines("Learning curve over rows", "training rows", metric, (_series(metric, state.row_curve.points),))
         )
+    if state.time_curve is not None:
+        found = state.time_curve
+        series = (_series("most recent rows", found.recent), _series("oldest rows", found.oldest))
+        parts.append(Lines("Learning curve over time", "training rows", metric, series))
     return parts
 
 

@@ -76,6 +76,35 @@ class RowCurveReady(AnalysisEvent, tag="row_curve.ready", frozen=True, kw_only=T
     high: float
 
 
+class Gain(msgspec.Struct, frozen=True, kw_only=True):
+    """How much better one score is than another, with the 95 % interval of a paired bootstrap; positive is an improvement."""
+
+    value: float
+    low: float
+    high: float
+
+
+class TimeCurveReady(AnalysisEvent, tag="time_curve.ready", frozen=True, kw_only=True):
+    """The score of `model` on the latest rows, trained on parts of the earlier rows.
+
+    Attributes:
+        column: the column of times.
+        since: time of the earliest of the `n_rows` scored rows.
+        recent, oldest: by number of the most recent, and of the oldest, earlier rows.
+        older_rows: of training on all earlier rows rather than on the most recent half.
+        recency: of training on the most recent half rather than on the oldest half.
+    """
+
+    model: str
+    column: str
+    since: str
+    n_rows: int
+    recent: tuple[CurvePoint, ...]
+    oldest: tuple[CurvePoint, ...]
+    older_rows: Gain
+    recency: Gain
+
+
 class RateView(msgspec.Struct, frozen=True, kw_only=True):
     """A rate of a group with its 95 % interval over `n` rows; None without rows."""
 
@@ -228,6 +257,7 @@ AnyAnalysisEvent = (
     ThresholdChosen
     | RobustnessReady
     | RowCurveReady
+    | TimeCurveReady
     | FairnessReady
     | DependenceReady
     | InteractionsReady

@@ -65,6 +65,43 @@ def row_curve_table(found: ev.RowCurveReady, state: RunState) -> DiagnosisTable:
     return DiagnosisTable(f"Learning curve of {title}", (verdict,), ("training rows", metric), rows, (0, 1))
 
 
+def time_curve_table(found: ev.TimeCurveReady, state: RunState) -> DiagnosisTable:
+    """The score on the latest rows by the training rows, and whether old rows help and recent rows are worth more."""
+    older, recency = found.older_rows, found.recency
+    if older.low > 0:
+        old = "Older rows help: training on all earlier rows rather than on the most recent half improved the score by"
+    elif older.high < 0:
+        old = "Older rows harm: training on all earlier rows rather than on the most recent half changed the score by"
+    else:
+        old = "Older rows do not matter clearly: all earlier rows rather than the most recent half changed the score by"
+    if recency.low > 0:
+        new = "Models age, so train again regularly: with the most recent half rather than the oldest half the score is better by"
+    else:
+        new = "No clear aging: training on the most recent half rather than on the oldest half changed the score by"
+    metric = state.plan.metric_title if state.plan else "score"
+    sentences = (
+        f"{metric} on the {found.n_rows:,} latest rows, {found.column} from {found.since} on, of models trained on earlier rows.",
+        f"{old} {_gain(older)}.",
+        f"{new} {_gain(recency)}.",
+    )
+    oldest = {point.place: point for point in found.oldest}
+    rows = tuple(
+        (
+            f"{point.place:,.0f}",
+            _with_interval(point),
+            _with_interval(oldest[point.place]) if point.place in oldest else "—",
+        )
+        for point in found.recent
+    )
+    header = ("training rows", "most recent", "oldest")
+    title = f"Learning curve of {title_of(state, found.model)} over time"
+    return DiagnosisTable(title, sentences, header, rows, (0, 1, 2))
+
+
+def _gain(found: ev.Gain) -> str:
+    return f"{found.value:+.4g} (95 % interval {found.low:+.4g} to {found.high:+.4g})"
+
+
 def fairness_table(found: ev.FairnessReady) -> DiagnosisTable:
     """The rates of each group, and the largest differences."""
     sentences = [
@@ -91,6 +128,7 @@ def diagnosis_tables(state: RunState) -> list[DiagnosisTable]:
     found = [threshold_table(state.threshold)] if state.threshold is not None else []
     found += [robustness_table(state.robustness, state)] if state.robustness is not None else []
     found += [row_curve_table(state.row_curve, state)] if state.row_curve is not None else []
+    found += [time_curve_table(state.time_curve, state)] if state.time_curve is not None else []
     found += [fairness_table(each) for each in state.fairness.values()]
     return [*found, *dependence_tables(state)]
 
@@ -110,6 +148,8 @@ def table_of(event: ev.AnyEvent, state: RunState) -> DiagnosisTable | None:
             return robustness_table(event, state)
         case ev.RowCurveReady():
             return row_curve_table(event, state)
+        case ev.TimeCurveReady():
+            return time_curve_table(event, state)
         case ev.FairnessReady():
             return fairness_table(event)
         case ev.FaithfulnessReady():

@@ -21,6 +21,7 @@ from tabapp.run.analysis_events import DependenceReady as DependenceReady
 from tabapp.run.analysis_events import FairnessReady as FairnessReady
 from tabapp.run.analysis_events import FaithfulnessReady as FaithfulnessReady
 from tabapp.run.analysis_events import FaithfulnessRow as FaithfulnessRow
+from tabapp.run.analysis_events import Gain as Gain
 from tabapp.run.analysis_events import GapView as GapView
 from tabapp.run.analysis_events import GroupImportance as GroupImportance
 from tabapp.run.analysis_events import GroupView as GroupView
@@ -30,6 +31,7 @@ from tabapp.run.analysis_events import RateView as RateView
 from tabapp.run.analysis_events import RobustnessReady as RobustnessReady
 from tabapp.run.analysis_events import RowCurveReady as RowCurveReady
 from tabapp.run.analysis_events import ThresholdChosen as ThresholdChosen
+from tabapp.run.analysis_events import TimeCurveReady as TimeCurveReady
 from tabapp.run.event_base import VERSION as VERSION
 from tabapp.run.event_base import Event
 from tabapp.run.records import (
@@ -385,6 +387,7 @@ AnyEvent = (
     | ThresholdChosen
     | RobustnessReady
     | RowCurveReady
+    | TimeCurveReady
     | FairnessReady
     | DependenceReady
     | InteractionsReady

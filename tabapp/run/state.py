@@ -105,6 +105,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     threshold: ev.ThresholdChosen | None = None
     robustness: ev.RobustnessReady | None = None
     row_curve: ev.RowCurveReady | None = None
+    time_curve: ev.TimeCurveReady | None = None
     fairness: dict[str, ev.FairnessReady] = {}
     """By column."""
     dependence: ev.DependenceReady | None = None
@@ -199,6 +200,8 @@ def _describe(state: RunState, event: ev.AnyEvent) -> tuple[str, str] | None:
             return "info", f"Robustness to missing and noisy cells on {event.n_rows:,} held-out rows"
         case ev.RowCurveReady():
             return "info", f"Learning curve of {title_of(state, event.model)} over training rows"
+        case ev.TimeCurveReady():
+            return "info", f"Learning curve of {title_of(state, event.model)} over time"
         case ev.FairnessReady():
             clear = sum(gap.clear for gap in event.gaps)
             return "info", f"Groups by {event.column}: {clear or 'no'} clear difference{'' if clear == 1 else 's'}"
@@ -312,6 +315,7 @@ def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
                 "threshold": None,
                 "robustness": None,
                 "row_curve": None,
+                "time_curve": None,
                 "fairness": {},
                 "dependence": None,
                 "interactions": None,
@@ -402,6 +406,8 @@ def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
             changes["robustness"] = event
         case ev.RowCurveReady():
             changes["row_curve"] = event
+        case ev.TimeCurveReady():
+            changes["time_curve"] = event
         case ev.FairnessReady():
             changes["fairness"] = {**state.fairness, event.column: event}
         case ev.DependenceReady():

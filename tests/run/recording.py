@@ -219,6 +219,19 @@ def analyses() -> list[ev.Event]:
             low=0.01,
             high=0.03,
         ),
+        ev.TimeCurveReady(
+            model="lightgbm",
+            column="joined",
+            since="2024-03-01 00:00:00",
+            n_rows=200,
+            recent=(
+                ev.CurvePoint(place=400, score=0.86, low=0.84, high=0.88),
+                msgspec.structs.replace(POINT, place=800),
+            ),
+            oldest=(ev.CurvePoint(place=400, score=0.8, low=0.78, high=0.82),),
+            older_rows=ev.Gain(value=-0.01, low=-0.03, high=0.01),
+            recency=ev.Gain(value=0.06, low=0.04, high=0.08),
+        ),
         ev.FairnessReady(
             column="city",
             label="yes",

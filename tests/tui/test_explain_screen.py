@@ -108,7 +108,7 @@ async def test_the_help_says_what_misleads(tmp_path, monkeypatch, text):
 
 async def test_an_analysis_is_requested_and_shown(tmp_path, monkeypatch):
     asked = []
-    answers = {"--robustness": 1, "--learning-curve": 2, "--fairness": 3, "--threshold": 0}
+    answers = {"--robustness": 1, "--learning-curve": 2, "--fairness": 4, "--threshold": 0}
 
     async def analyze(kind, words):
         asked.append(words[2:])

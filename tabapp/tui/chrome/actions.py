@@ -255,7 +255,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("explain.sort", "a", "sort", "explain", STARTED, "importance: change order", "Attention ⇄ Permutation",
            "Sort by attention or by permutation importance."),
     Action("explain.analyze", "d", "analyze", "explain", ("after",), "run: analyze", "Analyze",
-           "Choose the threshold, measure robustness or the learning curve over rows, or compare the groups of a column."),
+           "Choose the threshold, measure robustness or a learning curve, or compare the groups of a column."),
     Action("explain.charts", "c", "charts", "explain", ALWAYS, "panels: notes, effect or largest errors", "Panels",
            "Show the notes, the effect of a feature or the largest errors, in turn, on a narrow terminal."),
     Action("run.export", "e", "app.export", "everywhere", STARTED, "bundle: export", "Export",

@@ -198,7 +198,7 @@ PANELS: dict[str, tuple[str, str]] = {
         "weight that a transformer gives a column. Attention alone misleads: a model can attend to a column without using "
         "it, and later layers mix columns. Trust permutation where the two differ. Agree compares the ranks of a column: "
         "● same, ◐ near, ○ apart. ▸ is a group of correlated columns, shuffled together; press enter to open it. After the "
-        "run, d chooses a threshold, measures robustness and the learning curve over rows, and compares groups of a column.",
+        "run, d chooses a threshold, measures robustness and learning curves over rows and time, and compares groups.",
     ),
     "effect": (
         "Effect",

@@ -12,7 +12,7 @@ from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED
 
 KNOWN, THRESHOLD, ROBUSTNESS, FAIRNESS = "known", "threshold", "robustness", "fairness"
-LEARNING_CURVE, FAITHFULNESS, ATTENTION = "learning-curve", "faithfulness", "attention"
+LEARNING_CURVE, TIME_CURVE, FAITHFULNESS, ATTENTION = "learning-curve", "time-curve", "faithfulness", "attention"
 SHADES = ("$foreground 40%", "", "$primary", "bold $primary")
 """Styles of less attention than chance, about as much, more, and more than twice as much."""
 COST = "cost"
@@ -25,10 +25,15 @@ def analysis_options(state: RunState, known: int) -> list[tuple[str, str, str]]:
         options.append((THRESHOLD, "Threshold", "by a metric or by costs; kept in the bundle"))
     if state.attention:
         options.append((ATTENTION, "Attention map", "by layer and head"))
-    return [
-        *options,
+    options += [
         (ROBUSTNESS, "Robustness", "score with missing and noisy cells"),
         (LEARNING_CURVE, "Learning curve over rows", "would more rows help? trains the best model again"),
+    ]
+    columns = state.schema.columns if state.schema is not None else ()
+    if any(column.kind == "datetime" or column.role == "time" for column in columns):
+        options.append((TIME_CURVE, "Learning curve over time", "do old rows help, and does the model age?"))
+    return [
+        *options,
         (FAITHFULNESS, "Attention compared", "with permutation, gradients, and training without a column"),
         (FAIRNESS, "Groups of a column", "rates, errors and calibration per group"),
     ]
