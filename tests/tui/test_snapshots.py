@@ -14,11 +14,14 @@ from textual.widgets import Input
 
 from tabapp.run import events as ev
 from tabapp.run.commands import Pause
+from tabapp.run.comparing import ComparedModel, ComparedRun, Comparison, Difference
 from tabapp.run.folder import RunFolder
 from tabapp.tui.app import AttachedApp
+from tabapp.tui.dialogs.basic import Reading
 from tabapp.tui.screens.predict import PredictView
 from tabapp.tui.screens.row import RowView
 from tabapp.tui.screens.whole_table import WholeTable
+from tabapp.tui.viewmodels.comparison import comparison_content
 from tabapp.tui.widgets.explanation import group_key
 from tests.recordings import NAMES, events_of
 from tests.recordings.replay import ReplayWorker, config_of
@@ -28,8 +31,8 @@ from tests.tui.explained import CannedClient
 
 WIDE, NARROW = (120, 36), (80, 24)
 TABLES = {"cancer": write_breast_cancer, "prices": write_mixed, "wine": write_wine, "tuned": write_breast_cancer}
-MOST_PICTURES = 40
-MOST_BYTES = 2_600_000
+MOST_PICTURES = 44
+MOST_BYTES = 2_900_000
 
 Play = Callable[[ReplayWorker], None]
 
@@ -186,6 +189,23 @@ async def opening_a_group(pilot: Pilot[None]) -> None:
     await settled(pilot)
 
 
+async def comparing(pilot: Pilot[None]) -> None:
+    """Show the comparison of two runs over the Runs screen."""
+    await going("7", rest=0.3)(pilot)
+    models = [ComparedModel(model=n, title=t, a=a, b=b) for n, t, a, b in MODELS]
+    found = Comparison(
+        a=ComparedRun(run="20260921-120000-wine-a3f9", name="wine", best="Ensemble of 3", rows=178),
+        b=ComparedRun(run="20260922-090000-wine-b1c2", name="wine", best="CatBoost", rows=178),
+        metric="log_loss", metric_title="Log loss", common_rows=178, matched_by="number in the same file",
+        score_a=0.031, score_b=0.058, difference=0.027, low=0.009, high=0.047, better="a",
+        leaderboard=tuple(models),
+        differences=(Difference(part="plan", name="budget", a="60 s", b="20 s"),),
+    )  # fmt: skip
+    await pilot.app.push_screen(Reading("Comparison", comparison_content(found)))
+    await settled(pilot)
+
+
+MODELS = (("mlp", "MLP", 0.035, None), ("catboost", "CatBoost", 0.061, 0.058), ("linear", "Linear", 0.066, 0.066))
 SCREENS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
     "data": ("wine", before, going("2", "j", "j")),
     "table": ("wine", before, going("2", "p", "j", "l", "l")),
@@ -200,6 +220,8 @@ SCREENS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
     "what-if": ("cancer", after, asking_what_if),
     "groups": ("cancer", analyzed, opening_a_group),
     "diagnosed": ("cancer", analyzed, going("5", "d", "enter")),
+    "attention-map": ("cancer", analyzed, going("5", "d", *"map", "enter", "enter")),
+    "comparison": ("wine", after, comparing),
     "compare": ("prices", after, going("3", "space", "j", "space", move="linear")),
 }
 STATES: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
@@ -219,8 +241,16 @@ DIALOGS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
 }
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["120x36", "80x24"])
-@pytest.mark.parametrize("name", SCREENS)
+SLOW_WHEN_NARROW = ("what-if", "groups", "diagnosed", "attention-map", "comparison", "compare")
+SIZED = [
+    pytest.param(name, size, id=f"{name}-{label}", marks=[pytest.mark.slow] if is_slow else [])
+    for name in SCREENS
+    for size, label in ((WIDE, "120x36"), (NARROW, "80x24"))
+    for is_slow in (size == NARROW and name in SLOW_WHEN_NARROW,)
+]
+
+
+@pytest.mark.parametrize(("name", "size"), SIZED)
 def test_screen(snap_compare, show, name, size):
     recording, play, do = SCREENS[name]
     assert snap_compare(show(recording, play), terminal_size=size, run_before=do)
