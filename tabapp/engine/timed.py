@@ -3,15 +3,16 @@
 A candidate counts once it has all of its folds, so it is either completed or dropped after its first fold. In this order:
 
 1. Until a candidate is complete: the first folds of a few models, then the other folds of the best of them.
-2. The first folds of models with a high merit: on some tables they are far ahead of all others, and later there would be no time
+2. The first folds of models that take hardly any time.
+3. The first folds of models with a high merit: on some tables they are far ahead of all others, and later there would be no time
    for their other folds. One of a family that is dropped is enough to count the others as models without merit.
-3. The other folds of candidates whose first fold improves the ensemble, together with those that are being completed: by
+4. The other folds of candidates whose first fold improves the ensemble, together with those that are being completed: by
    improvement, less the price of their time.
-4. The first folds of other models, those that take little time first. Here and in 2, all of their folds must end in time; here,
-   dropped first folds may take little of it.
-5. New trials of models in the ensemble, in proportion to their weight and to the success of their earlier trials. A trial is pruned
+5. The first folds of other models, those that take little time first. Here and in 2 and 3, all of their folds must end in time;
+   here and in 2, dropped first folds may take little of it.
+6. New trials of models in the ensemble, in proportion to their weight and to the success of their earlier trials. A trial is pruned
    if its first fold does not improve the ensemble.
-6. In time that nothing else can use: candidates that do not improve the ensemble yet, models that have not run, and new trials of
+7. In time that nothing else can use: candidates that do not improve the ensemble yet, models that have not run, and new trials of
    models outside the ensemble.
 """
 
@@ -33,10 +34,10 @@ GAIN_OF_ALL_TIME, TRIAL_NOISE = 0.01, 0.1
 """The other folds of a candidate are fitted if its first lowers the error of the ensemble by at least the first share times the
 share of all time that they take. A new trial resembles a member of the ensemble, so that what it adds is less than the noise of a
 fold: it may be worse by the second share over the square root of the rows of the fold."""
-QUICK_SHARE = 0.025
-"""A first fold that takes at most this share of the time of all workers is quick."""
+CHEAP_SHARE, QUICK_SHARE = 0.01, 0.025
+"""A first fold that takes at most the first share of the time of all workers is cheap; at most the second, it is quick."""
 DROPPED_SHARE, DROP_RATE = 0.08, 0.5
-"""First folds of dropped candidates may take the first share of the time of all workers, or as much as new trials that were pruned;
+"""First folds of dropped candidates may take the first share of the time of all workers, or as much as new trials without effect;
 the second share of those in progress is expected to be dropped."""
 AFFORDABLE_SHARE, LEADER_SHARE, LARGE_GAIN = 0.6, 0.9, 0.05
 """A candidate is begun, and continued after its first fold, only if its folds take at most this share of the time that all workers
@@ -162,12 +163,17 @@ class TimedScheduler(Scheduler):
             early = self._first_complete(running, time)
             if early is not None:
                 return early
-        return (
-            self._first_fold(running, lambda record: record.merit > 1 and self._may_start(record, running, time))
-            or self._begun(running, time)
-            or self._first_fold(
-                running, lambda record: self._is_quick(record.name) and self._may_start(record, running, time)
+
+        def first_fold(may_start: Callable[[ModelRecord], bool]) -> Work | None:
+            return self._first_fold(
+                running, lambda record: may_start(record) and self._may_start(record, running, time)
             )
+
+        return (
+            first_fold(lambda record: self.expected_seconds(record.name) <= CHEAP_SHARE * self._total)
+            or first_fold(lambda record: record.merit > 1)
+            or self._begun(running, time)
+            or first_fold(lambda record: self._is_quick(record.name))
             or self._first_fold(running, lambda record: self._may_start(record, running, time))
             or self._next_share(running, seconds_left, self._targets_of_members())
             or self._ahead(running, time)
@@ -224,7 +230,7 @@ class TimedScheduler(Scheduler):
             return True
         in_progress = [name for name, trial, _ in running if not self.candidates[name, trial].results and not trial]
         at_risk = DROP_RATE * (each + sum(min(self.expected_seconds(name), time.limit) for name in in_progress))
-        most = max(DROPPED_SHARE * self._total, self._pruned_seconds())
+        most = max(DROPPED_SHARE * self._total, self._fruitless_seconds())
         if not self._has_prospects(record) and self._dropped_seconds() + at_risk > most:
             return False
         if self._is_quick(record.name):
@@ -250,8 +256,11 @@ class TimedScheduler(Scheduler):
     def _seconds_of(self, candidate: Candidate) -> float:
         return sum(result.seconds + result.predict_seconds for result in candidate.results.values())
 
-    def _pruned_seconds(self) -> float:
-        return sum(self._seconds_of(c) for c in self.candidates.values() if c.trial and c.status == "pruned")
+    def _fruitless_seconds(self) -> float:
+        """Seconds of new trials that were pruned, or completed without a weight in the ensemble."""
+        weights = self._weights()
+        ended = (c for c in self.candidates.values() if c.trial and c.status != "active")
+        return sum(self._seconds_of(candidate) for candidate in ended if candidate.key not in weights)
 
     def _dropped_seconds(self) -> float:
         """Seconds of the defaults that have one fold and are not to be completed."""

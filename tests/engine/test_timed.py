@@ -132,14 +132,23 @@ def test_a_run_without_a_score_starts_a_fit_that_exceeds_its_time() -> None:
 
 def test_the_best_of_a_few_first_folds_is_completed_before_other_models_start() -> None:
     scheduler = with_first_folds(make_timed(dict.fromkeys("abcdef", 1.0)), {"a": 0.6, "b": 0.9, "c": 0.85})
-    works = [take(scheduler, seconds=100.0)]
-    works.append(take(scheduler, set(works), seconds=100.0))
+    works = [take(scheduler, seconds=30.0)]
+    works.append(take(scheduler, set(works), seconds=30.0))
     assert works == [("b", 0, 1), ("b", 0, 2)]
     complete(scheduler, "b")
-    assert take(scheduler, seconds=100.0) == ("c", 0, 1)
+    assert take(scheduler, seconds=30.0) == ("c", 0, 1)
     complete(scheduler, "c")
     # The first fold of a does not help.
-    assert take(scheduler, seconds=100.0) == ("d", 0, 0)
+    assert take(scheduler, seconds=30.0) == ("d", 0, 0)
+
+
+def test_cheap_first_folds_come_before_the_other_folds_of_useful_candidates() -> None:
+    gains = {("useful", 0): 0.1}
+    scheduler = make_timed({"first": 1.0, "useful": 5.0, "cheap": 0.5}, {("first", 0): 1.0}, gains=gains)
+    complete(scheduler, "first")
+    with_first_folds(scheduler, {"useful": 0.9}, seconds=5.0)
+    assert take(scheduler, seconds=20.0) == ("useful", 0, 1)
+    assert take(scheduler, seconds=100.0) == ("cheap", 0, 0)
 
 
 def test_a_first_fold_that_does_not_improve_the_ensemble_gets_no_others() -> None:
@@ -250,7 +259,8 @@ def test_first_folds_that_were_dropped_end_the_search_for_other_models() -> None
     assert take(beyond, seconds=left) == ("poor", 0, 1)
 
 
-def test_a_model_may_start_after_as_much_time_in_pruned_trials() -> None:
+@pytest.mark.parametrize("ending", ["pruned", "complete"])
+def test_a_model_may_start_after_as_much_time_in_trials_without_effect(ending: str) -> None:
     scheduler = make_timed({"good": 17.0, "poor": 30.0, "next": 5.0}, {("good", 0): 1.0})
     complete(scheduler, "good", seconds=17.0)
     with_first_folds(scheduler, {"poor": 0.1}, seconds=30.0)
@@ -258,7 +268,7 @@ def test_a_model_may_start_after_as_much_time_in_pruned_trials() -> None:
         assert take(scheduler, seconds=100.0) == ("good", trial, 0)
         candidate = scheduler.add(Candidate("good", trial, {}, FOLDS))
         finish(candidate, 0, 0.1, seconds=17.0)
-        candidate.status = "pruned"
+        candidate.status = ending
     assert take(scheduler, seconds=100.0) == ("next", 0, 0)
 
 
