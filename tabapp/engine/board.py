@@ -22,6 +22,8 @@ from tabapp.run import events as ev
 MOST_ENSEMBLE_CANDIDATES = 30
 STOPPED = "stopped by you"
 NOT_STARTED = "not started within the budget"
+WITHOUT_SCORE = {"running": 0, "queued": 1, "failed": 2}
+"""Order of rows without a score; skipped models come last."""
 GAIN_SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
 """Weights of a candidate in the blends with the ensemble that measure what it adds."""
 RESELECT_PAUSE = 4.0
@@ -223,7 +225,7 @@ class Board:
 
         def order(row: ev.LeaderboardRow) -> tuple[bool, bool, int, float, str]:
             if row.score is None:
-                return True, True, 0, 0.0, row.model
+                return True, True, WITHOUT_SCORE.get(row.status, len(WITHOUT_SCORE)), 0.0, row.model
             return False, row.model != "ensemble", -row.folds, -row.score if greater else row.score, row.model
 
         rows.sort(key=order)

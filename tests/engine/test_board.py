@@ -125,3 +125,20 @@ def test_without_an_ensemble_a_candidate_is_compared_with_the_others(board: Boar
     poor = candidate_with(board, predictions, "b", TARGET + 9.0 * GENERATOR.normal(size=ROWS), folds=1)
     assert board.gain(good) > 0.4
     assert board.gain(poor) < 0
+
+
+def test_models_in_training_come_before_other_models_without_a_score(board: Board, predictions: Predictions) -> None:
+    board.scheduler = make(dict.fromkeys("abcd", 1.0))
+    models = tuple(PlannedModel(name=name, title=name.upper(), family="gbdt") for name in "abcd")
+    skipped = PlannedModel(name="a0", title="A0", family="gbdt", reason="too few rows")
+    board.plan = cast(Any, SimpleNamespace(metric="rmse", models=(skipped, *models)))
+    candidate_with(board, predictions, "d", TARGET, folds=1)
+    candidate_with(board, predictions, "a", TARGET, folds=0).status = "failed"
+    rows = board.rows({"c": "defaults · fold 1/5"})
+    assert [(row.model, row.status) for row in rows] == [
+        ("d", "ok"),
+        ("c", "running"),
+        ("b", "queued"),
+        ("a", "failed"),
+        ("a0", "skipped"),
+    ]
