@@ -1,12 +1,12 @@
 """Time and memory of predictions with a bundle, beside AutoGluon's predictor trained on the same table with the same budget.
 
 python -m benchmarks.predicting DATA --target COLUMN [--bundle FILE] [--budget 120] [--rows 1,1000,100000] [--repeats 5]
-    [--memory-rows 5000000] [--autogluon PYTHON] [--preset best_quality] [--out FILE.json]
+    [--memory-rows 5000000] [--autogluon PYTHON] [--preset best_quality] [--keep FOLDER] [--out FILE.json]
 
 Cold is a new process from start to end: it loads the models, reads the rows from a CSV file, predicts, and writes CSV. Warm is a
 prediction of rows in memory by a process that has the models. Times are medians; CPU is processor time (user and system) of all
 processes, which depends less on what else the machine does. Memory is the largest resident memory of `tabapp predict` and its model
-process together, sampled every 50 ms, for a file of many rows.
+process together, sampled every 50 ms, for a file of many rows. FOLDER keeps what was trained for the next call.
 
 Exits with 1 if a bound is missed: half of AutoGluon's cold time for any number of rows, a fifth of its warm time for one row, and
 1 GiB of memory.
@@ -111,8 +111,12 @@ def main() -> int:
     parser.add_argument("--memory-rows", type=int, default=5_000_000)
     parser.add_argument("--autogluon", type=Path, metavar="PYTHON")
     parser.add_argument("--preset", default="best_quality")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER")
     parser.add_argument("--out", type=Path, default=RESULTS / "predicting.json")
     options = parser.parse_args()
+    if options.keep is not None:
+        options.keep.mkdir(parents=True, exist_ok=True)
+        return _measure(options, options.keep)
     with tempfile.TemporaryDirectory() as folder:
         return _measure(options, Path(folder))
 
@@ -124,12 +128,13 @@ def _measure(options: Any, place: Path) -> int:
     bundle = options.bundle
     if bundle is None:
         bundle = place / "model.tabapp"
+    if not bundle.exists():
         words = ["--auto", str(training), "--target", options.target, "--budget", f"{options.budget}s"]
         measured(tabapp(*words, "--runs-dir", str(place / "runs"), "--out", str(bundle), "-q"))
     manifest = open_bundle(bundle).manifest
     script, predictor = str(HERE / "rival_autogluon_predict.py"), str(place / "autogluon")
     rival = None if options.autogluon is None else [str(options.autogluon), script]
-    if rival is not None:
+    if rival is not None and not Path(predictor).exists():
         words = [str(training), options.target, manifest.task, manifest.metric, str(options.budget), options.preset]
         measured([*rival, "train", *words, predictor])
     rows = table.drop(options.target)
