@@ -33,6 +33,7 @@ from tabapp.data.schema import Schema
 from tabapp.models.contract import RowNeighbors
 
 if TYPE_CHECKING:
+    from tabapp.bundle.early import EarlyProcess
     from tabapp.bundle.impute import Imputed
 
 _BYTES_PER_NEIGHBOR = 32
@@ -137,16 +138,20 @@ class Box:
         path: the bundle. Its archive and checksums are verified before this returns.
         trust: file of the public key that must have signed the bundle.
         device: the device of the networks: "cpu", "cuda" or "cuda:N".
+        early: has perhaps started the process.
 
     Raises:
         BundleError: the bundle is not valid, or is not signed by that key.
         UsageError: the key cannot be used.
     """
 
-    def __init__(self, path: Path, *, trust: Path | None = None, device: str = "cpu") -> None:
+    def __init__(
+        self, path: Path, *, trust: Path | None = None, device: str = "cpu", early: EarlyProcess | None = None
+    ) -> None:
         self.path = path
         with ExitStack() as stack:
-            self._process = BoxProcess(str(path), stack.enter_context(temporary_folder()), device)
+            started = None if early is None else early.take(path, device, stack)
+            self._process = started or BoxProcess(str(path), stack.enter_context(temporary_folder()), device)
             stack.callback(self._end_unless_in_use)
             self._in_use = False
             self._archive = stack.enter_context(open_archive(path, trust=trust))
@@ -231,18 +236,21 @@ class Box:
         return Imputed(frame.with_columns(columns), reply.filled, reply.left, reply.notes)
 
 
-def load_boxed(path: Path, *, trust: Path | None = None, device: str = "cpu") -> LoadedBundle:
+def load_boxed(
+    path: Path, *, trust: Path | None = None, device: str = "cpu", early: EarlyProcess | None = None
+) -> LoadedBundle:
     """Load a bundle in a process of its own, which ends with the predictor.
 
     Args:
         trust: file of the public key that must have signed the bundle.
         device: the device of the networks: "cpu", "cuda" or "cuda:N".
+        early: has perhaps started the process.
 
     Raises:
         BundleError: the bundle is not valid, is not signed by that key, does not load, or predicts differently here.
         UsageError: the key cannot be used, or the device does not exist.
     """
-    with Box(path, trust=trust, device=device) as box:
+    with Box(path, trust=trust, device=device, early=early) as box:
         return box.load()
 
 

@@ -5,10 +5,12 @@ It restricts itself before it reads the bundle; `tabapp.bundle.box` starts it an
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -44,6 +46,9 @@ class _Server:
         from tabapp.bundle import box_messages as messages
         from tabapp.errors import DataError, TabappError, UsageError
 
+        with suppress(Exception):
+            # While the program verifies the bundle. If it fails, the first request imports it again and reports why.
+            importlib.import_module("tabapp.bundle.local")
         decoder = msgspec.msgpack.Decoder(messages.AnyRequest)
         while length := self._requests.read(messages.LENGTH_BYTES):
             request: messages.AnyRequest = decoder.decode(self._requests.read(int.from_bytes(length, "little")))

@@ -21,6 +21,7 @@ from tabapp.run import prediction as messages
 if TYPE_CHECKING:
     import polars as pl
 
+    from tabapp.bundle.early import EarlyProcess
     from tabapp.bundle.targets import TargetFile
     from tabapp.data.match import Match
 
@@ -68,6 +69,7 @@ def predict(
     reader: Reader,
 ) -> int:
     """Predict every row of DATA with BUNDLE, in the original order. Large files are read in parts."""
+    from tabapp.bundle.early import EarlyProcess
     from tabapp.bundle.targets import target_files
 
     target = None if output in (None, "-") else Path(output)
@@ -76,12 +78,13 @@ def predict(
         if as_json and target is None:
             raise UsageError("--json prints events on stdout, so the predictions need a file. Choose one with -o.")
     with ExitStack() as stack:
+        early = None if check else stack.enter_context(EarlyProcess(bundle, device))
         files = stack.enter_context(target_files(bundle, trust=trust))
         if check:
             return _check(files, trust, data, reader, as_json=as_json, fill=fill)
         emit = _emit if as_json else _discard
         writer = stack.enter_context(TableWriter(target, safe_csv=safe_csv))
-        options = _Options(data, reader, fill=fill, keep=keep, emit=emit, device=device)
+        options = _Options(data, reader, fill=fill, keep=keep, emit=emit, device=device, early=early)
         if files[0].target is None:
             result = _predict_file(bundle, trust, options, writer)
         else:
@@ -109,7 +112,8 @@ def predict(
 
 @dataclass(frozen=True)
 class _Options:
-    """What to predict, and how; the fields are the options of the command. `emit` receives messages about progress."""
+    """What to predict, and how; the fields are the options of the command. `emit` receives messages about progress, and
+    `early` has started a process for the bundle."""
 
     data: str
     reader: Reader
@@ -117,6 +121,7 @@ class _Options:
     keep: bool
     emit: Callable[[messages.AnyPredictionMessage], None]
     device: str
+    early: EarlyProcess | None
 
 
 class _Rows(Protocol):
@@ -198,7 +203,9 @@ def _predict_whole(bundle: Path, trust: Path | None, options: _Options, writer: 
     import polars as pl
 
     data, emit = options.data, options.emit
-    loaded, reading = load_and_read(bundle, trust, data, options.reader, emit, device=options.device)
+    loaded, reading = load_and_read(
+        bundle, trust, data, options.reader, emit, device=options.device, early=options.early
+    )
     emit(messages.StageStarted(stage="predicting"))
     try:
         prediction = loaded.predictor.predict_frame(
@@ -224,7 +231,7 @@ def _predict_parts(bundle: Path, trust: Path | None, options: _Options, writer: 
 
     data, emit = options.data, options.emit
     emit(messages.StageStarted(stage="loading the models"))
-    predictor = load_boxed(bundle, trust=trust, device=options.device).predictor
+    predictor = load_boxed(bundle, trust=trust, device=options.device, early=options.early).predictor
     emit(messages.StageStarted(stage="predicting"))
     notes: list[str] = []
     previews: list[pl.DataFrame] = []

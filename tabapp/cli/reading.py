@@ -15,6 +15,7 @@ from tabapp.cli.options import MAX_MEMORY_HELP, check_file, read_bytes
 from tabapp.run import prediction as messages
 
 if TYPE_CHECKING:
+    from tabapp.bundle.early import EarlyProcess
     from tabapp.bundle.load import LoadedBundle
     from tabapp.data.read import Reading, ReadOptions
     from tabapp.data.schema import Schema
@@ -115,12 +116,13 @@ def load_and_read(
     emit: Callable[[messages.AnyPredictionMessage], None] = lambda message: None,
     *,
     device: str = "cpu",
+    early: EarlyProcess | None = None,
 ) -> tuple[LoadedBundle, Reading]:
-    """Verify a bundle, and read a whole table while another process loads the models of the bundle."""
+    """Verify a bundle, and read a whole table while another process, perhaps started early, loads the models of the bundle."""
     from tabapp.bundle.box import Box
 
     emit(messages.StageStarted(stage="verifying the bundle"))
-    with Box(bundle, trust=trust, device=device) as box:
+    with Box(bundle, trust=trust, device=device, early=early) as box:
         emit(messages.StageStarted(stage="reading the file"))
         reading = reader.read(data, box.contents.schema)
         emit(messages.StageStarted(stage="loading the models"))
