@@ -47,7 +47,7 @@ def train_reduced(
         plugin = registry.get(model)
         tried = [candidate for candidate in run.candidates.values() if candidate.model == model]
         best = min(tried, key=lambda candidate: (run.scorer.loss(candidate), candidate.key))
-        trial = 1 + max(candidate.trial for candidate in tried)
+        trial = _unused_trial(folder, model)
         for params in plugin.reduced(msgspec.convert(best.params, plugin.params_type)):
             report(f"training a smaller {model}")
             candidate = _trained(linked, model, trial, params, [0])
@@ -58,6 +58,11 @@ def train_reduced(
             made.append(_trained(linked, model, trial, params, list(range(1, run.data.n_folds))))
             trial += 1
     return FinishedRun(folder), made
+
+
+def _unused_trial(folder: RunFolder, model: str) -> int:
+    """A trial number above those of all fits of a model, also of trials that were pruned."""
+    return 1 + max(int(fit.name.split("-")[-2]) for fit in folder.fits.glob(f"{model}-*-f*"))
 
 
 def _trained(run: FinishedRun, model: str, trial: int, params: Params, folds: list[int]) -> Candidate:

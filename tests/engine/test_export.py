@@ -104,6 +104,15 @@ def test_a_limit_selects_the_best_ensemble_within_it(folder, tmp_path, fixed_tim
     assert score == pytest.approx(run.contents.manifest.metrics[0].score)
 
 
+def test_smaller_boosters_leave_the_fits_of_pruned_trials_alone(folder, tmp_path, fixed_times):
+    copy = RunFolder(Path(shutil.copytree(folder.path, tmp_path / folder.path.name)))
+    shutil.copytree(copy.fits / "lightgbm-0000-f0", copy.fits / "lightgbm-0001-f0")
+    before = state_of(copy)
+    with pytest.raises(UsageError, match="within 3 ms here"):
+        exported(copy, tmp_path / "small.tabapp", limit_ms=3.0)
+    assert state_of(copy) == before
+
+
 def test_a_limit_that_no_model_keeps_names_the_fastest(folder, tmp_path, fixed_times):
     with pytest.raises(UsageError, match=r"within 3 ms here\. The fastest, \w+, needs 8 ms.* --refit"):
         exported(folder, tmp_path / "none.tabapp", limit_ms=3.0)

@@ -18,7 +18,7 @@ def shared_process() -> Iterator[None]:
     loaded: dict[Path, LoadedBundle] = {}
 
     class SharedBox(box.Box):
-        def __init__(self, path: Path, *, trust: Path | None = None, device: str = "cpu") -> None:
+        def __init__(self, path: Path, *, trust: Path | None = None, **options: object) -> None:
             self.path, self.contents = path, open_bundle(path, trust=trust)
 
         def __exit__(self, *_: object) -> None:
