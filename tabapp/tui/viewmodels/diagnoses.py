@@ -49,7 +49,8 @@ THRESHOLD_OPTIONS = [
 
 
 def attention_options(state: RunState) -> list[tuple[str, str, str]]:
-    """The layers and heads of the attention maps; the value is MODEL:LAYER:HEAD, with head -1 for the mean over heads."""
+    """The layers and heads of the attention maps; the value is MODEL:LAYER:HEAD, all counted from 0,
+    with head -1 for the mean over heads."""
     found: list[tuple[str, str, str]] = []
     for place, ready in enumerate(state.attention.values()):
         model = f"{title_of(state, ready.model)} · " if len(state.attention) > 1 else ""
