@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from tabapp.errors import ExitCode, TabappError
-from tabapp.run.analyses import AnalysisFailed
+from tabapp.run.analyses import TRAINING_SECONDS, AnalysisFailed
 from tabapp.run.folder import EventLog, RunFolder
 
 
@@ -37,15 +37,17 @@ def _diagnose(options: argparse.Namespace) -> msgspec.Struct:
         elif options.fairness is not None:
             event = diagnosing.measure_fairness(run, options.fairness)
         elif options.learning_curve:
-            event = diagnosing.measure_row_curve(run, options.model)
-        elif options.time_curve:
-            from tabapp.engine.time_curve import measure_time_curve
+            from tabapp.engine.learning_curves import measure_row_curve
 
-            event = measure_time_curve(run, options.model)
+            event = measure_row_curve(run, options.model, options.seconds)
+        elif options.time_curve:
+            from tabapp.engine.learning_curves import measure_time_curve
+
+            event = measure_time_curve(run, options.model, options.seconds)
         elif options.faithfulness:
             from tabapp.engine.faithfulness import measure_faithfulness
 
-            event = measure_faithfulness(run, options.model)
+            event = measure_faithfulness(run, options.model, options.seconds)
         else:
             event = diagnosing.measure_robustness(run)
         log = EventLog(folder.events)
@@ -72,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     chosen.add_argument("--faithfulness", action="store_true", help="importances by several methods")
     chosen.add_argument("--fairness", metavar="COLUMN", help="rates by the groups of a column")
     diagnose.add_argument("--model", help="the model of a learning curve or of the importances")
+    diagnose.add_argument("--seconds", type=float, default=TRAINING_SECONDS, help="time limit of training models again")
     diagnose.set_defaults(analyze=_diagnose)
     return parser
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from tabapp.cli.completion import run_ids
+from tabapp.cli.options import read_budget
 from tabapp.errors import UsageError
 from tabapp.headless.narration import echo, echo_json, say
 from tabapp.run import events as ev
@@ -38,6 +39,12 @@ from tabapp.run.folder import RunFolder, default_runs_dir, find_run
 @click.option(
     "--model", metavar="NAME", help="Model of --learning-curve, --time-curve or --faithfulness [default: the best]."
 )
+@click.option(
+    "--budget",
+    callback=read_budget,
+    metavar="TIME",
+    help="Time limit of each analysis that trains models again, such as 90s or 1h [default: 10m].",
+)
 @click.option("--fairness", metavar="COLUMN", help="Rates, errors and calibration by the groups of a column.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per analysis on stdout.")
 @click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs.")
@@ -49,6 +56,7 @@ def diagnose(
     time_curve: bool,
     faithfulness: bool,
     model: str | None,
+    budget: float | None,
     fairness: str | None,
     as_json: bool,
     runs_dir: Path | None,
@@ -62,13 +70,16 @@ def diagnose(
         raise UsageError(
             "--model chooses the model of an analysis. Add --learning-curve, --time-curve or --faithfulness."
         )
+    if budget is not None and not (learning_curve or time_curve or faithfulness):
+        raise UsageError("--budget limits training. Add --learning-curve, --time-curve or --faithfulness.")
     folder = find_run(run_id, runs_dir or default_runs_dir())
+    training = [*(["--model", model] if model else []), *(["--seconds", f"{budget!r}"] if budget else [])]
     wanted: list[list[str]] = []
     wanted += [["--threshold", threshold]] if threshold is not None else []
     wanted += [["--robustness"]] if robustness else []
-    wanted += [["--learning-curve", *(["--model", model] if model else [])]] if learning_curve else []
-    wanted += [["--time-curve", *(["--model", model] if model else [])]] if time_curve else []
-    wanted += [["--faithfulness", *(["--model", model] if model else [])]] if faithfulness else []
+    wanted += [["--learning-curve", *training]] if learning_curve else []
+    wanted += [["--time-curve", *training]] if time_curve else []
+    wanted += [["--faithfulness", *training]] if faithfulness else []
     wanted += [["--fairness", fairness]] if fairness is not None else []
     if not wanted:
         return _print_known(folder, as_json)

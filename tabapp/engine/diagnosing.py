@@ -1,4 +1,4 @@
-"""Analyses of a finished run: threshold, robustness, learning curve over rows, and fairness; each is an event of the run."""
+"""Analyses of a finished run that train no model: threshold, robustness and fairness; each is an event of the run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ from tabapp.bundle.contents import open_bundle
 from tabapp.bundle.threshold import set_threshold
 from tabapp.data.columns import column_of
 from tabapp.engine.candidates import Candidate
-from tabapp.engine.comparing import paired_difference
 from tabapp.engine.finished import FinishedRun
 from tabapp.engine.fit import features_folder
-from tabapp.engine.fitting_again import fit_again
 from tabapp.errors import BundleError, UsageError, did_you_mean
 from tabapp.explain.decision import LEAST_SCORED_ROWS, choose_threshold
 from tabapp.explain.evaluation import rounded, sample_rows
@@ -43,9 +41,6 @@ from tabapp.run import analysis_events as events
 Array = npt.NDArray[Any]
 
 ROBUSTNESS_ROWS = 2_000
-CURVE_SHARES = (0.125, 0.25, 0.5, 1.0)
-MOST_CURVE_FOLDS = 3
-LEAST_TRAINING_ROWS = 40
 
 
 def choose_bundle_threshold(run: FinishedRun, metric: str) -> events.ThresholdChosen:
@@ -168,54 +163,6 @@ def measure_robustness(run: FinishedRun) -> events.RobustnessReady:
         return tuple(events.CurvePoint(place=p.share, score=p.score, low=p.low, high=p.high) for p in found)
 
     return events.RobustnessReady(n_rows=len(ensemble.rows), missing=curve("missing"), noisy=curve("noisy"))
-
-
-def measure_row_curve(run: FinishedRun, model: str | None = None) -> events.RowCurveReady:
-    """The score of one model, trained on an eighth, a quarter, half and all of the training rows of up to three folds.
-
-    Args:
-        model: by default, the best model of the leaderboard.
-
-    Raises:
-        UsageError: the model has no score, or the table is too small.
-    """
-    candidate = run.best_of(model or run.best_model)
-    folds = sorted(candidate.results)[:MOST_CURVE_FOLDS]
-    held_out = np.concatenate([run.data.held_out(fold) for fold in folds])
-    shares = [s for s in CURVE_SHARES if s * min(len(run.data.training(f)) for f in folds) >= LEAST_TRAINING_ROWS]
-    if len(shares) < 2:
-        raise UsageError(f"The table has too few rows for a learning curve; it needs {2 * LEAST_TRAINING_ROWS}.")
-    predictions = {
-        share: np.concatenate([_fit_on_share(run, candidate, fold, share) for fold in folds]) for share in shares
-    }
-    truth = run.data.target[held_out]
-    weight = None if run.data.weight is None else run.data.weight[held_out]
-    metric = run.plan.metric
-    points: list[events.CurvePoint] = []
-    for share, predicted in predictions.items():
-        low, high = metrics.interval(metric, truth, predicted, weight, seed=run.plan.seed)
-        n_rows = float(np.mean([share * len(run.data.training(fold)) for fold in folds]))
-        score = metrics.score(metric, truth, predicted, weight)
-        points.append(events.CurvePoint(place=round(n_rows), score=score, low=low, high=high))
-    half, full, low, high = paired_difference(
-        metric, truth, predictions[shares[-2]], predictions[shares[-1]], weight, seed=run.plan.seed, n_resamples=200
-    )
-    sign = 1.0 if metrics.get(metric).greater_is_better else -1.0
-    low, high = sorted((sign * low, sign * high))
-    return events.RowCurveReady(
-        model=candidate.model, points=tuple(points), gain=sign * (full - half), low=low, high=high
-    )
-
-
-def _fit_on_share(run: FinishedRun, candidate: Candidate, fold: int, share: float) -> Array:
-    """Predictions of the held-out rows of a fold by a model, and features, that are fitted on a share of its training rows."""
-    if share == 1:
-        return np.load(run.folder.fits / candidate.fit_name(fold) / "oof.npy", allow_pickle=False)
-    training = run.data.training(fold)
-    # Nested shares: a smaller share is part of a larger one.
-    order = np.random.default_rng([run.plan.seed, fold]).permutation(training)
-    rows = np.sort(order[: round(share * len(training))])
-    return fit_again(run, candidate, fold, rows, run.data.schema)
 
 
 def measure_fairness(run: FinishedRun, column: str) -> events.FairnessReady:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -10,8 +11,10 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp import metrics
+from tabapp.data.schema import Schema
+from tabapp.engine.candidates import Candidate
 from tabapp.engine.finished import FinishedRun
-from tabapp.engine.fitting_again import fit_again
+from tabapp.engine.fitting_again import TimeLimit, TimeLimitReached, fit_again
 from tabapp.engine.importances import MOST_ROWS, fold_models
 from tabapp.errors import UsageError
 from tabapp.explain.attention import mean_attention
@@ -29,11 +32,16 @@ GRADIENT_ROWS, REFERENCE_ROWS = 40, 8
 LEAST_RANKED = 3
 
 
-def measure_faithfulness(run: FinishedRun, model: str | None = None) -> events.FaithfulnessReady:
+def measure_faithfulness(
+    run: FinishedRun, model: str | None = None, seconds: float | None = None
+) -> events.FaithfulnessReady:
     """Importances by attention, permutation, integrated gradients, and drop-and-refit of the most important columns.
+
+    If the time ends before, fewer columns, or none, are dropped.
 
     Args:
         model: a model with attention; by default, the best one.
+        seconds: time limit of training; None for none.
 
     Raises:
         UsageError: there is no such model.
@@ -53,8 +61,11 @@ def measure_faithfulness(run: FinishedRun, model: str | None = None) -> events.F
         {each.column: each.mean for each in permuted.columns},
         _gradients(folds, columns, run.plan.seed, max(0, len(run.data.schema.classes) - 1)),
     ]
-    top = sorted(columns, key=lambda name: -values[1].get(name, 0.0))[:MOST_REFITTED]
-    values.append(_drops(run, candidate.model, top, model))
+    # A model needs a column.
+    n_dropped = MOST_REFITTED if len(columns) > 1 else 0
+    top = sorted(columns, key=lambda name: -values[1].get(name, 0.0))[:n_dropped]
+    limit = TimeLimit(seconds, min(MOST_FOLDS, len(candidate.results)) * (1 + len(top)))
+    values.append(_drops(run, candidate, top, limit))
     correlations = tuple(tuple(_correlation(a, b) for b in values) for a in values)
     shown = sorted(columns, key=lambda name: -values[1].get(name, 0.0))
     return events.FaithfulnessReady(
@@ -70,6 +81,7 @@ def measure_faithfulness(run: FinishedRun, model: str | None = None) -> events.F
             for name in shown
         ),
         correlations=correlations,
+        partial=limit.partial(),
     )
 
 
@@ -88,27 +100,24 @@ def _gradients(folds: list[FoldModel], columns: list[str], seed: int, code: int)
     return {name: value / whole for name, value in totals.items()} if whole > 0 else {}
 
 
-def _drops(run: FinishedRun, name: str, columns: list[str], model: str | None) -> dict[str, float]:
+def _drops(run: FinishedRun, candidate: Candidate, columns: list[str], limit: TimeLimit) -> dict[str, float]:
     """How much the score worsens when the model is trained again without each column, on the first folds."""
-    candidate = run.best_of(name)
     folds = sorted(candidate.results)[:MOST_FOLDS]
     held_out = np.concatenate([run.data.held_out(fold) for fold in folds])
     truth = run.data.target[held_out]
     weight = None if run.data.weight is None else run.data.weight[held_out]
     sign = 1.0 if metrics.get(run.plan.metric).greater_is_better else -1.0
 
-    def score(schema: Any) -> float:
-        parts = [fit_again(run, candidate, fold, run.data.training(fold), schema) for fold in folds]
+    def score(schema: Schema) -> float:
+        parts = [fit_again(run, candidate, fold, run.data.training(fold), schema, limit=limit) for fold in folds]
         return metrics.score(run.plan.metric, truth, np.concatenate(parts), weight)
 
-    schema = run.data.schema
-    whole = score(schema)
     found: dict[str, float] = {}
-    for dropped in columns:
-        kept = tuple(column for column in schema.columns if column.name != dropped)
-        if not any(column.role == "feature" for column in kept):
-            continue
-        found[dropped] = sign * (whole - score(msgspec.structs.replace(schema, columns=kept)))
+    with suppress(TimeLimitReached):
+        whole = score(run.data.schema)
+        for dropped in columns:
+            kept = tuple(column for column in run.data.schema.columns if column.name != dropped)
+            found[dropped] = sign * (whole - score(msgspec.structs.replace(run.data.schema, columns=kept)))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,19 +20,66 @@ from tabapp.engine.seeds import seed_of
 from tabapp.engine.unlabeled import add_unlabeled, fitted_features
 from tabapp.models import registry
 from tabapp.models.contract import FitContext
+from tabapp.run import analysis_events as events
 
 Array = npt.NDArray[Any]
 
 
+class TimeLimitReached(Exception):
+    """A model was not trained, or not to its end, before the time limit."""
+
+
+class TimeLimit:
+    """The time limit of an analysis that trains models, which starts when it is made.
+
+    Attributes:
+        seconds: None for no limit.
+        planned: number of models that the analysis trains.
+        trained: how many of them are trained so far.
+    """
+
+    def __init__(self, seconds: float | None, planned: int = 0) -> None:
+        self.seconds = seconds
+        self.planned = planned
+        self.trained = 0
+        self.deadline = None if seconds is None else time.monotonic() + seconds
+
+    def check(self) -> None:
+        """Raises:
+        TimeLimitReached: the time is used up.
+        """
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            raise TimeLimitReached
+
+    def partial(self) -> events.Partial | None:
+        """What the analysis could not train; None if it is complete."""
+        if self.seconds is None or self.trained >= self.planned:
+            return None
+        return events.Partial(seconds=self.seconds, trained=self.trained, planned=self.planned)
+
+
 def fit_again(
-    run: FinishedRun, candidate: Candidate, fold: int, rows: Array, schema: Schema, scored: Array | None = None
+    run: FinishedRun,
+    candidate: Candidate,
+    fold: int,
+    rows: Array,
+    schema: Schema,
+    scored: Array | None = None,
+    *,
+    limit: TimeLimit,
 ) -> Array:
     """Predictions of the held-out rows of a fold by the model, and its features, fitted on some rows with the columns of a schema.
 
     Args:
         rows: positions of training rows among the usable rows, in ascending order.
         scored: positions of the predicted rows in place of the held-out ones.
+        limit: counts the trained model. A model that is stopped by the limit is not used: its score would be lower for want of
+            training alone.
+
+    Raises:
+        TimeLimitReached: the limit was reached before the end of training.
     """
+    limit.check()
     data, plan = run.data, run.plan
     seed = seed_of(plan.seed, candidate.model, fold)
     groups = None if data.groups is None else data.groups[rows]
@@ -58,11 +106,14 @@ def fit_again(
             device=plan.device if plugin.family == "deep" else "cpu",
             n_threads=plan.n_threads,
             folder=Path(scratch),
+            soft_deadline=limit.deadline,
         )
         add_unlabeled(context, plugin, data.unlabeled, preparer)
         params = msgspec.convert(candidate.params, plugin.params_type)
         places = np.arange(len(rows))
         model = plugin.fit(table.take(places[~stopping]), table.take(places[stopping]), params, context)
+    limit.check()
+    limit.trained += 1
     scored = data.held_out(fold) if scored is None else scored
     predicted = model.predict(preparer.transform(data.frame[scored.tolist()]))
     return np.asarray(predicted, dtype=np.float64)

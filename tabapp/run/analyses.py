@@ -14,6 +14,8 @@ from tabapp.children import module_command
 from tabapp.errors import ExitCode, TabappError
 
 MODULE = "tabapp.analyst"
+TRAINING_SECONDS = 600.0
+"""Default time limit of an analysis that trains models again; the default budget of a run."""
 
 
 class AnalysisFailed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

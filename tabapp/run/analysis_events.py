@@ -60,13 +60,22 @@ class RobustnessReady(AnalysisEvent, tag="robustness.ready", frozen=True, kw_onl
     noisy: tuple[CurvePoint, ...]
 
 
+class Partial(msgspec.Struct, frozen=True, kw_only=True):
+    """An analysis that its time limit ended after `trained` of the `planned` models."""
+
+    seconds: float
+    trained: int
+    planned: int
+
+
 class RowCurveReady(AnalysisEvent, tag="row_curve.ready", frozen=True, kw_only=True):
     """The score of `model`, trained on fewer rows.
 
     Attributes:
         points: by mean number of training rows of a fold.
         gain: how much better the score with all rows is than with half of them, with the 95 % interval of a paired bootstrap; a
-            positive gain is an improvement.
+            positive gain is an improvement. If half was not trained in time, the next smaller number of rows is compared.
+        partial: what the time limit left out; None if the curve is complete.
     """
 
     model: str
@@ -74,6 +83,7 @@ class RowCurveReady(AnalysisEvent, tag="row_curve.ready", frozen=True, kw_only=T
     gain: float
     low: float
     high: float
+    partial: Partial | None = None
 
 
 class Gain(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,8 +101,9 @@ class TimeCurveReady(AnalysisEvent, tag="time_curve.ready", frozen=True, kw_only
         column: the column of times.
         since: time of the earliest of the `n_rows` scored rows.
         recent, oldest: by number of the most recent, and of the oldest, earlier rows.
-        older_rows: of training on all earlier rows rather than on the most recent half.
-        recency: of training on the most recent half rather than on the oldest half.
+        older_rows: of training on all earlier rows rather than on the most recent half, the last two of `recent`.
+        recency: of training on the most recent half rather than on the oldest half, the last of `oldest`.
+        partial: what the time limit left out; None if the curve is complete.
     """
 
     model: str
@@ -103,6 +114,7 @@ class TimeCurveReady(AnalysisEvent, tag="time_curve.ready", frozen=True, kw_only
     oldest: tuple[CurvePoint, ...]
     older_rows: Gain
     recency: Gain
+    partial: Partial | None = None
 
 
 class RateView(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,6 +256,7 @@ class FaithfulnessReady(AnalysisEvent, tag="faithfulness.ready", frozen=True, kw
         model: the network with attention, which all methods explain.
         methods: attention, permutation, integrated gradients, drop and refit.
         correlations: (methods, methods) Spearman's rank correlation; None if undefined.
+        partial: what the time limit left out of drop and refit; None if it is complete.
     """
 
     model: str
@@ -251,6 +264,7 @@ class FaithfulnessReady(AnalysisEvent, tag="faithfulness.ready", frozen=True, kw
     methods: tuple[str, ...]
     rows: tuple[FaithfulnessRow, ...]
     correlations: tuple[tuple[float | None, ...], ...]
+    partial: Partial | None = None
 
 
 AnyAnalysisEvent = (

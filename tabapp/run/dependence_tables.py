@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tabapp.run import events as ev
+from tabapp.run.config import format_duration
 from tabapp.run.diagnosis_table import DiagnosisTable
 from tabapp.run.state import RunState, format_score, title_of
 
@@ -120,9 +121,20 @@ def faithfulness_table(found: ev.FaithfulnessReady, state: RunState) -> Diagnosi
             if value is not None:
                 sentences.append(f"Rank correlation of {found.methods[j]} and {method}: {value:+.2f}.")
     sentences += [f"{row.feature}: {row.advice}" for row in found.rows if row.advice]
+    sentences += partial_sentences(found.partial)
     rows = tuple((row.feature, *(_value(value) for value in row.values)) for row in found.rows)
     header = ("column", *found.methods)
     return DiagnosisTable("Agreement of methods", tuple(sentences), header, rows, tuple(range(1, len(header))))
+
+
+def partial_sentences(found: ev.Partial | None) -> tuple[str, ...]:
+    """What the time limit of an analysis left out; empty if it is complete."""
+    if found is None:
+        return ()
+    return (
+        f"Partial result: {found.trained} of {found.planned} models were trained within {format_duration(found.seconds)}. Choose a "
+        "longer --budget of tabapp diagnose for the others.",
+    )
 
 
 def _value(value: float | None) -> str:

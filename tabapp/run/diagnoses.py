@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from tabapp.run import events as ev
-from tabapp.run.dependence_tables import dependence_tables, faithfulness_table
+from tabapp.run.dependence_tables import dependence_tables, faithfulness_table, partial_sentences
 from tabapp.run.diagnosis_table import DiagnosisTable as DiagnosisTable
 from tabapp.run.state import RunState, format_score, title_of
 
@@ -38,61 +38,68 @@ def robustness_table(found: ev.RobustnessReady, state: RunState) -> DiagnosisTab
         f"The {metric} of the ensemble on {found.n_rows:,} held-out rows when cells of its columns are missing, or noisy: the "
         "value of another row."
     )
-    noisy = {point.place: point for point in found.noisy}
-    rows = tuple(
-        (
-            f"{point.place:.0%}",
-            _with_interval(point),
-            _with_interval(noisy[point.place]) if point.place in noisy else "—",
-        )
-        for point in found.missing
-    )
+    rows = _two_curves(found.missing, found.noisy, "{:.0%}")
     return DiagnosisTable("Robustness", (sentence,), ("damaged cells", "missing", "noisy"), rows, (0, 1, 2))
+
+
+def _two_curves(
+    one: Sequence[ev.CurvePoint], other: Sequence[ev.CurvePoint], place: str
+) -> tuple[tuple[str, ...], ...]:
+    """A line for each place of a curve, in the format `place`, with the scores of both curves."""
+    others = {point.place: _with_interval(point) for point in other}
+    return tuple((place.format(point.place), _with_interval(point), others.get(point.place, "—")) for point in one)
 
 
 def row_curve_table(found: ev.RowCurveReady, state: RunState) -> DiagnosisTable:
     """The score by the number of training rows, and whether more rows would help."""
     gap = f"{found.gain:+.4g} (95 % interval {found.low:+.4g} to {found.high:+.4g})"
+    fewer, most = ([0.0, 0.0] + [point.place for point in found.points])[-2:]
+    # Numbers of rows are rounded.
+    rest = "the second half of the rows" if abs(2 * fewer - most) <= 2 else f"{most:,.0f} rather than {fewer:,.0f} rows"
     if found.low > 0:
-        verdict = f"More rows would likely help: the second half of the rows improved the score by {gap}."
+        verdict = f"More rows would likely help: {rest} improved the score by {gap}."
     else:
-        verdict = (
-            f"More rows may not help: the second half of the rows changed the score by {gap}, which chance can explain."
-        )
+        verdict = f"More rows may not help: {rest} changed the score by {gap}, which chance can explain."
     metric = state.plan.metric_title if state.plan else "score"
     rows = tuple((f"{point.place:,.0f}", _with_interval(point)) for point in found.points)
     title = title_of(state, found.model)
-    return DiagnosisTable(f"Learning curve of {title}", (verdict,), ("training rows", metric), rows, (0, 1))
+    sentences = (verdict, *partial_sentences(found.partial))
+    return DiagnosisTable(f"Learning curve of {title}", sentences, ("training rows", metric), rows, (0, 1))
 
 
 def time_curve_table(found: ev.TimeCurveReady, state: RunState) -> DiagnosisTable:
     """The score on the latest rows by the training rows, and whether old rows help and recent rows are worth more."""
     older, recency = found.older_rows, found.recency
+    if found.partial is None:
+        more, fewer, recent, oldest = (
+            "all earlier rows",
+            "the most recent half",
+            "the most recent half",
+            "the oldest half",
+        )
+    else:
+        fewest, most = (f"{point.place:,.0f}" for point in found.recent[-2:])
+        both = f"{found.oldest[-1].place:,.0f}"
+        more, fewer = f"the most recent {most} rows", f"the most recent {fewest}"
+        recent, oldest = f"the most recent {both} rows", f"the oldest {both}"
     if older.low > 0:
-        old = "Older rows help: training on all earlier rows rather than on the most recent half improved the score by"
+        old = f"Older rows help: training on {more} rather than on {fewer} improved the score by"
     elif older.high < 0:
-        old = "Older rows harm: training on all earlier rows rather than on the most recent half changed the score by"
+        old = f"Older rows harm: training on {more} rather than on {fewer} changed the score by"
     else:
-        old = "Older rows do not matter clearly: all earlier rows rather than the most recent half changed the score by"
+        old = f"Older rows do not matter clearly: {more} rather than {fewer} changed the score by"
     if recency.low > 0:
-        new = "Models age, so train again regularly: with the most recent half rather than the oldest half the score is better by"
+        new = f"Models age, so train again regularly: with {recent} rather than {oldest} the score is better by"
     else:
-        new = "No clear aging: training on the most recent half rather than on the oldest half changed the score by"
+        new = f"No clear aging: training on {recent} rather than on {oldest} changed the score by"
     metric = state.plan.metric_title if state.plan else "score"
     sentences = (
         f"{metric} on the {found.n_rows:,} latest rows, {found.column} from {found.since} on, of models trained on earlier rows.",
         f"{old} {_gain(older)}.",
         f"{new} {_gain(recency)}.",
+        *partial_sentences(found.partial),
     )
-    oldest = {point.place: point for point in found.oldest}
-    rows = tuple(
-        (
-            f"{point.place:,.0f}",
-            _with_interval(point),
-            _with_interval(oldest[point.place]) if point.place in oldest else "—",
-        )
-        for point in found.recent
-    )
+    rows = _two_curves(found.recent, found.oldest, "{:,.0f}")
     header = ("training rows", "most recent", "oldest")
     title = f"Learning curve of {title_of(state, found.model)} over time"
     return DiagnosisTable(title, sentences, header, rows, (0, 1, 2))

@@ -27,6 +27,7 @@ from tabapp.run.analysis_events import GroupImportance as GroupImportance
 from tabapp.run.analysis_events import GroupView as GroupView
 from tabapp.run.analysis_events import InteractionsReady as InteractionsReady
 from tabapp.run.analysis_events import InteractionView as InteractionView
+from tabapp.run.analysis_events import Partial as Partial
 from tabapp.run.analysis_events import RateView as RateView
 from tabapp.run.analysis_events import RobustnessReady as RobustnessReady
 from tabapp.run.analysis_events import RowCurveReady as RowCurveReady

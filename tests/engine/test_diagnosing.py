@@ -64,17 +64,6 @@ def test_the_score_falls_as_cells_are_damaged(folder):
     assert [point.place for point in found.noisy] == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
 
 
-def test_more_rows_give_a_better_score_and_all_rows_that_of_the_run(regression):
-    run = FinishedRun(regression)
-    found = diagnosing.measure_row_curve(run)
-    assert found.model == "linear"
-    assert [point.place for point in found.points] == [50, 100, 200]
-    assert found.points[-1].score == pytest.approx(run.state.ensemble.score)
-    assert found.low <= found.gain <= found.high
-    with pytest.raises(UsageError, match="no score of the model 'mlp'"):
-        diagnosing.measure_row_curve(run, "mlp")
-
-
 @pytest.mark.parametrize("kind", ["binary", "regression"])
 def test_groups_of_a_column(folder, regression, kind):
     run = FinishedRun(folder if kind == "binary" else regression)
@@ -104,6 +93,8 @@ def test_results_are_kept_in_the_run(folder, in_this_process):
         call(diagnose, str(folder.path), "--threshold", "f1")
     with pytest.raises(UsageError, match="Add --learning-curve"):
         call(diagnose, str(folder.path), "--model", "linear")
+    with pytest.raises(UsageError, match="--budget limits training"):
+        call(diagnose, *words, "--budget", "5m")
 
 
 def test_a_resumed_run_forgets_the_results(folder):
