@@ -17,7 +17,7 @@ MIN_COLUMNS = 3
 @dataclass(frozen=True)
 class Importance:
     """Importance of one data column: its share of attention (None without a model that has attention), and how much the metric
-    worsens when the column is shuffled, with its interval over repeats."""
+    worsens when the column is shuffled, with its 95 % interval."""
 
     feature: str
     attention: AttentionShare | None

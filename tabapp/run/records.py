@@ -102,8 +102,8 @@ class EnsembleMember(msgspec.Struct, frozen=True, kw_only=True):
 
 class ImportanceRow(msgspec.Struct, frozen=True, kw_only=True):
     """The importance of one data column: its share of attention per feature with its interval over folds (None without a model with
-    attention), and the permutation importance: how much the metric worsens when its values are shuffled, with the spread over
-    repeats."""
+    attention), and the permutation importance: how much the metric worsens when its values are shuffled, with its 95 %
+    interval over rows."""
 
     feature: str
     attention: float | None

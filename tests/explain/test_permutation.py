@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tabapp import metrics
+from tabapp.explain.fold_model import FoldModel
 from tabapp.explain.permutation import permutation_importance
 from tabapp.features.arrays import Table
 from tests.explain.models import COLUMNS, SPEC, LinearModel, fold_models
@@ -31,6 +32,52 @@ def test_importance_of_an_independent_column_matches_theory():
     weak = np.concatenate([fold.table.numeric[:, 1] for fold in folds])
     expected = np.sqrt(0.1**2 + 2 * weak.var()) - 0.1
     assert found.columns[0].mean == pytest.approx(expected, rel=0.02)
+
+
+def test_importances_equal_scikit_learns():
+    """On a fixed model, up to the standard errors of the shuffles, which differ."""
+    from sklearn.base import BaseEstimator
+    from sklearn.inspection import permutation_importance as expected_importance
+
+    (fold,) = fold_models(n_folds=1, n_rows=300)
+    rows = np.column_stack([fold.table.numeric, fold.table.categorical])
+
+    class Estimator(BaseEstimator):
+        def fit(self, x, y):
+            raise NotImplementedError
+
+        def predict(self, x):
+            return fold.model.predict(Table(x[:, :4].astype(np.float32), x[:, 4:].astype(np.int32)))
+
+    repeats = 100
+    expected = expected_importance(
+        Estimator(), rows, fold.table.target, scoring="neg_root_mean_squared_error", n_repeats=repeats, random_state=0
+    )
+    columns = ("weak", "noise", "color")
+    found = permutation_importance([fold], "rmse", columns, seed=0, n_repeats=repeats)
+    for importance, place in zip(found.columns, (1, 2, 4), strict=True):
+        # The difference of two means over independent shuffles.
+        margin = 4 * np.sqrt(2 / repeats) * expected.importances_std[place]
+        assert importance.mean == pytest.approx(expected.importances_mean[place], abs=margin + 1e-6)
+
+
+@pytest.mark.parametrize("metric", ["rmse", "mae"])
+def test_intervals_of_a_column_without_effect_contain_zero(metric):
+    """The model has learned noise: its importance is 0 in the population, but not in every sample of rows."""
+
+    class Overfitted(LinearModel):
+        def predict(self, table):
+            return (2 * table.numeric[:, 0] + 0.3 * table.numeric[:, 2]).astype(np.float32)
+
+    inside = []
+    for seed in range(60):
+        generator = np.random.default_rng(seed)
+        numeric = generator.normal(size=(200, 4)).astype(np.float32)
+        target = 2 * numeric[:, 0] + generator.normal(size=200)
+        table = Table(numeric, np.full((200, 2), 2, dtype=np.int32), target)
+        (found,) = permutation_importance([FoldModel(Overfitted(), table, SPEC)], metric, ["noise"], seed=seed).columns
+        inside.append(found.low <= 0 <= found.high)
+    assert np.mean(inside) >= 0.85, "95 % of samples; 60 of them have fewer than 51 in 2 of 1,000 cases"
 
 
 def test_features_of_one_column_are_permuted_together():

@@ -233,7 +233,7 @@ class ReadingNotes(Panel[tuple[ImportanceFacts, str, str | None]]):
                 "Permutation",
                 "$primary",
                 f" is how much {metric} of {importance.title} worsens when a column is shuffled among {ready.n_rows:,} rows that "
-                "it was not fitted on; the thin line ends at the upper end of its 95 % interval over repeats. "
+                "it was not fitted on; the thin line ends at the upper end of its 95 % interval over rows. "
                 "Near or below zero: not needed.",
             )
         )
