@@ -212,7 +212,7 @@ def analyses() -> list[ev.Event]:
         ev.RowCurveReady(
             model="lightgbm",
             points=(
-                ev.CurvePoint(place=200, score=0.85, low=0.83, high=0.87),
+                ev.CurvePoint(place=400, score=0.85, low=0.83, high=0.87),
                 msgspec.structs.replace(POINT, place=800),
             ),
             gain=0.02,
