@@ -65,7 +65,7 @@ def measure_faithfulness(
     n_dropped = MOST_REFITTED if len(columns) > 1 else 0
     top = sorted(columns, key=lambda name: -values[1].get(name, 0.0))[:n_dropped]
     limit = TimeLimit(seconds, min(MOST_FOLDS, len(candidate.results)) * (1 + len(top)))
-    values.append(_drops(run, candidate, top, limit))
+    values.append(drop_and_refit(run, candidate, top, limit))
     correlations = tuple(tuple(_correlation(a, b) for b in values) for a in values)
     shown = sorted(columns, key=lambda name: -values[1].get(name, 0.0))
     return events.FaithfulnessReady(
@@ -100,7 +100,7 @@ def _gradients(folds: list[FoldModel], columns: list[str], seed: int, code: int)
     return {name: value / whole for name, value in totals.items()} if whole > 0 else {}
 
 
-def _drops(run: FinishedRun, candidate: Candidate, columns: list[str], limit: TimeLimit) -> dict[str, float]:
+def drop_and_refit(run: FinishedRun, candidate: Candidate, columns: list[str], limit: TimeLimit) -> dict[str, float]:
     """How much the score worsens when the model is trained again without each column, on the first folds."""
     folds = sorted(candidate.results)[:MOST_FOLDS]
     held_out = np.concatenate([run.data.held_out(fold) for fold in folds])

@@ -19,8 +19,9 @@ from tabapp.cli.evaluate import evaluate
 from tabapp.cli.predict import predict
 from tabapp.engine import diagnosing
 from tabapp.engine.dependence import find_attention, find_dependence, find_interactions
-from tabapp.engine.faithfulness import advice, measure_faithfulness
+from tabapp.engine.faithfulness import advice, drop_and_refit, measure_faithfulness
 from tabapp.engine.finished import FinishedRun
+from tabapp.engine.fitting_again import TimeLimit
 from tabapp.errors import UsageError
 from tabapp.run import analyses as running
 from tabapp.run import events as ev
@@ -196,6 +197,17 @@ def test_attention_is_compared_with_what_the_score_needs(tmp_path):
     assert sum(layer.heads[0][0]) == pytest.approx(1, abs=0.01)
     with pytest.raises(UsageError, match="with attention"):
         measure_faithfulness(FinishedRun(run), "linear")
+
+
+def test_dropping_a_column_that_has_a_twin_costs_little(folder):
+    run = FinishedRun(folder)
+    limit = TimeLimit(None)
+    found = drop_and_refit(run, run.best_of("linear"), ["strong", "weak", "noise", "group"], limit)
+    assert limit.trained == 10, "two folds of the whole table, and without each of four columns"
+    assert found["weak"] > 3 * max(abs(found[name]) for name in ("strong", "noise", "group"))
+    stopped = TimeLimit(0.001)
+    assert drop_and_refit(run, run.best_of("linear"), ["strong"], stopped) == {}
+    assert stopped.trained == 0
 
 
 def test_dependence_and_interactions_of_a_run(folder):
