@@ -1,0 +1,103 @@
+"""The lines of a run's feed: a sentence for each event that a reader of the log wants to know of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tabapp.run import events as ev
+
+
+def format_score(value: float | None) -> str:
+    """Format a score: at least four significant digits, thousands grouped; an em dash for None."""
+    if value is None:
+        return "—"
+    size = abs(value)
+    if size >= 1000:
+        return f"{value:,.0f}"
+    if size >= 100:
+        return f"{value:.1f}"
+    if size >= 10:
+        return f"{value:.2f}"
+    return f"{value:.4f}"
+
+
+def describe(event: ev.AnyEvent, plan: ev.PlanMade | None, title_of: Callable[[str], str]) -> tuple[str, str] | None:
+    """Kind and text of the line of an event, or None if it has no line.
+
+    Args:
+        plan: the plan before the event.
+        title_of: the title of a model by its name.
+    """
+    match event:
+        case ev.RunStarted():
+            return "info", f"{'Resumed' if event.resumed else 'Started'} run {event.run}"
+        case ev.DataRead():
+            return "info", f"Read {event.rows:,} rows × {event.columns} columns of {event.file}"
+        case ev.PlanMade():
+            known = None if plan is None else _plan_line(plan)
+            return None if _plan_line(event) == known else ("info", _plan_line(event))
+        case ev.PlanRefused():
+            return "warn", event.message
+        case ev.FitFinished():
+            where = f"{title_of(event.model)} #{event.trial} fold {event.fold + 1}"
+            return "fit", f"{where} {format_score(event.score)} in {event.seconds:.1f}s"
+        case ev.FitFailed():
+            return (
+                "error",
+                f"{title_of(event.model)} #{event.trial} fold {event.fold + 1}: {event.reason}",
+            )
+        case ev.TrialFinished():
+            return "trial", f"{title_of(event.model)} #{event.trial} {format_score(event.score)}"
+        case ev.TrialPruned():
+            return "prune", f"{title_of(event.model)} #{event.trial}: {event.reason}"
+        case ev.EnsembleChanged():
+            n_members = len(event.members)
+            return "ensemble", f"{n_members} member{'s' if n_members > 1 else ''} → {format_score(event.score)}"
+        case ev.ImportancesReady():
+            return "info", f"Importances of {title_of(event.model)} on {event.n_rows:,} held-out rows"
+        case ev.SlicesReady():
+            clear = sum(row.clear for row in event.rows)
+            found = f"{clear} clearly worse" if clear else "none clearly worse than the rest"
+            return "info", f"Looked for weak slices among {event.tested}: {found}"
+        case ev.ThresholdChosen():
+            chosen = "0.5 again" if event.value is None else f"{event.value:.3f} by {event.metric_title}"
+            return "info", f"Threshold of the positive class: {chosen}"
+        case ev.RobustnessReady():
+            return "info", f"Robustness to missing and noisy cells on {event.n_rows:,} held-out rows"
+        case ev.RowCurveReady():
+            return "info", f"Learning curve of {title_of(event.model)} over training rows"
+        case ev.TimeCurveReady():
+            return "info", f"Learning curve of {title_of(event.model)} over time"
+        case ev.FairnessReady():
+            clear = sum(gap.clear for gap in event.gaps)
+            return "info", f"Groups by {event.column}: {clear or 'no'} clear difference{'' if clear == 1 else 's'}"
+        case ev.DependenceReady():
+            return (
+                "info",
+                f"Correlated columns: {len(event.groups) or 'no'} group{'' if len(event.groups) == 1 else 's'}",
+            )
+        case ev.FaithfulnessReady():
+            return "info", f"Importances of {title_of(event.model)} by {len(event.methods)} methods"
+        case ev.Log():
+            return {"warning": "warn"}.get(event.level, event.level), event.message
+        case ev.TargetStarted():
+            return "info", f"Target {event.index + 1} of {len(event.targets)}: {event.target}"
+        case ev.TargetFinished():
+            return _result_line(event.result, plan, title_of)
+        case ev.RunFinished():
+            return ("info" if event.status == "ok" else "warn"), event.message or "The run is done"
+        case _:
+            return None
+
+
+def _result_line(result: ev.TargetResult, plan: ev.PlanMade | None, title_of: Callable[[str], str]) -> tuple[str, str]:
+    """The feed line of the result of a target."""
+    if result.best is None or plan is None:
+        return "warn", f"{result.target}: {result.message}"
+    score = f"{plan.metric_title} {format_score(result.best.score)}"
+    return "info", f"{result.target}: {title_of(result.best.model)} {score} in {result.seconds:.0f}s"
+
+
+def _plan_line(plan: ev.PlanMade) -> str:
+    """The feed line of a plan. A new budget or model leaves it unchanged and adds no line."""
+    return f"{plan.target}: {plan.task}, {plan.metric_title}, {plan.validation}"
