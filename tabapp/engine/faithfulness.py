@@ -66,6 +66,7 @@ def measure_faithfulness(
     top = sorted(columns, key=lambda name: -values[1].get(name, 0.0))[:n_dropped]
     limit = TimeLimit(seconds, min(MOST_FOLDS, len(candidate.results)) * (1 + len(top)))
     values.append(drop_and_refit(run, candidate, top, limit))
+    low = {each.column: each.low for each in permuted.columns}
     correlations = tuple(tuple(_correlation(a, b) for b in values) for a in values)
     shown = sorted(columns, key=lambda name: -values[1].get(name, 0.0))
     return events.FaithfulnessReady(
@@ -76,7 +77,7 @@ def measure_faithfulness(
             events.FaithfulnessRow(
                 feature=name,
                 values=tuple(each.get(name) for each in values),
-                advice=advice(name, values[0], values[1], values[3]),
+                advice=advice(name, values[0], values[1], low, values[3]),
             )
             for name in shown
         ),
@@ -132,16 +133,36 @@ def _correlation(a: dict[str, float], b: dict[str, float]) -> float | None:
     return None if value is None or not np.isfinite(value) else float(value)
 
 
-def advice(name: str, attention: dict[str, float], permutation: dict[str, float], drops: dict[str, float]) -> str:
-    """What to believe of a column whose ranks differ by more than a third of the columns; empty if they agree."""
+def advice(
+    name: str,
+    attention: dict[str, float],
+    permutation: dict[str, float],
+    low: dict[str, float],
+    drops: dict[str, float],
+) -> str:
+    """What to believe of a column whose ranks differ by more than a third of the columns; empty if they agree.
+
+    Ranks of columns that matter by neither method are chance, so they need no advice.
+
+    Args:
+        low: lower ends of the intervals of permutation importances.
+    """
     if name not in attention or name not in permutation or len(attention) < LEAST_RANKED:
         return ""
     places = [sorted(each, key=lambda key: -each[key]).index(name) for each in (attention, permutation)]
     if abs(places[0] - places[1]) <= max(2, len(attention) // 3):
         return ""
     ranks = f"attention ranks it {places[0] + 1}, permutation {places[1] + 1}"
+    matters = low[name] > 0
     if places[0] < places[1]:
-        return f"{ranks}. Trust permutation: the model attends to the column, but its score hardly needs it."
+        if matters:
+            return f"{ranks}. Trust permutation: the score needs the column, but less than attention suggests."
+        if attention[name] <= 1 / len(attention):
+            return ""
+        reason = "the model attends to the column, but its score hardly needs it, or other columns replace it"
+        return f"{ranks}. Trust permutation: {reason}."
+    if not matters:
+        return ""
     dropped = drops.get(name)
     if dropped is not None and dropped <= 0:
         return f"{ranks}. The model uses the column, but is no worse when it is trained without it: other columns can replace it."

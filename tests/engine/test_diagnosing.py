@@ -237,26 +237,26 @@ def test_dependence_and_interactions_of_a_run(folder):
     )
 
 
+LAST_BY_ATTENTION = {"a": 0.0, "b": 0.4, "c": 0.3, "d": 0.2}
+FIRST_BY_ATTENTION = {"a": 0.9, "b": 0.1, "c": 0.0, "d": 0.0}
+FIRST = {"a": 0.3, "b": 0.2, "c": 0.1, "d": 0.0}
+LAST = {"a": 0.0, "b": 0.3, "c": 0.2, "d": 0.1}
+
+
 @pytest.mark.parametrize(
-    ("attention", "permutation", "drops", "words"),
+    ("attention", "permutation", "low", "drops", "words"),
     [
-        ({"a": 0.9, "b": 0.1, "c": 0.0, "d": 0.0}, {"a": 0.0, "b": 0.3, "c": 0.2, "d": 0.1}, {}, "hardly needs it"),
-        (
-            {"a": 0.0, "b": 0.4, "c": 0.3, "d": 0.2},
-            {"a": 0.3, "b": 0.2, "c": 0.1, "d": 0.0},
-            {"a": -0.1},
-            "can replace it",
-        ),
-        (
-            {"a": 0.0, "b": 0.4, "c": 0.3, "d": 0.2},
-            {"a": 0.3, "b": 0.2, "c": 0.1, "d": 0.0},
-            {"a": 0.1},
-            "needs the column",
-        ),
-        ({"a": 0.4, "b": 0.3, "c": 0.2, "d": 0.1}, {"a": 0.4, "b": 0.3, "c": 0.2, "d": 0.1}, {}, ""),
+        (FIRST_BY_ATTENTION, LAST, -0.1, {}, "hardly needs it, or other columns replace it"),
+        (FIRST_BY_ATTENTION, {"a": 0.05, "b": 0.3, "c": 0.2, "d": 0.1}, 0.01, {}, "less than attention suggests"),
+        (LAST_BY_ATTENTION, FIRST, 0.2, {"a": -0.1}, "can replace it"),
+        (LAST_BY_ATTENTION, FIRST, 0.2, {"a": 0.1}, "needs the column"),
+        (LAST_BY_ATTENTION, FIRST, -0.2, {"a": 0.1}, ""),
+        ({"a": 0.25, "b": 0.25, "c": 0.25, "d": 0.25}, LAST, -0.1, {}, ""),
+        (FIRST, FIRST, 0.2, {}, ""),
     ],
+    ids=["unused", "less", "replaced", "needed", "uncertain", "chance", "agree"],
 )
-def test_advice_where_attention_disagrees(attention, permutation, drops, words):
-    found = advice("a", attention, permutation, drops)
+def test_advice_where_attention_disagrees(attention, permutation, low, drops, words):
+    found = advice("a", attention, permutation, {"a": low}, drops)
     assert words in found
     assert bool(found) == bool(words)
