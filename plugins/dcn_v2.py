@@ -99,6 +99,7 @@ class DCNV2(DeepPlugin):
     title = "DCN V2"
     paper = "Wang et al. 2021, DCN V2: Improved Deep & Cross Network"
     params_type = DCNV2Params
+    stacks = True
     low_precision = True
 
     def build(self, sizes: Sizes, params: DCNV2Params) -> DCNV2Network:

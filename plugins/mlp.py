@@ -52,6 +52,7 @@ class MLP(DeepPlugin):
     starts_first = True
     reuses_steps = True
     params_type = MLPParams
+    stacks = True
     low_precision = True
 
     def build(self, sizes: Sizes, params: MLPParams) -> MLPNetwork:

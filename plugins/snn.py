@@ -60,6 +60,7 @@ class SNN(DeepPlugin):
     title = "SNN"
     paper = "Klambauer et al. 2017, Self-Normalizing Neural Networks"
     params_type = SNNParams
+    stacks = True
 
     def build(self, sizes: Sizes, params: SNNParams) -> SNNNetwork:
         return SNNNetwork(sizes, params.widths, params.dropout)

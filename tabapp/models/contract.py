@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
 from tabapp.metrics import Task
+from tabapp.models.explanations import AttentionMap, FeatureContributions, Float32, RowNeighbors, Uncertainty
 from tabapp.models.formula import Formula
 
 __all__ = [
@@ -30,6 +29,8 @@ __all__ = [
     "FitContext",
     "FitStopped",
     "FittedModel",
+    "Float32",
+    "GroupFit",
     "Params",
     "Plugin",
     "RowNeighbors",
@@ -41,7 +42,6 @@ __all__ = [
 ]
 
 Family = Literal["gbdt", "deep", "classic"]
-Float32 = npt.NDArray[np.float32]
 
 
 class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -149,67 +149,19 @@ class FitContext:
 
 
 @dataclass(frozen=True)
-class RowNeighbors:
-    """The stored rows that contributed most to each prediction.
+class GroupFit:
+    """A fit of a group: the arguments of `Plugin.fit`, or of `Plugin.refit` if there are `summaries`.
 
     Attributes:
-        index: (rows, n) int64 positions among the rows passed to `fit`: training rows first, then early-stopping rows. Columns
-            are sorted by descending weight.
-        weight: (rows, n) float32 share of each stored row in the prediction. The shares of all stored rows sum to 1.
+        valid: early-stopping rows; empty for a refit.
+        summaries: `FittedModel.summary` of the folds whose numbers of steps it reuses.
     """
 
-    index: npt.NDArray[np.int64]
-    weight: Float32
-
-
-@dataclass(frozen=True)
-class FeatureContributions:
-    """A decomposition of one output of a model: `base` plus the sum of `values` of a row is the output.
-
-    Attributes:
-        base: output without any feature, or the mean output of reference rows.
-        values: (rows, n_features) float64, numeric features before categorical ones.
-        unit: "target" for a regression; "log-odds" for the raw score of a class, from which probabilities are computed.
-        method: how the values were computed.
-        errors: (rows,) completeness errors of integrated gradients: what the values missed of the output before it was distributed
-            over them. None for exact values.
-    """
-
-    base: float
-    values: npt.NDArray[np.float64]
-    unit: Literal["target", "log-odds"]
-    method: Literal["TreeSHAP", "integrated gradients"] = "TreeSHAP"
-    errors: npt.NDArray[np.float64] | None = None
-
-
-@dataclass(frozen=True)
-class AttentionMap:
-    """Attention of one layer, averaged over rows.
-
-    Attributes:
-        title: such as "layer 1".
-        queries, keys: positions of the features, numeric ones first; -1 for [CLS], -2 for trained queries, -3 for the target.
-        weights: (heads, queries, keys) float32, which sum to 1 over the keys.
-    """
-
-    title: str
-    queries: tuple[int, ...]
-    keys: tuple[int, ...]
-    weights: Float32
-    kind: Literal["attention", "mask", "selection"] = "attention"
-
-
-@dataclass(frozen=True)
-class Uncertainty:
-    """The uncertainty of filled cells; NaN for other cells.
-
-    Attributes:
-        numeric: (rows, n_numeric) float32 standard deviation of the number, in the units of the table.
-        categorical: (rows, n_categorical) float32 probability that the level is wrong.
-    """
-
-    numeric: Float32
-    categorical: Float32
+    train: Table
+    valid: Table
+    params: Params
+    context: FitContext
+    summaries: Sequence[Mapping[str, Any]] = ()
 
 
 class FittedModel(ABC):
@@ -343,6 +295,7 @@ class Plugin(ABC):
         has_attention: fitted models return attention weights per feature from `FittedModel.attention`.
         can_impute: `fit` accepts tables without a target, and fitted models fill missing cells in `FittedModel.impute`.
         uses_unlabeled: `fit` learns from `FitContext.unlabeled`, the rows without a target.
+        stacks: the plugin has `fit_group`.
         pretrains: the plugin has `pretrain`. The engine plans such a model only if the run has rows without a target.
         contains_training_rows: saved models contain training rows, unchanged or transformed. Bundles with such a model carry a
             privacy notice.
@@ -365,6 +318,7 @@ class Plugin(ABC):
     contains_training_rows: ClassVar[bool] = False
     uses_unlabeled: ClassVar[bool] = False
     pretrains: ClassVar[bool] = False
+    stacks: ClassVar[bool] = False
 
     def supports(self, task: Task, shape: Shape) -> str | None:
         """None if the model can run on this problem, else a sentence that says why the model is skipped."""
@@ -432,6 +386,15 @@ class Plugin(ABC):
             None if the model cannot be trained without early-stopping rows; `fit` then gets some of the rows for that.
         """
         return None
+
+    def fit_group(self, fits: Sequence[GroupFit]) -> list[FittedModel | None]:
+        """Train several models at once, for plugins with `stacks`. Each is like that of its own `fit` or `refit`, up to rounding
+        and the random numbers of dropout. The engine calls it on a GPU, where small models leave most of it idle.
+
+        Returns:
+            The models in order; None for those whose `context.report` raised `FitStopped`.
+        """
+        raise NotImplementedError
 
     def reduced(self, params: Params) -> tuple[Params, ...]:
         """Hyperparameters of smaller models that predict in less time, the smallest first; `tabapp export --limit-ms` trains them.

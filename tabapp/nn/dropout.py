@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tabapp.nn.mapped import is_mapped
+
 
 class Dropout(nn.Module):
     """Zeroes each value with probability `rate` in training and scales the others up. Shape: any to itself.
@@ -24,7 +26,7 @@ class Dropout(nn.Module):
 
 def dropout(x: Tensor, rate: float) -> Tensor:
     """`Dropout` in training mode, as a function."""
-    if x.device.type != "cpu":
+    if x.device.type != "cpu" or is_mapped():
         return F.dropout(x, rate)
     kept = kept_values(x, rate)
     return x if kept is None else x * kept

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tabapp.nn.mapped import is_mapped
+
 FEW_PRODUCTS = 2**22
 """Multiplications below which a call of oneDNN costs more than it saves."""
 
@@ -66,7 +68,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     pays = (
         x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32 and x.numel() * len(weight) >= FEW_PRODUCTS
     )
-    if not pays or onednn_linear() is None or torch.is_autocast_enabled("cpu"):
+    if not pays or is_mapped() or onednn_linear() is None or torch.is_autocast_enabled("cpu"):
         return F.linear(x, weight, bias)
     # Of a matrix that is neither row after row nor column after column, oneDNN takes fifty times as long.
     plain = weight.is_contiguous() or weight.t().is_contiguous()

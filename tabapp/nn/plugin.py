@@ -21,6 +21,7 @@ from tabapp.models.contract import (
     FitContext,
     FittedModel,
     Float32,
+    GroupFit,
     Params,
     Plugin,
     Shape,
@@ -32,6 +33,7 @@ from tabapp.nn.memory import GRADIENT_FACTOR, MOST_ROWS, PREDICTION_BYTES, STEP_
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
 from tabapp.nn.params import TrainingParams, batch_size_for
+from tabapp.nn.stacked import Member, train_members
 from tabapp.nn.trainer import Training, inputs, predict_output, seed_everything, train_epochs, train_network
 
 
@@ -282,15 +284,14 @@ class DeepPlugin(Plugin):
         self, train: Table, params: Params, summaries: Sequence[Mapping[str, Any]], context: FitContext
     ) -> FittedModel | None:
         """Train for the mean number of the best epochs of the folds. A subclass that overrides only `fit` is not refitted."""
-        epochs = [summary["best_epoch"] for summary in summaries if "best_epoch" in summary]
-        if type(self).fit is not DeepPlugin.fit or not epochs:
+        n_epochs = self._epochs_of(summaries)
+        if type(self).fit is not DeepPlugin.fit or not n_epochs:
             return None
         params = self.params_for(params, context)
         assert isinstance(params, TrainingParams)
         device = seed_everything(context)
         objective, sizes, network = self._start(train, params, context)
         method = self.method(network, params, objective, context)
-        n_epochs = max(1, round(sum(epochs) / len(epochs)))
         planned = params.max_epochs
         if method.scheduled:
             # The models of the folds planned as many epochs as their time allowed.
@@ -298,6 +299,38 @@ class DeepPlugin(Plugin):
         training = train_epochs(network, train, n_epochs, planned, params, objective, context, method)
         facts = self.describe(network, train, params, context)
         return self._trained(network, sizes, objective, params, training, device, facts)
+
+    @staticmethod
+    def _epochs_of(summaries: Sequence[Mapping[str, Any]]) -> int | None:
+        """The mean number of epochs of some folds; None if they do not record it."""
+        epochs = [summary["best_epoch"] for summary in summaries if "best_epoch" in summary]
+        return max(1, round(sum(epochs) / len(epochs))) if epochs else None
+
+    def fit_group(self, fits: Sequence[GroupFit]) -> list[FittedModel | None]:
+        """Train networks of equal architecture as one stacked network, and others one after the other."""
+        members: list[Member] = []
+        started: list[tuple[Objective, Sizes]] = []
+        for fit in fits:
+            params = self.params_for(fit.params, fit.context)
+            assert isinstance(params, TrainingParams)
+            seed_everything(fit.context)
+            objective, sizes, network = self._start(fit.train, params, fit.context)
+            method = self.method(network, params, objective, fit.context)
+            state, n_epochs = torch.get_rng_state(), self._epochs_of(fit.summaries)
+            members.append(
+                Member(network, fit.train, fit.valid, params, objective, fit.context, method, state, n_epochs)
+            )
+            started.append((objective, sizes))
+        train_members(members)
+        models: list[FittedModel | None] = []
+        for member, (objective, sizes) in zip(members, started, strict=True):
+            if member.stopped or member.result is None:
+                models.append(None)
+                continue
+            facts = self.describe(member.network, member.train, member.params, member.context)
+            device = torch.device(member.context.device)
+            models.append(self._trained(member.network, sizes, objective, member.params, member.result, device, facts))
+        return models
 
     def _start(self, train: Table, params: TrainingParams, context: FitContext) -> tuple[Objective, Sizes, nn.Module]:
         """The objective of a table, its sizes, and a new network for it."""

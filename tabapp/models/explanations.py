@@ -1,0 +1,75 @@
+"""What a fitted model reports besides predictions: neighbors, contributions, attention and uncertainty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Float32 = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class RowNeighbors:
+    """The stored rows that contributed most to each prediction.
+
+    Attributes:
+        index: (rows, n) int64 positions among the rows passed to `fit`: training rows first, then early-stopping rows. Columns
+            are sorted by descending weight.
+        weight: (rows, n) float32 share of each stored row in the prediction. The shares of all stored rows sum to 1.
+    """
+
+    index: npt.NDArray[np.int64]
+    weight: Float32
+
+
+@dataclass(frozen=True)
+class FeatureContributions:
+    """A decomposition of one output of a model: `base` plus the sum of `values` of a row is the output.
+
+    Attributes:
+        base: output without any feature, or the mean output of reference rows.
+        values: (rows, n_features) float64, numeric features before categorical ones.
+        unit: "target" for a regression; "log-odds" for the raw score of a class, from which probabilities are computed.
+        method: how the values were computed.
+        errors: (rows,) completeness errors of integrated gradients: what the values missed of the output before it was distributed
+            over them. None for exact values.
+    """
+
+    base: float
+    values: npt.NDArray[np.float64]
+    unit: Literal["target", "log-odds"]
+    method: Literal["TreeSHAP", "integrated gradients"] = "TreeSHAP"
+    errors: npt.NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """Attention of one layer, averaged over rows.
+
+    Attributes:
+        title: such as "layer 1".
+        queries, keys: positions of the features, numeric ones first; -1 for [CLS], -2 for trained queries, -3 for the target.
+        weights: (heads, queries, keys) float32, which sum to 1 over the keys.
+    """
+
+    title: str
+    queries: tuple[int, ...]
+    keys: tuple[int, ...]
+    weights: Float32
+    kind: Literal["attention", "mask", "selection"] = "attention"
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """The uncertainty of filled cells; NaN for other cells.
+
+    Attributes:
+        numeric: (rows, n_numeric) float32 standard deviation of the number, in the units of the table.
+        categorical: (rows, n_categorical) float32 probability that the level is wrong.
+    """
+
+    numeric: Float32
+    categorical: Float32

@@ -1,0 +1,373 @@
+"""Several fits of one architecture as one stacked network: folds, seeds, learning rates, weight decays.
+
+A small network leaves a GPU idle, since starting an operation takes longer than the operation. Here every operation computes all
+networks at once (`torch.func.vmap` over their weights), so that M fits take as many launches as one. Each network keeps its own
+rows, order of rows, learning rate, averages, early stopping and best weights: results are those of separate fits up to rounding,
+except that dropout draws other random numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import msgspec
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from tabapp import metrics
+from tabapp.features.arrays import UNSEEN, Table
+from tabapp.models.contract import FitContext, FitStopped
+from tabapp.nn.checkpoint import FILE
+from tabapp.nn.mapped import mapping
+from tabapp.nn.memory import MOST_ROWS, is_out_of_memory
+from tabapp.nn.method import TrainingMethod
+from tabapp.nn.objective import Objective, target_of
+from tabapp.nn.params import TrainingParams, batch_size_for
+from tabapp.nn.stopping import criterion
+from tabapp.nn.trainer import Training, batches, inputs, train_epochs, train_network
+
+BETAS, EPSILON = (0.9, 0.999), 1e-8
+"""Of `torch.optim.AdamW`, which separate fits use."""
+FREE = frozenset(TrainingParams.__struct_fields__)
+"""Hyperparameters in which members of a group may differ."""
+
+
+@dataclass
+class Member:
+    """A fit of a group.
+
+    Attributes:
+        network: new; it gets the best weights.
+        random: the state of torch's generator after the network was built, from which the separate fit would continue.
+        n_epochs: train for so many epochs without early stopping, and keep the last weights; None stops early.
+        result: set when the member ends.
+        stopped: the engine ended this fit.
+    """
+
+    network: nn.Module
+    train: Table
+    valid: Table
+    params: TrainingParams
+    objective: Objective
+    context: FitContext
+    method: TrainingMethod
+    random: Tensor
+    n_epochs: int | None = None
+    result: Training | None = None
+    stopped: bool = False
+    best_loss: float = field(default=float("inf"), init=False)
+    best_epoch: int = field(default=0, init=False)
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a step."""
+        return self.params.batch_size or batch_size_for(len(self.train))
+
+    @property
+    def patience(self) -> int:
+        """Epochs without improvement after which it ends."""
+        return self.params.max_epochs if self.params.patience is None else self.params.patience
+
+    def architecture(self) -> tuple[object, ...]:
+        """Members of a group are equal in this."""
+        shapes = tuple((name, tuple(t.shape), t.dtype) for name, t in self.network.state_dict().items())
+        fixed = {key: value for key, value in msgspec.structs.asdict(self.params).items() if key not in FREE}
+        objective = self.objective
+        data = objective.task, objective.n_classes, self.train.weight is None, self.context.device
+        return type(self.network), repr(fixed), shapes, *data
+
+    def can_stack(self) -> bool:
+        """Whether it can be part of a group. Batch statistics and special training methods cannot, and a fit with a checkpoint
+        continues alone."""
+        normalized = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in self.network.modules())  # pyright: ignore[reportPrivateUsage]
+        buffers = any(t.is_floating_point() for t in self.network.buffers())
+        plain = type(self.method) is TrainingMethod and not self.objective.is_constant
+        return plain and not normalized and not buffers and not (self.context.folder / FILE).exists()
+
+
+def groups_of(members: Sequence[Member]) -> list[list[Member]]:
+    """Members that can be trained together; groups of one are trained separately."""
+    groups: dict[object, list[Member]] = {}
+    for number, member in enumerate(members):
+        groups.setdefault(member.architecture() if member.can_stack() else number, []).append(member)
+    return list(groups.values())
+
+
+def train_members(members: Sequence[Member]) -> None:
+    """Train all members, in groups where they can be stacked. A group that does not fit in memory is halved."""
+    waiting = groups_of(members)
+    while waiting:
+        group = waiting.pop()
+        if len(group) == 1:
+            _train_alone(group[0])
+            continue
+        try:
+            Group(group).train()
+        except Exception as error:
+            if not is_out_of_memory(error) or any(member.result for member in group):
+                raise
+            half = len(group) // 2
+            waiting += [group[:half], group[half:]]
+
+
+def _train_alone(member: Member) -> None:
+    """Train a member as a separate fit would."""
+    torch.random.set_rng_state(member.random)
+    rest = member.params, member.objective, member.context, member.method
+    try:
+        if member.n_epochs is None:
+            member.result = train_network(member.network, member.train, member.valid, *rest)
+        else:
+            planned = member.params.max_epochs
+            member.result = train_epochs(member.network, member.train, member.n_epochs, planned, *rest)
+    except FitStopped:
+        member.stopped = True
+
+
+class StackedAdamW:
+    """AdamW (Loshchilov and Hutter 2019, Algorithm 2) on (members, n) weights, with a learning rate, a weight decay and a number of
+    steps for each member.
+
+    Args:
+        weights: (members, n), changed in place.
+        rates, decays: (members, 1).
+        is_decayed: (n,) 1 where weight decay applies, else 0.
+    """
+
+    def __init__(self, weights: Tensor, rates: Tensor, decays: Tensor, is_decayed: Tensor) -> None:
+        self._rates, self._decays, self._is_decayed = rates, decays, is_decayed
+        self._first, self._second = torch.zeros_like(weights), torch.zeros_like(weights)
+        self.n_steps = torch.zeros_like(rates)
+
+    @torch.no_grad()
+    def step(self, weights: Tensor, gradient: Tensor, active: Tensor) -> None:
+        """Take a step of the members whose `active`, (members, 1), is 1; those with 0 stay unchanged."""
+        self.n_steps += active
+        weights.mul_(1 - active * self._rates * self._decays * self._is_decayed)
+        self._first.lerp_(gradient, active * (1 - BETAS[0]))
+        self._second.lerp_(gradient.square(), active * (1 - BETAS[1]))
+        n = self.n_steps.clamp_min(1)
+        corrections = 1 - BETAS[0] ** n, (1 - BETAS[1] ** n).sqrt()
+        scale = (self._second.sqrt() / corrections[1]).add_(EPSILON)
+        weights.sub_(active * self._rates / corrections[0] * self._first / scale)
+
+    def keep(self, kept: Tensor) -> None:
+        """Keep only some members."""
+        for name in ("_rates", "_decays", "_first", "_second", "n_steps"):
+            setattr(self, name, getattr(self, name)[kept])
+
+
+def _padded(parts: Sequence[Tensor]) -> Tensor:
+    """(members, most rows, ...) from tensors of different lengths, with zeros below the shorter ones."""
+    return nn.utils.rnn.pad_sequence(list(parts), batch_first=True)
+
+
+class Group:
+    """Members that are trained together, with all of their rows on the device.
+
+    Args:
+        members: of equal `Member.architecture`; each `can_stack`.
+    """
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self.members = list(members)
+        for member in members:
+            member.best_loss, member.best_epoch = float("inf"), 0
+        self._network = members[0].network
+        self._objective, self._precision = members[0].objective, members[0].method.precision
+        device = self._device = torch.device(members[0].context.device)
+        named = dict(self._network.named_parameters())
+        self._names, self._shapes = list(named), [p.shape for p in named.values()]
+        self._sizes = [prod(shape) for shape in self._shapes]
+        for member in members:
+            member.network.to(device).train()
+        # One leaf for all weights: an operation of the optimizer is one launch, and the gradient of a split is one concatenation.
+        rows = [torch.cat([p.detach().flatten() for p in member.network.parameters()]) for member in members]
+        self._weights = torch.stack(rows).requires_grad_()
+        self._buffers = dict(self._network.named_buffers())
+        undecayed = members[0].method.undecayed
+        parts = [
+            torch.full((n,), float(name not in undecayed)) for name, n in zip(self._names, self._sizes, strict=True)
+        ]
+        self._optimizer = StackedAdamW(
+            self._weights.detach(),
+            self._column([member.params.learning_rate for member in members]),
+            self._column([member.params.weight_decay for member in members]),
+            torch.cat(parts).to(device),
+        )
+        self._average = self._weights.detach().clone()
+        self._average_decay = self._column([member.params.average_decay for member in members])
+        self._best = self._average.clone()
+        self._largest_norm = self._column([member.params.max_gradient_norm or float("inf") for member in members])
+        tables = [inputs(member.train, device) for member in members]
+        self._numeric, self._categorical = (_padded([table[i] for table in tables]) for i in (0, 1))
+        self._target = _padded([member.objective.target(member.train, device) for member in members])
+        self._weight = None
+        if members[0].train.weight is not None:
+            self._weight = _padded([_row_weights(member.train, device) for member in members])
+        tables = [inputs(member.valid, device) for member in members]
+        self._valid = tuple(_padded([table[i] for table in tables]) for i in (0, 1))
+        for member in members:
+            member.method.start(*inputs(member.train.take(slice(0, 2)), device), self._target[0, :2], None)
+        self._random = [_generator(member, device) for member in members]
+
+    def _column(self, values: Sequence[float]) -> Tensor:
+        return torch.tensor(values, dtype=self._weights.dtype, device=self._device).unsqueeze(1)
+
+    def _output(self, weights: Tensor, numeric: Tensor, categorical: Tensor) -> Tensor:
+        """(members, rows, d_out) from (members, n) weights and (members, rows, n_numeric), (members, rows, n_categorical)."""
+
+        def one(flat: Sequence[Tensor], x: Tensor, codes: Tensor) -> Tensor:
+            named = {name: t.view(shape) for name, t, shape in zip(self._names, flat, self._shapes, strict=True)}
+            return functional_call(self._network, {**named, **self._buffers}, (x, codes))
+
+        mapped: Callable[..., Tensor] = vmap(one, randomness="different")
+        with mapping(), self._precision():
+            return mapped(weights.split(self._sizes, dim=1), numeric, categorical)
+
+    def run_epoch(self) -> bool:
+        """Train every member on each of its rows once, in an order of its own; False if the soft deadline ended it early."""
+        orders = [
+            list(batches(torch.randperm(len(m.train), device=self._device, generator=random), m.batch_size))
+            for m, random in zip(self.members, self._random, strict=True)
+        ]
+        for step in range(max(map(len, orders))):
+            self._step([order[step] if step < len(order) else order[0][:0] for order in orders])
+            if min(member.context.seconds_left() for member in self.members) <= 0:
+                return False
+        return True
+
+    def _step(self, rows: Sequence[Tensor]) -> None:
+        counts = self._column([len(part) for part in rows])
+        width = max(map(len, rows))
+        # A padded row is row 0 with weight 0.
+        index = _padded(rows)
+        inside = torch.arange(width, device=self._device) < counts
+        member = torch.arange(len(rows), device=self._device).unsqueeze(1)
+        codes = self._with_unseen(self._categorical[member, index], rows)
+        weight = inside * (width / counts.clamp_min(1))
+        if self._weight is not None:
+            weight = weight * self._weight[member, index]
+        self._weights.grad = None
+        output = self._output(self._weights, self._numeric[member, index], codes)
+        # The mean over all rows times the number of members is the sum of their own means.
+        loss = self._objective.loss(output.flatten(0, 1), self._target[member, index].flatten(), weight.flatten())
+        (loss * len(rows)).backward()
+        gradient = self._weights.grad
+        assert gradient is not None
+        active = (counts > 0).to(counts.dtype)
+        if any(each.params.max_gradient_norm for each in self.members):
+            norms = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+            gradient = gradient * (self._largest_norm / (norms + 1e-6)).clamp_max(1.0)
+        weights = self._weights.detach()
+        self._optimizer.step(weights, gradient, active)
+        n = self._optimizer.n_steps
+        decay = torch.minimum(self._average_decay, (1 + n) / (10 + n))
+        self._average.lerp_(weights, active * (1 - decay))
+
+    def _with_unseen(self, codes: Tensor, rows: Sequence[Tensor]) -> Tensor:
+        """Codes of which some are replaced by that of unseen levels, drawn as a separate fit draws them."""
+        if not codes.shape[2] or not any(member.params.unseen_rate for member in self.members):
+            return codes
+        hidden: list[Tensor] = []
+        for member, random, part in zip(self.members, self._random, rows, strict=True):
+            drawn = torch.rand(len(part), codes.shape[2], device=self._device, generator=random)
+            hidden.append(drawn < member.params.unseen_rate)
+        return codes.masked_fill(_padded(hidden), UNSEEN)
+
+    @torch.no_grad()
+    def predict(self, weights: Tensor) -> Tensor:
+        """(members, most valid rows, d_out) outputs on the early-stopping rows, in evaluation mode."""
+        numeric, categorical = self._valid
+        chunk = max(1, MOST_ROWS // len(self.members))
+        self._network.eval()
+        try:
+            parts = zip(numeric.split(chunk, 1), categorical.split(chunk, 1), strict=True)
+            return torch.cat([self._output(weights, x, codes).float() for x, codes in parts], dim=1)
+        finally:
+            self._network.train()
+
+    def train(self) -> None:
+        """Train all members until each has stopped early, was stopped by the engine, or has reached the soft deadline. Their
+        networks get their best weights.
+
+        Raises:
+            torch.OutOfMemoryError: a step of all members does not fit.
+        """
+        epoch = 0
+        everyone = list(self.members)
+        while self.members:
+            is_complete = self.run_epoch()
+            epoch += 1
+            uses_average = self._average_decay > 0
+            weights = torch.where(uses_average, self._average, self._weights.detach())
+            output = self.predict(weights) if any(member.n_epochs is None for member in self.members) else weights
+            ended = [
+                self._judge(i, member, epoch, output[i], weights, reports=is_complete) or not is_complete
+                for i, member in enumerate(self.members)
+            ]
+            self._end(ended, epoch)
+        for member in everyone:
+            member.network.eval()
+
+    def _judge(self, i: int, member: Member, epoch: int, output: Tensor, weights: Tensor, *, reports: bool) -> bool:
+        """Score a member on its early-stopping rows after an epoch; returns whether it ends."""
+        if member.n_epochs is not None:
+            member.best_epoch, member.best_loss = epoch, float("nan")
+            self._best[i].copy_(weights[i])
+            return epoch >= member.n_epochs
+        context, valid = member.context, member.valid
+        prediction = member.objective.prediction(output[: len(valid)])
+        loss = metrics.loss(criterion(context), target_of(valid), prediction, valid.weight)
+        if loss < member.best_loss or epoch == 1:
+            member.best_loss, member.best_epoch = loss, epoch
+            self._best[i].copy_(weights[i])
+        if not reports:
+            return True
+        try:
+            context.report(epoch, metrics.score(context.metric, target_of(valid), prediction, valid.weight))
+        except FitStopped:
+            member.stopped = True
+        done = epoch >= member.params.max_epochs or epoch - member.best_epoch > member.patience
+        return done or member.stopped
+
+    def _end(self, ended: Sequence[bool], epoch: int) -> None:
+        """Give the networks of members that have ended their best weights, and continue without them."""
+        for i, member in enumerate(self.members):
+            if ended[i]:
+                member.result = Training(member.best_epoch, epoch, member.best_loss)
+                with torch.no_grad():
+                    parts = self._best[i].split(self._sizes)
+                    for parameter, part in zip(member.network.parameters(), parts, strict=True):
+                        parameter.copy_(part.view(parameter.shape))
+        if not any(ended):
+            return
+        kept = [i for i, is_over in enumerate(ended) if not is_over]
+        self.members, self._random = [self.members[i] for i in kept], [self._random[i] for i in kept]
+        index = torch.tensor(kept, dtype=torch.int64, device=self._device)
+        self._optimizer.keep(index)
+        self._weights = self._weights.detach()[index].requires_grad_()
+        names = ("_average", "_average_decay", "_best", "_largest_norm", "_numeric", "_categorical", "_target")
+        for name in names:
+            setattr(self, name, getattr(self, name)[index])
+        self._weight = None if self._weight is None else self._weight[index]
+        self._valid = tuple(part[index] for part in self._valid)
+
+
+def _row_weights(table: Table, device: torch.device) -> Tensor:
+    weight: Any = table.weight
+    return torch.tensor(weight / weight.mean(), device=device)
+
+
+def _generator(member: Member, device: torch.device) -> torch.Generator:
+    """The random numbers from which a separate fit would draw after building its network."""
+    generator = torch.Generator(device)
+    if device.type == "cpu":
+        generator.set_state(member.random)
+    else:
+        generator.manual_seed(member.context.seed)
+    return generator
