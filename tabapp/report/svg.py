@@ -105,8 +105,10 @@ def draw_lines(chart: Lines) -> str:
     heights = [y for _, y in points] + [y for one in series for y in (*one.low, *one.high)]
     heights += [y for _, y in chart.reference]
     xs = [x for x, _ in points]
-    axes = Axes(chart.x_range or (min(xs), max(xs)), chart.y_range or (min(heights), max(heights)))
+    x_range = widened(chart.x_range or (min(xs), max(xs)))
+    axes = Axes(x_range, chart.y_range or (min(heights), max(heights)))
     body = list(axes.draw(chart.x_title, chart.y_title))
+    series = [_visible(one, 0.01 * (x_range[1] - x_range[0])) for one in series]
     if chart.reference:
         body.append(f'<polyline class="reference" points="{" ".join(map(axes.place, chart.reference))}"/>')
     for i, one in enumerate(series):
@@ -130,6 +132,14 @@ def _finite(series: Series) -> Series:
         kept = [i for i in kept if math.isfinite(series.low[i]) and math.isfinite(series.high[i])]
     low, high = (tuple(values[i] for i in kept) if values else () for values in (series.low, series.high))
     return Series(series.name, tuple(series.points[i] for i in kept), low, high)
+
+
+def _visible(series: Series, width: float) -> Series:
+    """The series; a single point, which has no line, becomes a short one of twice the width."""
+    if len(series.points) != 1:
+        return series
+    ((x, y),) = series.points
+    return Series(series.name, ((x - width, y), (x + width, y)), series.low * 2, series.high * 2)
 
 
 def draw_bars(chart: Bars) -> str:

@@ -207,6 +207,19 @@ def test_numbers_that_are_not_finite_are_left_out():
     assert draw_bars(Bars("t", "u", (Bar("a", math.inf),))) == ""
 
 
+def test_a_single_point_is_visible_with_its_interval():
+    line = Series("old", ((5.0, 0.5),), (0.4,), (0.6,))
+    other = Series("new", ((0.0, 0.0), (10.0, 1.0)))
+    drawn = draw_lines(Lines("t", "x", "y", (line, other)))
+    corners = re.findall(r'<polygon class="band c0" points="([^"]*)"', drawn)[0].split()
+    (left, height), (right, same) = (
+        map(float, corner.split(",")) for corner in re.findall(r'class="line c0" points="([^"]*)"', drawn)[0].split()
+    )
+    assert right - left > 2
+    assert height == same
+    assert len(set(corners)) == 4
+
+
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [(0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1]), (-3, 7, [-2, 0, 2, 4, 6]), (12_345, 98_765, [20_000, 40_000, 60_000, 80_000])],
