@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -17,9 +18,9 @@ from tabapp.engine.finished import FinishedRun
 from tabapp.engine.fitting_again import TimeLimit, TimeLimitReached, fit_again
 from tabapp.engine.importances import MOST_ROWS, fold_models
 from tabapp.errors import UsageError
-from tabapp.explain.attention import mean_attention
+from tabapp.explain.attention import AttentionShare, mean_attention
 from tabapp.explain.fold_model import FoldModel, at_most
-from tabapp.explain.permutation import permutation_importance
+from tabapp.explain.permutation import ColumnImportance, permutation_importance
 from tabapp.models import registry
 from tabapp.run import analysis_events as events
 
@@ -54,11 +55,12 @@ def measure_faithfulness(
     candidate = run.best_of(model or attentive[0])
     columns = [column.name for column in run.data.schema.features]
     folds = fold_models(run.folder, run.data, candidate, run.plan)
-    shares = mean_attention(folds, columns, seed=run.plan.seed, max_rows=MOST_ROWS)
+    shares = mean_attention(folds, columns, seed=run.plan.seed, max_rows=MOST_ROWS) or {}
     permuted = permutation_importance(folds, run.plan.metric, columns, seed=run.plan.seed, max_rows=MOST_ROWS)
+    importances = {each.column: each for each in permuted.columns}
     values: list[dict[str, float]] = [
-        {} if shares is None else {name: each.share for name, each in shares.items()},
-        {each.column: each.mean for each in permuted.columns},
+        {name: each.share for name, each in shares.items()},
+        {name: each.mean for name, each in importances.items()},
         _gradients(folds, columns, run.plan.seed, max(0, len(run.data.schema.classes) - 1)),
     ]
     # A model needs a column.
@@ -66,7 +68,6 @@ def measure_faithfulness(
     top = sorted(columns, key=lambda name: -values[1].get(name, 0.0))[:n_dropped]
     limit = TimeLimit(seconds, min(MOST_FOLDS, len(candidate.results)) * (1 + len(top)))
     values.append(drop_and_refit(run, candidate, top, limit))
-    low = {each.column: each.low for each in permuted.columns}
     correlations = tuple(tuple(_correlation(a, b) for b in values) for a in values)
     shown = sorted(columns, key=lambda name: -values[1].get(name, 0.0))
     return events.FaithfulnessReady(
@@ -77,7 +78,7 @@ def measure_faithfulness(
             events.FaithfulnessRow(
                 feature=name,
                 values=tuple(each.get(name) for each in values),
-                advice=advice(name, values[0], values[1], low, values[3]),
+                advice=advice(name, shares, importances, values[3]),
             )
             for name in shown
         ),
@@ -135,34 +136,39 @@ def _correlation(a: dict[str, float], b: dict[str, float]) -> float | None:
 
 def advice(
     name: str,
-    attention: dict[str, float],
-    permutation: dict[str, float],
-    low: dict[str, float],
-    drops: dict[str, float],
+    attention: Mapping[str, AttentionShare],
+    permutation: Mapping[str, ColumnImportance],
+    drops: Mapping[str, float],
 ) -> str:
     """What to believe of a column whose ranks differ by more than a third of the columns; empty if they agree.
 
     Ranks of columns that matter by neither method are chance, so they need no advice.
-
-    Args:
-        low: lower ends of the intervals of permutation importances.
     """
     if name not in attention or name not in permutation or len(attention) < LEAST_RANKED:
         return ""
-    places = [sorted(each, key=lambda key: -each[key]).index(name) for each in (attention, permutation)]
-    if abs(places[0] - places[1]) <= max(2, len(attention) // 3):
+
+    def place(values: Mapping[str, float]) -> int:
+        return sorted(values, key=lambda each: -values[each]).index(name)
+
+    by_attention = place({each: found.share for each, found in attention.items()})
+    by_permutation = place({each: found.mean for each, found in permutation.items()})
+    most = max(2, len(attention) // 3)
+    if abs(by_attention - by_permutation) <= most:
         return ""
-    ranks = f"attention ranks it {places[0] + 1}, permutation {places[1] + 1}"
-    matters = low[name] > 0
-    if places[0] < places[1]:
+    ranks = f"attention ranks it {by_attention + 1}, permutation {by_permutation + 1}"
+    matters = permutation[name].low > 0
+    if by_attention < by_permutation:
         if matters:
             return f"{ranks}. Trust permutation: the score needs the column, but less than attention suggests."
-        if attention[name] <= 1 / len(attention):
+        if attention[name].share <= 1 / len(attention):
             return ""
         reason = "the model attends to the column, but its score hardly needs it, or other columns replace it"
         return f"{ranks}. Trust permutation: {reason}."
     if not matters:
         return ""
+    if abs(place({each: found.raw for each, found in attention.items()}) - by_permutation) <= most:
+        whole = f"its features together have {100 * attention[name].raw:.0f} % of the attention"
+        return f"{ranks}. Trust permutation: attention is counted for each feature of the column, and {whole}."
     dropped = drops.get(name)
     if dropped is not None and dropped <= 0:
         return f"{ranks}. The model uses the column, but is no worse when it is trained without it: other columns can replace it."

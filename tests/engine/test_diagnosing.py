@@ -23,6 +23,8 @@ from tabapp.engine.faithfulness import advice, drop_and_refit, measure_faithfuln
 from tabapp.engine.finished import FinishedRun
 from tabapp.engine.fitting_again import TimeLimit
 from tabapp.errors import UsageError
+from tabapp.explain.attention import AttentionShare
+from tabapp.explain.permutation import ColumnImportance
 from tabapp.run import analyses as running
 from tabapp.run import events as ev
 from tabapp.run.diagnoses import diagnosis_tables
@@ -244,19 +246,22 @@ LAST = {"a": 0.0, "b": 0.3, "c": 0.2, "d": 0.1}
 
 
 @pytest.mark.parametrize(
-    ("attention", "permutation", "low", "drops", "words"),
+    ("attention", "permutation", "low", "drops", "raw", "words"),
     [
-        (FIRST_BY_ATTENTION, LAST, -0.1, {}, "hardly needs it, or other columns replace it"),
-        (FIRST_BY_ATTENTION, {"a": 0.05, "b": 0.3, "c": 0.2, "d": 0.1}, 0.01, {}, "less than attention suggests"),
-        (LAST_BY_ATTENTION, FIRST, 0.2, {"a": -0.1}, "can replace it"),
-        (LAST_BY_ATTENTION, FIRST, 0.2, {"a": 0.1}, "needs the column"),
-        (LAST_BY_ATTENTION, FIRST, -0.2, {"a": 0.1}, ""),
-        ({"a": 0.25, "b": 0.25, "c": 0.25, "d": 0.25}, LAST, -0.1, {}, ""),
-        (FIRST, FIRST, 0.2, {}, ""),
+        (FIRST_BY_ATTENTION, LAST, -0.1, {}, 0.9, "hardly needs it, or other columns replace it"),
+        (FIRST_BY_ATTENTION, {"a": 0.05, "b": 0.3, "c": 0.2, "d": 0.1}, 0.01, {}, 0.9, "less than attention suggests"),
+        (LAST_BY_ATTENTION, FIRST, 0.2, {"a": -0.1}, 0.0, "can replace it"),
+        (LAST_BY_ATTENTION, FIRST, 0.2, {"a": 0.1}, 0.0, "needs the column"),
+        (LAST_BY_ATTENTION, FIRST, 0.2, {"a": 0.1}, 0.6, "its features together have 60 %"),
+        (LAST_BY_ATTENTION, FIRST, -0.2, {"a": 0.1}, 0.0, ""),
+        ({"a": 0.25, "b": 0.25, "c": 0.25, "d": 0.25}, LAST, -0.1, {}, 0.25, ""),
+        (FIRST, FIRST, 0.2, {}, 0.3, ""),
     ],
-    ids=["unused", "less", "replaced", "needed", "uncertain", "chance", "agree"],
+    ids=["unused", "less", "replaced", "needed", "many-features", "uncertain", "chance", "agree"],
 )
-def test_advice_where_attention_disagrees(attention, permutation, low, drops, words):
-    found = advice("a", attention, permutation, {"a": low}, drops)
+def test_advice_where_attention_disagrees(attention, permutation, low, drops, raw, words):
+    shares = {name: AttentionShare(each, each, each, raw if name == "a" else each) for name, each in attention.items()}
+    importances = {name: ColumnImportance(name, each, low, each, 5) for name, each in permutation.items()}
+    found = advice("a", shares, importances, drops)
     assert words in found
     assert bool(found) == bool(words)
