@@ -66,7 +66,7 @@ def measure_faithfulness(
     # A model needs a column.
     n_dropped = MOST_REFITTED if len(columns) > 1 else 0
     top = sorted(columns, key=lambda name: -values[1].get(name, 0.0))[:n_dropped]
-    limit = TimeLimit(seconds, min(MOST_FOLDS, len(candidate.results)) * (1 + len(top)))
+    limit = TimeLimit(seconds, min(MOST_FOLDS, len(candidate.results)) * (1 + len(top)) if top else 0)
     values.append(drop_and_refit(run, candidate, top, limit))
     correlations = tuple(tuple(_correlation(a, b) for b in values) for a in values)
     shown = sorted(columns, key=lambda name: -values[1].get(name, 0.0))
@@ -115,6 +115,8 @@ def drop_and_refit(run: FinishedRun, candidate: Candidate, columns: list[str], l
         return metrics.score(run.plan.metric, truth, np.concatenate(parts), weight)
 
     found: dict[str, float] = {}
+    if not columns:
+        return found
     with suppress(TimeLimitReached):
         whole = score(run.data.schema)
         for dropped in columns:
@@ -160,7 +162,7 @@ def advice(
     if by_attention < by_permutation:
         if matters:
             return f"{ranks}. Trust permutation: the score needs the column, but less than attention suggests."
-        if attention[name].share <= 1 / len(attention):
+        if attention[name].low <= 1 / len(attention):
             return ""
         reason = "the model attends to the column, but its score hardly needs it, or other columns replace it"
         return f"{ranks}. Trust permutation: {reason}."
