@@ -97,6 +97,12 @@ def attention_tables(found: ev.AttentionReady, state: RunState) -> list[Diagnosi
             f"head{'s' if len(each.heads) > 1 else ''} averaged, divided by what equal {each.kind} would give: 1 is chance."
         )
         header = ("from ↓ to →", *each.keys)
+        if len(each.queries) == 1:
+            # A long line would not fit a page.
+            rows = tuple(
+                sorted(zip(each.keys, rows[0][1:], strict=True), key=lambda line: line[1].rjust(9), reverse=True)
+            )
+            header = (f"from {each.queries[0]} to", each.kind)
         tables.append(DiagnosisTable(each.name + model, (sentence,), header, rows, tuple(range(1, len(header)))))
     return tables
 
@@ -138,7 +144,7 @@ def partial_sentences(found: ev.Partial | None) -> tuple[str, ...]:
 
 
 def _value(value: float | None) -> str:
-    return "—" if value is None else f"{value:.4f}"
+    return format_score(value)
 
 
 def _interval(value: float, low: float, high: float) -> str:
