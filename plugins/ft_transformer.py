@@ -14,13 +14,13 @@ from tabapp.models.contract import Cost, Float32, Params, Shape, Task, Trial
 from tabapp.nn.attention import CLS, FeedForward, LayerAttention, SelfAttention
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.linear import Linear
-from tabapp.nn.params import TrainingParams
+from tabapp.nn.params import SharingParams
 from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, network_bytes, training_cost
 from tabapp.nn.pretraining import Pretrained
 from tabapp.nn.tokenizers import FeatureTokenizer
 from tabapp.nn.trainer import inputs
 
-from ._shared.search import zero_or
+from ._shared.search import share_of_others, zero_or
 
 N_HEADS = 8
 MANY_FEATURES = 300
@@ -32,7 +32,7 @@ TOKEN_SIZES = (96, 128, 192, 256, 320, 384)
 """Token size of the default configurations with one to six layers."""
 
 
-class FTTransformerParams(TrainingParams, frozen=True, kw_only=True):
+class FTTransformerParams(SharingParams, frozen=True, kw_only=True):
     """Table 15 of the paper.
 
     Attributes:
@@ -197,6 +197,7 @@ class FTTransformer(DeepPlugin):
     paper = "Gorishniy et al. 2021, Revisiting Deep Learning Models for Tabular Data, section 3.3"
     starts_first = True
     has_attention = True
+    uses_other_targets = True
     params_type = FTTransformerParams
     model_type = FTTransformerModel
     low_precision = True
@@ -253,6 +254,7 @@ class FTTransformer(DeepPlugin):
             ffn_factor=4 / 3 if many_rows else trial.suggest_float("ffn_factor", 2 / 3, 8 / 3),
             learning_rate=trial.suggest_float("learning_rate", low, high, log=True),
             weight_decay=trial.suggest_float("weight_decay", 1e-6, 1e-3, log=True),
+            others_share=share_of_others(trial, shape),
         )
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:

@@ -8,13 +8,13 @@ from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import FlatInput
 from tabapp.nn.linear import Linear
-from tabapp.nn.params import TrainingParams
+from tabapp.nn.params import SharingParams
 from tabapp.nn.plugin import DeepPlugin, Sizes, network_bytes, training_cost
 
-from ._shared.search import zero_or
+from ._shared.search import share_of_others, zero_or
 
 
-class ResNetParams(TrainingParams, frozen=True, kw_only=True):
+class ResNetParams(SharingParams, frozen=True, kw_only=True):
     """Named as in Table 9.
 
     Attributes:
@@ -76,6 +76,7 @@ class ResNet(DeepPlugin):
     title = "ResNet"
     paper = "Gorishniy et al. 2021, Revisiting Deep Learning Models for Tabular Data, section 3.2"
     starts_first = True
+    uses_other_targets = True
     params_type = ResNetParams
     low_precision = True
 
@@ -100,6 +101,7 @@ class ResNet(DeepPlugin):
             residual_dropout=zero_or(trial, "residual_dropout", 0.0, 0.5),
             learning_rate=trial.suggest_float("learning_rate", 1e-4, 1e-2, log=True),
             weight_decay=zero_or(trial, "weight_decay", 1e-6, 1e-3, log=True),
+            others_share=share_of_others(trial, shape),
         )
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:

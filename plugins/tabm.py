@@ -13,15 +13,15 @@ from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import OneHotOrEmbedding
 from tabapp.nn.linear import Linear, linear
 from tabapp.nn.numeric import PiecewiseLinearEmbedding
-from tabapp.nn.params import TrainingParams
+from tabapp.nn.params import SharingParams
 from tabapp.nn.plugin import DeepPlugin, Sizes, network_bytes, training_cost
 
-from ._shared.search import zero_or
+from ._shared.search import share_of_others, zero_or
 
 MOST_ONE_HOT = 32
 
 
-class TabMParams(TrainingParams, frozen=True, kw_only=True):
+class TabMParams(SharingParams, frozen=True, kw_only=True):
     """Attributes:
     variant: "full" scales every layer per member, "mini" only the input.
     n_members: number of MLPs that share weights (k in the paper; not tuned).
@@ -135,6 +135,7 @@ class TabM(DeepPlugin):
     title = "TabM"
     paper = "Gorishniy et al. 2025, TabM: Advancing Tabular Deep Learning with Parameter-Efficient Ensembling"
     reuses_steps = True
+    uses_other_targets = True
     params_type = TabMParams
     low_precision = True
     max_features = 5_000
@@ -190,6 +191,7 @@ class TabM(DeepPlugin):
             learning_rate=trial.suggest_float("learning_rate", 1e-4, 5e-3, log=True),
             weight_decay=zero_or(trial, "weight_decay", 1e-4, 1e-1, log=True),
             average_decay=0.99 if on_cpu else 0.0,
+            others_share=share_of_others(trial, shape),
         )
 
     def merit(self, task: Task, shape: Shape) -> float:

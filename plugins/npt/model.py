@@ -48,17 +48,27 @@ _STORED = {
 }
 
 
+class OtherScale(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Another target of the run: its number of classes, or 1 and the mean and standard deviation of its training values."""
+
+    name: str
+    n_classes: int
+    mean: float = 0.0
+    std: float = 1.0
+
+
 class SavedNPT(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`model.json`; weights and the context's rows are in `weights.safetensors` and `context.safetensors`.
 
     Attributes:
         objective: objective of the run's target; None for a model without a target.
-        attributes: attributes of the network, in this order: numeric features, a numeric target, categorical features,
-            a class target.
+        attributes: attributes of the network, in this order: numeric features, other numeric targets, a numeric target, categorical
+            features, other class targets, a class target.
         n_features: number of numeric and of categorical features.
         also_predict: indices of the features that are additional targets, as in a `FeatureSpec`.
         known_unseen: for each categorical feature, whether training rows had the code for unseen levels; it is then
             treated like a level.
+        others: other targets, in the order of `Table.others`.
     """
 
     objective: Objective | None
@@ -68,6 +78,7 @@ class SavedNPT(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     known_unseen: tuple[bool, ...]
     params: NPTParams
     facts: dict[str, Any]
+    others: tuple[OtherScale, ...] = ()
 
     def attribute(self, feature: int) -> int:
         """The attribute of a feature, whose index is that of a `FeatureSpec`."""
@@ -78,6 +89,20 @@ class SavedNPT(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """The attribute of the run's target."""
         assert self.objective is not None
         return self.attributes.n_numeric - 1 if self.objective.task == "regression" else len(self.attributes) - 1
+
+    @property
+    def other_attributes(self) -> tuple[int, ...]:
+        """The attribute of each other target."""
+        number, level = self.n_features[0], self.attributes.n_numeric + self.n_features[1]
+        found: list[int] = []
+        for other in self.others:
+            if other.n_classes == 1:
+                found.append(number)
+                number += 1
+            else:
+                found.append(level)
+                level += 1
+        return tuple(found)
 
     def check(self) -> None:
         """Check saved sizes and indices.
@@ -92,7 +117,15 @@ class SavedNPT(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             "a size is out of range",
         )
         demand(all(n >= 1 for n in self.attributes.n_levels), "a categorical column has no levels")
-        demand(n_attributes == n_features + (self.objective is not None), "its columns differ in number")
+        n_targets = len(self.others) + (self.objective is not None)
+        demand(n_attributes == n_features + n_targets, "its columns differ in number")
+        n_numbers = sum(other.n_classes == 1 for other in self.others)
+        n_numbers += self.objective is not None and self.objective.task == "regression"
+        demand(self.attributes.n_numeric == self.n_features[0] + n_numbers, "its columns differ in number")
+        demand(
+            all(np.isfinite([each.mean, each.std]).all() and each.std > 0 for each in self.others),
+            "the scale of another target is not usable",
+        )
         demand(p.n_heads > 0 and p.d_embedding > 0 and p.d_embedding % p.n_heads == 0, "its heads do not fit its width")
         demand(len(self.known_unseen) == self.n_features[1], "its known levels do not fit its columns")
         demand(all(0 <= i < n_features for i in self.also_predict), "an index in 'also_predict' is out of range")
@@ -128,11 +161,24 @@ class SavedNPT(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             (codes == MISSING) | ((codes == UNSEEN) & ~np.array(self.known_unseen, dtype=bool)),
         ]
         values, levels = [np.nan_to_num(numeric.clip(-LIMIT, LIMIT))], [np.where(codes >= FIRST_LEVEL, codes - 1, 0)]
+        n_numbers = 0
+        for i, other in enumerate(self.others):
+            shown = with_target and table.others is not None
+            y = table.others[:, i] if shown and table.others is not None else np.full(len(table), np.nan)
+            unknown = ~np.isfinite(y)
+            y = np.where(unknown, 0.0, (y - other.mean) / other.std)[:, None]
+            if other.n_classes == 1:
+                hidden.insert(1 + n_numbers, unknown[:, None])
+                values.append(y.clip(-LIMIT, LIMIT))
+                n_numbers += 1
+            else:
+                hidden.append(unknown[:, None])
+                levels.append(y.astype(np.int64))
         if self.objective is not None:
             y = np.asarray(table.target, dtype=np.float64) if with_target else np.full(len(table), np.nan)
             regression = self.objective.task == "regression"
             unknown = ~np.isfinite(y) if regression else ~(y >= 0)
-            hidden.insert(1 if regression else 2, unknown[:, None])
+            hidden.insert(1 + n_numbers if regression else len(hidden), unknown[:, None])
             y = np.where(unknown, 0.0, y)
             if regression:
                 values.append(np.where(unknown, 0.0, (y - self.objective.mean) / (self.objective.std or 1.0))[:, None])
@@ -261,6 +307,20 @@ class NPTModel(FittedModel):
         predicted = self.recall(self.queries(table))
         return {feature: self.feature(predicted, feature) for feature in self.saved.also_predict}
 
+    def predict_others(self, table: Table) -> list[Float32]:
+        """Predictions of the other targets, in the order of `SavedNPT.others`: (rows,) in their units, or (rows, classes)
+        probabilities."""
+        predicted = self.recall(self.queries(table))
+        found: list[Float32] = []
+        for other, attribute in zip(self.saved.others, self.saved.other_attributes, strict=True):
+            if other.n_classes == 1:
+                mean = torch.stack([each.numeric[:, attribute].double() for each in predicted]).mean(0)
+                found.append((mean * other.std + other.mean).float().cpu().numpy())
+            else:
+                logits = [each.logits[attribute - self.saved.attributes.n_numeric].double() for each in predicted]
+                found.append(torch.stack(logits).softmax(2).mean(0).float().cpu().numpy())
+        return found
+
     def feature(self, predicted: list[Predicted], feature: int) -> Float32:
         """Predictions of a feature: (rows,) in the table's units, or (rows, codes) probabilities."""
         n_numeric = self.saved.n_features[0]
@@ -358,9 +418,11 @@ class NPTModel(FittedModel):
         saved.objective.check(task, n_classes)
         is_number = task == "regression"
         levels = tuple(cardinality - 1 for cardinality in features.cardinalities)
+        levels += tuple(other.n_classes for other in saved.others if other.n_classes > 1)
+        n_numbers = sum(other.n_classes == 1 for other in saved.others)
         same = (
             saved.n_features == (len(features.numeric), len(features.categorical))
-            and saved.attributes.n_numeric == len(features.numeric) + is_number
+            and saved.attributes.n_numeric == len(features.numeric) + n_numbers + is_number
             and saved.attributes.n_levels == levels + (() if is_number else (n_classes,))
         )
         demand(same, "it was trained on other columns")

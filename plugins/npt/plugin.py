@@ -24,7 +24,7 @@ from tabapp.nn.plugin import BASE_BYTES, CELL_BYTES
 from tabapp.nn.stopping import criterion
 from tabapp.nn.trainer import seed_everything
 
-from .model import NPTModel, SavedNPT
+from .model import NPTModel, OtherScale, SavedNPT
 from .network import Attributes, Entries, NPTNetwork, Predicted
 from .training import LEAST_BATCH_ROWS, NPTParams, Rows, corrupt, entry_losses, stratified_order, train_npt, train_steps
 
@@ -79,6 +79,7 @@ class NPT(Plugin):
     contains_training_rows = True
     can_impute = True
     uses_unlabeled = True
+    uses_other_targets = True
     requires = ("torch", "safetensors")
     params_type = NPTParams
     min_rows, max_rows, max_features, max_classes = 50, 100_000, 60, 100
@@ -108,14 +109,18 @@ class NPT(Plugin):
         return sized("small" if shape.n_rows < 2000 and shape.n_features <= 16 else "base", n_attributes)
 
     def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[NPTParams, ...]:
-        """The defaults with unlabeled rows, if there are any.
+        """The defaults with the other targets of the run, and with unlabeled rows, if there are any.
 
         NOTE[DIFF]: the paper always trains on them (appendix C.4.2). With NPT Mini they helped in two of six comparisons on tables
         with 50 to 1,000 labeled rows, so the folds decide.
         """
-        if not shape.n_unlabeled:
-            return ()
-        return (msgspec.structs.replace(self.defaults(task, shape, device), unlabeled=1.0),)
+        params = self.defaults(task, shape, device)
+        found: list[NPTParams] = []
+        if shape.n_other_targets:
+            found.append(msgspec.structs.replace(params, other_targets=True))
+        if shape.n_unlabeled:
+            found.append(msgspec.structs.replace(params, unlabeled=1.0))
+        return tuple(found)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> NPTParams:
         """The depth, heads and masking rates of the variants in appendix C.1.2.
@@ -135,6 +140,7 @@ class NPT(Plugin):
             learning_rate=trial.suggest_float("learning_rate", 3e-4, 1e-2, log=True),
             dropout=trial.suggest_float("dropout", 0.0, 0.3),
             unlabeled=trial.suggest_categorical("unlabeled", [0.0, 1.0]) if shape.n_unlabeled else 0.0,
+            other_targets=bool(shape.n_other_targets) and trial.suggest_categorical("other_targets", [False, True]),
         )
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
@@ -291,6 +297,9 @@ def _plan(train: Table, params: NPTParams, context: FitContext) -> SavedNPT:
         objective = Objective.fit(train.take(_labeled(train, context.task)), context)
     regression = objective is not None and objective.task == "regression"
     n_levels = [cardinality - 1 for cardinality in spec.cardinalities]
+    others = _other_scales(train, context) if params.other_targets and objective is not None else ()
+    n_levels += [other.n_classes for other in others if other.n_classes > 1]
+    n_numbers = sum(other.n_classes == 1 for other in others)
     if objective is not None and not regression:
         n_levels.append(objective.n_classes)
     names = (*spec.numeric, *spec.categorical)
@@ -298,18 +307,32 @@ def _plan(train: Table, params: NPTParams, context: FitContext) -> SavedNPT:
         raise ValueError(f"also_predict names {unknown[0]!r}, which is not a feature of this table")
     saved = SavedNPT(
         objective=objective,
-        attributes=Attributes(n_numeric=len(spec.numeric) + regression, n_levels=tuple(n_levels)),
+        attributes=Attributes(n_numeric=len(spec.numeric) + n_numbers + regression, n_levels=tuple(n_levels)),
         n_features=(len(spec.numeric), len(spec.categorical)),
         also_predict=tuple(names.index(name) for name in params.also_predict),
         known_unseen=tuple(bool(known) for known in (train.categorical == UNSEEN).any(axis=0)),
         params=params,
         facts={},
+        others=others,
     )
-    targets = [saved.attribute(feature) for feature in saved.also_predict]
+    targets = [*(saved.attribute(feature) for feature in saved.also_predict), *saved.other_attributes]
     if objective is not None:
         targets.append(saved.target)
     attributes = msgspec.structs.replace(saved.attributes, targets=tuple(sorted(targets)))
     return msgspec.structs.replace(saved, attributes=attributes)
+
+
+def _other_scales(train: Table, context: FitContext) -> tuple[OtherScale, ...]:
+    """The other targets of the training rows; a number that is constant or missing everywhere keeps its units."""
+    if train.others is None:
+        return ()
+    found: list[OtherScale] = []
+    for values, other in zip(train.others.T, context.other_targets, strict=True):
+        known = values[np.isfinite(values)]
+        is_scaled = other.n_classes == 1 and len(known) and known.std() > 0
+        mean, std = (float(known.mean()), float(known.std())) if is_scaled else (0.0, 1.0)
+        found.append(OtherScale(name=other.name, n_classes=other.n_classes, mean=mean, std=std))
+    return tuple(found)
 
 
 def _unlabeled_entries(saved: SavedNPT, context: FitContext, n_labeled: int) -> list[Entries]:

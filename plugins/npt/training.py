@@ -56,6 +56,8 @@ class NPTParams(Params, frozen=True, kw_only=True):
             to 0 along a cosine (section 2.6).
         also_predict: names of features that are additional targets: always predicted in training and evaluation, hidden in
             predictions.
+        other_targets: learn the other targets of the run as well, as the paper does with several targets: the known ones are masked
+            and shown in training and in the context, and hidden in the rows to predict.
     """
 
     d_embedding: int = 64
@@ -77,6 +79,7 @@ class NPTParams(Params, frozen=True, kw_only=True):
     unlabeled: float = 0.0
     feature_weight: float | None = None
     also_predict: tuple[str, ...] = ()
+    other_targets: bool = False
 
 
 @dataclass(frozen=True)

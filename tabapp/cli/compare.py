@@ -13,21 +13,23 @@ from tabapp.run.analyses import analyze
 from tabapp.run.comparing import Comparison, verdict
 from tabapp.run.folder import default_runs_dir, find_run
 from tabapp.run.state import format_score
+from tabapp.run.target_of import run_of_target
 
 
 @click.command()
 @click.argument("run_a", metavar="RUN_A", shell_complete=run_ids)
 @click.argument("run_b", metavar="RUN_B", shell_complete=run_ids)
+@click.option("--target", metavar="COL", help="Target to compare, of runs with several.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 @click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs.")
-def compare(run_a: str, run_b: str, as_json: bool, runs_dir: Path | None) -> int:
+def compare(run_a: str, run_b: str, target: str | None, as_json: bool, runs_dir: Path | None) -> int:
     """Compare two finished runs on the rows that both have scored.
 
     The difference of the two ensembles has a 95 % interval from a paired bootstrap. Leaderboards, and what differs in plan, data
     and versions, follow.
     """
     place = runs_dir or default_runs_dir()
-    folders = [find_run(run, place) for run in (run_a, run_b)]
+    folders = [run_of_target(find_run(run, place), target) for run in (run_a, run_b)]
     found = analyze(Comparison, ["compare", *(str(folder.path) for folder in folders)])
     if as_json:
         echo_json(msgspec.json.format(msgspec.json.encode(found), indent=1).decode())

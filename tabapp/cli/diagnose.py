@@ -14,6 +14,7 @@ from tabapp.run import events as ev
 from tabapp.run.analyses import analyze
 from tabapp.run.diagnoses import DiagnosisTable, diagnosis_tables, table_of
 from tabapp.run.folder import RunFolder, default_runs_dir, find_run
+from tabapp.run.target_of import run_of_target
 
 
 @click.command()
@@ -45,6 +46,7 @@ from tabapp.run.folder import RunFolder, default_runs_dir, find_run
     metavar="TIME",
     help="Time limit of each analysis that trains models again, such as 90s or 1h [default: 10m].",
 )
+@click.option("--target", metavar="COL", help="Target to analyze, of a run with several.")
 @click.option("--fairness", metavar="COLUMN", help="Rates, errors and calibration by the groups of a column.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per analysis on stdout.")
 @click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs.")
@@ -57,6 +59,7 @@ def diagnose(
     faithfulness: bool,
     model: str | None,
     budget: float | None,
+    target: str | None,
     fairness: str | None,
     as_json: bool,
     runs_dir: Path | None,
@@ -72,7 +75,7 @@ def diagnose(
         )
     if budget is not None and not (learning_curve or time_curve or faithfulness):
         raise UsageError("--budget limits training. Add --learning-curve, --time-curve or --faithfulness.")
-    folder = find_run(run_id, runs_dir or default_runs_dir())
+    folder = run_of_target(find_run(run_id, runs_dir or default_runs_dir()), target)
     training = [*(["--model", model] if model else []), *(["--seconds", f"{budget!r}"] if budget else [])]
     wanted: list[list[str]] = []
     wanted += [["--threshold", threshold]] if threshold is not None else []

@@ -21,6 +21,7 @@ from tabapp.run.exporting import (
     run_export,
 )
 from tabapp.run.folder import RunFolder, default_runs_dir, find_run
+from tabapp.run.target_of import run_of_target
 
 
 @click.command()
@@ -126,7 +127,7 @@ def export(
 
                 bundle = file_of(stack.enter_context(target_files(bundle)), target, bundle).path
         else:
-            folder = _with_target(_run_of(run_id, runs_dir), target)
+            folder = run_of_target(_run_of(run_id, runs_dir), target)
             bundle = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tabapp-export-"))) / "model.tabapp"
             run_export(folder, bundle, options, _ignore if quiet else _show)
         if out is not None:
@@ -189,21 +190,6 @@ def _run_of(run_id: str, runs_dir: Path | None) -> RunFolder:
             f"{run_id} is a bundle, which has no training rows. Give the run for --refit, --limit-ms, --distill and --half."
         )
     return find_run(run_id, runs_dir or default_runs_dir())
-
-
-def _with_target(folder: RunFolder, target: str | None) -> RunFolder:
-    """The run of one target of a run with several; the run itself if it has a single target.
-
-    Raises:
-        UsageError: the run has several targets, and `target` is none of them.
-    """
-    runs = {view.target: folder.path / view.folder for view in folder.state().targets if view.folder}
-    if not runs and target is None:
-        return folder
-    if target not in runs:
-        shown = f"its targets are {', '.join(map(repr, runs))}" if runs else "it has a single target"
-        raise UsageError(f"Choose a target of the run {folder.run} with --target; {shown}.")
-    return RunFolder(runs[target])
 
 
 def _bundle_of(run_id: str, runs_dir: Path | None) -> Path:

@@ -15,6 +15,7 @@ from tabapp import files, metrics
 from tabapp.data.split import early_stopping_rows
 from tabapp.engine import peak_memory
 from tabapp.engine.jobs import FitJob, FitResult
+from tabapp.engine.other_targets import with_other_targets
 from tabapp.engine.rows import sha256
 from tabapp.engine.run_data import RunData
 from tabapp.engine.seeds import seed_of
@@ -127,13 +128,16 @@ def run_fit(job: FitJob, report: Callable[[int, float], None]) -> FitResult:
         context.pretrained, pretrain_seconds = pretrained_folder(
             folder.path / PRETRAINED, plugin, params, context, recipe_id(recipe), job.run_seed
         )
+    # Tables without them are what the held-out rows are predicted from.
+    learned = with_other_targets(table, context, plugin, data)
     before = peak_memory.reset_peak()
     peak_memory.reset_gpu_peak(job.device)
     started = time.perf_counter()
     try:
-        model = plugin.refit(table.take(training), params, job.pilots, context) if job.pilots else None
+        model = plugin.refit(learned.take(training), params, job.pilots, context) if job.pilots else None
         if model is None:
-            model = plugin.fit(table.take(training[~stopping]), table.take(training[stopping]), params, context)
+            train, valid = learned.take(training[~stopping]), learned.take(training[stopping])
+            model = plugin.fit(train, valid, params, context)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     seconds = time.perf_counter() - started

@@ -16,6 +16,7 @@ from tabapp.data.schema import Schema
 from tabapp.data.split import early_stopping_rows
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.finished import FinishedRun
+from tabapp.engine.other_targets import with_other_targets
 from tabapp.engine.seeds import seed_of
 from tabapp.engine.unlabeled import add_unlabeled, fitted_features
 from tabapp.models import registry
@@ -109,6 +110,7 @@ def fit_again(
             soft_deadline=limit.deadline,
         )
         add_unlabeled(context, plugin, data.unlabeled, preparer)
+        table = with_other_targets(table, context, plugin, data, rows)
         params = msgspec.convert(candidate.params, plugin.params_type)
         places = np.arange(len(rows))
         model = plugin.fit(table.take(places[~stopping]), table.take(places[stopping]), params, context)

@@ -12,6 +12,7 @@ import msgspec
 import psutil
 
 from tabapp import metrics
+from tabapp.data.other_targets import learnable
 from tabapp.data.schema import Column, Schema
 from tabapp.engine.devices import CPU, device_for
 from tabapp.engine.server import LIGHT_MODELS
@@ -63,6 +64,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         workers: parallel fits, each with `n_threads` threads.
         memory_limit: bytes that the engine and all fits may use together.
         n_unlabeled: rows without a target, of the table and of `--unlabelled`.
+        n_other_targets: other targets that models may learn, too.
     """
 
     target: str
@@ -82,6 +84,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     seed: int
     models: tuple[PlannedModel, ...]
     n_unlabeled: int = 0
+    n_other_targets: int = 0
 
     @property
     def competing(self) -> tuple[PlannedModel, ...]:
@@ -179,12 +182,12 @@ def holdout_fraction(rows: int) -> float:
     return min(HOLDOUT_FRACTION, LARGEST_HOLDOUT / rows)
 
 
-def approximate_shape(schema: Schema, n_classes: int, n_unlabeled: int = 0) -> Shape:
+def approximate_shape(schema: Schema, n_classes: int, n_unlabeled: int = 0, n_other_targets: int = 0) -> Shape:
     """The size of the problem estimated from the schema, before features are prepared."""
     kinds = [column.kind for column in schema.features]
     n_categorical = sum(kind in ("categorical", "boolean") for kind in kinds)
     n_numeric = sum({"numeric": 1, "datetime": 5, "text": 10}.get(kind, 0) for kind in kinds)
-    return Shape(schema.rows, n_numeric, n_categorical, n_classes, n_unlabeled)
+    return Shape(schema.rows, n_numeric, n_categorical, n_classes, n_unlabeled, n_other_targets)
 
 
 class _LowestTrial:
@@ -313,7 +316,8 @@ def make_plan(
     workers, n_threads = share_cores(config, machines)
     memory_limit = memory_limit_of(config, machines)
     n_unlabeled = schema.rows_without_target + n_more
-    shape = approximate_shape(schema, n_classes, n_unlabeled)
+    n_other_targets = len(learnable(schema, config.other_targets))
+    shape = approximate_shape(schema, n_classes, n_unlabeled, n_other_targets)
     return Plan(
         target=schema.target,
         task=task,
@@ -332,6 +336,7 @@ def make_plan(
         seed=config.seed,
         models=_planned_models(config, task, shape, device, memory_limit, staged=staged),
         n_unlabeled=n_unlabeled,
+        n_other_targets=n_other_targets,
     )
 
 

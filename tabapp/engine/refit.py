@@ -17,6 +17,7 @@ from tabapp.data.split import early_stopping_rows
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.finished import FinishedRun
 from tabapp.engine.fit import recipe_id
+from tabapp.engine.other_targets import with_other_targets
 from tabapp.engine.plan import available_cores
 from tabapp.engine.seeds import seed_of
 from tabapp.engine.unlabeled import PRETRAINED, add_unlabeled, fitted_features, pretrained_folder
@@ -81,6 +82,7 @@ class Refitter:
                 parent, plugin, typed_params, context, recipe_id(recipe), run.plan.seed
             )
         rows = np.arange(len(table))
+        table = with_other_targets(table, context, plugin, run.data)
         learned = table if soft is None else soft_table(table, soft)
         fitted = plugin.refit(learned, typed_params, summaries, context)
         if fitted is None:

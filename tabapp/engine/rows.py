@@ -16,12 +16,13 @@ import polars as pl
 from tabapp import files
 from tabapp.data.columns import column_of
 from tabapp.data.duplicates import groups_of_equal_rows
+from tabapp.data.other_targets import encoded, learnable
 from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
 from tabapp.data.split import make_folds, make_holdout
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.engine.plan import Plan, holdout_fraction
-from tabapp.engine.run_data import UNLABELED
+from tabapp.engine.run_data import OTHER_TARGETS, UNLABELED
 from tabapp.errors import DataError
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder
@@ -31,7 +32,7 @@ ROW_NUMBERS = "row_numbers.npy"
 """The number in the file of each usable row, if some rows have no target."""
 MOST_UNLABELED = 500_000
 """Rows without a target that are kept, evenly spaced: pre-training sees no more in the time of a run."""
-CHECKED = ("table.arrow", "schema.json", UNLABELED)
+CHECKED = ("table.arrow", "schema.json", UNLABELED, OTHER_TARGETS)
 CHECKSUMS = "checksums.json"
 """SHA-256 of the files that a resumed run cannot do without; a damaged Arrow file may crash its parser."""
 
@@ -110,6 +111,8 @@ def write_table(
             np.save(temporary / ROW_NUMBERS, np.flatnonzero(usable), allow_pickle=False)
         if len(unlabeled):
             unlabeled.write_ipc(temporary / UNLABELED, compression="uncompressed")
+        if others := learnable(schema, config.other_targets):
+            encoded(text, others).write_ipc(temporary / OTHER_TARGETS, compression="uncompressed")
         sample_rows(text, schema).write_ipc(temporary / "sample.arrow")
         files.write_json(temporary / "fingerprint.json", fingerprint(config, reading))
         files.write_bytes(temporary / "schema.json", msgspec.json.format(msgspec.json.encode(schema), indent=1))

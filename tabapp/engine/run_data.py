@@ -15,6 +15,8 @@ from tabapp.run.folder import RunFolder
 
 UNLABELED = "unlabeled.arrow"
 """The typed features of the rows without a target, if there are any."""
+OTHER_TARGETS = "other_targets.arrow"
+"""The other targets of the usable rows, in the run of one of several targets."""
 
 
 class RunData:
@@ -27,6 +29,7 @@ class RunData:
         fold: (rows,) int16: the fold that scores the row, -1 for rows used only for training.
         weight, groups, time: (rows,), or None without such a column.
         unlabeled: typed features of the rows without a target, or None if there are none.
+        others: numbers and class codes of the other targets of the run, or None if there are none.
     """
 
     def __init__(self, folder: RunFolder) -> None:
@@ -34,6 +37,8 @@ class RunData:
         self.frame: pl.DataFrame = pl.read_ipc(folder.data / "table.arrow")
         unlabeled = folder.data / UNLABELED
         self.unlabeled: pl.DataFrame | None = pl.read_ipc(unlabeled) if unlabeled.is_file() else None
+        others = folder.data / OTHER_TARGETS
+        self.others: pl.DataFrame | None = pl.read_ipc(others) if others.is_file() else None
         arrays = np.load(io.BytesIO(files.read_regular(folder.path / "splits.npz")), allow_pickle=False)
         self.target: npt.NDArray[np.int64] | npt.NDArray[np.float64] = arrays["target"]
         self.fold: npt.NDArray[np.int16] = arrays["fold"]

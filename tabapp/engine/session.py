@@ -167,7 +167,7 @@ class Session:
         from tabapp.engine.run_data import RunData
         from tabapp.engine.studies import known_trials, open_study
 
-        shape = approximate_shape(schema, plan.n_classes, plan.n_unlabeled)
+        shape = approximate_shape(schema, plan.n_classes, plan.n_unlabeled, plan.n_other_targets)
         # Reading counts towards the budget of a run that starts at once; time before a start by the user does not.
         used = self._used + (0.0 if waited else time.monotonic() - self._started)
         clock = Clock(plan.budget, used)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -14,8 +14,11 @@ from tabapp.engine.plan import Machines, Plan, choose_metric, make_plan, plan_ev
 from tabapp.engine.prepare import infer
 from tabapp.errors import UsageError
 from tabapp.run import events as ev
-from tabapp.run.config import RunConfig, command_line
+from tabapp.run.config import RunConfig, command_line, format_duration
 from tabapp.run.targets import join_targets, resolve_targets
+
+SHORT_SECONDS = 10.0
+"""Time of a target below which the plan warns: the first complete scores take a few seconds."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,13 @@ def plan_targets(
             # The error of a single target.
             infer(reading, msgspec.structs.replace(config, target=name))
     plans = [_plan_of(config, reading, name, names, n_more, staged, machines) for name in names]
+    budget = config.budget_seconds
+    if budget is not None and budget < SHORT_SECONDS * len(names):
+        note = (
+            f"Each of the {len(names)} targets gets {budget / len(names):.2g} s of --budget, in which few models end. "
+            f"Use at least {format_duration(SHORT_SECONDS * len(names))}."
+        )
+        plans[0] = replace(plans[0], notes=(*plans[0].notes, note))
     if config.metric is not None and all(each.config.metric is None for each in plans):
         choose_metric(config.metric, plans[0].schema.task)
     if config.positive is not None and all(each.config.positive is None for each in plans):
@@ -75,7 +85,13 @@ def _plan_of(
 ) -> TargetPlan:
     others = [other for other in names if other != name and other not in config.ignore]
     own = msgspec.structs.replace(
-        config, target=join_targets([name]), ignore=(*config.ignore, *others), out=None, name=None, start=True
+        config,
+        target=join_targets([name]),
+        ignore=(*config.ignore, *others),
+        other_targets=tuple(others),
+        out=None,
+        name=None,
+        start=True,
     )
     notes: list[str] = []
     try:

@@ -51,6 +51,13 @@ class FeatureSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     sources: tuple[str, ...]
 
 
+class OtherTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Another target of a run: a number, or one of `n_classes` classes; `n_classes` is 1 for a number."""
+
+    name: str
+    n_classes: int = 1
+
+
 UNSEEN = 0
 MISSING = 1
 FIRST_LEVEL = 2
@@ -65,12 +72,15 @@ class Table:
         categorical: (rows, n_categorical) int32 codes: 0 for unseen in training, 1 for missing, 2 and above for training levels.
         target: (rows,) int64 class codes, or float64 in target units; None when predicting.
         weight: (rows,) float32 row weights, or None for equal ones.
+        others: (rows, targets) float64 numbers and class codes of the other targets of the run, NaN where they are missing; None
+            when predicting, and for models that do not use them.
     """
 
     numeric: npt.NDArray[np.float32]
     categorical: npt.NDArray[np.int32]
     target: npt.NDArray[np.int64] | npt.NDArray[np.float64] | None = None
     weight: npt.NDArray[np.float32] | None = None
+    others: npt.NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.numeric)
@@ -82,4 +92,5 @@ class Table:
             categorical=self.categorical[rows],
             target=None if self.target is None else self.target[rows],
             weight=None if self.weight is None else self.weight[rows],
+            others=None if self.others is None else self.others[rows],
         )

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
 
-from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
+from tabapp.features.arrays import FeatureRecipe, FeatureSpec, OtherTarget, Table
 from tabapp.metrics import Task
 from tabapp.models.explanations import AttentionMap, FeatureContributions, Float32, RowNeighbors, Uncertainty
 from tabapp.models.formula import Formula
@@ -31,6 +31,7 @@ __all__ = [
     "FittedModel",
     "Float32",
     "GroupFit",
+    "OtherTarget",
     "Params",
     "Plugin",
     "RowNeighbors",
@@ -67,6 +68,7 @@ class Shape:
         n_numeric, n_categorical: columns of each type.
         n_classes: number of classes; 2 for binary, 1 for regression.
         n_unlabeled: rows without a target.
+        n_other_targets: other targets of the run that models may learn, too.
     """
 
     n_rows: int
@@ -74,6 +76,7 @@ class Shape:
     n_categorical: int
     n_classes: int
     n_unlabeled: int = 0
+    n_other_targets: int = 0
 
     @property
     def n_features(self) -> int:
@@ -116,6 +119,7 @@ class FitContext:
         on_report: receives (step, validation score) and raises `FitStopped` to end the fit.
         unlabeled: rows without a target, for plugins with `uses_unlabeled`; None if there are none.
         pretrained: folder that `Plugin.pretrain` has filled, for plugins with `pretrains`; None in fits outside a run.
+        other_targets: the columns of `Table.others`, for plugins with `uses_other_targets`.
     """
 
     task: Task
@@ -130,6 +134,7 @@ class FitContext:
     on_report: Callable[[int, float], None] = field(default=lambda step, value: None)
     unlabeled: Table | None = None
     pretrained: Path | None = None
+    other_targets: tuple[OtherTarget, ...] = ()
 
     def report(self, step: int, value: float) -> None:
         """Report the run's metric on the early-stopping rows.
@@ -296,6 +301,7 @@ class Plugin(ABC):
         can_impute: `fit` accepts tables without a target, and fitted models fill missing cells in `FittedModel.impute`.
         uses_unlabeled: `fit` learns from `FitContext.unlabeled`, the rows without a target.
         stacks: the plugin has `fit_group`.
+        uses_other_targets: `fit` learns from `Table.others`, the other targets of a run with several. Predictions never get them.
         pretrains: the plugin has `pretrain`. The engine plans such a model only if the run has rows without a target.
         contains_training_rows: saved models contain training rows, unchanged or transformed. Bundles with such a model carry a
             privacy notice.
@@ -317,6 +323,7 @@ class Plugin(ABC):
     can_impute: ClassVar[bool] = False
     contains_training_rows: ClassVar[bool] = False
     uses_unlabeled: ClassVar[bool] = False
+    uses_other_targets: ClassVar[bool] = False
     pretrains: ClassVar[bool] = False
     stacks: ClassVar[bool] = False
 

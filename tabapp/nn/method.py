@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from tabapp.nn.objective import Objective
 from tabapp.nn.params import TrainingParams
 from tabapp.nn.precision import autocast, has_fast_bfloat16
+from tabapp.nn.shared_trunk import SharedTrunk
 
 
 def decay_groups(module: nn.Module, weight_decay: float, undecayed: set[str]) -> list[dict[str, Any]]:
@@ -51,6 +52,8 @@ class TrainingMethod:
         self.undecayed = undecayed or set()
         self.device = torch.device("cpu")
         self._low_precision = low_precision
+        self.shared: SharedTrunk | None = None
+        """The loss of the other targets of the run, if the network learns them, too."""
 
     def start(self, numeric: Tensor, categorical: Tensor, target: Tensor, weight: Tensor | None) -> None:
         """Called once before the first step with all training rows on the device: (rows, n_numeric) float32,
@@ -88,4 +91,5 @@ class TrainingMethod:
         """
         with self.precision():
             output = self.network(numeric, categorical)
-        return self.objective.loss(output, target, weight)
+        loss = self.objective.loss(output, target, weight)
+        return loss if self.shared is None else loss + self.shared.loss(output, rows, weight)

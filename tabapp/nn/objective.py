@@ -74,12 +74,12 @@ class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     def loss(self, output: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
         """Mean loss of a batch, in float32: (rows, d_out) output, (rows,) target, (rows,) weight of mean one over all
-        rows.
+        rows. Further outputs, of other targets, are ignored.
 
         The output of an ensemble inside one network is (rows, members, d_out); each member has its own loss, and the
         mean is over all of them.
         """
-        output = output.float()
+        output = output[..., : self.d_out].float()
         if output.ndim == 3:
             n_members = output.shape[1]
             target = target.repeat_interleave(n_members)
@@ -98,7 +98,7 @@ class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
         The members of a (rows, members, d_out) output are averaged after they have become probabilities.
         """
-        values = output.detach().double().cpu().numpy()
+        values = output[..., : self.d_out].detach().double().cpu().numpy()
         if values.ndim == 2:
             values = values[:, None]
         if self.task == "regression":

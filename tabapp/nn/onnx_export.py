@@ -33,6 +33,7 @@ class _Predicting(nn.Module):
         if output.ndim == 2:
             output = output.unsqueeze(1)
         objective = self.objective
+        output = output[:, :, : objective.d_out]
         if objective.task == "regression":
             return output.mean(1) * objective.std + objective.mean
         if objective.task == "binary":

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from tabapp.models.contract import Params
 
+OTHERS_SHARE = 0.5
+"""Weight of the mean loss of the other targets in trials that learn them."""
+
 
 class TrainingParams(Params, frozen=True, kw_only=True):
     """Hyperparameters of the training loop. Each network adds its own.
@@ -29,6 +32,16 @@ class TrainingParams(Params, frozen=True, kw_only=True):
     average_decay: float = 0.0
     max_gradient_norm: float = 0.0
     unseen_rate: float = 0.01
+
+
+class SharingParams(TrainingParams, frozen=True, kw_only=True):
+    """Hyperparameters of networks that can learn the other targets of a run with several.
+
+    Attributes:
+        others_share: weight of the mean loss of the other targets, which share all layers but the last; 0 leaves them out.
+    """
+
+    others_share: float = 0.0
 
 
 def batch_size_for(n_rows: int) -> int:

@@ -32,18 +32,21 @@ from tabapp.nn.loading import MOST, WEIGHTS, check_integers, load_network
 from tabapp.nn.memory import GRADIENT_FACTOR, MOST_ROWS, PREDICTION_BYTES, STEP_BYTES
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
-from tabapp.nn.params import TrainingParams, batch_size_for
+from tabapp.nn.params import OTHERS_SHARE, SharingParams, TrainingParams, batch_size_for
+from tabapp.nn.shared_trunk import SharedTrunk, other_parts
 from tabapp.nn.stacked import Member, train_members
 from tabapp.nn.trainer import Training, inputs, predict_output, seed_everything, train_epochs, train_network
 
 
 class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Input and output sizes of a network; `n_classes` is 1 for regression."""
+    """Input and output sizes of a network; `n_classes` is 1 for regression. The last `d_others` of the `d_out` outputs are those of
+    other targets."""
 
     n_numeric: int
     cardinalities: tuple[int, ...]
     d_out: int
     n_classes: int = 1
+    d_others: int = 0
 
     def check(self, objective: Objective) -> None:
         """Check saved sizes.
@@ -55,7 +58,8 @@ class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             0 <= self.n_numeric <= MOST and all(n >= FIRST_LEVEL for n in self.cardinalities), "a size is out of range"
         )
         demand(self.n_numeric + len(self.cardinalities) > 0, "it has no columns")
-        same = (self.d_out, self.n_classes) == (objective.d_out, objective.n_classes)
+        demand(0 <= self.d_others <= MOST, "a size is out of range")
+        same = (self.d_out - self.d_others, self.n_classes) == (objective.d_out, objective.n_classes)
         demand(same and objective.n_classes > 0, "the sizes of its output contradict its target")
 
 
@@ -269,12 +273,19 @@ class DeepPlugin(Plugin):
     def features(self) -> FeatureRecipe:
         return FeatureRecipe(numeric="quantile")
 
+    def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[Params, ...]:
+        """The defaults with outputs for the other targets of the run, if the network can have them and there are any."""
+        params = self.defaults(task, shape, device)
+        if not self.uses_other_targets or not shape.n_other_targets or not isinstance(params, SharingParams):
+            return ()
+        return (msgspec.structs.replace(params, others_share=OTHERS_SHARE),)
+
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
         params = self.params_for(params, context)
         assert isinstance(params, TrainingParams)
         device = seed_everything(context)
         objective, sizes, network = self._start(train, params, context)
-        method = self.method(network, params, objective, context)
+        method = self._method(network, train, sizes, params, objective, context)
         training = train_network(network, train, valid, params, objective, context, method)
         self.add_stopping_rows(network, train, valid, objective, params)
         facts = self.describe(network, train, params, context)
@@ -291,7 +302,7 @@ class DeepPlugin(Plugin):
         assert isinstance(params, TrainingParams)
         device = seed_everything(context)
         objective, sizes, network = self._start(train, params, context)
-        method = self.method(network, params, objective, context)
+        method = self._method(network, train, sizes, params, objective, context)
         planned = params.max_epochs
         if method.scheduled:
             # The models of the folds planned as many epochs as their time allowed.
@@ -315,7 +326,7 @@ class DeepPlugin(Plugin):
             assert isinstance(params, TrainingParams)
             seed_everything(fit.context)
             objective, sizes, network = self._start(fit.train, params, fit.context)
-            method = self.method(network, params, objective, fit.context)
+            method = self._method(network, fit.train, sizes, params, objective, fit.context)
             state, n_epochs = torch.get_rng_state(), self._epochs_of(fit.summaries)
             members.append(
                 Member(network, fit.train, fit.valid, params, objective, fit.context, method, state, n_epochs)
@@ -336,15 +347,42 @@ class DeepPlugin(Plugin):
         """The objective of a table, its sizes, and a new network for it."""
         objective = Objective.fit(train, context)
         spec = context.features
+        shared = self._shared(train, params, objective, context)
+        d_others = 0 if shared is None else shared.d_out
         sizes = Sizes(
             n_numeric=len(spec.numeric),
             cardinalities=spec.cardinalities,
-            d_out=objective.d_out,
+            d_out=objective.d_out + d_others,
             n_classes=objective.n_classes,
+            d_others=d_others,
         )
         network = self.build(sizes, params)
         self.initialize(network, train)
         return objective, sizes, network
+
+    def _shared(
+        self, train: Table, params: TrainingParams, objective: Objective, context: FitContext
+    ) -> SharedTrunk | None:
+        """The loss of the other targets; None if the network does not learn any."""
+        share = params.others_share if isinstance(params, SharingParams) else 0.0
+        if not share or not self.uses_other_targets or objective.is_constant:
+            return None
+        parts = other_parts(train, context.other_targets, torch.device(context.device))
+        return SharedTrunk(parts, objective.d_out, share) if parts else None
+
+    def _method(
+        self,
+        network: nn.Module,
+        train: Table,
+        sizes: Sizes,
+        params: TrainingParams,
+        objective: Objective,
+        context: FitContext,
+    ) -> TrainingMethod:
+        """The training method, with the loss of the other targets if the network has outputs for them."""
+        method = self.method(network, params, objective, context)
+        method.shared = self._shared(train, params, objective, context) if sizes.d_others else None
+        return method
 
     def _trained(
         self,

@@ -183,6 +183,7 @@ class Pretrained(DeepPlugin):
 
     pretrains = True
     uses_unlabeled = True
+    uses_other_targets = False
     starts_first = False
     min_rows = 40
     architecture: ClassVar[tuple[str, ...]]

@@ -81,11 +81,12 @@ class Member:
         return type(self.network), repr(fixed), shapes, *data
 
     def can_stack(self) -> bool:
-        """Whether it can be part of a group. Batch statistics and special training methods cannot, and a fit with a checkpoint
-        continues alone."""
+        """Whether it can be part of a group. Batch statistics, special training methods, other targets and hidden cells cannot, and
+        a fit with a checkpoint continues alone."""
         normalized = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in self.network.modules())  # pyright: ignore[reportPrivateUsage]
         buffers = any(t.is_floating_point() for t in self.network.buffers())
-        plain = type(self.method) is TrainingMethod and not self.objective.is_constant
+        plain = type(self.method) is TrainingMethod and self.method.shared is None and not self.objective.is_constant
+        plain = plain and not self.params.hidden_rate
         return plain and not normalized and not buffers and not (self.context.folder / FILE).exists()
 
 

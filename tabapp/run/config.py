@@ -25,6 +25,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         trials: maximum trials per model; without a budget the run is reproducible.
         address: of a Ray cluster; None means that of RAY_ADDRESS, or else a cluster of this machine's own.
         unlabelled: path of a table of further rows, which are used without their target.
+        other_targets: columns that other runs of the same table predict, in the run of one of several targets; no option sets it.
         start: start as soon as the plan is ready; a screen sets it to False and sends the command `start`.
     """
 
@@ -46,6 +47,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     kinds: dict[str, str] = {}
     test: str | None = None
     unlabelled: str | None = None
+    other_targets: tuple[str, ...] = ()
     positive: str | None = None
     seed: int = 0
     device: str = "auto"
@@ -136,7 +138,7 @@ def command_line(config: RunConfig) -> str:
     defaults = RunConfig(data=config.data)
     for field in config.__struct_fields__:
         value = getattr(config, field)
-        if field in ("data", "start") or value == getattr(defaults, field):
+        if field in ("data", "start", "other_targets") or value == getattr(defaults, field):
             continue
         option = "--kind" if field == "kinds" else "--" + field.replace("_", "-")
         if field == "budget":

@@ -17,7 +17,7 @@ from tabapp.run.targets import join_targets
 
 _OPTIONS = {"kinds": "kind"}
 """Fields whose option has another name."""
-_NOT_OPTIONS = ("data", "start")
+_NOT_OPTIONS = ("data", "start", "other_targets")
 _COLUMN_OPTIONS = ("target", "group", "time", "weight")
 """Options that name one column."""
 

@@ -22,7 +22,17 @@ from tabapp.headless.narration import sentence
 from tabapp.printable import one_line
 from tabapp.serve import metrics as metrics_module
 from tabapp.serve.access import Access
-from tabapp.serve.bodies import JSON, Body, accepted_type, decode_body, encode_json, encode_predictions, media_type
+from tabapp.serve.bodies import (
+    JSON,
+    Body,
+    TargetPart,
+    accepted_type,
+    decode_body,
+    encode_json,
+    encode_predictions,
+    encode_targets,
+    media_type,
+)
 from tabapp.serve.bundles import Bundles, ServedBundle
 from tabapp.serve.examples import described_bundle
 from tabapp.serve.limits import MOST_EXPLAINED, Limits, RequestError, busy
@@ -132,18 +142,28 @@ class Application:
         return _json(described_bundle(bundle.name, bundle.version.contents, bundle.version.digest))
 
     async def _predict(self, request: Request) -> Response:
-        bundle = self._bundle(request)
+        served = self._bundles.of_file(request.path_params.get("name")) or [self._bundle(request)]
         sent = media_type(request.headers.get("content-type"))
         wanted = accepted_type(request.headers.get("accept"), sent)
         fill = _fill(request)
 
         def predict(body: Body) -> tuple[bytes, str]:
-            prediction, version = bundle.predict(body.frame, fill_missing_columns=fill)
-            frame, notes = version.processes[0].to_frame(prediction), (*body.notes, *prediction.notes)
-            self._metrics.rows.labels(bundle.name).observe(body.frame.height)
-            return encode_predictions(frame, wanted, version.contents.schema, notes), version.digest
+            parts: list[TargetPart] = []
+            # Sentences about the input are the same for all targets.
+            notes = dict.fromkeys(body.notes)
+            digest = ""
+            for bundle in served:
+                prediction, version = bundle.predict(body.frame, fill_missing_columns=fill)
+                frame = version.processes[0].to_frame(prediction)
+                parts.append(TargetPart(bundle.target, frame, version.contents.schema))
+                notes |= dict.fromkeys(prediction.notes)
+                digest = version.digest
+                self._metrics.rows.labels(bundle.name).observe(body.frame.height)
+            if len(parts) == 1:
+                return encode_predictions(parts[0].frame, wanted, parts[0].schema, tuple(notes)), digest
+            return encode_targets(parts, wanted, tuple(notes)), digest
 
-        content, digest = await self._answer(request, bundle, sent, self._limits, predict)
+        content, digest = await self._answer(request, served[0], sent, self._limits, predict)
         return Response(content, media_type=wanted, headers={"X-Tabapp-Bundle": digest})
 
     async def _explain(self, request: Request) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from io import BytesIO
@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from tabapp.bundle.targets import prefixed
 from tabapp.data.columnar import read_columnar
 from tabapp.data.limits import MemoryLimit
 from tabapp.data.read import ReadOptions, read_text
@@ -215,6 +216,31 @@ def encode_predictions(predictions: pl.DataFrame, kind: str, schema: Schema, not
     else:
         return encode_json({"predictions": _as_objects(predictions, schema), "notes": list(notes)})
     return content.getvalue()
+
+
+@dataclass(frozen=True)
+class TargetPart:
+    """Predictions of one target, as `Predictor.to_frame` gives them; `target` is None where a file has a single one."""
+
+    target: str | None
+    frame: pl.DataFrame
+    schema: Schema
+
+
+def encode_targets(parts: Sequence[TargetPart], kind: str, notes: tuple[str, ...]) -> bytes:
+    """Predictions of several targets as a response body: in JSON, each row has an object for each target; in tables, columns start
+    with the name of their target, as those of `tabapp predict`.
+
+    Args:
+        kind, notes: as for `encode_predictions`.
+    """
+    if kind != JSON:
+        named = [part.frame.rename(lambda name, part=part: prefixed(part.target, name)) for part in parts]
+        return encode_predictions(pl.concat(named, how="horizontal"), kind, parts[0].schema, notes)
+    objects = [_as_objects(part.frame, part.schema) for part in parts]
+    names = [part.target for part in parts]
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*objects, strict=True)]
+    return encode_json({"predictions": rows, "notes": list(notes)})
 
 
 def encode_json(document: Any) -> bytes:

@@ -142,6 +142,11 @@ class ServedBundle:
         """The loaded version."""
         return self._version
 
+    @property
+    def target(self) -> str | None:
+        """The target, of a file with several; None where the file has a single target."""
+        return self._target
+
     def health(self) -> Health:
         """The state of the bundle."""
         with self._lock:
@@ -361,6 +366,7 @@ class Bundles:
         self._folder = tempfile.TemporaryDirectory(prefix="tabapp-serve-")
         os.chmod(self._folder.name, 0o700)
         self._by_name: dict[str, ServedBundle] = {}
+        self._by_file: dict[str, list[ServedBundle]] = {}
         self._log = log
         try:
             for name, path in paths.items():
@@ -377,6 +383,7 @@ class Bundles:
                         log=log,
                         target=target,
                     )
+                    self._by_file.setdefault(name, []).append(self._by_name[own])
         except BaseException:
             self.close()
             raise
@@ -389,6 +396,20 @@ class Bundles:
     def get(self, name: str | None) -> ServedBundle | None:
         """The bundle of a name; the first one without a name."""
         return next(iter(self)) if name is None else self._by_name.get(name)
+
+    def of_file(self, name: str | None) -> list[ServedBundle]:
+        """The bundles that predict together: those of all targets of a file, or the one of a name; the first file without a name.
+        Empty if there is no such name."""
+        if name is None:
+            return next(iter(self._by_file.values()))
+        if name in self._by_name:
+            return [self._by_name[name]]
+        return self._by_file.get(name, [])
+
+    @property
+    def with_targets(self) -> dict[str, list[ServedBundle]]:
+        """The bundles of each file with several targets, by the name of the file."""
+        return {name: served for name, served in self._by_file.items() if served[0].name != name}
 
     def _watch(self) -> None:
         while not self._stop.wait(POLL_SECONDS):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -43,6 +43,11 @@ def document(bundles: Bundles, limits: Limits, *, needs_token: bool) -> dict[str
     }
     for bundle in bundles:
         paths |= _paths_of(bundle, f"/bundles/{quote(bundle.name, safe='')}", limits)
+    for name, served in bundles.with_targets.items():
+        paths[f"/bundles/{quote(name, safe='')}/predict"] = {"post": _predict_all(name, served, limits)}
+    several = bundles.of_file(None)
+    if len(several) > 1:
+        paths["/predict"] = {"post": _predict_all(default.name.removesuffix(f".{default.target}"), several, limits)}
     made: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
@@ -123,6 +128,24 @@ def _predict(name: str, schema: Schema, limits: Limits) -> dict[str, Any]:
             **{status: _error(status) for status in _PREDICT},
         },
     }
+
+
+def _predict_all(name: str, served: Sequence[ServedBundle], limits: Limits) -> dict[str, Any]:
+    """Predictions of all targets of a file: each row has an object for each target."""
+    schemas = {bundle.version.contents.schema.target: bundle.version.contents.schema for bundle in served}
+    described = _predict(name, served[0].version.contents.schema, limits)
+    described["summary"] = f"Predict {', '.join(schemas)} with {name}"
+    answer = _answer(served[0].version.contents.schema)
+    answer["properties"]["predictions"]["items"] = {
+        "type": "object",
+        "required": list(schemas),
+        "additionalProperties": False,
+        "properties": {
+            target: _answer(schema)["properties"]["predictions"]["items"] for target, schema in schemas.items()
+        },
+    }
+    described["responses"]["200"]["content"][JSON]["schema"] = answer
+    return described
 
 
 def _explain(name: str, schema: Schema, limits: Limits) -> dict[str, Any]:

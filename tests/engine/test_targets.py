@@ -64,6 +64,13 @@ def test_a_metric_applies_to_the_targets_that_have_it(table: Path) -> None:
         draft(table, "price,city", metric="roc_aux")
 
 
+def test_a_budget_that_is_short_for_each_target_is_reported(table: Path) -> None:
+    (note,) = (event.message for event in draft(table, "price,city", budget=8.0)[0] if isinstance(event, ev.Log))
+    assert note.startswith("Each of the 2 targets gets 4 s of --budget")
+    assert note.endswith("Use at least 20s.")
+    assert not any(isinstance(event, ev.Log) for event in draft(table, "price,city", budget=20.0)[0])
+
+
 def test_a_column_with_a_comma_is_one_target(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     rows = {"x": list(range(30)), "a,b": [i / 7 for i in range(30)], "a": list("uv" * 15), "b": list("wz" * 15)}

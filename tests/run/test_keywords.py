@@ -32,7 +32,7 @@ def long_options() -> set[str]:
 
 def test_keywords_are_the_long_options_of_a_run():
     assert set(keyword_fields()) == long_options() - VIEW_OPTIONS
-    assert set(keyword_fields().values()) | {"data", "start"} == set(RunConfig.__struct_fields__)
+    assert set(keyword_fields().values()) | {"data", "start", "other_targets"} == set(RunConfig.__struct_fields__)
 
 
 def test_parameters_of_fit_have_the_defaults_of_a_run():

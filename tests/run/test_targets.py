@@ -7,8 +7,11 @@ from hypothesis import strategies as st
 
 from tabapp.errors import UsageError
 from tabapp.run import events as ev
+from tabapp.run.config import RunConfig
+from tabapp.run.folder import create_run
 from tabapp.run.mean_score import mean_score
 from tabapp.run.state import reduce, replay
+from tabapp.run.target_of import run_of_target
 from tabapp.run.targets import folders_of_targets, join_targets, resolve_targets, split_targets
 from tests.run.recording import LIGHTGBM_ROW, PLAN, target_result
 from tests.run.test_state import numbered
@@ -111,3 +114,16 @@ def test_scores_are_averaged_on_a_common_scale_only():
     other = msgspec.structs.replace(PLAN, task="regression", metric="rmse")
     assert mean_score(replay(stream(other))) is None
     assert mean_score(replay(stream()[:8])) is None
+
+
+def test_a_command_on_one_target_finds_its_run_or_names_the_targets(tmp_path):
+    folder = create_run(RunConfig(data="t.csv"), tmp_path)
+    assert run_of_target(folder, None) == folder
+    with pytest.raises(UsageError, match="it has a single target"):
+        run_of_target(folder, "height")
+    with folder.events.open("ab") as file:
+        file.writelines(ev.encode(event) for event in numbered(stream()))
+    assert run_of_target(folder, "species").path == folder.path / "targets" / "2-species"
+    for wrong in (None, "weight"):
+        with pytest.raises(UsageError, match="with --target; its targets are 'height', 'species'"):
+            run_of_target(folder, wrong)

@@ -375,6 +375,19 @@ def test_each_target_of_a_bundle_with_several_is_served(monkeypatch):
             answer = call(app, "POST", f"/bundles/{name}/predict", body={"rows": rows})
             assert len(answer.json["predictions"]) == len(rows)
             assert all(key in each for each in answer.json["predictions"])
+        one = call(app, "POST", "/bundles/both.city/predict", body={"rows": rows}).json["predictions"]
+        for path in ("/predict", "/bundles/both/predict"):
+            predicted = call(app, "POST", path, body={"rows": rows}).json["predictions"]
+            assert [list(each) for each in predicted] == [["price", "city"]] * len(rows)
+            assert [each["city"] for each in predicted] == one
+        body = (FIXTURE / "rows.csv").read_bytes()
+        table = call(app, "POST", "/predict", body=body, headers=CSV).content.decode()
+        assert table.splitlines()[0].startswith("price_prediction,price_low,price_high,city_prediction")
+        described = call(app, "GET", "/openapi.json").json["paths"]
+        items = described["/predict"]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
+        assert list(items["properties"]["predictions"]["items"]["properties"]) == ["price", "city"]
+        assert "/bundles/both/predict" in described
+        assert call(app, "GET", "/bundles/both/schema").status == 404
     finally:
         application.close()
         served.close()
