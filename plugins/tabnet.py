@@ -151,14 +151,23 @@ class TabNetNetwork(nn.Module):
         self.attentions = nn.ModuleList([AttentiveTransformer(d_in, params) for _ in range(params.n_steps)])
         self.steps = nn.ModuleList([FeatureTransformer(d_in, params) for _ in range(params.n_steps)])
         self.head = scaled_linear(params.width, sizes.d_out)
-        self.cardinalities = sizes.cardinalities
+        self.widths = [1] * sizes.n_numeric + [embedding_width(c) for c in sizes.cardinalities]
+        self.params = params
         self.width = params.width
         self.relaxation = params.relaxation
 
-    def decide(self, numeric: Tensor, categorical: Tensor) -> Decisions:
-        """Run all steps."""
+    def decide(self, numeric: Tensor, categorical: Tensor, shown: Tensor | None = None) -> Decisions:
+        """Run all steps.
+
+        Args:
+            shown: (rows, n_features) 1 for the features that the steps see and may select, 0 for hidden ones; None means all.
+        """
         x = self.input_norm(self.input(numeric, categorical))
-        prior = torch.ones_like(x)
+        if shown is None:
+            prior = torch.ones_like(x)
+        else:
+            prior = shown.repeat_interleave(torch.tensor(self.widths, device=x.device), dim=1)
+            x = x * prior
         attention = self._bounded(self.first(x, self.shared)[:, self.width :])
         masks: list[Tensor] = []
         decisions: list[Tensor] = []
@@ -177,8 +186,7 @@ class TabNetNetwork(nn.Module):
 
     def attention_maps(self, numeric: Tensor, categorical: Tensor) -> list[LayerAttention]:
         """The mask of each step; the share of an embedded category is the sum over its dimensions."""
-        masks = self.decide(numeric, categorical).masks
-        widths = [1] * numeric.shape[1] + [embedding_width(c) for c in self.cardinalities]
+        masks, widths = self.decide(numeric, categorical).masks, self.widths
         places = tuple(range(len(widths)))
         return [
             LayerAttention(
@@ -230,8 +238,7 @@ class TabNetModel(DeepModel):
         """Aggregated masks of each row; the share of an embedded category is the sum over its dimensions."""
         network = self.network
         assert isinstance(network, TabNetNetwork)
-        sizes = self.saved.sizes
-        widths = [1] * sizes.n_numeric + [embedding_width(c) for c in sizes.cardinalities]
+        widths = network.widths
         with torch.inference_mode():
             numeric, categorical = inputs(table, self.device)
             parts = zip(numeric.split(2048), categorical.split(2048), strict=True)

@@ -183,6 +183,7 @@ class AMFormerNetwork(nn.Module):
     def __init__(self, sizes: Sizes, params: AMFormerParams) -> None:
         super().__init__()
         n_features, d = sizes.n_numeric + len(sizes.cardinalities), params.d_token
+        self.n_encoded_numeric, self.d_encoded = sizes.n_numeric, d
         reads_cls = params.backbone == "ft_transformer"
         self.cls = uniform_rows(d) if reads_cls else None
         self.numeric = NumericTokenizer(sizes.n_numeric, d) if sizes.n_numeric else None
@@ -213,6 +214,18 @@ class AMFormerNetwork(nn.Module):
         if self.categorical is not None:
             tokens.append(self.categorical(categorical))
         return torch.cat(tokens, dim=1)
+
+    def encoded_columns(self, numeric: Tensor, categorical: Tensor, masked: Tensor, mask: Tensor) -> Tensor:
+        """(rows, n_features, d_token): the features after all layers; see `tabapp.nn.pretraining.Encoder`.
+
+        Only networks that keep all tokens have them: those that read no [CLS], with at most `MANY_FEATURES` features.
+        """
+        tokens = self.tokens(numeric, categorical)
+        numbers, rest = tokens.split([numeric.shape[1], categorical.shape[1]], dim=1)
+        tokens = torch.cat([torch.where(masked.unsqueeze(2), mask.to(tokens.dtype), numbers), rest], dim=1)
+        for layer in self.layers:
+            tokens = layer(tokens)
+        return tokens
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         if self.training or len(numeric) <= self.rows_together:

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 from zlib import crc32
@@ -136,26 +135,44 @@ def pretrain_network(
         torch.OutOfMemoryError: not even a few rows fit.
     """
     assert isinstance(network, Encoder)
+    guesses = Guesses(network.n_encoded_numeric, cardinalities, network.d_encoded)
+
+    def loss(numeric: Tensor, categorical: Tensor) -> Tensor:
+        return pretext_loss(network, guesses, numeric[:, : network.n_encoded_numeric], categorical)
+
+    return train_on_pretext(network, guesses, loss, rows, n_steps, context)
+
+
+def train_on_pretext(
+    network: nn.Module,
+    guesses: nn.Module,
+    loss_of: Callable[[Tensor, Tensor], Tensor],
+    rows: Table,
+    n_steps: int,
+    context: FitContext,
+    learning_rate: float = LEARNING_RATE,
+) -> dict[str, Any]:
+    """As `pretrain_network`, for any loss of a batch of numbers and codes. The network is on its device; `guesses` is its head."""
     device = torch.device(context.device)
     numeric, categorical = inputs(rows, device)
-    numeric = numeric[:, : network.n_encoded_numeric]
-    guesses = Guesses(network.n_encoded_numeric, cardinalities, network.d_encoded).to(device)
+    guesses.to(device)
     network.train()
     parameters = [*network.parameters(), *guesses.parameters()]
-    optimizer = torch.optim.AdamW(parameters, lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY, fused=True)
+    optimizer = torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=WEIGHT_DECAY, fused=True)
     low_precision = has_fast_bfloat16(device)
     batch_rows, done = min(BATCH_ROWS, len(rows)), 0
-    started, seconds = time.monotonic(), context.seconds_left()
+    seconds = context.seconds_left()
     losses: list[Tensor] = []
     while done < n_steps and context.seconds_left() > 0:
-        progress = max(done / n_steps, (time.monotonic() - started) / seconds)
+        spent = 0.0 if math.isinf(seconds) else 1 - context.seconds_left() / seconds
+        progress = max(done / n_steps, spent)
         for group in optimizer.param_groups:
-            group["lr"] = LEARNING_RATE * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+            group["lr"] = learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
         batch = torch.randint(len(rows), (batch_rows,), device=device)
         optimizer.zero_grad(set_to_none=True)
         try:
             with autocast(device, low_precision):
-                loss = pretext_loss(network, guesses, numeric[batch], categorical[batch])
+                loss = loss_of(numeric[batch], categorical[batch])
             loss.backward()
         except Exception as error:
             if batch_rows // 2 < LEAST_BATCH_ROWS or not is_out_of_memory(error):
@@ -225,8 +242,9 @@ class Pretrained(DeepPlugin):
         device = seed_everything(context)
         spec = context.features
         sizes = Sizes(n_numeric=len(spec.numeric), cardinalities=spec.cardinalities, d_out=1)
-        network = self.build(sizes, params).to(device)
-        facts = pretrain_network(network, rows, spec.cardinalities, params.pretraining_steps, context)
+        network = self.build(sizes, params)
+        self.initialize(network, rows)
+        facts = self.learn_rows(network.to(device), rows, params.pretraining_steps, context)
         tensors = {
             name: t.detach().cpu().contiguous()
             for name, t in network.state_dict().items()
@@ -234,6 +252,10 @@ class Pretrained(DeepPlugin):
         }
         safetensors.torch.save_file(tensors, folder / WEIGHTS)
         (folder / FACTS).write_bytes(msgspec.json.encode(facts))
+
+    def learn_rows(self, network: nn.Module, rows: Table, n_steps: int, context: FitContext) -> dict[str, Any]:
+        """Pre-train a new network; by masked and replaced cells by default."""
+        return pretrain_network(network, rows, context.features.cardinalities, n_steps, context)
 
     def _start(self, train: Table, params: TrainingParams, context: FitContext) -> tuple[Objective, Sizes, nn.Module]:
         objective, sizes, network = super()._start(train, params, context)
