@@ -20,7 +20,6 @@ import argparse
 import statistics
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -30,8 +29,9 @@ from scipy.stats import wilcoxon
 from tabapp_plugins.npt.plugin import NPT, sized
 from tabapp_plugins.npt.training import NPTParams
 
-from benchmarks.fits import data_folder, fitted, kept, load, prepared, spread
-from benchmarks.machine import RESULTS, machine, report
+from benchmarks.fits import fitted, kept, load, prepared, spread
+from benchmarks.machine import machine, report
+from benchmarks.npt_options import npt_parser, parsed, scale_of, tables_of
 from benchmarks.npt_tables import METRICS, division_of
 from tabapp import metrics
 from tabapp.nn.objective import target_of
@@ -138,8 +138,7 @@ def score(name: str, variant: str, number: int, options: argparse.Namespace) -> 
         print(f"{name} {variant} split {number}: {found:.4f}", file=sys.stderr, flush=True)
         return np.array(found)
 
-    size = "full" if options.full else f"{options.size}-{options.rows}-{options.seconds:g}-{options.steps or 0}"
-    return float(kept(options.keep, f"{name}/{variant}/{size}/{number}", compute))
+    return float(kept(options.keep, f"{name}/{variant}/{scale_of(options)}/{number}", compute))
 
 
 def p_value(values: list[float], base: list[float], *, lower_is_better: bool) -> float | None:
@@ -151,24 +150,10 @@ def p_value(values: list[float], base: list[float], *, lower_is_better: bool) ->
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=data_folder(), help="folder of the tables and published splits")
-    parser.add_argument("--tables", default="")
+    parser = npt_parser(__doc__, "npt_ablations", seconds=120.0)
     parser.add_argument("--variants", default=",".join(SWITCHES))
-    parser.add_argument("--splits", type=int, default=3)
-    parser.add_argument("--rows", type=int, default=2_000, help="maximum training and early-stopping rows")
-    parser.add_argument("--test-rows", type=int, default=2_000)
-    parser.add_argument("--seconds", type=float, default=120.0, help="limit of one fit")
-    parser.add_argument("--steps", type=int, help="training steps, instead of those of the size")
-    parser.add_argument("--size", choices=["mini", "small", "base"], default="mini")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--full", action="store_true")
-    parser.add_argument("--keep", type=Path, default=Path("build/benchmarks/npt_ablations"))
-    parser.add_argument("--out", type=Path, default=RESULTS / "npt_ablations.json")
-    options = parser.parse_args()
-    if options.full:
-        options.splits, options.seconds = 10, 7200.0
-    names = options.tables.split(",") if options.tables else TABLES if options.full else QUICK_TABLES
+    options = parsed(parser)
+    names = tables_of(options, QUICK_TABLES, TABLES)
     variants = [BASE, *(name for name in options.variants.split(",") if name != BASE)]
     # Splits before variants, so that an interrupted command has all variants on some splits.
     results: dict[str, dict[str, list[float]]] = {name: {variant: [] for variant in variants} for name in names}

@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -29,7 +28,6 @@ from benchmarks.fits import (
     Division,
     Source,
     changed,
-    data_folder,
     fitted,
     kept,
     load,
@@ -38,7 +36,8 @@ from benchmarks.fits import (
     random_division,
     spread,
 )
-from benchmarks.machine import RESULTS, machine, report
+from benchmarks.machine import machine, report
+from benchmarks.npt_options import npt_parser, parsed, scale_of, tables_of
 from tabapp import metrics
 from tabapp.models import registry
 
@@ -120,8 +119,7 @@ def predictions(name: str, model: str, number: int, options: argparse.Namespace)
         print(f"{name} {model} split {number}", file=sys.stderr, flush=True)
         return found
 
-    size = "full" if options.full else f"{options.size}-{options.rows}-{options.seconds:g}-{options.steps or 0}"
-    return kept(options.keep, f"{name}/{model}/{size}/{number}", compute)
+    return kept(options.keep, f"{name}/{model}/{scale_of(options)}/{number}", compute)
 
 
 def scores(name: str, model: str, options: argparse.Namespace) -> dict[str, list[float]]:
@@ -159,24 +157,10 @@ def of_paper(values: tuple[float | None, ...] | None, model: str) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=data_folder(), help="folder of the tables and published splits")
-    parser.add_argument("--tables", default="")
+    parser = npt_parser(__doc__, "npt_tables", seconds=60.0)
     parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--splits", type=int, default=3)
-    parser.add_argument("--rows", type=int, default=2_000, help="maximum training and early-stopping rows")
-    parser.add_argument("--test-rows", type=int, default=2_000)
-    parser.add_argument("--seconds", type=float, default=60.0, help="limit of one fit")
-    parser.add_argument("--steps", type=int, help="training steps of NPT, and epochs of the other networks")
-    parser.add_argument("--size", choices=["mini", "small", "base"], default="mini")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--full", action="store_true")
-    parser.add_argument("--keep", type=Path, default=Path("build/benchmarks/npt_tables"))
-    parser.add_argument("--out", type=Path, default=RESULTS / "npt_tables.json")
-    options = parser.parse_args()
-    if options.full:
-        options.splits, options.seconds = 10, 7200.0
-    names = options.tables.split(",") if options.tables else TABLES if options.full else QUICK_TABLES
+    options = parsed(parser)
+    names = tables_of(options, QUICK_TABLES, TABLES)
     models: list[str] = options.models.split(",")
     tasks = {name: load(options.data, name).task for name in names}
     results = {name: {model: scores(name, model, options) for model in models} for name in names}

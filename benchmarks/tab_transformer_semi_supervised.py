@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.fits import data_folder, kept, load, spread
+from benchmarks.fits import kept, load, spread
 from benchmarks.machine import RESULTS, machine, report
-from benchmarks.unlabeled_rows import Draw
+from benchmarks.unlabeled_rows import Draw, parser_of_draws
 
 TABLES = ("adult", "bank_marketing")
 PRETRAINED = "tab_transformer_pretrained"
@@ -42,16 +42,7 @@ PAPER = "+2.1 %, mean"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=data_folder(), help="folder of the tables")
-    parser.add_argument("--tables", default=",".join(TABLES))
-    parser.add_argument("--labeled", default="50,200,500")
-    parser.add_argument("--draws", type=int, default=3)
-    parser.add_argument("--unlabeled", type=int, default=4_000)
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--seconds", type=float, default=30.0, help="of pre-training, and of each fit")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--full", action="store_true")
+    parser = parser_of_draws(__doc__, labeled="50,200,500", draws=3, unlabeled=4_000, models=MODELS, seconds=30.0)
     parser.add_argument("--keep", type=Path, default=Path("build/benchmarks/tab_transformer_semi_supervised"))
     parser.add_argument("--out", type=Path, default=RESULTS / "tab_transformer_semi_supervised.json")
     options = parser.parse_args()
@@ -61,7 +52,7 @@ def main() -> int:
     models: list[str] = options.models.split(",")
     results: dict[str, dict[str, dict[str, list[float]]]] = {}
     rows: list[list[str]] = []
-    for name in options.tables.split(","):
+    for name in options.tables.split(",") if options.tables else TABLES:
         results[name] = {str(n): {model: [] for model in models} for n in sizes}
         for seed in range(options.draws):
             source = load(options.data, name)

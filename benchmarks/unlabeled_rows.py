@@ -1,23 +1,27 @@
 """Pre-trained networks on tables with few labels, beside the same networks without, a booster, and self-training of the booster.
 
 python -m benchmarks.unlabeled_rows [--data FOLDER] [--tables a,b] [--labeled 50,200,1000] [--draws 2] [--unlabeled 6000]
-                                    [--models a,b] [--seconds 90] [--device cpu] [--full] [--cache FILE.json] [--out FILE.json]
+                                    [--models a,b] [--seconds 90] [--device cpu] [--full] [--cache FILE.json] [--kept-only]
+                                    [--out FILE.json]
 
 Each draw takes test rows, unlabeled rows and labeled rows from a table; a fifth of the labeled rows stop training early. The
 smaller numbers of labeled rows are parts of the larger ones. Pre-training sees the unlabeled rows only, once for each draw.
 "without" is the same network and the same hyperparameters without pre-training, on features fitted on the labeled rows.
 "self-training" fits CatBoost on the labeled rows, then again with the unlabeled rows added, whose target is its prediction
-(classes by their probabilities). Scores are ROC AUC, or accuracy for several classes, or R². --full is the protocol for a GPU:
-eight tables, five draws, 20,000 unlabeled rows. Results are added to --cache as they come, and are not computed again.
+(classes by their probabilities). --seconds are of processor time. Scores are ROC AUC, or accuracy for several classes, or R².
+--full is the protocol for a GPU: eight tables, five draws, 20,000 unlabeled rows. Results are added to --cache as they come,
+and are not computed again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import time
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -45,6 +49,10 @@ MODELS = {
     "ft_transformer": "without",
     "tab_transformer_pretrained": "TabTransformer, pre-trained",
     "tab_transformer": "without ",
+    "amformer_pretrained": "AMFormer, pre-trained",
+    "amformer": "without  ",
+    "tabnet_pretrained": "TabNet, pre-trained",
+    "tabnet": "without   ",
     "npt": "NPT with unlabeled rows",
     "npt_labeled": "NPT without",
     "catboost": "CatBoost",
@@ -61,6 +69,22 @@ METRICS = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "r2"}
 LABELED = (50, 200, 1000)
 N_TEST = 3_000
 SHAPE_OF_VARIANT = 1_000
+
+
+@dataclass
+class TimedContext(FitContext):
+    """A fit whose time is limited in processor time, so that results depend less on what else the machine does."""
+
+    seconds: float = math.inf
+    began: float = field(default_factory=time.process_time)
+
+    def seconds_left(self) -> float:
+        """Seconds of processor time until the limit."""
+        return self.seconds - (time.process_time() - self.began)
+
+    def start(self) -> None:
+        """Count the time from now on."""
+        self.began = time.process_time()
 
 
 class Draw:
@@ -99,7 +123,7 @@ class Draw:
         )
         table = replace(table, target=self.target[rows])
         with TemporaryDirectory() as folder:
-            context = FitContext(
+            context = TimedContext(
                 task=self.task,
                 n_classes=self.n_classes,
                 metric=METRICS[self.task],
@@ -108,7 +132,7 @@ class Draw:
                 device=device if plugin.family == "deep" else "cpu",
                 n_threads=1,
                 folder=Path(folder),
-                soft_deadline=time.monotonic() + seconds,
+                seconds=seconds,
             )
             if plugin.uses_unlabeled and name != "npt_labeled":
                 context.unlabeled = preparer.transform(unlabeled)
@@ -118,7 +142,7 @@ class Draw:
                     assert context.unlabeled is not None
                     plugin.pretrain(context.unlabeled, params, context, pretrained)
                 context.pretrained = pretrained
-                context.soft_deadline = time.monotonic() + seconds
+                context.start()
             train, valid = table.take(~stopping), table.take(stopping)
             model = plugin.fit(train, valid, params, context)
             if name.endswith("self_training"):
@@ -135,22 +159,34 @@ class Draw:
                 learned = soft_table(joined, np.concatenate([known, soft]))
                 if learned.weight is not None:
                     valid = replace(valid, weight=np.ones(len(valid), np.float32))
+                context.start()
                 model = plugin.fit(learned, valid, params, context)
             prediction = model.predict(preparer.transform(self.frame[self.test.tolist()]))
         return metrics.score(METRICS[self.task], self.target[self.test], prediction)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=data_folder())
+def parser_of_draws(
+    description: str | None, *, labeled: str, draws: int, unlabeled: int, models: Iterable[str], seconds: float
+) -> argparse.ArgumentParser:
+    """The options of scripts that fit models on draws, with their defaults."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=data_folder(), help="folder of the tables")
     parser.add_argument("--tables", default="")
-    parser.add_argument("--labeled", default=",".join(map(str, LABELED)))
-    parser.add_argument("--draws", type=int, default=2)
-    parser.add_argument("--unlabeled", type=int, default=6_000)
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--seconds", type=float, default=90.0, help="of pre-training, and of each fit")
+    parser.add_argument("--labeled", default=labeled)
+    parser.add_argument("--draws", type=int, default=draws)
+    parser.add_argument("--unlabeled", type=int, default=unlabeled)
+    parser.add_argument("--models", default=",".join(models))
+    parser.add_argument("--seconds", type=float, default=seconds, help="of pre-training, and of each fit")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--full", action="store_true")
+    return parser
+
+
+def main() -> None:
+    parser = parser_of_draws(
+        __doc__, labeled=",".join(map(str, LABELED)), draws=2, unlabeled=6_000, models=MODELS, seconds=90.0
+    )
+    parser.add_argument("--kept-only", action="store_true", help="write the scores in --cache, and fit nothing")
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--out", type=Path, default=RESULTS / "unlabeled_rows.json")
     options = parser.parse_args()
@@ -172,7 +208,7 @@ def main() -> None:
                         continue
                     for n in sizes:
                         key = f"{name}/{n}/{model}/{seed}"
-                        if key not in found:
+                        if key not in found and not options.kept_only:
                             found[key] = draw.fit(model, n, options.seconds, options.device, Path(pretrained) / model)
                             print(f"{key}: {found[key]:.4f}", flush=True)
                             if options.cache is not None:
@@ -186,10 +222,11 @@ def main() -> None:
                 spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
                 shown = f" ± {spread:.3f}" if len(scores) > 1 else ""
                 cells.append(f"{statistics.fmean(scores):.3f}{shown}" if scores else "—")
-            rows.append([name, f"{n:,}", *cells])
+            n_known = len({key.rpartition("/")[2] for key in found if key.startswith(f"{name}/{n}/")})
+            rows.append([name, f"{n:,}", str(n_known), *cells])
     facts: dict[str, Any] = machine("torch", "catboost")
     facts |= {"draws": n_draws, "unlabeled": n_unlabeled, "device": options.device, "seconds": options.seconds}
-    header = ["table", "labeled", *(MODELS[model].strip() for model in models)]
+    header = ["table", "labeled", "draws", *(MODELS[model].strip() for model in models)]
     report(facts, header, rows, found, options.out, range(1, len(header)))
 
 

@@ -32,6 +32,7 @@ SCRIPTS = {
     "npt_ablations": f"{KEEP} --tables boston --splits 1 --steps 2",
     "npt_experiments": "--data {data} --tables boston --steps 6 --rows 1",
     "npt_tables": f"{KEEP} --tables boston,breast_cancer_wdbc,poker_hand --splits 2 --rows 120 --test-rows 50 --steps 2",
+    "npt_targets": f"{KEEP} --tables poker_hand:x0:x1 --splits 1 --rows 60 --test-rows 30 --steps 4",
     "npt_uci": "--data {data} --tables boston --splits 1 --set n_steps=6",
     "tab_transformer_robustness": f"{KEEP} --tables adult --seeds 2 --rows 150 --shares 0,0.5 --epochs 2",
     "tab_transformer_semi_supervised": f"{KEEP} --tables bank_marketing --labeled 60 --draws 2 --unlabeled 120 --seconds 2",
