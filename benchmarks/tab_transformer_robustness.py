@@ -1,7 +1,8 @@
 """TabTransformer and an MLP on noisy and missing cells: Huang et al. 2020, section 3.2.
 
 python -m benchmarks.tab_transformer_robustness [--data FOLDER] [--tables adult,bank_marketing] [--models a,b] [--seeds 3]
-    [--rows 4000] [--shares 0,0.1,…] [--epochs N] [--seconds 60] [--device cpu] [--full] [--keep FOLDER] [--out FILE.json]
+    [--rows 4000] [--shares 0,0.1,…] [--epochs N] [--hidden-rate 0] [--seconds 60] [--device cpu] [--full] [--keep FOLDER]
+    [--out FILE.json]
 
 Networks are trained on clean rows. In test rows, a share of the cells of categorical columns is damaged, as in the paper: "noisy"
 cells have the value of another row, "missing" cells are replaced, before attention, by the mean embedding of the column's levels.
@@ -10,7 +11,8 @@ are any. A line has the AUC at each share divided by that of clean test rows, me
 rows, weights and damage.
 
 The paper shows curves of three of its tables and no numbers: TabTransformer is more robust than the MLP as the share of damaged
-cells grows. --full is for a GPU: all rows, the paper's sizes, 5 seeds.
+cells grows. With --hidden-rate, training hides cells at random, which the paper does not do. --full is for a GPU: all rows, the
+paper's sizes, 5 seeds.
 """
 
 from __future__ import annotations
@@ -77,6 +79,7 @@ def scores(name: str, model: str, seed: int, options: argparse.Namespace) -> dic
         data = prepared(source, division, plugin, seed)
         params = plugin.defaults(source.task, data.shape, "cuda:0" if options.full else "cpu")
         params = changed(params, {"max_epochs": options.epochs} if options.epochs else {})
+        params = changed(params, {"hidden_rate": options.hidden_rate})
         trained = fitted(
             plugin, data, params, metric="roc_auc", seed=seed, seconds=options.seconds, device=options.device
         )
@@ -93,6 +96,7 @@ def scores(name: str, model: str, seed: int, options: argparse.Namespace) -> dic
 
     shares = "-".join(f"{share:g}" for share in options.shares)
     size = "full" if options.full else f"{options.rows}-{options.seconds:g}-{options.epochs or 0}"
+    size += f"-{options.hidden_rate:g}" if options.hidden_rate else ""
     found = kept(options.keep, f"{name}/{model}/{size}/{shares}/{seed}", compute)
     order = sorted(KINDS, key=lambda kind: kind == "missing")
     return {kind: found[order.index(kind)].tolist() for kind in KINDS}
@@ -109,6 +113,7 @@ def main() -> int:
         "--shares", type=lambda text: [float(part) for part in text.split(",")], default="0,0.1,0.2,0.3,0.5"
     )
     parser.add_argument("--epochs", type=int)
+    parser.add_argument("--hidden-rate", type=float, default=0.0, help="share of the cells that are hidden in training")
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of one fit")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--full", action="store_true")

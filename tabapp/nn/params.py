@@ -22,6 +22,8 @@ class TrainingParams(Params, frozen=True, kw_only=True):
         max_gradient_norm: maximum norm of the gradient, which is clipped above it; 0 disables clipping.
         unseen_rate: probability of replacing a category by the code for unseen levels during training, so that its
             embedding is trained.
+        hidden_rate: probability of hiding a cell during training, so that predictions suffer less from missing cells: a
+            category becomes the code for missing ones, a number the center of its transformed column.
     """
 
     learning_rate: float
@@ -32,6 +34,7 @@ class TrainingParams(Params, frozen=True, kw_only=True):
     average_decay: float = 0.0
     max_gradient_norm: float = 0.0
     unseen_rate: float = 0.01
+    hidden_rate: float = 0.0
 
 
 class SharingParams(TrainingParams, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from tabapp import metrics
-from tabapp.features.arrays import UNSEEN, Table
+from tabapp.features.arrays import MISSING, UNSEEN, Table
 from tabapp.models.contract import FitContext
 from tabapp.nn.checkpoint import Progress, load_checkpoint, save_checkpoint
 from tabapp.nn.memory import is_out_of_memory, prediction_rows, step_rows
@@ -254,12 +254,17 @@ class Steps:
     def _backward(self, rows: Tensor) -> None:
         self.optimizer.zero_grad(set_to_none=True)
         for part in batches(rows, self.chunk):
-            codes = self._categorical[part]
+            codes, numeric = self._categorical[part], self._numeric[part]
+            if self._params.hidden_rate:
+                hidden = torch.rand(len(part), numeric.shape[1] + codes.shape[1], device=self._device)
+                hidden = hidden < self._params.hidden_rate
+                numeric = numeric.masked_fill(hidden[:, : numeric.shape[1]], 0.0)
+                codes = codes.masked_fill(hidden[:, numeric.shape[1] :], MISSING)
             if self._params.unseen_rate and codes.shape[1]:
                 hidden = torch.rand(codes.shape, device=self._device) < self._params.unseen_rate
                 codes = codes.masked_fill(hidden, UNSEEN)
             weight = None if self._weight is None else self._weight[part]
-            loss = self._method.loss(part, self._numeric[part], codes, self._target[part], weight)
+            loss = self._method.loss(part, numeric, codes, self._target[part], weight)
             (loss if len(part) == len(rows) else loss * (len(part) / len(rows))).backward()
 
 

@@ -11,6 +11,7 @@ import torch
 from tabapp_plugins.mlp import MLPNetwork, MLPParams
 
 from tabapp import metrics
+from tabapp.features.arrays import MISSING
 from tabapp.models.contract import FitContext, FitStopped
 from tabapp.nn import trainer
 from tabapp.nn.attention import ShortSoftmax, attend
@@ -99,6 +100,32 @@ def test_averaged_weights_are_kept(tmp_path: Path) -> None:
     assert network.weight.item() == pytest.approx(early[1] * after_one + (1 - early[1]) * 5)
     average.swap()
     assert network.weight.item() == 5
+
+
+def test_hidden_cells_are_drawn_anew_in_training_only(tmp_path: Path) -> None:
+    seen: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+
+    class Watching(TrainingMethod):
+        def loss(self, rows, numeric, categorical, target, weight):
+            seen.append((rows, numeric, categorical))
+            return super().loss(rows, numeric, categorical, target, weight)
+
+    params = MLPParams(hidden_rate=0.3, unseen_rate=0.0, max_epochs=4)
+    train_small(tmp_path, params=params, method_type=Watching)
+    rows, numeric, codes = (torch.cat(parts) for parts in zip(*seen, strict=True))
+    table, _, _ = make_table("regression", n_rows=300)
+    whole = trainer.inputs(table, torch.device("cpu"))
+    changed = torch.cat([numeric != whole[0][rows], codes != whole[1][rows]], dim=1)
+    hidden = torch.cat([numeric == 0, codes == MISSING], dim=1)
+    assert torch.equal(changed & hidden, changed)
+    known = ~torch.cat([whole[0][rows] == 0, whole[1][rows] == MISSING], dim=1)
+    # Four standard errors of the share of 4 times 200 rows are below 0.03.
+    assert abs(float(changed[known].float().mean()) - 0.3) < 0.03
+    counts = torch.stack([changed[rows == row].sum(0) for row in rows.unique()])
+    assert set(counts.unique().tolist()) == {0, 1, 2, 3, 4}
+    seen.clear()
+    train_small(tmp_path, params=MLPParams(max_epochs=1, unseen_rate=0.0), method_type=Watching)
+    assert all(torch.equal(x, whole[0][rows]) and torch.equal(c, whole[1][rows]) for rows, x, c in seen)
 
 
 def test_prediction_halves_its_chunk_when_out_of_memory() -> None:
