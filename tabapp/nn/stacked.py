@@ -85,7 +85,8 @@ class Member:
         a fit with a checkpoint continues alone."""
         normalized = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in self.network.modules())  # pyright: ignore[reportPrivateUsage]
         buffers = any(t.is_floating_point() for t in self.network.buffers())
-        plain = type(self.method) is TrainingMethod and self.method.shared is None and not self.objective.is_constant
+        plain = type(self.method) is TrainingMethod and self.method.shared is None and not self.params.hidden_rate
+        plain = plain and not self.objective.is_constant
         plain = plain and not self.params.hidden_rate
         return plain and not normalized and not buffers and not (self.context.folder / FILE).exists()
 
