@@ -1,12 +1,13 @@
 """Fit configurations of many models on many tables, and keep what a replay needs: seconds, out-of-fold and test predictions.
 
-python -m benchmarks.lab.collect [--tables a,b] [--draws 0,1] [--models a,b] [--trials 6] [--folds 5] [--seconds 20]
+python -m benchmarks.lab.collect [--tables a,b] [--draws 0,1] [--models a,b] [--trials 6] [--folds N] [--seconds 20]
                                  [--processes 2] [--data FOLDER] [--lab FOLDER]
 
-Each draw takes at most 10,000 rows of a table, and sets a fifth of them apart for testing. For each model, trial 0 is its defaults,
-the next are its portfolio, and the others are drawn at random from its search space. A model whose first trial takes longer than
---seconds for each fold gets no further trial. Seconds are processor time of one thread, so that other work on the machine hardly
-changes them. Fits that are in the cache are not repeated.
+Each draw takes at most 10,000 rows of a table, and sets a fifth of them apart for testing. The number of folds is that of a run, or
+--folds. For each model, trial 0 is its defaults, the next are its portfolio, and the others are drawn at random from its search
+space; later folds reuse the steps of the first as in a run. A model whose first trial takes longer than --seconds for each fold
+gets no further trial. Seconds are processor time of one thread, so that other work on the machine hardly changes them. Fits that
+are in the cache are not repeated.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import polars as pl
 from benchmarks.rivals import METRICS, split
 from tabapp.data.read import ReadOptions, read_table
 from tabapp.data.typed import encode_target, typed_frame
+from tabapp.engine.candidates import PILOT_FOLDS
 from tabapp.engine.fit import features_folder, run_fit
 from tabapp.engine.jobs import FitJob
 from tabapp.engine.plan import approximate_shape
@@ -58,6 +60,7 @@ MODELS = (
     "resnet",
     "snn",
     "modern_nca",
+    "tabr",
     "ft_transformer",
 )
 TABLES = (
@@ -89,7 +92,7 @@ TABLES = (
 LAB = Path(os.environ.get("TABAPP_LAB", "build/lab"))
 
 
-def make_run(place: Path, entry: dict[str, Any], draw: int, n_folds: int, data: Path) -> None:
+def make_run(place: Path, entry: dict[str, Any], draw: int, n_folds: int | None, data: Path) -> None:
     """A run folder with the rows, schema and folds of a draw in `place/runs`, and the test rows in `place/test.csv`."""
     table = pl.read_csv(data / entry["file"], separator=entry["separator"], infer_schema=False)
     table = table.drop(entry["leak_or_id_columns"]).filter(pl.col(entry["target"]).is_not_null())
@@ -100,7 +103,8 @@ def make_run(place: Path, entry: dict[str, Any], draw: int, n_folds: int, data: 
     train.write_csv(place / "train.csv")
     test.write_csv(place / "test.csv")
     command = ["--auto", str(place / "train.csv"), "--target", entry["target"], "--task", entry["task"]]
-    command += ["--metric", METRICS[entry["task"]], "--models", "linear", "--trials", "1", "--folds", str(n_folds)]
+    command += ["--metric", METRICS[entry["task"]], "--models", "linear", "--trials", "1"]
+    command += ["--folds", str(n_folds)] if n_folds else []
     command += ["--validation", "cv", "--runs-dir", str(place / "runs"), "--out", str(place / "b.tabapp"), "--quiet"]
     subprocess.run([sys.executable, "-m", "tabapp", *command], check=True, capture_output=True)
 
@@ -217,6 +221,7 @@ def fit_and_predict(job: FitJob, test: Path, out: Path) -> dict[str, Any]:
         "wall": wall,
         "predict_seconds": predict_seconds,
         "params": job.params,
+        "summary": result.summary,
         **expectations(folder, job.model),
     }
 
@@ -245,16 +250,21 @@ def collect(place: Path, entry: dict[str, Any], options: argparse.Namespace, poo
         (place / "table.json").write_text(json.dumps(facts))
     for model in options.models.split(","):
         for trial, jobs in enumerate(jobs_of(folder, model, options.trials, options.seconds)):
-            todo = [job for job in jobs if job.fit not in known]
-            waiting: list[Future[dict[str, Any]]] = [
-                pool.submit(fit_and_predict, job, place / "test.csv", fits / f"{job.fit}.npz") for job in todo
-            ]
-            for done in as_completed(waiting):
-                record = done.result()
-                known[record["fit"]] = record
-                with listing.open("a") as file:
-                    file.write(json.dumps(record) + "\n")
-            records = [known[job.fit] for job in jobs]
+            n_pilots = PILOT_FOLDS if registry.get(model).reuses_steps else 0
+            for part, pilots in ((jobs[:n_pilots], []), (jobs[n_pilots:], jobs[:n_pilots])):
+                if any("summary" not in known[pilot.fit] for pilot in pilots):
+                    continue
+                summaries = tuple(known[pilot.fit]["summary"] for pilot in pilots)
+                todo = [msgspec.structs.replace(job, pilots=summaries) for job in part if job.fit not in known]
+                waiting: list[Future[dict[str, Any]]] = [
+                    pool.submit(fit_and_predict, job, place / "test.csv", fits / f"{job.fit}.npz") for job in todo
+                ]
+                for done in as_completed(waiting):
+                    record = done.result()
+                    known[record["fit"]] = record
+                    with listing.open("a") as file:
+                        file.write(json.dumps(record) + "\n")
+            records = [known[job.fit] for job in jobs if job.fit in known]
             errors = [record["error"] for record in records if "error" in record]
             spent = sum(record.get("seconds", 0.0) for record in records)
             print(f"{place.name}  {model}  {trial}  {errors[0] if errors else f'{spent:.1f} s'}", flush=True)
@@ -263,8 +273,8 @@ def collect(place: Path, entry: dict[str, Any], options: argparse.Namespace, poo
 
 
 def place_draw(place: Path) -> int:
-    """The draw of a folder named TABLE-DRAW-FOLDS."""
-    return int(place.name.rsplit("-", 2)[1])
+    """The draw of a folder named TABLE-DRAW."""
+    return int(place.name.rsplit("-", 1)[1])
 
 
 def read_records(listing: Path) -> list[dict[str, Any]]:
@@ -280,7 +290,7 @@ def main() -> int:
     parser.add_argument("--draws", default="0")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--trials", type=int, default=6, help="at most so many of each model")
-    parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--folds", type=int, help="instead of as many as in a run")
     parser.add_argument("--seconds", type=float, default=20.0, help="soft deadline of a fit")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
@@ -296,7 +306,7 @@ def main() -> int:
         for draw in options.draws.split(","):
             for name in options.tables.split(","):
                 with contextlib.suppress(subprocess.CalledProcessError):
-                    collect(options.lab / f"{name}-{draw}-{options.folds}", entries[name], options, pool)
+                    collect(options.lab / f"{name}-{draw}", entries[name], options, pool)
     return 0
 
 

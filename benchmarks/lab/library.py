@@ -136,6 +136,6 @@ class LibraryScorer:
         raise NotImplementedError("a replay has a time limit")
 
 
-def open_libraries(lab: Path, n_folds: int = 5) -> list[Library]:
-    """All draws in a lab with a number of folds, by name."""
-    return [Library(place) for place in sorted(lab.glob(f"*-{n_folds}")) if (place / "table.json").is_file()]
+def open_libraries(lab: Path) -> list[Library]:
+    """All draws in a lab, by name."""
+    return [Library(place) for place in sorted(lab.iterdir()) if (place / "table.json").is_file()]
