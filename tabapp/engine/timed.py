@@ -2,10 +2,12 @@
 
 A candidate counts once it has all of its folds, so it is either completed or dropped after its first fold. In this order:
 
-1. Until a candidate is complete: the first folds of a few models, then the other folds of the best of them.
+1. Until a candidate is complete: the first folds of a few models, then the other folds of the best of them. Models that take hardly
+   any time are enough.
 2. The first folds of models that take hardly any time.
-3. The first folds of models with a high merit: on some tables they are far ahead of all others, and later there would be no time
-   for their other folds. One of a family that is dropped is enough to count the others as models without merit.
+3. The first folds of quick models that start first on all tables, and of those with a high merit: on some tables they are far ahead
+   of all others, and later there would be no time for their other folds. One of a family that is dropped is enough to count the
+   others as models without merit.
 4. The other folds of candidates whose first fold improves the ensemble, together with those that are being completed: by
    improvement, less the price of their time.
 5. The first folds of other models, those that take little time first. Here and in 2 and 3, all of their folds must end in time;
@@ -19,7 +21,7 @@ A candidate counts once it has all of its folds, so it is either completed or dr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -53,6 +55,8 @@ SAFETY = 1.05
 SHORTENED_SHARE, PLANNED_SHARE, LEAST_SHARE = 0.3, 0.1, 0.05
 """Share of its expected time that a model must get to start: at its deadline, it returns its best so far. The second value is for
 models that plan their steps for the time they get, and the third for a single holdout in time that nothing else can use."""
+SHORT_TRIAL_SHARE = 0.5
+"""Share of its expected time for which a model that plans its steps starts a new trial near the end."""
 PRIOR_WEIGHT = 1.0
 """Weight of the prior time of a model against one measured model when the factor between the two is estimated."""
 
@@ -170,8 +174,8 @@ class TimedScheduler(Scheduler):
             )
 
         return (
-            first_fold(lambda record: self.expected_seconds(record.name) <= CHEAP_SHARE * self._total)
-            or first_fold(lambda record: record.merit > 1)
+            first_fold(lambda record: self._is_cheap(record.name))
+            or first_fold(lambda record: record.merit > 1 or (record.is_core and self._is_quick(record.name)))
             or self._begun(running, time)
             or first_fold(lambda record: self._is_quick(record.name))
             or self._first_fold(running, lambda record: self._may_start(record, running, time))
@@ -184,8 +188,14 @@ class TimedScheduler(Scheduler):
 
     def _first_complete(self, running: set[Fold], time: TimeLeft) -> Work | None:
         """The next fit of a run without a complete candidate: a few first folds, then the other folds of the best of them, so that
-        there is an ensemble to compare other models with."""
+        there is an ensemble to compare other models with. It may be a weak one: an expensive model is then completed only if it is
+        better than the others that have a first fold."""
         started = {c.model for c in self.candidates.values() if c.results} | {name for name, _, _ in running}
+        cheap = {name for name in self.models if self._is_cheap(name)}
+        if cheap:
+            return self._first_fold(
+                running, lambda record: record.name in cheap and self._may_start(record, running, time)
+            ) or self._begun(running, time, only=cheap)
         if len(started) < N_RIVALS:
             return self._first_fold(running, lambda record: self._may_start(record, running, time))
         return self._begun(running, time)
@@ -210,6 +220,9 @@ class TimedScheduler(Scheduler):
         noise = TRIAL_NOISE / math.sqrt(max(1, n_rows)) if candidate.trial else 0.0
         least = GAIN_OF_ALL_TIME * min(1.0, cost / self._total) - noise
         return self._gain(candidate) > least
+
+    def _is_cheap(self, name: str) -> bool:
+        return self.expected_seconds(name) <= CHEAP_SHARE * self._total
 
     def _is_quick(self, name: str) -> bool:
         return self.expected_seconds(name) <= QUICK_SHARE * self._total
@@ -285,12 +298,15 @@ class TimedScheduler(Scheduler):
         """Seconds that a fit of a candidate may take, so that its other missing folds can still be completed."""
         return self._slot(max(1, len(candidate.missing_folds)), seconds_left)
 
-    def _begun(self, running: set[Fold], time: TimeLeft, *, improving: bool = True) -> Work | None:
+    def _begun(
+        self, running: set[Fold], time: TimeLeft, *, improving: bool = True, only: Container[str] | None = None
+    ) -> Work | None:
         """The next fold of a candidate that has some of its folds: one that more than one fold was begun of, then by improvement
         per second.
 
         Args:
             improving: leave out candidates that do not improve the ensemble.
+            only: names of the models that may continue; None means all.
         """
         options: list[tuple[bool, bool, float, Candidate]] = []
         share = (
@@ -299,6 +315,8 @@ class TimedScheduler(Scheduler):
         for candidate in self.candidates.values():
             record = self.models[candidate.model]
             if candidate.status != "active" or not candidate.results or record.is_held or self.is_out(record.name):
+                continue
+            if only is not None and record.name not in only:
                 continue
             folds, each = self.open_folds(candidate, running), min(self.expected_seconds(record.name), time.limit)
             is_new = candidate not in self._being_completed
@@ -345,7 +363,11 @@ class TimedScheduler(Scheduler):
 
     def fits(self, name: str, n_folds: int, seconds_left: float) -> bool:
         time = TimeLeft(self.workers, seconds_left, math.inf, 0.0)
-        return time.fits(n_folds, self.expected_seconds(name), self._committed_beside(name))
+        each = self.expected_seconds(name)
+        if self.models[name].plans_steps:
+            # Its fits are shorter near the end of the run.
+            each *= SHORT_TRIAL_SHARE
+        return time.fits(n_folds, each, self._committed_beside(name))
 
     def _ahead(self, running: set[Fold], time: TimeLeft) -> Work | None:
         """Another fold of a new trial whose first is in progress, if there is nothing else to do."""
