@@ -210,21 +210,28 @@ class TimedScheduler(Scheduler):
             if candidate.status != "active":
                 continue
             if candidate not in self._being_completed and not any(fold[:2] == candidate.key for fold in running):
-                if not candidate.results or not self._improves(candidate, beside):
+                if not candidate.results or not self._is_worth(candidate, beside, self.workers * seconds_left):
                     continue
                 beside = (*beside, candidate)
             committed += len(candidate.missing_folds) * min(self.expected_seconds(candidate.model), fit_limit)
         return TimeLeft(self.workers, seconds_left, fit_limit, committed)
 
-    def _improves(self, candidate: Candidate, beside: tuple[Candidate, ...] = ()) -> bool:
-        """Whether a candidate with at least one fold is to be completed, beside others that are."""
+    def _improves(self, candidate: Candidate) -> bool:
+        """Whether a candidate with at least one fold is to be completed."""
         if len(candidate.results) > 1 or (candidate.trial and not self._race):
             return True
         cost = len(candidate.missing_folds) * self.expected_seconds(candidate.model)
         n_rows = sum(result.n_rows for result in candidate.results.values())
         noise = TRIAL_NOISE / math.sqrt(max(1, n_rows)) if candidate.trial else 0.0
         least = GAIN_OF_ALL_TIME * min(1.0, cost / self._total) - noise
-        return self._gain(candidate, beside) > least
+        return self._gain(candidate) > least
+
+    def _is_worth(self, candidate: Candidate, beside: tuple[Candidate, ...], time_left: float) -> bool:
+        """Whether a candidate improves the ensemble, beside others, by more than the price of its missing folds."""
+        if not self._improves(candidate):
+            return False
+        cost = len(candidate.missing_folds) * self.expected_seconds(candidate.model)
+        return self._gain(candidate, beside) > PRICE_OF_ALL_TIME_LEFT * cost / time_left
 
     def _is_cheap(self, name: str) -> bool:
         return self.expected_seconds(name) <= CHEAP_SHARE * self._total
