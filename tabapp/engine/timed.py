@@ -69,13 +69,15 @@ class TimeLeft:
     Attributes:
         seconds: until fitting ends.
         limit: seconds that one fit may take.
-        committed: expected seconds of the missing folds of candidates that are being completed.
+        committed: expected seconds of the missing folds of candidates that are being completed, or are to be.
+        begun: of those of which more than the first fold was begun.
     """
 
     workers: int
     seconds: float
     limit: float
     committed: float
+    begun: float = 0.0
 
     @property
     def of_workers(self) -> float:
@@ -205,16 +207,16 @@ class TimedScheduler(Scheduler):
         used = sum(record.spent for record in self.models.values())
         used += sum(self.expected_seconds(name) for name, _, _ in running)
         self._total = used + self.workers * seconds_left
-        committed, beside = 0.0, self._being_completed
+        committed = begun = 0.0
         for candidate in self.candidates.values():
             if candidate.status != "active":
                 continue
-            if candidate not in self._being_completed and not any(fold[:2] == candidate.key for fold in running):
-                if not candidate.results or not self._is_worth(candidate, beside, self.workers * seconds_left):
-                    continue
-                beside = (*beside, candidate)
-            committed += len(candidate.missing_folds) * min(self.expected_seconds(candidate.model), fit_limit)
-        return TimeLeft(self.workers, seconds_left, fit_limit, committed)
+            seconds = len(candidate.missing_folds) * min(self.expected_seconds(candidate.model), fit_limit)
+            if candidate in self._being_completed or any(fold[:2] == candidate.key for fold in running):
+                begun += seconds
+            elif candidate.results and self._improves(candidate):
+                committed += seconds
+        return TimeLeft(self.workers, seconds_left, fit_limit, begun + committed, begun)
 
     def _improves(self, candidate: Candidate) -> bool:
         """Whether a candidate with at least one fold is to be completed."""
@@ -225,13 +227,6 @@ class TimedScheduler(Scheduler):
         noise = TRIAL_NOISE / math.sqrt(max(1, n_rows)) if candidate.trial else 0.0
         least = GAIN_OF_ALL_TIME * min(1.0, cost / self._total) - noise
         return self._gain(candidate) > least
-
-    def _is_worth(self, candidate: Candidate, beside: tuple[Candidate, ...], time_left: float) -> bool:
-        """Whether a candidate improves the ensemble, beside others, by more than the price of its missing folds."""
-        if not self._improves(candidate):
-            return False
-        cost = len(candidate.missing_folds) * self.expected_seconds(candidate.model)
-        return self._gain(candidate, beside) > PRICE_OF_ALL_TIME_LEFT * cost / time_left
 
     def _is_cheap(self, name: str) -> bool:
         return self.expected_seconds(name) <= CHEAP_SHARE * self._total
@@ -247,7 +242,9 @@ class TimedScheduler(Scheduler):
         needed = self.expected_seconds(record.name)
         each = min(needed, time.limit)
         shortest = min(each, self._shortest(record.name))
-        if each < self._least_share(record) * needed or not time.fits(self.n_folds, shortest, time.committed):
+        # A model with a high merit may take the place of candidates that have one fold.
+        committed = time.begun if self._has_prospects(record) else time.committed
+        if each < self._least_share(record) * needed or not time.fits(self.n_folds, shortest, committed):
             return False
         of_all = self.n_folds * each / record.merit
         if of_all > AFFORDABLE_SHARE * time.of_workers:
