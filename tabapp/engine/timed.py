@@ -56,8 +56,8 @@ SHORTENED_SHARE, PLANNED_SHARE, LEAST_SHARE = 0.3, 0.1, 0.05
 """Share of its expected time that a model must get to start: at its deadline, it returns its best so far. The second value is for
 models that plan their steps for the time they get, and the third for a single holdout in time that nothing else can use."""
 SHORT_SHARE = 0.5
-"""Share of its expected time for which a model that plans its steps still starts. On kin8nm, RealMLP with half of its epochs has the
-same score."""
+"""Share of its expected time for which a model that plans its steps still starts. With half of its epochs, RealMLP
+has the same score on kin8nm."""
 PRIOR_WEIGHT = 1.0
 """Weight of the prior time of a model against one measured model when the factor between the two is estimated."""
 
