@@ -40,6 +40,7 @@ from tabapp.run import events as ev
 from tabapp.run.folder import CommandReader, RunFolder
 
 TICK_SECONDS = 0.03
+LONG_FIT_SECONDS = 3.0
 MOST_LOST = 10
 """Fits of a candidate that are repeated after their nodes were lost."""
 
@@ -314,8 +315,8 @@ class Conductor:
         running = self._running.get(message.fit)
         if running is None:
             return
-        if isinstance(message, Done | Failed):
-            # Not before the first fit has ended: on two cores, loading would delay the first score.
+        if isinstance(message, Done | Failed) or time.monotonic() - running.seconds_started > LONG_FIT_SECONDS:
+            # Not before the first fit has ended, unless it is long: on two cores, loading would delay the first score.
             self._loader.start()
         candidate, fold = running.work.candidate, running.work.fold
         common: dict[str, Any] = {"fit": message.fit, "model": candidate.model, "trial": candidate.trial, "fold": fold}
