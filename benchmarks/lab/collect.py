@@ -253,6 +253,7 @@ def collect(place: Path, entry: dict[str, Any], options: argparse.Namespace, poo
             n_pilots = PILOT_FOLDS if registry.get(model).reuses_steps else 0
             for part, pilots in ((jobs[:n_pilots], []), (jobs[n_pilots:], jobs[:n_pilots])):
                 if any("summary" not in known[pilot.fit] for pilot in pilots):
+                    # A fit failed whose steps the others would reuse.
                     continue
                 summaries = tuple(known[pilot.fit]["summary"] for pilot in pilots)
                 todo = [msgspec.structs.replace(job, pilots=summaries) for job in part if job.fit not in known]

@@ -41,6 +41,7 @@ from tabapp.run.folder import CommandReader, RunFolder
 
 TICK_SECONDS = 0.03
 LONG_FIT_SECONDS = 3.0
+"""After this time in a first fit, the other models load beside it: on 16,000 rows of 26 classes, first fits take 17 s."""
 MOST_LOST = 10
 """Fits of a candidate that are repeated after their nodes were lost."""
 

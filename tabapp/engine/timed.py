@@ -2,8 +2,8 @@
 
 A candidate counts once it has all of its folds, so it is either completed or dropped after its first fold. In this order:
 
-1. Until a candidate is complete: the first folds of a few models, then the other folds of the best of them. Models that take hardly
-   any time are enough.
+1. Until a candidate is complete: the first folds of a few models, then the other folds of the best of them. If some models take
+   hardly any time, only those.
 2. The first folds of models that take hardly any time.
 3. The first folds of quick models that start first on all tables, and of those with a high merit: on some tables they are far ahead
    of all others, and later there would be no time for their other folds. One of a family that is dropped is enough to count the
@@ -56,8 +56,8 @@ SHORTENED_SHARE, PLANNED_SHARE, LEAST_SHARE = 0.3, 0.1, 0.05
 """Share of its expected time that a model must get to start: at its deadline, it returns its best so far. The second value is for
 models that plan their steps for the time they get, and the third for a single holdout in time that nothing else can use."""
 SHORT_SHARE = 0.5
-"""Share of its expected time for which a model that plans its steps still starts. With half of its epochs, RealMLP
-has the same score on kin8nm."""
+"""Share of its expected time for which a model that plans its steps still starts. On kin8nm, the RMSE of RealMLP is 0.0667 with
+half of its epochs and 0.0664 with all of them."""
 PRIOR_WEIGHT = 1.0
 """Weight of the prior time of a model against one measured model when the factor between the two is estimated."""
 
@@ -193,12 +193,12 @@ class TimedScheduler(Scheduler):
         """The next fit of a run without a complete candidate: a few first folds, then the other folds of the best of them, so that
         there is an ensemble to compare other models with. It may be a weak one: an expensive model is then completed only if it is
         better than the others that have a first fold."""
-        started = {c.model for c in self.candidates.values() if c.results} | {name for name, _, _ in running}
         cheap = {name for name in self.models if self._is_cheap(name)}
         if cheap:
             return self._first_fold(
                 running, lambda record: record.name in cheap and self._may_start(record, running, time)
             ) or self._begun(running, time, only=cheap)
+        started = {c.model for c in self.candidates.values() if c.results} | {name for name, _, _ in running}
         if len(started) < N_RIVALS:
             return self._first_fold(running, lambda record: self._may_start(record, running, time))
         return self._begun(running, time)

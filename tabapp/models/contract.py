@@ -396,7 +396,7 @@ class Plugin(ABC):
 
     def fit_group(self, fits: Sequence[GroupFit]) -> list[FittedModel | None]:
         """Train several models at once, for plugins with `stacks`. Each is like that of its own `fit` or `refit`, up to rounding
-        and the random numbers of dropout. The engine calls it on a GPU, where small models leave most of it idle.
+        and the random numbers of dropout. Meant for a GPU, which small models leave mostly idle. The engine does not call it yet.
 
         Returns:
             The models in order; None for those whose `context.report` raised `FitStopped`.
