@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -34,6 +35,7 @@ class Candidate:
         device: the device that its hyperparameters were chosen for, on which all of its fits run.
         status: active while more folds are wanted.
         cause: reason why it was pruned or failed.
+        fits_alone: a group of its folds failed, so that they are trained one by one.
     """
 
     model: str
@@ -47,6 +49,7 @@ class Candidate:
     device: str = "cpu"
     retried: bool = False
     n_lost: int = 0
+    fits_alone: bool = False
 
     @property
     def key(self) -> tuple[str, int]:
@@ -70,6 +73,15 @@ class Candidate:
     def can_start(self, fold: int) -> bool:
         """Whether the pilots of a fold are complete. Otherwise its fit would depend on the order of fits."""
         return fold < self.n_pilots or all(pilot in self.results for pilot in range(self.n_pilots))
+
+    def group_of(self, fold: int, open_folds: Iterable[int]) -> tuple[int, ...]:
+        """The other open folds that can be trained together with one: those that stop early if it does, else those that reuse its
+        numbers of steps. Empty for the first fit, which decides whether there are others."""
+        if not self.results or self.fits_alone:
+            return ()
+        is_pilot = fold < self.n_pilots
+        alike = (other for other in open_folds if other != fold and (other < self.n_pilots) == is_pilot)
+        return tuple(other for other in alike if self.can_start(other))
 
     def pilots_of(self, fold: int) -> tuple[FitResult, ...]:
         """The fits whose numbers of steps the fit on a fold reuses."""
@@ -172,7 +184,11 @@ class Scorer:
 
 def read_results(folder: RunFolder, candidate: Candidate) -> None:
     """Read the complete fits of a candidate that an earlier session left."""
-    for fold in range(candidate.n_folds):
-        path = folder.fits / candidate.fit_name(fold) / "metrics.json"
-        if path.is_file():
-            candidate.results[fold] = msgspec.json.decode(path.read_bytes(), type=FitResult)
+    for result in saved_results(folder, candidate, range(candidate.n_folds)):
+        candidate.results[result.fold] = result
+
+
+def saved_results(folder: RunFolder, candidate: Candidate, folds: Iterable[int]) -> list[FitResult]:
+    """The results of those folds of a candidate whose folders are complete."""
+    paths = (folder.fits / candidate.fit_name(fold) / "metrics.json" for fold in folds)
+    return [msgspec.json.decode(path.read_bytes(), type=FitResult) for path in paths if path.is_file()]

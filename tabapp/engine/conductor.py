@@ -14,13 +14,13 @@ from optuna.storages import RDBStorage
 from tabapp import files
 from tabapp.engine.admission import Admission, Need
 from tabapp.engine.board import STOPPED, Board
-from tabapp.engine.candidates import Candidate, Scorer
+from tabapp.engine.candidates import Candidate, Scorer, saved_results
 from tabapp.engine.clock import Clock
 from tabapp.engine.devices import CPU, device_for, gpu_memory
 from tabapp.engine.display import Display
 from tabapp.engine.evaluations import Evaluations
 from tabapp.engine.executors import Executor
-from tabapp.engine.jobs import Done, Failed, FitJob, Message, Progress, Started
+from tabapp.engine.jobs import Companion, Done, Failed, FitJob, FitResult, Message, Progress, Started
 from tabapp.engine.loading import BackgroundLoader, libraries_of
 from tabapp.engine.placement import Placement
 from tabapp.engine.plan import Plan, plan_event, with_pending_models
@@ -109,7 +109,15 @@ class Conductor:
         gpu_bytes = gpu_memory(plan.device) if plan.device != CPU and not pooled else None
         self._admission = Admission(plan.memory_limit, plan.device, gpu_bytes, plan.workers, is_pooled=pooled)
         self._placement = Placement(
-            plan, shape, self.scheduler, self._plugins, self._admission, overhead=executor.overhead, refuse=self._refuse
+            plan,
+            shape,
+            self.scheduler,
+            self._plugins,
+            self._admission,
+            overhead=executor.overhead,
+            refuse=self._refuse,
+            # Several machines have GPUs for all folds at once.
+            stacks=not pooled,
         )
         self._running: dict[str, Running] = {}
         self._display = Display(self.board, self.evaluations, gpu=plan.device.startswith("cuda"), emit=emit)
@@ -240,7 +248,7 @@ class Conductor:
         started = False
         while len(self._running) < self._plan.workers:
             needs = [running.need for running in self._running.values()]
-            busy = {(*running.work.candidate.key, running.work.fold) for running in self._running.values()}
+            busy = {(*r.work.candidate.key, fold) for r in self._running.values() for fold in r.work.folds}
             work = self._placement.next_work(busy, needs, self._clock.fitting_left(), self._fit_limit())
             if work is None:
                 # Workers are free for what loads in the background.
@@ -277,7 +285,9 @@ class Conductor:
             cap = self._fit_limit() * max(1.0, self.scheduler.models[candidate.model].share)
             # The fit still has to predict and save between its deadline and the end of fitting.
             left = 0.9 * self._clock.fitting_left()
-            soft_deadline = time.monotonic() + min(cap, self.scheduler.seconds_for(candidate, left))
+            each = min(cap, self.scheduler.seconds_for(candidate, left))
+            soft_deadline = time.monotonic() + min(left, len(work.folds) * each)
+        need = self._placement.need(work)
         job = FitJob(
             fit=candidate.fit_name(fold),
             run=str(self._folder.path),
@@ -295,32 +305,46 @@ class Conductor:
             libraries=self._libraries_of(self._plugins[candidate.model]),
             n_threads=self._plan.n_threads,
             soft_deadline=soft_deadline,
-            n_bytes=self._placement.need(candidate).n_bytes,
+            n_bytes=need.n_bytes,
             pilots=tuple(pilot.summary for pilot in candidate.pilots_of(fold)),
+            companions=tuple(
+                Companion(candidate.fit_name(other), other, seed_of(self._plan.seed, candidate.model, other))
+                for other in work.others
+            ),
         )
         pid = self._executor.submit(job)
-        self._running[job.fit] = Running(work, time.monotonic(), self._placement.need(candidate))
+        self._running[job.fit] = Running(work, time.monotonic(), need)
         self._display.is_stale = True
-        self._emit(
-            ev.FitStarted(
-                fit=job.fit,
-                model=candidate.model,
-                trial=candidate.trial,
-                fold=fold,
-                folds=candidate.n_folds,
-                pid=pid,
-            )
-        )
+        for each_fold in work.folds:
+            self._emit(ev.FitStarted(**self._names(candidate, each_fold), folds=candidate.n_folds, pid=pid))
+
+    @staticmethod
+    def _names(candidate: Candidate, fold: int) -> dict[str, Any]:
+        """What all events of a fit contain."""
+        return {
+            "fit": candidate.fit_name(fold),
+            "model": candidate.model,
+            "trial": candidate.trial,
+            "fold": fold,
+        }
+
+    def _part_of(self, fit: str) -> tuple[Running | None, int]:
+        """The fit or group in progress that a fit belongs to, and its fold."""
+        for running in self._running.values():
+            for fold in running.work.folds:
+                if running.work.candidate.fit_name(fold) == fit:
+                    return running, fold
+        return None, 0
 
     def _handle(self, message: Message) -> None:
-        running = self._running.get(message.fit)
+        running, fold = self._part_of(message.fit)
         if running is None:
             return
         if isinstance(message, Done | Failed) or time.monotonic() - running.seconds_started > LONG_FIT_SECONDS:
             # Not before the first fit has ended, unless it is long: on two cores, loading would delay the first score.
             self._loader.start()
-        candidate, fold = running.work.candidate, running.work.fold
-        common: dict[str, Any] = {"fit": message.fit, "model": candidate.model, "trial": candidate.trial, "fold": fold}
+        candidate = running.work.candidate
+        common = self._names(candidate, fold)
         match message:
             case Started():
                 # Time that a fit waits for a node is not that of its model.
@@ -343,21 +367,29 @@ class Conductor:
                 self._display.is_stale = True
                 if running.pruned:
                     return
-                result = message.result
-                self._admission.record(running.need, result.n_bytes)
-                self.scheduler.record_overhead(seconds - result.used_seconds)
-                candidate.results[fold] = result
-                self._emit(ev.FitFinished(**common, score=result.score, seconds=round(result.seconds, 3)))
+                results = message.result, *message.others
+                self._admission.record(running.need, sum(result.n_bytes for result in results))
+                self.scheduler.record_overhead(seconds - sum(result.used_seconds for result in results))
+                self._keep(candidate, results)
                 self._after_fold(candidate)
                 self._settle(candidate)
             case Failed():
                 del self._running[message.fit]
                 self._spend(candidate.model, running)
                 self._display.is_stale = True
+                if running.work.others and not running.pruned:
+                    # It may have saved some of its fits before it failed.
+                    self._keep(candidate, saved_results(self._folder, candidate, running.work.folds))
                 if not message.stopped:
-                    self._emit(ev.FitFailed(**common, reason=message.reason, detail=message.detail))
-                    self._after_failure(candidate, message)
+                    self._after_failure(running.work, message)
                 self._settle(candidate)
+
+    def _keep(self, candidate: Candidate, results: Sequence[FitResult]) -> None:
+        """Count complete fits."""
+        for result in results:
+            candidate.results[result.fold] = result
+            names = self._names(candidate, result.fold)
+            self._emit(ev.FitFinished(**names, score=result.score, seconds=round(result.seconds, 3)))
 
     def _spend(self, model: str, running: Running) -> float:
         """Add the seconds of a fit that has ended to those of its model, and return them."""
@@ -378,11 +410,20 @@ class Conductor:
                     running.pruned = True
                     self._executor.cancel(name)
 
-    def _after_failure(self, candidate: Candidate, failure: Failed) -> None:
+    def _after_failure(self, work: Work, failure: Failed) -> None:
         """Retry a fit once if its process was killed or had too little memory beside others, since the cause may be gone; an
-        exception of the model would come again."""
+        exception of the model would come again. The fits of a group are repeated one by one."""
+        candidate = work.candidate
+        for fold in work.folds:
+            if fold not in candidate.results:
+                names = self._names(candidate, fold)
+                self._emit(ev.FitFailed(**names, reason=failure.reason, detail=failure.detail))
         if failure.out_of_memory:
-            self._admission.record_out_of_memory(self._placement.need(candidate))
+            self._admission.record_out_of_memory(self._placement.need(work))
+        if work.others:
+            candidate.fits_alone = True
+            self._after_fold(candidate)
+            return
         lacked_memory = failure.out_of_memory and bool(self._running)
         if failure.lost and candidate.n_lost < MOST_LOST:
             candidate.n_lost += 1

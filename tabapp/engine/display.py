@@ -52,5 +52,6 @@ def activity(works: Iterable[Work]) -> dict[str, str]:
     for work in works:
         candidate = work.candidate
         what = f"trial {candidate.trial}" if candidate.trial else "defaults"
-        parts.setdefault(candidate.model, []).append(f"{what} · fold {work.fold + 1}/{candidate.n_folds}")
+        for fold in work.folds:
+            parts.setdefault(candidate.model, []).append(f"{what} · fold {fold + 1}/{candidate.n_folds}")
     return {model: ", ".join(sorted(what)) for model, what in parts.items()}

@@ -1,15 +1,17 @@
-"""One fit: prepare features, train on a fold's training rows, predict the held-out rows, save."""
+"""One fit, or several as one stacked network: prepare features, train on a fold's training rows, predict the held-out ones, save."""
 
 from __future__ import annotations
 
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from tabapp import files, metrics
 from tabapp.data.split import early_stopping_rows
@@ -23,7 +25,7 @@ from tabapp.engine.unlabeled import PRETRAINED, add_unlabeled, fitted_features, 
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
 from tabapp.features.prepare import FeaturePreparer, recipe_for
 from tabapp.models import registry
-from tabapp.models.contract import FitContext
+from tabapp.models.contract import FitContext, FitStopped, FittedModel, Float32, GroupFit, Params, Plugin
 from tabapp.run.folder import RunFolder
 
 ROWS = "rows.npy"
@@ -91,13 +93,41 @@ def _fitted_features(data: RunData, recipe: FeatureRecipe, fold: int, seed: int)
     return preparer, Table(numeric=numeric, categorical=categorical)
 
 
-def run_fit(job: FitJob, report: Callable[[int, float], None]) -> FitResult:
-    """Run a fit and save its folder in the run.
+@dataclass(frozen=True)
+class _Fold:
+    """What a fit on a fold needs: the rows by their numbers, and the table of all of them.
 
-    Raises:
-        FitStopped: `report` asked the fit to stop.
-        Exception: any error of the model.
+    Attributes:
+        learned: the table as the model learns it, with other targets; held-out rows are predicted from `table`, without them.
+        stopping: which of the training rows stop training early.
     """
+
+    job: FitJob
+    data: RunData
+    recipe: FeatureRecipe
+    plugin: Plugin
+    params: Params
+    context: FitContext
+    table: Table
+    learned: Table
+    training: npt.NDArray[np.int64]
+    stopping: npt.NDArray[np.bool_]
+    held_out: npt.NDArray[np.int64]
+    pretrain_seconds: float
+
+    @property
+    def train(self) -> Table:
+        """The training rows without those of early stopping."""
+        return self.learned.take(self.training[~self.stopping])
+
+    @property
+    def valid(self) -> Table:
+        """The early-stopping rows."""
+        return self.learned.take(self.training[self.stopping])
+
+
+def _fold_of(job: FitJob, report: Callable[[int, float], None]) -> _Fold:
+    """Prepare the features and the context of a fit."""
     folder = RunFolder(Path(job.run))
     data = RunData(folder)
     recipe = recipe_for(job.recipe, data.schema)
@@ -130,45 +160,122 @@ def run_fit(job: FitJob, report: Callable[[int, float], None]) -> FitResult:
         )
     # Tables without them are what the held-out rows are predicted from.
     learned = with_other_targets(table, context, plugin, data)
+    return _Fold(
+        job, data, recipe, plugin, params, context, table, learned, training, stopping, held_out, pretrain_seconds
+    )
+
+
+def run_fit(job: FitJob, report: Callable[[int, float], None]) -> FitResult:
+    """Run a fit and save its folder in the run.
+
+    Raises:
+        FitStopped: `report` asked the fit to stop.
+        Exception: any error of the model.
+    """
+    fold = _fold_of(job, report)
+    plugin, params, context = fold.plugin, fold.params, fold.context
     before = peak_memory.reset_peak()
     peak_memory.reset_gpu_peak(job.device)
     started = time.perf_counter()
     try:
-        model = plugin.refit(learned.take(training), params, job.pilots, context) if job.pilots else None
+        model = plugin.refit(fold.learned.take(fold.training), params, job.pilots, context) if job.pilots else None
         if model is None:
-            train, valid = learned.take(training[~stopping]), learned.take(training[stopping])
-            model = plugin.fit(train, valid, params, context)
+            model = plugin.fit(fold.train, fold.valid, params, context)
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(context.folder, ignore_errors=True)
     seconds = time.perf_counter() - started
-    scored = table.take(held_out)
-    started = time.perf_counter()
-    prediction = model.predict(replace(scored, target=None))
-    predict_seconds = time.perf_counter() - started
+    scored = _Scored.of(fold, model)
     n_bytes = peak_memory.gpu_peak(job.device) or max(0, peak_memory.peak() - before)
-    if not np.isfinite(prediction).all():
-        raise FloatingPointError(f"{plugin.title} predicted NaN or infinity on fold {job.fold + 1}")
+    return _saved(fold, model, scored, seconds, n_bytes)
+
+
+def run_group(job: FitJob, report: Callable[[str, int, float], None]) -> list[FitResult]:
+    """Run a fit and its companions as one stacked network, and save a folder for each, as separate fits do.
+
+    The seconds and the memory of a result are those of the group divided by the number of its fits.
+
+    Args:
+        report: receives the id of a fit, a step and a score.
+
+    Raises:
+        FitStopped: `report` asked a fit to stop; nothing is saved.
+        Exception: any error of the model.
+    """
+    jobs = job.each()
+    folds = [_fold_of(each, partial(report, each.fit)) for each in jobs]
+    plugin = folds[0].plugin
+    before = peak_memory.reset_peak()
+    peak_memory.reset_gpu_peak(job.device)
+    started = time.perf_counter()
+    try:
+        if job.pilots:
+            nothing = slice(0, 0)
+            fits = [
+                GroupFit(
+                    f.learned.take(f.training), f.learned.take(f.training[nothing]), f.params, f.context, job.pilots
+                )
+                for f in folds
+            ]
+        else:
+            fits = [GroupFit(f.train, f.valid, f.params, f.context) for f in folds]
+        models = [model for model in plugin.fit_group(fits) if model is not None]
+        if len(models) < len(folds):
+            raise FitStopped
+    finally:
+        for fold in folds:
+            shutil.rmtree(fold.context.folder, ignore_errors=True)
+    seconds = (time.perf_counter() - started) / len(folds)
+    scored = [_Scored.of(fold, model) for fold, model in zip(folds, models, strict=True)]
+    n_bytes = peak_memory.gpu_peak(job.device) or max(0, peak_memory.peak() - before)
+    return [
+        _saved(fold, model, each, seconds, n_bytes // len(folds))
+        for fold, model, each in zip(folds, models, scored, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """Predictions of the held-out rows, and the seconds that they took."""
+
+    prediction: Float32
+    seconds: float
+
+    @classmethod
+    def of(cls, fold: _Fold, model: FittedModel) -> _Scored:
+        """Predict the held-out rows of a fold."""
+        scored = fold.table.take(fold.held_out)
+        started = time.perf_counter()
+        prediction = model.predict(replace(scored, target=None))
+        seconds = time.perf_counter() - started
+        if not np.isfinite(prediction).all():
+            raise FloatingPointError(f"{fold.plugin.title} predicted NaN or infinity on fold {fold.job.fold + 1}")
+        return cls(prediction, seconds)
+
+
+def _saved(fold: _Fold, model: FittedModel, scored: _Scored, seconds: float, n_bytes: int) -> FitResult:
+    """Save the folder of a fit, and return its result."""
+    job, data, held_out = fold.job, fold.data, fold.held_out
     truth, weight = data.target[held_out], None if data.weight is None else data.weight[held_out]
     result = FitResult(
         fit=job.fit,
         model=job.model,
         trial=job.trial,
         fold=job.fold,
-        score=metrics.score(job.metric, truth, prediction, weight),
+        score=metrics.score(job.metric, truth, scored.prediction, weight),
         seconds=seconds,
-        predict_seconds=predict_seconds,
+        predict_seconds=scored.seconds,
         n_rows=len(held_out),
-        recipe=recipe,
+        recipe=fold.recipe,
         summary=model.summary(),
         n_bytes=n_bytes,
-        pretrain_seconds=pretrain_seconds,
+        pretrain_seconds=fold.pretrain_seconds,
     )
-    with files.new_folder(folder.fits / job.fit) as temporary:
+    with files.new_folder(RunFolder(Path(job.run)).fits / job.fit) as temporary:
         (temporary / "model").mkdir()
         model.save(temporary / "model")
-        np.save(temporary / "oof.npy", prediction, allow_pickle=False)
-        if plugin.contains_training_rows:
-            rows = np.concatenate([training[~stopping], training[stopping]])
+        np.save(temporary / "oof.npy", scored.prediction, allow_pickle=False)
+        if fold.plugin.contains_training_rows:
+            rows = np.concatenate([fold.training[~fold.stopping], fold.training[fold.stopping]])
             np.save(temporary / ROWS, rows, allow_pickle=False)
         files.write_json(temporary / "params.json", job.params)
         written = sorted(path for path in temporary.rglob("*") if path.is_file())

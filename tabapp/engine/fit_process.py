@@ -11,6 +11,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 
@@ -47,12 +48,12 @@ def fit_process(job_json: bytes, connection: Connection) -> None:
         os.setpgid(0, 0)
     job = msgspec.json.decode(job_json, type=FitJob)
 
-    def report(step: int, value: float) -> None:
+    def report(fit: str, step: int, value: float) -> None:
         if connection.poll():
             raise FitStopped
         # A metric may be undefined on few rows, such as an area under a curve where one class is absent.
         if math.isfinite(value):
-            connection.send_bytes(encode(Progress(fit=job.fit, step=step, value=float(value))))
+            connection.send_bytes(encode(Progress(fit=fit, step=step, value=float(value))))
 
     message = result_of(job, report)
     with suppress(OSError):
@@ -60,13 +61,20 @@ def fit_process(job_json: bytes, connection: Connection) -> None:
         connection.close()
 
 
-def result_of(job: FitJob, report: Callable[[int, float], None]) -> Done | Failed:
-    """Run a fit; an error becomes a message."""
+def result_of(job: FitJob, report: Callable[[str, int, float], None]) -> Done | Failed:
+    """Run a fit, or a group; an error becomes a message.
+
+    Args:
+        report: receives the id of a fit, a step and a score.
+    """
     try:
         # Imported here, so that the engine, which only names this function, loads no library for features.
-        from tabapp.engine.fit import run_fit
+        from tabapp.engine.fit import run_fit, run_group
 
-        return Done(fit=job.fit, result=run_fit(job, report))
+        if job.companions:
+            first, *others = run_group(job, report)
+            return Done(fit=job.fit, result=first, others=tuple(others))
+        return Done(fit=job.fit, result=run_fit(job, partial(report, job.fit)))
     except FitStopped:
         return Failed(fit=job.fit, reason="stopped", stopped=True)
     except Exception as error:

@@ -11,8 +11,16 @@ from tabapp.features.arrays import FeatureRecipe
 from tabapp.metrics import Task
 
 
+class Companion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Another fold of the same candidate that a job trains in the same stacked network, with the seed of its own fit."""
+
+    fit: str
+    fold: int
+    seed: int
+
+
 class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One fit: the hyper-parameters of a candidate on one fold.
+    """One fit: the hyper-parameters of a candidate on one fold, or on several that are trained as one stacked network.
 
     Attributes:
         fit: its id, and the name of its folder.
@@ -24,6 +32,7 @@ class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         pilots: `FittedModel.summary` of the folds whose numbers of steps the fit reuses; empty if it stops early itself.
         n_bytes: memory that the fit is expected to need; 0 if it is not known.
         soft_deadline: `time.monotonic()` (one clock for all processes of a machine) at which the fit returns its best model so far.
+        companions: the other folds of a group; the executor knows the group by the id of the first fit.
     """
 
     fit: str
@@ -44,6 +53,15 @@ class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     soft_deadline: float | None
     n_bytes: int = 0
     pilots: tuple[dict[str, Any], ...] = ()
+    companions: tuple[Companion, ...] = ()
+
+    def each(self) -> list[FitJob]:
+        """A job for every fit of a group."""
+        alone = msgspec.structs.replace(self, companions=())
+        others = (
+            msgspec.structs.replace(alone, fit=other.fit, fold=other.fold, seed=other.seed) for other in self.companions
+        )
+        return [alone, *others]
 
 
 class FitResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,10 +110,11 @@ class Progress(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Done(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    """The fit's folder is complete."""
+    """The fit's folder is complete, and those of its companions, whose results are `others`."""
 
     fit: str
     result: FitResult
+    others: tuple[FitResult, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True, kw_only=True):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
 import msgspec
 
 from tabapp.engine.admission import Admission, Need
 from tabapp.engine.candidates import Candidate
-from tabapp.engine.devices import device_for
+from tabapp.engine.devices import CPU, device_for
 from tabapp.engine.plan import Plan
 from tabapp.engine.scheduler import Fold, Scheduler, Work
 from tabapp.models.contract import Plugin, Shape
@@ -21,6 +22,7 @@ class Placement:
         plugins: the models that compete, by name; it may grow.
         overhead: returns the bytes that the engine and its servers use.
         refuse: called with a fit that never has enough memory, and the reason; it ends the candidate.
+        stacks: whether folds may be trained as one stacked network.
     """
 
     def __init__(
@@ -33,9 +35,11 @@ class Placement:
         *,
         overhead: Callable[[], int],
         refuse: Callable[[Work, str], None],
+        stacks: bool,
     ) -> None:
         self._plan, self._shape, self._scheduler, self._plugins = plan, shape, scheduler, plugins
         self._admission, self._overhead, self._refuse = admission, overhead, refuse
+        self._stacks = stacks
         self._needs: dict[tuple[str, int], Need] = {}
 
     def next_work(
@@ -64,7 +68,8 @@ class Placement:
                     # The other device has nothing to do, so that no worker needs to be kept for it.
                     crowded = set[str]()
                     continue
-                decision = self._admission.decide(self.need(work.candidate), running, self._overhead())
+                work = self._grouped(work, busy)
+                decision = self._admission.decide(self.need(work), running, self._overhead())
                 if decision.when == "now":
                     return work
                 if decision.when == "later":
@@ -75,8 +80,32 @@ class Placement:
             for record in records:
                 record.waits = False
 
-    def need(self, candidate: Candidate) -> Need:
-        """The memory that a fit of a candidate is expected to need."""
+    def _grouped(self, work: Work, busy: set[Fold]) -> Work:
+        """A fit with the folds that are trained together with it: on a GPU all that its memory allows.
+
+        What runs beside does not matter, so that groups, and with them the random numbers of dropout, do not depend on the number
+        of workers.
+
+        NOTE: not on a CPU. There, four folds of an MLP with its default width take longer as one stacked network than one after the
+        other on tables of 1,000 to 7,000 rows (`benchmarks/results/stacked_fits.json`): a core has no idle units that a larger
+        operation would use, and the weights of all folds together exceed its cache.
+        """
+        candidate = work.candidate
+        if not self._stacks or candidate.device == CPU or not self._plugins[candidate.model].stacks:
+            return work
+        others = candidate.group_of(work.fold, self._scheduler.open_folds(candidate, busy))
+        group = replace(work, others=others)
+        while group.others and self._admission.decide(self.need(group), (), 0).when == "never":
+            group = replace(group, others=group.others[:-1])
+        return group
+
+    def need(self, work: Work) -> Need:
+        """The memory that a fit, or a group, is expected to need."""
+        need = self._need_of(work.candidate)
+        return replace(need, n_bytes=need.n_bytes * len(work.folds))
+
+    def _need_of(self, candidate: Candidate) -> Need:
+        """The memory of one fit of a candidate."""
         if candidate.key not in self._needs:
             plugin = self._plugins[candidate.model]
             try:

@@ -93,11 +93,11 @@ def fit_on_node(job_json: bytes, mailbox: Any) -> bytes:
                 if ray.get(mailbox.beat.remote(job.fit), timeout=REPLY_SECONDS):
                     stopped.set()
 
-    def report(step: int, value: float) -> None:
+    def report(fit: str, step: int, value: float) -> None:
         if stopped.is_set():
             raise FitStopped
         if value == value and abs(value) != float("inf"):
-            mailbox.post.remote(encode(Progress(fit=job.fit, step=step, value=float(value))))
+            mailbox.post.remote(encode(Progress(fit=fit, step=step, value=float(value))))
 
     threading.Thread(target=beat, daemon=True).start()
     try:

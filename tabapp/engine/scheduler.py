@@ -75,10 +75,16 @@ class ModelRecord:
 
 @dataclass(frozen=True)
 class Work:
-    """A fit to start."""
+    """A fit to start; with `others`, further folds that are trained in the same stacked network."""
 
     candidate: Candidate
     fold: int
+    others: tuple[int, ...] = ()
+
+    @property
+    def folds(self) -> tuple[int, ...]:
+        """All folds."""
+        return self.fold, *self.others
 
 
 class Scheduler:

@@ -62,7 +62,8 @@ class SimulatedFits:
                 messages.append(Failed(fit=name, reason="stopped", stopped=True))
             elif self.polls_a_fit is not None and self._age[name] > self.polls_a_fit:
                 del self.jobs[name]
-                messages.append(Done(fit=name, result=self._finish(job)))
+                first, *others = map(self._finish, job.each())
+                messages.append(Done(fit=name, result=first, others=tuple(others)))
         return messages
 
     def _finish(self, job: FitJob) -> FitResult:
