@@ -1,4 +1,4 @@
-"""One fit, or several as one stacked network: prepare features, train on a fold's training rows, predict the held-out ones, save."""
+"""One fit, or several as one stacked network: prepare features, train on a fold's training rows, predict the others, save."""
 
 from __future__ import annotations
 

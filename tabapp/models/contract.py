@@ -396,8 +396,8 @@ class Plugin(ABC):
 
     def fit_group(self, fits: Sequence[GroupFit]) -> list[FittedModel | None]:
         """Train several models at once, for plugins with `stacks`. Each is like that of its own `fit` or `refit`, up to rounding
-        and the random numbers of dropout. On a GPU, which small models leave mostly idle, the engine trains the folds of a candidate
-        so, as far as its memory allows: the fits have equal hyperparameters and the same soft deadline.
+        and the random numbers of dropout. The engine trains the folds of a candidate so on a GPU, which small models leave mostly
+        idle, as far as its memory allows.
 
         Returns:
             The models in order; None for those whose `context.report` raised `FitStopped`.

@@ -8,6 +8,7 @@ except that dropout draws other random numbers.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -22,16 +23,16 @@ from tabapp import metrics
 from tabapp.features.arrays import UNSEEN, Table
 from tabapp.models.contract import FitContext, FitStopped
 from tabapp.nn.checkpoint import FILE
+from tabapp.nn.group_checkpoint import GroupProgress, load_group, restore_random_numbers, save_group
 from tabapp.nn.mapped import mapping
 from tabapp.nn.memory import MOST_ROWS, is_out_of_memory
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective, target_of
 from tabapp.nn.params import TrainingParams, batch_size_for
+from tabapp.nn.stacked_adamw import StackedAdamW
 from tabapp.nn.stopping import criterion
-from tabapp.nn.trainer import Training, batches, inputs, train_epochs, train_network
+from tabapp.nn.trainer import CHECKPOINT_SECONDS, Training, batches, inputs, train_epochs, train_network
 
-BETAS, EPSILON = (0.9, 0.999), 1e-8
-"""Of `torch.optim.AdamW`, which separate fits use."""
 FREE = frozenset(TrainingParams.__struct_fields__)
 """Hyperparameters in which members of a group may differ."""
 
@@ -130,39 +131,6 @@ def _train_alone(member: Member) -> None:
         member.stopped = True
 
 
-class StackedAdamW:
-    """AdamW (Loshchilov and Hutter 2019, Algorithm 2) on (members, n) weights, with a learning rate, a weight decay and a number of
-    steps for each member.
-
-    Args:
-        weights: (members, n), changed in place.
-        rates, decays: (members, 1).
-        is_decayed: (n,) 1 where weight decay applies, else 0.
-    """
-
-    def __init__(self, weights: Tensor, rates: Tensor, decays: Tensor, is_decayed: Tensor) -> None:
-        self._rates, self._decays, self._is_decayed = rates, decays, is_decayed
-        self._first, self._second = torch.zeros_like(weights), torch.zeros_like(weights)
-        self.n_steps = torch.zeros_like(rates)
-
-    @torch.no_grad()
-    def step(self, weights: Tensor, gradient: Tensor, active: Tensor) -> None:
-        """Take a step of the members whose `active`, (members, 1), is 1; those with 0 stay unchanged."""
-        self.n_steps += active
-        weights.mul_(1 - active * self._rates * self._decays * self._is_decayed)
-        self._first.lerp_(gradient, active * (1 - BETAS[0]))
-        self._second.lerp_(gradient.square(), active * (1 - BETAS[1]))
-        n = self.n_steps.clamp_min(1)
-        corrections = 1 - BETAS[0] ** n, (1 - BETAS[1] ** n).sqrt()
-        scale = (self._second.sqrt() / corrections[1]).add_(EPSILON)
-        weights.sub_(active * self._rates / corrections[0] * self._first / scale)
-
-    def keep(self, kept: Tensor) -> None:
-        """Keep only some members."""
-        for name in ("_rates", "_decays", "_first", "_second", "n_steps"):
-            setattr(self, name, getattr(self, name)[kept])
-
-
 def _padded(parts: Sequence[Tensor]) -> Tensor:
     """(members, most rows, ...) from tensors of different lengths, with zeros below the shorter ones."""
     return nn.utils.rnn.pad_sequence(list(parts), batch_first=True)
@@ -216,6 +184,8 @@ class Group:
         for member in members:
             member.method.start(*inputs(member.train.take(slice(0, 2)), device), self._target[0, :2], None)
         self._random = [_generator(member, device) for member in members]
+        self._everyone = list(members)
+        self._plan_steps()
 
     def _column(self, values: Sequence[float]) -> Tensor:
         return torch.tensor(values, dtype=self._weights.dtype, device=self._device).unsqueeze(1)
@@ -231,37 +201,47 @@ class Group:
         with mapping(), self._precision():
             return mapped(weights.split(self._sizes, dim=1), numeric, categorical)
 
+    def _plan_steps(self) -> None:
+        """Place the rows of every member in the steps of an epoch; done when members change, so that no step waits for the host."""
+        lengths = [[len(part) for part in batches(torch.arange(len(m.train)), m.batch_size)] for m in self.members]
+        n_steps, width = max(map(len, lengths)), max(map(max, lengths))
+        self._lengths = [[each[step] if step < len(each) else 0 for each in lengths] for step in range(n_steps)]
+        counts = torch.tensor(self._lengths).unsqueeze(2)
+        inside = torch.arange(width) < counts
+        starts = counts.cumsum(0) - counts
+        # A padded row is the first of its member's order, with weight 0.
+        self._places = ((starts + torch.arange(width)) * inside).to(self._device)
+        self._weights_in_step = (inside * (width / counts.clamp_min(1))).to(self._device, self._weights.dtype)
+        self._active = (counts > 0).to(self._device, self._weights.dtype)
+        self._member = torch.arange(len(self.members), device=self._device).unsqueeze(1)
+
     def run_epoch(self) -> bool:
         """Train every member on each of its rows once, in an order of its own; False if the soft deadline ended it early."""
-        orders = [
-            list(batches(torch.randperm(len(m.train), device=self._device, generator=random), m.batch_size))
-            for m, random in zip(self.members, self._random, strict=True)
-        ]
-        for step in range(max(map(len, orders))):
-            self._step([order[step] if step < len(order) else order[0][:0] for order in orders])
+        orders = _padded(
+            [
+                torch.randperm(len(m.train), device=self._device, generator=random)
+                for m, random in zip(self.members, self._random, strict=True)
+            ]
+        )
+        for step in range(len(self._lengths)):
+            self._step(orders, step)
             if min(member.context.seconds_left() for member in self.members) <= 0:
                 return False
         return True
 
-    def _step(self, rows: Sequence[Tensor]) -> None:
-        counts = self._column([len(part) for part in rows])
-        width = max(map(len, rows))
-        # A padded row is row 0 with weight 0.
-        index = _padded(rows)
-        inside = torch.arange(width, device=self._device) < counts
-        member = torch.arange(len(rows), device=self._device).unsqueeze(1)
-        codes = self._with_unseen(self._categorical[member, index], rows)
-        weight = inside * (width / counts.clamp_min(1))
+    def _step(self, orders: Tensor, step: int) -> None:
+        member, active, weight = self._member, self._active[step], self._weights_in_step[step]
+        index = orders.gather(1, self._places[step])
+        codes = self._with_unseen(self._categorical[member, index], self._lengths[step])
         if self._weight is not None:
             weight = weight * self._weight[member, index]
         self._weights.grad = None
         output = self._output(self._weights, self._numeric[member, index], codes)
         # The mean over all rows times the number of members is the sum of their own means.
         loss = self._objective.loss(output.flatten(0, 1), self._target[member, index].flatten(), weight.flatten())
-        (loss * len(rows)).backward()
+        (loss * len(self.members)).backward()
         gradient = self._weights.grad
         assert gradient is not None
-        active = (counts > 0).to(counts.dtype)
         if any(each.params.max_gradient_norm for each in self.members):
             norms = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
             gradient = gradient * (self._largest_norm / (norms + 1e-6)).clamp_max(1.0)
@@ -271,15 +251,15 @@ class Group:
         decay = torch.minimum(self._average_decay, (1 + n) / (10 + n))
         self._average.lerp_(weights, active * (1 - decay))
 
-    def _with_unseen(self, codes: Tensor, rows: Sequence[Tensor]) -> Tensor:
+    def _with_unseen(self, codes: Tensor, lengths: Sequence[int]) -> Tensor:
         """Codes of which some are replaced by that of unseen levels, drawn as a separate fit draws them."""
         if not codes.shape[2] or not any(member.params.unseen_rate for member in self.members):
             return codes
         hidden: list[Tensor] = []
-        for member, random, part in zip(self.members, self._random, rows, strict=True):
-            drawn = torch.rand(len(part), codes.shape[2], device=self._device, generator=random)
-            hidden.append(drawn < member.params.unseen_rate)
-        return codes.masked_fill(_padded(hidden), UNSEEN)
+        for member, random, length in zip(self.members, self._random, lengths, strict=True):
+            drawn = torch.rand(length, codes.shape[2], device=self._device, generator=random)
+            hidden.append(nn.functional.pad(drawn < member.params.unseen_rate, (0, 0, 0, codes.shape[1] - length)))
+        return codes.masked_fill(torch.stack(hidden), UNSEEN)
 
     @torch.no_grad()
     def predict(self, weights: Tensor) -> Tensor:
@@ -295,13 +275,13 @@ class Group:
 
     def train(self) -> None:
         """Train all members until each has stopped early, was stopped by the engine, or has reached the soft deadline. Their
-        networks get their best weights.
+        networks get their best weights. A group that was killed resumes from its checkpoint.
 
         Raises:
             torch.OutOfMemoryError: a step of all members does not fit.
         """
-        epoch = 0
-        everyone = list(self.members)
+        epoch = self._resume()
+        saved_at = time.monotonic()
         while self.members:
             is_complete = self.run_epoch()
             epoch += 1
@@ -313,7 +293,10 @@ class Group:
                 for i, member in enumerate(self.members)
             ]
             self._end(ended, epoch)
-        for member in everyone:
+            if self.members and time.monotonic() - saved_at > CHECKPOINT_SECONDS:
+                saved_at = time.monotonic()
+                self._save(epoch)
+        for member in self._everyone:
             member.network.eval()
 
     def _judge(self, i: int, member: Member, epoch: int, output: Tensor, weights: Tensor, *, reports: bool) -> bool:
@@ -342,13 +325,13 @@ class Group:
         for i, member in enumerate(self.members):
             if ended[i]:
                 member.result = Training(member.best_epoch, epoch, member.best_loss)
-                with torch.no_grad():
-                    parts = self._best[i].split(self._sizes)
-                    for parameter, part in zip(member.network.parameters(), parts, strict=True):
-                        parameter.copy_(part.view(parameter.shape))
+                self._give(member, self._best[i])
         if not any(ended):
             return
-        kept = [i for i, is_over in enumerate(ended) if not is_over]
+        self._keep([i for i, is_over in enumerate(ended) if not is_over])
+
+    def _keep(self, kept: Sequence[int]) -> None:
+        """Continue with some of the members."""
         self.members, self._random = [self.members[i] for i in kept], [self._random[i] for i in kept]
         index = torch.tensor(kept, dtype=torch.int64, device=self._device)
         self._optimizer.keep(index)
@@ -358,6 +341,62 @@ class Group:
             setattr(self, name, getattr(self, name)[index])
         self._weight = None if self._weight is None else self._weight[index]
         self._valid = tuple(part[index] for part in self._valid)
+        if self.members:
+            self._plan_steps()
+
+    def _state(self) -> dict[str, Tensor]:
+        """The tensors of a checkpoint that `_resume` fills in place."""
+        return {
+            "weights": self._weights.detach(),
+            "average": self._average,
+            "best": self._best,
+            **self._optimizer.state(),
+        }
+
+    def _save(self, epoch: int) -> None:
+        """Write a checkpoint to the folder of the first fit."""
+        everyone = self._everyone
+        tensors = self._state()
+        tensors["best_losses"] = torch.tensor([member.best_loss for member in everyone], dtype=torch.float64)
+        left = [i for i, member in enumerate(everyone) if member.result is None]
+        tensors |= {f"order.{i}": random.get_state() for i, random in zip(left, self._random, strict=True)}
+        for i, member in enumerate(everyone):
+            if member.result is not None:
+                tensors[f"ended.{i}"] = torch.cat([p.detach().flatten() for p in member.network.parameters()])
+        progress = GroupProgress(
+            fits=tuple(member.context.folder.name for member in everyone),
+            epoch=epoch,
+            left=tuple(left),
+            best_epochs=tuple(member.best_epoch for member in everyone),
+            epochs=tuple(member.result.n_epochs if member.result else 0 for member in everyone),
+        )
+        save_group(everyone[0].context.folder, tensors, progress)
+
+    def _resume(self) -> int:
+        """Continue from a checkpoint of the same fits; returns the number of completed epochs, 0 without one."""
+        everyone = self._everyone
+        found = load_group(everyone[0].context.folder)
+        if found is None or found[1].fits != tuple(member.context.folder.name for member in everyone):
+            return 0
+        saved, progress = found
+        for i, loss in enumerate(saved["best_losses"].tolist()):
+            everyone[i].best_loss, everyone[i].best_epoch = loss, progress.best_epochs[i]
+            if i not in progress.left:
+                everyone[i].result = Training(progress.best_epochs[i], progress.epochs[i], loss)
+                self._give(everyone[i], saved[f"ended.{i}"].to(self._device))
+        self._keep(progress.left)
+        for name, t in self._state().items():
+            t.copy_(saved[name])
+        for i, random in zip(progress.left, self._random, strict=True):
+            random.set_state(saved[f"order.{i}"])
+        restore_random_numbers(saved)
+        return progress.epoch
+
+    @torch.no_grad()
+    def _give(self, member: Member, weights: Tensor) -> None:
+        """Set the weights of a member's network, from (n,)."""
+        for parameter, part in zip(member.network.parameters(), weights.split(self._sizes), strict=True):
+            parameter.copy_(part.view(parameter.shape))
 
 
 def _row_weights(table: Table, device: torch.device) -> Tensor:

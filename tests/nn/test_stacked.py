@@ -156,13 +156,65 @@ def test_a_group_that_does_not_fit_in_memory_is_halved(tmp_path: Path, monkeypat
     step: Callable[..., None] = stacked.Group._step
     seen: list[int] = []
 
-    def limited(self: Any, rows: Any) -> None:
+    def limited(self: Any, *args: Any) -> None:
         seen.append(len(self.members))
         if len(self.members) > 2:
             raise torch.OutOfMemoryError("out of memory")
-        step(self, rows)
+        step(self, *args)
 
     monkeypatch.setattr(stacked.Group, "_step", limited)
     assert all(registry.get("mlp").fit_group(fits_of("mlp", tmp_path, rates=(1e-3,) * 4)))
     assert seen[0] == 4
     assert set(seen[1:]) == {2}
+
+
+class Killed(Exception):
+    """Ends a group as a kill would."""
+
+
+def test_a_killed_group_resumes_with_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacked, "CHECKPOINT_SECONDS", -1.0)
+    options: dict[str, Any] = {
+        "rates": (0.3, 3e-3, 1e-5),
+        "patience": 1,
+        "max_epochs": 10,
+        "average_decay": 0.9,
+        "widths": (16,),
+    }
+    (tmp_path / "whole").mkdir()
+    expected = registry.get("mlp").fit_group(fits_of("mlp", tmp_path / "whole", **options))
+    epochs = [model.summary()["epochs"] for model in expected if model is not None]
+    # Killed when one of the members has ended.
+    last = min(epochs) + 2
+    assert last < max(epochs)
+    (tmp_path / "killed").mkdir()
+    fits = fits_of("mlp", tmp_path / "killed", **options)
+    steps: list[int] = []
+
+    def kill(step: int, value: float) -> None:
+        if step == last:
+            raise Killed
+
+    fits[epochs.index(max(epochs))].context.on_report = kill
+    with pytest.raises(Killed):
+        registry.get("mlp").fit_group(fits)
+    fits = fits_of("mlp", tmp_path / "killed", **options)
+    for fit in fits:
+        fit.context.on_report = lambda step, value: steps.append(step)
+    resumed = registry.get("mlp").fit_group(fits)
+    assert min(steps) == last
+    for model, whole in zip(resumed, expected, strict=True):
+        assert model is not None
+        assert whole is not None
+        assert model.summary() == whole.summary()
+        assert torch.equal(weights_of(model), weights_of(whole))
+
+
+def test_a_checkpoint_of_another_group_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacked, "CHECKPOINT_SECONDS", -1.0)
+    registry.get("mlp").fit_group(fits_of("mlp", tmp_path, max_epochs=3, widths=(16,)))
+    steps: list[int] = []
+    fits = fits_of("mlp", tmp_path, rates=RATES[:2], max_epochs=3, widths=(16,))
+    fits[0].context.on_report = lambda step, value: steps.append(step)
+    registry.get("mlp").fit_group(fits)
+    assert steps == [1, 2, 3]

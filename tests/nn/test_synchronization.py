@@ -14,12 +14,14 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tabapp.models import registry
-from tabapp.nn import embeddings, trainer
+from tabapp.models.contract import GroupFit
+from tabapp.nn import embeddings, stacked, trainer
 from tests.plugins.tables import defaults_of, make_context, make_table
 
 WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "repeat_interleave.Tensor", "lift_fresh")
 """Operations whose result the host needs, or that copy a constant from the host."""
 DEEP = [name for name in registry.names() if registry.get(name).family == "deep"]
+STACKING = [name for name in DEEP if registry.get(name).stacks]
 
 
 class NoWaiting(TorchDispatchMode):
@@ -35,6 +37,16 @@ class NoWaiting(TorchDispatchMode):
         assert not by_mask, "selecting by a mask waits for its number of rows"
         assert not any(word in name for word in WAITING), f"{name} waits for the device"
         return func(*args, **(kwargs or {}))
+
+
+class SynchronizationError:
+    """Lets torch raise an error on operations that wait for a GPU."""
+
+    def __enter__(self) -> None:
+        torch.cuda.set_sync_debug_mode("error")
+
+    def __exit__(self, *_: object) -> None:
+        torch.cuda.set_sync_debug_mode("default")
 
 
 def guarded(method: Callable[..., Any], guard: Callable[[], Any], first: int) -> Callable[..., Any]:
@@ -90,17 +102,44 @@ def test_an_epoch_waits_for_nothing(name: str, tmp_path: Path, monkeypatch: pyte
     assert fit_guarded(name, "cpu", tmp_path, monkeypatch, NoWaiting, "multiclass") > 0
 
 
+def fit_group_guarded(
+    name: str, device: str, folder: Path, monkeypatch: pytest.MonkeyPatch, guard: Callable[[], Any]
+) -> int:
+    """Fit a stacked network whose epochs run under a guard; returns the number of guarded calls."""
+    plugin = registry.get(name)
+    table, spec, n_classes = make_table("multiclass", n_rows=300)
+    params = msgspec.structs.replace(defaults_of(plugin, "multiclass", table, spec, n_classes), max_epochs=2)
+    fits: list[GroupFit] = []
+    for seed in range(2):
+        (folder / str(seed)).mkdir()
+        context = make_context("multiclass", spec, n_classes, folder / str(seed), seed=seed)
+        context.device = device
+        rows = slice(seed, 200)
+        fits.append(GroupFit(table.take(rows), table.take(slice(200, None)), params, context))
+    call = guarded(stacked.Group.run_epoch, guard, 1)
+    monkeypatch.setattr(stacked.Group, "run_epoch", lambda self: call(self))
+    assert all(plugin.fit_group(fits))
+    return call.n_calls() - 1
+
+
+@pytest.mark.parametrize("name", STACKING)
+def test_an_epoch_of_a_group_waits_for_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embeddings, "is_preferred", lambda codes: True)
+    assert fit_group_guarded(name, "cpu", tmp_path, monkeypatch, NoWaiting) > 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", STACKING)
+def test_torch_sees_no_synchronization_in_an_epoch_of_a_group(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert fit_group_guarded(name, "cuda:0", tmp_path, monkeypatch, SynchronizationError) > 0
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
 @pytest.mark.parametrize("name", DEEP)
 def test_torch_sees_no_synchronization_in_an_epoch(
     name: str, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Guard:
-        def __enter__(self) -> None:
-            torch.cuda.set_sync_debug_mode("error")
-
-        def __exit__(self, *_: object) -> None:
-            torch.cuda.set_sync_debug_mode("default")
-
-    assert fit_guarded(name, "cuda:0", tmp_path, monkeypatch, Guard, task) > 0
+    assert fit_guarded(name, "cuda:0", tmp_path, monkeypatch, SynchronizationError, task) > 0
