@@ -4,8 +4,8 @@
                                                         [--device cpu] [--out FILE]
 
 The tables are generated. Each is split into five folds as in a run, and all folds but the first are trained with the defaults of
-the model for some epochs in both ways, alternately. Reports seconds: on a CPU those of the processor, which depend less on what else
-runs. That both ways give the same models is tested in `tests/nn/test_stacked.py`.
+the model for some epochs in both ways, alternately. Reports seconds: on a CPU those of the processor, which depend less on what
+else runs. That both ways give the same models is tested in `tests/nn/test_stacked.py`.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tabapp import metrics
 from tabapp.engine.jobs import FitResult
 from tabapp.engine.run_data import RunData
+from tabapp.models.contract import STEP_ROWS
 from tabapp.run.folder import RunFolder
 
 CandidateStatus = Literal["active", "complete", "pruned", "failed"]
@@ -74,10 +75,16 @@ class Candidate:
         """Whether the pilots of a fold are complete. Otherwise its fit would depend on the order of fits."""
         return fold < self.n_pilots or all(pilot in self.results for pilot in range(self.n_pilots))
 
+    @property
+    def step_rows(self) -> int | None:
+        """Rows whose gradients fit in memory together, if the first fold ran out of it. Other folds do not count, since their order
+        depends on the number of workers."""
+        return self.results[0].summary.get(STEP_ROWS) if 0 in self.results else None
+
     def group_of(self, fold: int, open_folds: Iterable[int]) -> tuple[int, ...]:
         """The other open folds that can be trained together with one: those that stop early if it does, else those that reuse its
         numbers of steps. Empty for the first fit, which decides whether there are others."""
-        if not self.results or self.fits_alone:
+        if not self.results or self.fits_alone or self.step_rows is not None:
             return ()
         is_pilot = fold < self.n_pilots
         alike = (other for other in open_folds if other != fold and (other < self.n_pilots) == is_pilot)

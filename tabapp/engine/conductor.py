@@ -307,6 +307,7 @@ class Conductor:
             soft_deadline=soft_deadline,
             n_bytes=need.n_bytes,
             pilots=tuple(pilot.summary for pilot in candidate.pilots_of(fold)),
+            most_step_rows=candidate.step_rows,
             companions=tuple(
                 Companion(candidate.fit_name(other), other, seed_of(self._plan.seed, candidate.model, other))
                 for other in work.others

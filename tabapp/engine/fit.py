@@ -149,6 +149,7 @@ def _fold_of(job: FitJob, report: Callable[[int, float], None]) -> _Fold:
         folder=scratch,
         soft_deadline=job.soft_deadline,
         on_report=report,
+        most_step_rows=job.most_step_rows,
     )
     pretrain_seconds = 0.0
     if data.unlabeled is not None and plugin.uses_unlabeled:

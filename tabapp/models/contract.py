@@ -21,6 +21,7 @@ from tabapp.models.explanations import AttentionMap, FeatureContributions, Float
 from tabapp.models.formula import Formula
 
 __all__ = [
+    "STEP_ROWS",
     "AttentionMap",
     "Cost",
     "FeatureContributions",
@@ -43,6 +44,8 @@ __all__ = [
 ]
 
 Family = Literal["gbdt", "deep", "classic"]
+STEP_ROWS = "step_rows"
+"""In `FittedModel.summary`: rows whose gradients fit in memory together, if the fit ran out of memory with more."""
 
 
 class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -120,6 +123,8 @@ class FitContext:
         unlabeled: rows without a target, for plugins with `uses_unlabeled`; None if there are none.
         pretrained: folder that `Plugin.pretrain` has filled, for plugins with `pretrains`; None in fits outside a run.
         other_targets: the columns of `Table.others`, for plugins with `uses_other_targets`.
+        most_step_rows: rows whose gradients fit in memory together, if the first fold of the candidate ran out of it: the value of
+            `STEP_ROWS` in its summary.
     """
 
     task: Task
@@ -135,6 +140,7 @@ class FitContext:
     unlabeled: Table | None = None
     pretrained: Path | None = None
     other_targets: tuple[OtherTarget, ...] = ()
+    most_step_rows: int | None = None
 
     def report(self, step: int, value: float) -> None:
         """Report the run's metric on the early-stopping rows.

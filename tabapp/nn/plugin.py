@@ -15,6 +15,7 @@ from torch import nn
 from tabapp.features.arrays import FIRST_LEVEL, FeatureRecipe, FeatureSpec, Table
 from tabapp.features.saved import demand
 from tabapp.models.contract import (
+    STEP_ROWS,
     AttentionMap,
     Cost,
     FeatureContributions,
@@ -33,6 +34,7 @@ from tabapp.nn.memory import GRADIENT_FACTOR, MOST_ROWS, PREDICTION_BYTES, STEP_
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
 from tabapp.nn.params import OTHERS_SHARE, SharingParams, TrainingParams, batch_size_for
+from tabapp.nn.precision import tensor_float32
 from tabapp.nn.shared_trunk import SharedTrunk, other_parts
 from tabapp.nn.stacked import Member, train_members
 from tabapp.nn.trainer import Training, inputs, predict_output, seed_everything, train_epochs, train_network
@@ -222,6 +224,8 @@ class DeepPlugin(Plugin):
     model_type: ClassVar[type[DeepModel]] = DeepModel
     low_precision: ClassVar[bool] = False
     """Whether bfloat16 pays for this network where the device has it."""
+    tolerates_tf32: ClassVar[bool] = False
+    """Whether training in TF32 on a GPU costs no score, for networks without `low_precision` (`python -m benchmarks.tf32`)."""
     min_rows: ClassVar[int] = 50
     max_rows: ClassVar[int] = 10_000_000
     max_features: ClassVar[int] = 10_000
@@ -286,7 +290,8 @@ class DeepPlugin(Plugin):
         device = seed_everything(context)
         objective, sizes, network = self._start(train, params, context)
         method = self._method(network, train, sizes, params, objective, context)
-        training = train_network(network, train, valid, params, objective, context, method)
+        with tensor_float32(device, self.tolerates_tf32):
+            training = train_network(network, train, valid, params, objective, context, method)
         self.add_stopping_rows(network, train, valid, objective, params)
         facts = self.describe(network, train, params, context)
         return self._trained(network, sizes, objective, params, training, device, facts)
@@ -307,7 +312,8 @@ class DeepPlugin(Plugin):
         if method.scheduled:
             # The models of the folds planned as many epochs as their time allowed.
             planned = max(n_epochs, round(sum(summary["epochs"] for summary in summaries) / len(summaries)))
-        training = train_epochs(network, train, n_epochs, planned, params, objective, context, method)
+        with tensor_float32(device, self.tolerates_tf32):
+            training = train_epochs(network, train, n_epochs, planned, params, objective, context, method)
         facts = self.describe(network, train, params, context)
         return self._trained(network, sizes, objective, params, training, device, facts)
 
@@ -332,7 +338,8 @@ class DeepPlugin(Plugin):
                 Member(network, fit.train, fit.valid, params, objective, fit.context, method, state, n_epochs)
             )
             started.append((objective, sizes))
-        train_members(members)
+        with tensor_float32(torch.device(fits[0].context.device), self.tolerates_tf32):
+            train_members(members)
         models: list[FittedModel | None] = []
         for member, (objective, sizes) in zip(members, started, strict=True):
             if member.stopped or member.result is None:
@@ -400,6 +407,8 @@ class DeepPlugin(Plugin):
             "epochs": training.n_epochs,
             **more_facts,
         }
+        if training.step_rows is not None:
+            facts[STEP_ROWS] = training.step_rows
         saved = SavedModel(sizes=sizes, objective=objective, params=msgspec.to_builtins(params), facts=facts)
         return self.model_type(network, saved, device)
 

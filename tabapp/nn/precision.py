@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -29,3 +30,19 @@ def at_least_float32(x: Tensor) -> Tensor:
 def autocast(device: torch.device, enabled: bool) -> AbstractContextManager[Any]:
     """Matrix products in bfloat16 if enabled; weights, normalizations, softmax and losses stay in float32."""
     return torch.autocast(device.type, dtype=torch.bfloat16) if enabled else nullcontext()
+
+
+@contextmanager
+def tensor_float32(device: torch.device, enabled: bool) -> Generator[None]:
+    """Compute the float32 matrix products of a block in TF32 on a GPU: factors rounded to 10 bits after the point, sums in
+    float32. For training only, since predictions of a bundle should not depend on the device. Does nothing on a CPU.
+    """
+    if not enabled or device.type != "cuda":
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -40,11 +40,16 @@ class Network(Protocol):
 
 @dataclass(frozen=True)
 class Training:
-    """Result of training: the best epoch (0 if none was completed), the number of started epochs, and the best loss."""
+    """Result of training: the best epoch (0 if none was completed), the number of started epochs, and the best loss.
+
+    Attributes:
+        step_rows: rows whose gradients were computed at once in the end, if more did not fit in memory.
+    """
 
     best_epoch: int
     n_epochs: int
     best_loss: float
+    step_rows: int | None = None
 
 
 def batches(order: Tensor, size: int) -> Iterator[Tensor]:
@@ -156,7 +161,7 @@ class Steps:
         optimizer: the method's optimizer.
         average: moving average of the weights; None if the parameters disable it.
         n_steps: number of completed steps.
-        chunk: maximum number of rows whose gradients are computed at once.
+        chunk: maximum number of rows whose gradients are computed at once; `most_rows` if a fit found that more do not fit.
     """
 
     def __init__(
@@ -167,6 +172,7 @@ class Steps:
         objective: Objective,
         device: torch.device,
         method: TrainingMethod,
+        most_rows: int | None = None,
     ) -> None:
         self._params, self._method, self._device = params, method, device
         self._numeric, self._categorical = inputs(train, device)
@@ -181,7 +187,13 @@ class Steps:
         self._per_epoch = max(1, ceil((len(train) - 1) / self._batch_size))
         # A batch may have one row more than its size.
         self.n_steps = 0
-        self.chunk = step_rows(network, self._numeric, self._categorical, self._batch_size + 1)
+        self._planned_chunk = step_rows(network, self._numeric, self._categorical, self._batch_size + 1)
+        self.chunk = min(self._planned_chunk, most_rows or self._planned_chunk)
+
+    @property
+    def fewer_rows(self) -> int | None:
+        """`chunk` if more rows did not fit in memory."""
+        return self.chunk if self.chunk < self._planned_chunk else None
 
     def state(self, learned: dict[str, Tensor]) -> dict[str, dict[str, Tensor]]:
         """What a checkpoint contains besides the optimizer.
@@ -293,7 +305,7 @@ def train_epochs(
     network.to(device).train()
     if objective.is_constant:
         return Training(0, 0, 0.0)
-    steps = Steps(network, train, params, objective, device, method)
+    steps = Steps(network, train, params, objective, device, method, context.most_step_rows)
     state = steps.state(learned_state(network))
     epoch = 0
     if resumed := load_checkpoint(context.folder, state, steps.optimizer):
@@ -310,7 +322,7 @@ def train_epochs(
     if steps.average:
         steps.average.swap()
     network.eval()
-    return Training(epoch, epoch, float("nan"))
+    return Training(epoch, epoch, float("nan"), steps.fewer_rows)
 
 
 def train_network(
@@ -334,7 +346,7 @@ def train_network(
     network.to(device).train()
     if objective.is_constant:
         return Training(0, 0, 0.0)
-    steps = Steps(network, train, params, objective, device, method)
+    steps = Steps(network, train, params, objective, device, method, context.most_step_rows)
     valid_numeric, valid_categorical = inputs(valid, device)
     learned = learned_state(network)
     best = {name: t.clone() for name, t in learned.items()}
@@ -379,4 +391,4 @@ def train_network(
         for name, t in learned.items():
             t.copy_(best[name])
     network.eval()
-    return Training(best_epoch, epoch, best_loss)
+    return Training(best_epoch, epoch, best_loss, steps.fewer_rows)

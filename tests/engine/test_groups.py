@@ -19,7 +19,7 @@ from tabapp.engine.plan import Plan, make_plan
 from tabapp.engine.prepare import infer, read_data
 from tabapp.engine.rows import write_rows
 from tabapp.models import registry
-from tabapp.models.contract import Cost
+from tabapp.models.contract import STEP_ROWS, Cost
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder, create_run
@@ -98,6 +98,18 @@ def test_a_group_takes_as_many_folds_as_the_gpu_has_memory_for(
     engine.conductor.run()
     assert folds_of(jobs, "snn") == [(0,), (1, 2, 3), (4,)]
     assert [job.n_bytes for job in jobs] == [2 * GB, 6 * GB, 2 * GB]
+
+
+def test_folds_continue_with_the_rows_that_fit_in_memory_on_the_first(
+    planned: Planned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, jobs = recorded(*planned("snn", workers=2))
+    finish = engine.executor._finish
+    halved = {STEP_ROWS: 16}
+    monkeypatch.setattr(engine.executor, "_finish", lambda job: msgspec.structs.replace(finish(job), summary=halved))
+    engine.conductor.run()
+    assert folds_of(jobs, "snn") == [(fold,) for fold in range(FOLDS)]
+    assert [job.most_step_rows for job in jobs] == [None, *[16] * (FOLDS - 1)]
 
 
 def test_fits_that_a_failed_group_had_saved_are_not_repeated(planned: Planned, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,9 @@ def train_small(
     tmp_path: Path, task="regression", params=None, n_rows=300, seed=0, method_type=None, **context_options
 ):
     table, spec, n_classes = make_table(task, n_rows=n_rows)
+    most_step_rows = context_options.pop("most_step_rows", None)
     context = make_context(task, spec, n_classes, tmp_path, seed=seed, **context_options)
+    context.most_step_rows = most_step_rows
     train, valid = table.take(slice(0, n_rows * 2 // 3)), table.take(slice(n_rows * 2 // 3, None))
     objective = Objective.fit(train, context)
     trainer.seed_everything(context)
@@ -161,8 +163,10 @@ class FitsNineRows(TrainingMethod):
 
 def test_step_that_exceeds_the_memory_is_split_into_chunks(tmp_path: Path) -> None:
     params = MLPParams(max_epochs=3, dropout=0.0, unseen_rate=0.0)
-    whole, *_ = train_small(tmp_path, params=params)
-    cut, *_ = train_small(tmp_path, params=params, method_type=FitsNineRows)
+    whole, *_, untouched = train_small(tmp_path, params=params)
+    cut, *_, halved = train_small(tmp_path, params=params, method_type=FitsNineRows)
+    # Half of a half of batches of 32 rows.
+    assert (untouched.step_rows, halved.step_rows) == (None, 8)
     for name, tensor in whole.state_dict().items():
         torch.testing.assert_close(cut.state_dict()[name], tensor, atol=2e-4, rtol=1e-3)
 
@@ -172,6 +176,17 @@ def test_step_that_exceeds_the_memory_is_split_into_chunks(tmp_path: Path) -> No
 
     with pytest.raises(torch.OutOfMemoryError):
         train_small(tmp_path, params=params, method_type=AlwaysOutOfMemory)
+
+
+def test_the_next_fit_starts_with_the_rows_that_fit_in_memory(tmp_path: Path) -> None:
+    class Strict(FitsNineRows):
+        def loss(self, rows, *batch):
+            assert len(rows) <= 9
+            return super().loss(rows, *batch)
+
+    params = MLPParams(max_epochs=1)
+    *_, again = train_small(tmp_path, params=params, method_type=Strict, most_step_rows=8)
+    assert again.step_rows == 8
 
 
 @pytest.mark.parametrize("average_decay", [0.0, 0.9])
