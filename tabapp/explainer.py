@@ -99,12 +99,14 @@ class RowExplainer:
             probabilities = dict(zip(classes, predicted.tolist(), strict=True))
             code = int(self._predictor.labels(predicted[None])[0])
             return messages.RowPredicted(prediction=classes[code], probabilities=probabilities)
-        half = self._predictor.ensemble.residual_quantile
+        low = high = None
+        if self._predictor.ensemble.residual_quantile is not None:
+            low, high = (float(end[0]) for end in self._predictor.interval(predicted[None]))
         return messages.RowPredicted(
             prediction=f"{predicted:.6g}",
             probabilities={},
-            low=None if half is None else float(predicted - half),
-            high=None if half is None else float(predicted + half),
+            low=low,
+            high=high,
         )
 
     def _explained(

@@ -152,7 +152,8 @@ class Predictor:
     ) -> Any:
         """Predict an interval around each prediction that covers a share of new rows, on average over rows like the training ones.
 
-        The half-width is a quantile of the absolute out-of-fold errors (split-conformal prediction).
+        The half-width is a quantile of the absolute out-of-fold errors, and is larger where predictions of about the same value
+        had larger errors (normalized split-conformal prediction).
 
         Args:
             data, missing_columns, max_memory: as for `predict`.
@@ -167,9 +168,10 @@ class Predictor:
         """
         import polars as pl
 
-        half = self._loaded.predictor.half_width(coverage)
-        values = self._predict(data, missing_columns, max_memory).values
-        return frame_like(data, {"low": pl.Series(values - half), "high": pl.Series(values + half)})
+        predictor = self._loaded.predictor
+        predictor.half_width(coverage)  # reports a wrong coverage before the prediction, which may take long
+        low, high = predictor.interval(self._predict(data, missing_columns, max_memory).values, coverage)
+        return frame_like(data, {"low": pl.Series(low), "high": pl.Series(high)})
 
     def explain(
         self,
@@ -347,16 +349,19 @@ class TargetsPredictor:
             UsageError: every target is a class, or as for `Predictor.predict_interval`.
             DataError: as for `Predictor.predict`.
         """
+        import polars as pl
+
         chosen = [target for target, each in self._predictors.items() if not each.classes]
         if not chosen:
             raise UsageError("Prediction intervals exist for regression only, and every target is a class.")
-        half = {target: self._loaded_of(target).predictor.half_width(coverage) for target in chosen}
+        predictors = {target: self._loaded_of(target).predictor for target in chosen}
+        for predictor in predictors.values():
+            predictor.half_width(coverage)  # reports a wrong coverage before the predictions, which may take long
         found = self._frames(data, missing_columns, max_memory, chosen)
-        columns = {
-            f"{target}_{side}": found[target]["prediction"] + sign * half[target]
-            for target in chosen
-            for side, sign in (("low", -1), ("high", 1))
-        }
+        columns: dict[str, Any] = {}
+        for target, predictor in predictors.items():
+            low, high = predictor.interval(found[target]["prediction"].to_numpy(), coverage)
+            columns |= {f"{target}_low": pl.Series(low), f"{target}_high": pl.Series(high)}
         return frame_like(data, columns)
 
     def _frames(

@@ -121,6 +121,14 @@ def _leaderboard(manifest: Manifest) -> str:
     return _table(["rank", "model", manifest.metric, "status"], rows)
 
 
+def _half_width(ensemble: Ensemble) -> str:
+    mean, scale = ensemble.residual_quantile or 0.0, ensemble.interval_scale
+    if scale is None:
+        return f"{mean:.6g}"
+    low, high = min(scale.factors) * mean, max(scale.factors) * mean
+    return f"{low:.6g} to {high:.6g}, depending on the prediction"
+
+
 def _limits(schema: Schema, ensemble: Ensemble) -> str:
     lines = [
         "- The scores are valid for rows like the training rows, not for data whose distribution has changed.",
@@ -133,8 +141,8 @@ def _limits(schema: Schema, ensemble: Ensemble) -> str:
         )
     if schema.task == "regression" and ensemble.residual_quantile is not None:
         lines.append(
-            f"- `low` and `high` are the prediction ± {ensemble.residual_quantile:.6g}, a 90 % interval on average over rows like "
-            "the training rows, not for every subgroup."
+            f"- `low` and `high` are the prediction ± {_half_width(ensemble)}, a 90 % interval on average over rows like the "
+            "training rows, not for every subgroup."
         )
     lines.append("- It was not tested for fairness between groups of people.")
     return "\n".join(lines)

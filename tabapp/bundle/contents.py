@@ -23,6 +23,7 @@ from tabapp.bundle.format import (
 )
 from tabapp.data.schema import Schema
 from tabapp.data.schema_checks import schema_problem
+from tabapp.ensemble.temperature import HIGHEST, LOWEST
 from tabapp.errors import BundleError
 
 
@@ -104,6 +105,16 @@ def _ensemble_problem(manifest: Manifest, ensemble: Ensemble) -> str | None:
     numbers = [ensemble.residual_quantile or 0.0, *widths]
     if not all(0 <= number < math.inf for number in numbers):
         return "a half-width of its intervals is not a number above 0"
+    scale = ensemble.interval_scale
+    if scale is not None:
+        at, factors = scale.predictions, scale.factors
+        increases = all(low < high for low, high in pairwise(at))
+        if not (at and len(at) == len(factors) and increases and all(map(math.isfinite, at))):
+            return "the scale of its intervals does not increase"
+        if not all(0 < factor < math.inf for factor in factors):
+            return "a factor of its intervals is not a number above 0"
+    if ensemble.temperature is not None and not (manifest.classes and LOWEST <= ensemble.temperature <= HIGHEST):
+        return "its temperature does not fit its task"
     if ensemble.threshold is not None and not (manifest.task == "binary" and 0 < ensemble.threshold < 1):
         return "its threshold does not fit its task"
     models = [fold.model for candidate in ensemble.candidates for fold in candidate.folds]

@@ -27,11 +27,13 @@ from typing import Any, Literal
 
 import msgspec
 
-FORMAT_VERSION = 6
+FORMAT_VERSION = 8
 """Version 2 added `Ensemble.half_widths`, version 3 `training_rows.json`, version 4 arrays in half precision, version 5
-`Ensemble.threshold`, version 6 trees in breadth-first order. Bundles of one target are written in this version."""
-TARGETS_VERSION = 7
-"""The version of bundles of several targets, and the latest that is read."""
+`Ensemble.threshold`, version 6 trees in breadth-first order, version 8 `Ensemble.interval_scale`
+and `Ensemble.temperature`. Bundles of one target are written in this version."""
+TARGETS_VERSION = 9
+"""The version of bundles of several targets, and the latest that is read. Version 7 was the first, version 9 has targets of
+version 8."""
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
@@ -154,17 +156,33 @@ class Candidate(Record, frozen=True):
     folds: tuple[FoldModel, ...]
 
 
+class IntervalScale(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the width of intervals depends on the prediction.
+
+    Attributes:
+        predictions: values in target units, in increasing order.
+        factors: of the half-widths at these values; linear between them, constant outside.
+    """
+
+    predictions: tuple[float, ...]
+    factors: tuple[float, ...]
+
+
 class Ensemble(Record, frozen=True):
     """Candidates with positive weights that sum to 1.
 
-    `residual_quantile` is the half-width of the 90 % prediction interval in target units; None for classification.
+    `residual_quantile` is the mean half-width of the 90 % prediction interval in target units; None for classification.
     `half_widths` are those of the intervals with each of `COVERAGES`; empty for classification and in bundles of version 1.
+    `interval_scale` multiplies these half-widths; None for intervals of the same width everywhere.
+    `temperature` divides the logarithms of the blended probabilities, which are then normalized; None leaves them as they are.
     `threshold` is the least probability of the positive class that is labeled positive; None for the more probable class.
     """
 
     candidates: tuple[Candidate, ...]
     residual_quantile: float | None = None
     half_widths: tuple[float, ...] = ()
+    interval_scale: IntervalScale | None = None
+    temperature: float | None = None
     threshold: float | None = None
 
 

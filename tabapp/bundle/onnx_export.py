@@ -19,6 +19,7 @@ from tabapp.bundle.local import LocalPredictor
 from tabapp.bundle.onnx_dates import MISSING
 from tabapp.bundle.onnx_features import Features
 from tabapp.bundle.onnx_graph import OPSET, Graph, NotConvertible, network_prediction, prediction
+from tabapp.ensemble.temperature import tempered
 from tabapp.errors import UsageError
 from tabapp.models.contract import FittedModel
 
@@ -104,6 +105,12 @@ def _models(loaded: LoadedBundle) -> tuple[dict[str, Any], dict[str, str]]:
     return found, left_out
 
 
+def _temperature(loaded: LoadedBundle, candidates: Sequence[Candidate]) -> float | None:
+    """The temperature of the ensemble; a member of several has none."""
+    ensemble = loaded.contents.ensemble
+    return ensemble.temperature if len(candidates) == len(ensemble.candidates) else None
+
+
 def _model(loaded: LoadedBundle, candidates: Sequence[Candidate]) -> Any:
     """The weighted mean of some members as an ONNX model.
 
@@ -136,6 +143,11 @@ def _model(loaded: LoadedBundle, candidates: Sequence[Candidate]) -> Any:
     notes = {"target": schema.target, "task": schema.task, "run": contents.manifest.run}
     if not schema.classes:
         return graph.model([(blend, "prediction", "float", ["rows", 1])], notes)
+    temperature = _temperature(loaded, candidates)
+    if temperature is not None:
+        highest = graph.add("ReduceMax", blend, axes=[1])
+        powers = graph.add("Pow", graph.add("Div", blend, highest), graph.constant(1 / temperature))
+        blend = graph.add("Div", powers, graph.add("ReduceSum", powers, graph.constant([1], np.int64)))
     threshold = contents.ensemble.threshold
     if threshold is None:
         codes = graph.add("ArgMax", blend, axis=1, keepdims=0)
@@ -218,6 +230,8 @@ def largest_difference(
         for fold in candidate.folds:
             values = predictor.models[fold.model].predict(predictor.preparers[fold.features].transform(typed))
             expected = expected + candidate.weight / total / len(candidate.folds) * values.astype(np.float64)
+    if loaded.contents.schema.classes:
+        expected = tempered(expected, _temperature(loaded, candidates))
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     needed = {each.name for each in session.get_inputs()}
     found = session.run(

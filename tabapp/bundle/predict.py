@@ -12,9 +12,10 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp.bundle.format import COVERAGES, Ensemble
-from tabapp.bundle.intervals import INTERVAL_LEVEL
+from tabapp.bundle.intervals import INTERVAL_LEVEL, scale_at
 from tabapp.data.schema import Schema
 from tabapp.data.typed import check_columns, typed_frame
+from tabapp.ensemble.temperature import tempered
 from tabapp.errors import BundleError, UsageError
 from tabapp.models.contract import RowNeighbors
 
@@ -154,10 +155,9 @@ class Predictor(ABC):
         values = self.predict_typed(self._typed(frame), progress)
         if self.schema.classes:
             return Prediction(values)
-        half = self.ensemble.residual_quantile
-        if half is None:
-            half = float("nan")
-        return Prediction(values, values - half, values + half)
+        if self.ensemble.residual_quantile is None:
+            return Prediction(values, np.full(len(values), np.nan), np.full(len(values), np.nan))
+        return Prediction(values, *self.interval(values))
 
     def typed_rows(self, frame: pl.DataFrame, *, fill_missing_columns: bool = False) -> tuple[pl.DataFrame, list[str]]:
         """The typed columns of a table as text, and notes for the user; arguments and errors are those of `predict_frame`."""
@@ -191,10 +191,24 @@ class Predictor(ABC):
             if values.size and values.sum(axis=1).min() <= 0:
                 raise BundleError(f"{self.where} predicts no class for a row. Do not use this bundle.")
             values /= values.sum(axis=1, keepdims=True)
+            return tempered(values, self.ensemble.temperature)
         return values
 
+    def interval(self, values: Float64, coverage: float = INTERVAL_LEVEL) -> tuple[Float64, Float64]:
+        """Both ends of the intervals around predictions, each (rows,) in target units.
+
+        Args:
+            values: (rows,) predictions in target units.
+            coverage: share of new rows that the intervals cover; rounded up to one of `COVERAGES`.
+
+        Raises:
+            UsageError: the task is a classification, the share is out of range, or the bundle stores 90 % intervals only.
+        """
+        half = self.half_width(coverage) * scale_at(self.ensemble.interval_scale, values)
+        return values - half, values + half
+
     def half_width(self, coverage: float) -> float:
-        """Half-width of the prediction interval that covers a share of new rows, which is rounded up to one of `COVERAGES`.
+        """Mean half-width of the intervals, before it is multiplied by the factor of a prediction.
 
         Raises:
             UsageError: the task is a classification, the share is out of range, or the bundle stores 90 % intervals only.

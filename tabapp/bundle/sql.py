@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tabapp import files
+from tabapp.bundle.format import IntervalScale
 from tabapp.bundle.load import LoadedBundle, load_bundle
 from tabapp.bundle.local import LocalPredictor
 from tabapp.errors import UsageError
@@ -107,7 +109,11 @@ def _query(loaded: LoadedBundle, outputs: Sequence[str], blended: Sequence[str])
     outer: list[str]
     if schema.classes:
         names = [f"p{code}" for code in range(len(blended))]
+        temperature = loaded.contents.ensemble.temperature
+        if temperature is not None:
+            blended = [f"power({value}, {_number(1 / temperature)})" for value in blended]
         shown = ",\n  ".join(f"{value} AS {name}" for value, name in zip(blended, names, strict=True))
+        probabilities = names if temperature is None else [f"{name} / ({' + '.join(names)})" for name in names]
         cases = " ".join(
             f"WHEN {' AND '.join(f'{name} >= {other}' for other in names[code + 1 :])} THEN {_text(schema.classes[code])}"
             for code, name in enumerate(names[:-1])
@@ -115,17 +121,19 @@ def _query(loaded: LoadedBundle, outputs: Sequence[str], blended: Sequence[str])
         threshold = loaded.contents.ensemble.threshold
         if threshold is not None:
             labels = [_text(label) for label in schema.classes]
-            cases = f"WHEN {names[1]} < {_number(threshold)} THEN {labels[0]}"
+            cases = f"WHEN {probabilities[1]} < {_number(threshold)} THEN {labels[0]}"
         outer = [f"CASE {cases} ELSE {_text(schema.classes[-1])} END AS prediction"]
         outer += [
-            f"{name} AS {_name(f'probability_{label}')}" for name, label in zip(names, schema.classes, strict=True)
+            f"{probability} AS {_name(f'probability_{label}')}"
+            for probability, label in zip(probabilities, schema.classes, strict=True)
         ]
     else:
         shown = f"{blended[0]} AS prediction"
         half = loaded.contents.ensemble.residual_quantile
         outer = ["prediction"]
         if half is not None:
-            outer += [f"prediction - {_number(half)} AS low", f"prediction + {_number(half)} AS high"]
+            width = _half_width(half, loaded.contents.ensemble.interval_scale)
+            outer += [f"prediction - {width} AS low", f"prediction + {width} AS high"]
     inner = ",\n  ".join(outputs)
     listed = ",\n  ".join(outer)
     return (
@@ -135,6 +143,19 @@ def _query(loaded: LoadedBundle, outputs: Sequence[str], blended: Sequence[str])
         f"WITH outputs AS (\n  SELECT {_name(TABLE)}.*,\n  {inner}\n  FROM {_name(TABLE)}\n), blended AS (\n  SELECT outputs.*,\n"
         f"  {shown}\n  FROM outputs\n)\nSELECT\n  {listed}\nFROM blended;\n"
     )
+
+
+def _half_width(mean: float, scale: IntervalScale | None) -> str:
+    """The half-width of the 90 % interval as an expression of `prediction`: `intervals.scale_at` times the mean half-width."""
+    if scale is None:
+        return _number(mean)
+    widths = [mean * factor for factor in scale.factors]
+    lines = [f"WHEN prediction <= {_number(scale.predictions[0])} THEN {_number(widths[0])}"]
+    for (start, end), (low, high) in zip(pairwise(scale.predictions), pairwise(widths), strict=True):
+        slope = (high - low) / (end - start)
+        value = f"{_number(low)} + (prediction - {_number(start)}) * {_number(slope)}"
+        lines.append(f"WHEN prediction <= {_number(end)} THEN {value}")
+    return f"CASE {' '.join(lines)} ELSE {_number(widths[-1])} END"
 
 
 def _sources(preparer: FeaturePreparer) -> tuple[list[Source | None], list[Levels]]:

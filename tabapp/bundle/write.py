@@ -33,6 +33,7 @@ from tabapp.bundle.format import (
     MetricValue,
     TrainingRows,
 )
+from tabapp.bundle.intervals import Intervals
 from tabapp.bundle.load import EXACT, load_bundle, read_sample
 from tabapp.bundle.local import load_predictor
 from tabapp.data.schema import Schema
@@ -81,10 +82,9 @@ class BundleContents:
         created_at: ISO 8601 in UTC.
         candidates: those with weight 0 are left out; the other weights are scaled to sum to 1.
         sample: a few training rows as text, which test the bundle when it is loaded.
-        residual_quantile: half-width of the 90 % interval (`predict.residual_quantile`); None for classification.
         targets: class code or target of each row of the training file that `FoldSource.rows` names.
-        half_widths: half-widths for every coverage (`predict.half_widths`); empty for classification.
-        threshold: see `Ensemble`.
+        intervals: prediction intervals (`intervals.fit_intervals`); None for classification.
+        temperature, threshold: see `Ensemble`.
     """
 
     run: str
@@ -99,9 +99,9 @@ class BundleContents:
     created_at: str
     candidates: Sequence[CandidateSource]
     sample: pl.DataFrame
-    residual_quantile: float | None = None
-    half_widths: tuple[float, ...] = ()
+    intervals: Intervals | None = None
     targets: Mapping[int, float] = field(default_factory=dict[int, float])
+    temperature: float | None = None
     threshold: float | None = None
 
 
@@ -181,10 +181,13 @@ def _layout_of(contents: BundleContents) -> _Layout:
                 folds=tuple(folds),
             )
         )
+    intervals = contents.intervals
     ensemble = Ensemble(
         candidates=tuple(candidates),
-        residual_quantile=contents.residual_quantile,
-        half_widths=contents.half_widths,
+        residual_quantile=None if intervals is None else intervals.residual_quantile,
+        half_widths=() if intervals is None else intervals.half_widths,
+        interval_scale=None if intervals is None else intervals.scale,
+        temperature=contents.temperature,
         threshold=contents.threshold,
     )
     return _Layout(ensemble, sources, rows)

@@ -33,12 +33,14 @@ RESELECT_PAUSE = 4.0
 @dataclass(frozen=True)
 class Selected:
     """An ensemble: members with positive weights that sum to 1, its cross-fitted score, and its out-of-fold predictions of the
-    `covered` rows (a mask over the scored rows)."""
+    `covered` rows (a mask over the scored rows), which are its `blend` with its `temperature`."""
 
     members: tuple[tuple[Candidate, float], ...]
     score: Score
     prediction: npt.NDArray[np.float32]
     covered: npt.NDArray[np.bool_]
+    blend: npt.NDArray[np.float32]
+    temperature: float | None = None
 
     def event(self) -> ev.EnsembleChanged:
         """The ensemble as an event."""
@@ -79,7 +81,8 @@ def select_ensemble(candidates: list[Candidate], scorer: Scorer, metric: str, se
         seed=seed,
     )
     members = tuple((candidate, float(w)) for candidate, w in zip(usable, result.weights, strict=True) if w > 0)
-    return Selected(members, Score(result.score, result.low, result.high), result.prediction, covered)
+    score = Score(result.score, result.low, result.high)
+    return Selected(members, score, result.prediction, covered, result.blend, result.temperature)
 
 
 @dataclass
@@ -163,7 +166,7 @@ class Board:
         rivals: list[tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]] = []
         if self.selected is not None:
             blended = np.zeros(prediction.shape, dtype=np.float32)
-            blended[self.selected.covered] = self.selected.prediction
+            blended[self.selected.covered] = self.selected.blend
             rows = self.selected.covered & covered
             for other in beside:
                 other_prediction, other_covered = self.scorer.out_of_fold(other)

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -80,7 +81,16 @@ class Evaluations:
         scorer, selected = self.board.scorer, self.board.selected
         if model == ENSEMBLE and selected is not None:
             members = [candidate for candidate, _ in selected.members]
-            return self._evaluation(model, None, selected.prediction, selected.covered, self._size(members))
+            found = self._evaluation(model, None, selected.prediction, selected.covered, self._size(members))
+            if selected.temperature is None:
+                return found
+            without = self._evaluation(model, None, selected.blend, selected.covered, 0)
+            return msgspec.structs.replace(
+                found,
+                temperature=selected.temperature,
+                uncalibrated_error=without.calibration_error,
+                uncalibrated_log_loss=without.log_loss,
+            )
         best = self.board.scheduler.best_of(model)
         assert best is not None
         prediction, covered = scorer.out_of_fold(best)
@@ -159,4 +169,5 @@ def _classification(
             for row in bins
         ),
         calibration_error=plots.rounded(error),
+        log_loss=plots.rounded(metrics.score("log_loss", truth, prediction)),
     )

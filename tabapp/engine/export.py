@@ -18,7 +18,7 @@ from tabapp import metrics
 from tabapp.bundle.evaluate import metric_value
 from tabapp.bundle.format import MetricValue
 from tabapp.bundle.half import in_half_precision
-from tabapp.bundle.intervals import half_widths, residual_quantile
+from tabapp.bundle.intervals import Intervals, fit_intervals, stored_intervals
 from tabapp.bundle.load import load_bundle
 from tabapp.bundle.write import BundleContents, CandidateSource, write_bundle
 from tabapp.engine.board import Selected, select_ensemble
@@ -42,11 +42,12 @@ Emit = Callable[[messages.AnyExportMessage], None]
 
 @dataclass(frozen=True)
 class _Scores:
-    """Out-of-fold scores, the run's metric first, half-widths of intervals, and the threshold with a sentence about it."""
+    """Out-of-fold scores, the run's metric first, intervals of a regression, temperature and threshold of a classification, and a
+    sentence about the threshold."""
 
     values: tuple[MetricValue, ...]
-    residual_quantile: float | None
-    half_widths: tuple[float, ...]
+    intervals: Intervals | None
+    temperature: float | None = None
     threshold: float | None = None
     threshold_note: str = ""
 
@@ -114,11 +115,12 @@ def _rebuilt(
     members: Sequence[tuple[Any, float]] = run.members
     stored = run.contents
     ensemble = stored.ensemble
-    scores = _Scores(stored.manifest.metrics, ensemble.residual_quantile, ensemble.half_widths, ensemble.threshold)
+    scores = _Scores(stored.manifest.metrics, stored_intervals(ensemble), ensemble.temperature, ensemble.threshold)
     how = ""
     if options.limit_ms is not None:
         run, selected = _within_limit(run, options, place / "reduced", stage)
-        members, scores = selected.members, _scores(run, selected.prediction, selected.covered, stage)
+        members = selected.members
+        scores = _scores(run, selected.prediction, selected.covered, stage, selected.temperature)
         how = f"selected to predict {options.limit_rows:,} rows within {options.limit_ms:g} ms"
     if not options.refit:
         return [run.source_of(candidate, weight) for candidate, weight in members], scores, how
@@ -173,8 +175,13 @@ def _scores(
     prediction: npt.NDArray[np.float32],
     covered: npt.NDArray[np.bool_],
     stage: Callable[[str], None],
+    temperature: float | None = None,
 ) -> _Scores:
-    """Every metric of the task on out-of-fold predictions, and the half-widths of intervals for a regression."""
+    """Every metric of the task on out-of-fold predictions, and intervals for a regression.
+
+    Args:
+        temperature: that of the predictions.
+    """
     stage("scoring")
     truth, weight = run.scorer.target[covered], run.scorer.weight
     weight = None if weight is None else weight[covered]
@@ -184,9 +191,8 @@ def _scores(
         with suppress(Exception):
             values.append(metric_value(name, truth, prediction, weight, seed=run.plan.seed))
     if run.plan.task != "regression":
-        return _Scores(tuple(values), None, (), *threshold_for(run, prediction, covered))
-    quantile = residual_quantile(truth, prediction, weight)
-    return _Scores(tuple(values), quantile, half_widths(truth, prediction, weight))
+        return _Scores(tuple(values), None, temperature, *threshold_for(run, prediction, covered))
+    return _Scores(tuple(values), fit_intervals(truth, prediction, weight))
 
 
 def _contents(run: FinishedRun, sources: list[CandidateSource], scores: _Scores, how: str) -> BundleContents:
@@ -204,8 +210,8 @@ def _contents(run: FinishedRun, sources: list[CandidateSource], scores: _Scores,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         candidates=sources,
         sample=read_sample(run.folder),
-        residual_quantile=scores.residual_quantile,
-        half_widths=scores.half_widths,
+        intervals=scores.intervals,
+        temperature=scores.temperature,
         threshold=scores.threshold,
         targets=dict(zip(numbers.tolist(), map(float, run.data.target), strict=True)),
     )

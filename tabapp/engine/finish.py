@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tabapp import files, metrics
 from tabapp.bundle.format import MetricValue
-from tabapp.bundle.intervals import half_widths, residual_quantile
+from tabapp.bundle.intervals import fit_intervals
 from tabapp.bundle.load import load_bundle
 from tabapp.bundle.write import BundleContents, write_bundle
 from tabapp.data.read import ReadOptions, read_table
@@ -241,10 +241,8 @@ class Finish:
             candidates=[source_of(self._folder, *member, numbers) for member in selected.members],
             sample=read_sample(self._folder),
             targets=dict(zip(numbers.tolist(), map(float, scorer.target), strict=True)),
-            residual_quantile=residual_quantile(truth, selected.prediction, weight)
-            if plan.task == "regression"
-            else None,
-            half_widths=half_widths(truth, selected.prediction, weight) if plan.task == "regression" else (),
+            temperature=selected.temperature,
+            intervals=fit_intervals(truth, selected.prediction, weight) if plan.task == "regression" else None,
         )
         write_bundle(self._folder.bundle, contents)
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tabapp import metrics
 from tabapp.ensemble.sampling import sample_rows
+from tabapp.ensemble.temperature import fit_temperature, tempered
 
 Array = npt.NDArray[Any]
 Weights = npt.NDArray[np.float64]
@@ -35,11 +36,15 @@ class EnsembleResult:
 
     Attributes:
         weights: (candidates,) weights of at least 0 that sum to 1, for predicting new rows.
-        prediction: the out-of-fold blend: each part of the rows is blended with weights selected on the other parts.
+        blend: the out-of-fold blend: each part of the rows is blended with weights selected on the other parts.
+        temperature: of the probabilities of the blend (`fit_temperature`); None leaves them as they are.
+        prediction: the blend with that temperature.
         score, low, high: score of that prediction with its 95 % bootstrap interval, in the metric's units.
     """
 
     weights: Weights
+    blend: Array
+    temperature: float | None
     prediction: Array
     score: float
     low: float
@@ -157,22 +162,24 @@ def cross_fitted(
     usable = [np.asarray(p) for p in predictions if np.isfinite(p).all()]
     if not usable:
         raise ValueError("no candidate has finite predictions")
-    prediction, chosen = usable[0], np.ones(1)
+    blended, chosen = usable[0], np.ones(1)
     if len(usable) > 1:
         parts = _parts(folds, target, metric, seed)
-        prediction, selections = np.zeros(prediction.shape), list[Weights]()
+        blended, selections = np.zeros(blended.shape), list[Weights]()
         for part in range(int(parts.max(initial=0)) + 1):
             scored, fitted = parts == part, parts != part
             if not fitted.any():
                 continue
             known = target[fitted], metric, None if weight is None else weight[fitted]
             selections.append(select([p[fitted] for p in usable], *known, n_rounds, seed=seed, max_rows=max_rows))
-            prediction[scored] = blend([p[scored] for p in usable], selections[-1])
+            blended[scored] = blend([p[scored] for p in usable], selections[-1])
         mean = np.mean(selections, axis=0)
         chosen = np.where(mean < min(LEAST_WEIGHT, mean.max()), 0.0, mean)
         chosen /= chosen.sum()
     weights = np.zeros(len(predictions))
     weights[[i for i, p in enumerate(predictions) if np.isfinite(p).all()]] = chosen
+    temperature = fit_temperature(blended, target, metric, weight, seed=seed) if blended.ndim == 2 else None
+    prediction = tempered(blended, temperature)
     score = metrics.score(metric, target, prediction, weight)
     low, high = metrics.interval(metric, target, prediction, weight, seed=seed)
-    return EnsembleResult(weights, prediction, score, low, high)
+    return EnsembleResult(weights, blended, temperature, prediction, score, low, high)

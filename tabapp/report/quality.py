@@ -28,7 +28,11 @@ def _classification(found: ev.EvaluationReady) -> list[Part]:
         for name, value in (
             ("Area under the ROC curve", found.roc_auc),
             ("Average precision", found.average_precision),
+            ("Log loss", found.log_loss),
+            ("Log loss without temperature", found.uncalibrated_log_loss),
             ("Calibration error", found.calibration_error),
+            ("Calibration error without temperature", found.uncalibrated_error),
+            ("Temperature of the probabilities", found.temperature),
         )
         if value is not None
     ]

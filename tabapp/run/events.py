@@ -244,6 +244,8 @@ class EvaluationReady(Event, tag="evaluation.ready", frozen=True, kw_only=True):
         roc: (false positive rate, true positive rate), `precision_recall`: (recall, precision), each at most 100 points.
         gain: (share of rows by descending probability, share of the positive rows among them); for two classes.
         base_rate: share of rows that are positive.
+        temperature: that of the ensemble's probabilities, if it has one; `uncalibrated_log_loss` and `uncalibrated_error` are the
+            values without it.
         density: counts by bin of the truth (lowest first), then by bin of the prediction; both axes span `density_range`.
         residuals: counts of truth minus prediction in equal bins of `residual_range`; far outliers are outside both ranges and
             count in the outermost bins.
@@ -266,6 +268,10 @@ class EvaluationReady(Event, tag="evaluation.ready", frozen=True, kw_only=True):
     base_rate: float | None = None
     calibration: tuple[ReliabilityBin, ...] = ()
     calibration_error: float | None = None
+    log_loss: float | None = None
+    temperature: float | None = None
+    uncalibrated_error: float | None = None
+    uncalibrated_log_loss: float | None = None
     density: tuple[tuple[int, ...], ...] = ()
     density_range: tuple[float, float] = (0.0, 0.0)
     residuals: tuple[int, ...] = ()

@@ -147,7 +147,7 @@ def test_runs_of_estimators_are_not_in_the_list_of_runs(classifier, runs_dir):
 
 @pytest.mark.parametrize(
     "labels",
-    [[False, True], [1.5, 2.0, -1.0], [3, 10, 2], ["NA", "none", "?"], ["a", " a", ""]],
+    [[False, True], [1.0, 2.0, -1.0], [3, 10, 2], ["NA", "none", "?"], ["a", " a", ""]],
     ids=["booleans", "numbers", "integers", "spelled like missing cells", "equal but for blanks"],
 )
 @pytest.mark.slow

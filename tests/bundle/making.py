@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 
 from tabapp import plugin_files
-from tabapp.bundle.format import COVERAGES, MetricValue
+from tabapp.bundle.format import COVERAGES, IntervalScale, MetricValue
+from tabapp.bundle.intervals import Intervals
 from tabapp.bundle.write import BundleContents, CandidateSource, FoldSource
 from tabapp.data.infer import infer_schema
 from tabapp.data.typed import encode_target, typed_frame
@@ -20,6 +21,11 @@ from tabapp.models.contract import FitContext
 
 N_FOLDS = 2
 USER_PLUGINS = Path(__file__).parent / "user_plugins"
+INTERVALS = Intervals(
+    55.5,
+    tuple(55.5 * coverage / 0.9 for coverage in COVERAGES),
+    IntervalScale((900.0, 950.0, 1100.0), (0.5, 1.0, 2.0)),
+)
 COLORS = ("red", "green", "blue, dark", 'the "other"')
 
 
@@ -132,6 +138,6 @@ def make_contents(folder: Path, task="binary", *, booster=None) -> BundleContent
         created_at="2026-01-01T00:00:00Z",
         candidates=candidates,
         sample=frame.head(7),
-        residual_quantile=55.5 if task == "regression" else None,
-        half_widths=tuple(55.5 * coverage / 0.9 for coverage in COVERAGES) if task == "regression" else (),
+        temperature=0.8 if task == "multiclass" else None,
+        intervals=INTERVALS if task == "regression" else None,
     )

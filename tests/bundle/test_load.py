@@ -273,6 +273,7 @@ def change_record(members, member, change):
     return with_manifest(members, edit)
 
 
+SCALE = {"predictions": [1.0, 2.0], "factors": [1.0, 2.0]}
 CONTRADICTIONS = {
     "weights": ("ensemble.json", lambda e: e["candidates"][0].update(weight=5.0)),
     "negative weight": ("ensemble.json", lambda e: e["candidates"][0].update(weight=-0.25)),
@@ -282,6 +283,10 @@ CONTRADICTIONS = {
     "folder not held": ("ensemble.json", lambda e: e["candidates"][0]["folds"][0].update(features="features/999")),
     "too few half-widths": ("ensemble.json", lambda e: e.update(half_widths=[1.0, 2.0])),
     "half-widths that shrink": ("ensemble.json", lambda e: e.update(half_widths=[float(-i) for i in range(101)])),
+    "a scale that falls": ("ensemble.json", lambda e: e.update(interval_scale=SCALE | {"predictions": [2.0, 1.0]})),
+    "a scale without factors": ("ensemble.json", lambda e: e.update(interval_scale=SCALE | {"factors": [1.0]})),
+    "a factor below 0": ("ensemble.json", lambda e: e.update(interval_scale=SCALE | {"factors": [1.0, -1.0]})),
+    "a temperature of 0": ("ensemble.json", lambda e: e.update(temperature=0.0)),
     "another target": ("schema.json", lambda s: s.update(target="age")),
     "another task": ("schema.json", lambda s: s.update(task="regression")),
     "other classes": ("schema.json", lambda s: s.update(classes=["a", "b"])),

@@ -9,10 +9,10 @@ import pytest
 from tabapp.bundle import local
 from tabapp.bundle import predict as predict_module
 from tabapp.bundle.format import COVERAGES
-from tabapp.bundle.intervals import half_widths, residual_quantile
+from tabapp.bundle.intervals import fit_intervals, half_widths, residual_quantile, scale_at
 from tabapp.bundle.load import load_bundle
 from tabapp.errors import DataError, UsageError
-from tests.bundle.making import text_table
+from tests.bundle.making import INTERVALS, text_table
 
 TASKS = ["binary", "multiclass", "regression"]
 
@@ -127,8 +127,10 @@ def test_regression_interval_contains_the_prediction(predictors):
     predictor = predictors["regression"]
     output = predictor.to_frame(predictor.predict_frame(text_table("regression", n_rows=40, seed=4)))
     assert output.columns == ["prediction", "low", "high"]
-    np.testing.assert_allclose(output["high"] - output["prediction"], 55.5)
-    np.testing.assert_allclose(output["prediction"] - output["low"], 55.5)
+    half = 55.5 * np.interp(output["prediction"], INTERVALS.scale.predictions, INTERVALS.scale.factors)
+    assert half.min() < 40 < 60 < half.max()
+    np.testing.assert_allclose(output["high"] - output["prediction"], half)
+    np.testing.assert_allclose(output["prediction"] - output["low"], half)
 
 
 def test_residual_quantile_covers_nine_of_ten_new_rows():
@@ -167,6 +169,45 @@ def test_every_coverage_is_kept_on_new_rows():
         widths = np.array(half_widths(generator.normal(size=1999), np.zeros(1999)))
         draw[:] = (np.abs(generator.normal(size=(100, 1))) <= widths).mean(axis=0)
     np.testing.assert_allclose(covered.mean(axis=0), COVERAGES, atol=0.015)
+
+
+def errors_that_grow(n_rows, seed):
+    """Predictions, and truths whose errors grow with them."""
+    generator = np.random.default_rng(seed)
+    prediction = generator.uniform(1, 10, n_rows)
+    return prediction + prediction * generator.normal(size=n_rows), prediction
+
+
+def test_intervals_are_wider_where_errors_are_larger_and_narrower_on_average():
+    truth, prediction = errors_that_grow(2_000, 0)
+    intervals = fit_intervals(truth, prediction)
+    assert intervals.residual_quantile < 0.95 * residual_quantile(truth, prediction)
+    assert intervals.residual_quantile == intervals.half_widths[COVERAGES.index(0.9)]
+    truth, prediction = errors_that_grow(20_000, 1)
+    factor = scale_at(intervals.scale, prediction)
+    assert np.mean(factor) == pytest.approx(1, abs=0.05)
+    # Quantiles of 2,000 rows have a standard error of 0.007 at 90 %, of 0.011 at 50 %.
+    for coverage in (0.5, 0.9):
+        covered = np.abs(truth - prediction) <= intervals.half_widths[COVERAGES.index(coverage)] * factor
+        assert covered.mean() == pytest.approx(coverage, abs=0.03)
+    assert covered[prediction < 3].mean() == pytest.approx(covered[prediction > 8].mean(), abs=0.1)
+
+
+def test_intervals_of_few_rows_or_equal_errors_have_the_same_width_everywhere():
+    truth, prediction = errors_that_grow(99, 0)
+    assert fit_intervals(truth, prediction).scale is None
+    assert fit_intervals(prediction, prediction).scale is None
+    uniform = fit_intervals(np.tile([1.0, -1.0], 500), np.zeros(1000))
+    assert uniform.scale is None
+    assert uniform.half_widths == half_widths(np.tile([1.0, -1.0], 500), np.zeros(1000))
+
+
+def test_rows_without_weight_have_no_influence_on_intervals():
+    truth, prediction = errors_that_grow(2_000, 0)
+    weight = np.ones(2_000)
+    weight[::2] = 0
+    truth[::2] += 1e6
+    assert fit_intervals(truth, prediction, weight).residual_quantile < 100
 
 
 def test_the_half_width_of_a_predictor_is_that_of_the_next_coverage(predictors):

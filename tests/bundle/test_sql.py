@@ -19,6 +19,7 @@ def run_query(query: str, typed: pl.DataFrame) -> tuple[list[str], list[tuple[ob
     """Load typed rows into SQLite, and run a query on them."""
     with sqlite3.connect(":memory:") as database:
         database.create_function("exp", 1, np.exp)
+        database.create_function("power", 2, pow)
         columns = ", ".join(
             f'"{name}" {"REAL" if typed[name].dtype == pl.Float64 else "TEXT"}' for name in typed.columns
         )

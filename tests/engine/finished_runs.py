@@ -8,7 +8,7 @@ import msgspec
 
 from tabapp import files
 from tabapp.bundle.format import MetricValue
-from tabapp.bundle.intervals import half_widths, residual_quantile
+from tabapp.bundle.intervals import fit_intervals
 from tabapp.bundle.write import BundleContents, CandidateSource, FoldSource, write_bundle
 from tabapp.engine.board import select_ensemble
 from tabapp.engine.candidates import Candidate, Scorer, read_results
@@ -71,8 +71,7 @@ def make_run(runs: Path, table: Path, target: str, models: tuple[str, ...], fold
             for candidate, weight in selected.members
         ],
         sample=read_sample(folder),
-        residual_quantile=residual_quantile(truth, selected.prediction) if is_regression else None,
-        half_widths=half_widths(truth, selected.prediction) if is_regression else (),
+        intervals=fit_intervals(truth, selected.prediction) if is_regression else None,
     )
     write_bundle(folder.bundle, contents)
     return folder

@@ -70,6 +70,7 @@ def test_the_ensemble_is_the_first_row_even_if_a_single_score_is_better(board: B
         Score(0.35, 0.3, 0.4),
         TARGET.astype(np.float32),
         np.ones(ROWS, dtype=bool),
+        TARGET.astype(np.float32),
     )
     rows = board.rows({}, over=True)
     assert [(row.rank, row.model, row.score) for row in rows] == [(1, "ensemble", 0.35), (2, "b", 0.3), (3, "a", 0.4)]
@@ -77,7 +78,8 @@ def test_the_ensemble_is_the_first_row_even_if_a_single_score_is_better(board: B
 
 def select(board: Board, prediction: npt.NDArray[np.float64]) -> None:
     """Make this prediction the current ensemble."""
-    board.selected = Selected((), Score(0.0, 0.0, 0.0), prediction.astype(np.float32), np.ones(ROWS, dtype=bool))
+    values = prediction.astype(np.float32)
+    board.selected = Selected((), Score(0.0, 0.0, 0.0), values, np.ones(ROWS, dtype=bool), values)
     board.n_selections += 1
 
 

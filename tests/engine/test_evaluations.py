@@ -13,9 +13,11 @@ import pytest
 
 from tabapp import metrics
 from tabapp.engine import evaluations
-from tabapp.engine.board import Board
-from tabapp.engine.evaluations import Evaluations
+from tabapp.engine.board import Board, Selected
+from tabapp.engine.candidates import Score
+from tabapp.engine.evaluations import ENSEMBLE, Evaluations
 from tabapp.engine.run_data import RunData
+from tabapp.ensemble.temperature import fit_temperature, tempered
 from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder
 
@@ -76,6 +78,27 @@ def test_two_classes(tmp_path: Path) -> None:
     assert event.roc[0] == (0, 0)
     assert sum(row.count for row in event.calibration) == 2000
     assert event.density == ()
+
+
+def test_an_ensemble_with_a_temperature_shows_its_errors_with_and_without_it(tmp_path: Path) -> None:
+    truth, blend = probabilities(2000, 2)
+    made = make(tmp_path, truth, blend, ("no", "yes"))[0]
+    covered = np.ones(len(truth), dtype=bool)
+    temperature = fit_temperature(blend, truth, "log_loss")
+    assert temperature is not None
+    values = tempered(blend, temperature)
+    made.board.selected = Selected(
+        ((cast(Any, Best(0)), 1.0),), Score(0.5, 0.4, 0.6), values, covered, blend, temperature
+    )
+    event = made._evaluate(ENSEMBLE)  # pyright: ignore[reportPrivateUsage]
+    assert event.temperature == temperature
+    assert event.log_loss == pytest.approx(metrics.score("log_loss", truth, values), rel=1e-3)
+    assert event.uncalibrated_log_loss == pytest.approx(metrics.score("log_loss", truth, blend), rel=1e-3)
+    assert event.log_loss is not None
+    assert event.log_loss < event.uncalibrated_log_loss
+    assert event.calibration_error is not None
+    assert event.uncalibrated_error is not None
+    assert event.calibration_error < event.uncalibrated_error
 
 
 def test_many_classes(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tabapp.bundle.threshold import set_threshold
 from tabapp.cli.main import run_command_line
 from tabapp.data.read import read_table
 from tabapp.engine import export, speed
+from tabapp.engine.board import select_ensemble
 from tabapp.engine.diagnosing import choose_bundle_threshold
 from tabapp.engine.finished import FinishedRun
 from tabapp.engine.refit import LEAST_SHARE, soft_table
@@ -159,9 +160,9 @@ def test_a_smaller_ensemble_gets_a_threshold_of_its_own(decided, tmp_path, fixed
     old = run.contents.ensemble.threshold
     assert old is not None
     best = min(run.candidates.values(), key=run.scorer.loss)
-    prediction, covered = run.scorer.out_of_fold(best)
-    truth, folds = run.scorer.target[covered], run.scorer.folds[covered]
-    expected = choose_threshold("cost:fn=5,fp=1", truth, prediction, folds, seed=run.plan.seed).value
+    selected = select_ensemble([best], run.scorer, run.plan.metric, run.plan.seed)
+    truth, folds = run.scorer.target[selected.covered], run.scorer.folds[selected.covered]
+    expected = choose_threshold("cost:fn=5,fp=1", truth, selected.prediction, folds, seed=run.plan.seed).value
     found, note = threshold_and_note(decided, tmp_path / "small.tabapp", limit_ms=8.0)
     assert found == expected
     assert f"chosen again for these models by cost (fn 5, fp 1): {expected:.3f} instead of {old:.3f}" in note

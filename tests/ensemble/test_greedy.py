@@ -167,7 +167,7 @@ def test_single_candidate_is_the_ensemble():
     candidates, target = binary_candidates(n_candidates=1)
     result = cross_fitted(candidates, target, np.zeros(len(target), int), "log_loss")
     np.testing.assert_array_equal(result.weights, [1])
-    np.testing.assert_array_equal(result.prediction, candidates[0])
+    np.testing.assert_array_equal(result.blend, candidates[0])
 
 
 def test_fold_with_a_single_class_is_supported():

@@ -76,15 +76,12 @@ class Bundle:
         total = [0.0] * len(self.manifest["classes"])
         for candidate in self.ensemble["candidates"]:
             for fold in candidate["folds"]:
-                numbers, codes = self.features(fold["features"], row)
                 share = candidate["weight"] / len(candidate["folds"])
-                part = (
-                    self.linear(fold["model"], numbers, codes)
-                    if candidate["model"] == "linear"
-                    else self.trees(fold["model"], numbers, codes)
-                )
+                kind = self.linear if candidate["model"] == "linear" else self.trees
+                part = kind(fold["model"], *self.features(fold["features"], row))
                 total = [a + share * b for a, b in zip(total, part, strict=True)]
-        return total
+        powers = [probability ** (1 / (self.ensemble.get("temperature") or 1)) for probability in total]
+        return [power / sum(powers) for power in powers]
 
     def features(self, folder, row):
         """The numbers and codes of a row, with the recipe "raw"."""

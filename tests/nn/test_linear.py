@@ -83,3 +83,9 @@ def test_enabled_only_where_torch_is_slow(monkeypatch: pytest.MonkeyPatch) -> No
             patched.setattr(torch.backends.cpu, "get_cpu_capability", lambda capability=capability: capability)
             assert (onednn_linear() is not None) == pays
     onednn_linear.cache_clear()
+
+
+def test_traced_products_use_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight = torch.randn(700, 96), torch.randn(80, 96)
+    monkeypatch.setattr(torch.jit, "is_tracing", lambda: True)
+    assert torch.equal(linear(x, weight), F.linear(x, weight))

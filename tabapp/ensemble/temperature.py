@@ -1,0 +1,79 @@
+"""Calibrates the probabilities of an ensemble with one number.
+
+Guo, Pleiss, Sun, Weinberger: "On Calibration of Modern Neural Networks", ICML 2017, section 4.2. The temperature divides the
+logarithms of the blended probabilities, since members have no common logits; more than 1 makes probabilities more even.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tabapp import metrics
+from tabapp.ensemble.sampling import sample_rows
+
+Array = npt.NDArray[Any]
+
+LOWEST, HIGHEST = 0.25, 4.0
+MAX_CELLS = 200_000
+N_PARTS = 5
+LEAST_ROWS = 100
+TOLERANCE = 1e-3
+"""Of the logarithm of the temperature: a thousandth of it changes no probability in its third decimal."""
+
+
+def tempered(probabilities: Array, temperature: float | None) -> Array:
+    """(rows, classes) probabilities with a temperature; None and 1 leave them as they are."""
+    if temperature is None or temperature == 1 or not probabilities.size:
+        return probabilities
+    # Relative to the largest of a row, so that a power never vanishes in all classes.
+    powers = (probabilities / probabilities.max(axis=1, keepdims=True)) ** (1 / temperature)
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def fit_temperature(
+    probabilities: Array, target: Array, metric: str, weight: Array | None = None, *, seed: int = 0
+) -> float | None:
+    """The temperature with the lowest log loss; None unless temperatures of other rows lower it by more than a standard error,
+    without a worse score in the metric.
+
+    Args:
+        probabilities: (rows, classes) out-of-fold probabilities.
+        target: (rows,) class codes.
+        metric: name of the metric that must not get worse.
+        weight: (rows,) row weights, or None.
+    """
+    if len(target) < LEAST_ROWS:
+        return None
+    sample = sample_rows(target, "log_loss", max(MAX_CELLS // probabilities.shape[1], LEAST_ROWS), seed, weight)
+    values, codes = np.asarray(probabilities)[sample.rows].astype(np.float64), np.asarray(target)[sample.rows]
+    shares = np.ones(len(codes)) if sample.weight is None else sample.weight
+    part = np.random.default_rng(seed).permutation(len(codes)) % N_PARTS
+    own = np.zeros(len(codes))
+    for number in range(N_PARTS):
+        rows = part == number
+        found = _lowest(values[~rows], codes[~rows], shares[~rows])
+        own[rows] = metrics.log_loss_rows(codes[rows], tempered(values[rows], found))
+    gain = metrics.log_loss_rows(codes, values) - own
+    mean = float(np.average(gain, weights=shares))
+    error = math.sqrt(float(np.sum((shares * (gain - mean)) ** 2))) / float(shares.sum())
+    if not mean > error:
+        return None
+    temperature = round(_lowest(values, codes, shares), 4)
+    own_weight = sample.weight
+    before, after = (metrics.loss(metric, codes, each, own_weight) for each in (values, tempered(values, temperature)))
+    return temperature if after <= before + 1e-12 else None
+
+
+def _lowest(values: Array, codes: Array, shares: Array) -> float:
+    from scipy.optimize import minimize_scalar
+
+    def loss(logarithm: float) -> float:
+        return metrics.score("log_loss", codes, tempered(values, math.exp(logarithm)), shares)
+
+    bounds = math.log(LOWEST), math.log(HIGHEST)
+    found: Any = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": TOLERANCE})
+    return math.exp(float(found.x))

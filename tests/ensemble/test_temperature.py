@@ -1,0 +1,67 @@
+"""Temperatures of blended probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tabapp import metrics
+from tabapp.ensemble.greedy import cross_fitted
+from tabapp.ensemble.temperature import fit_temperature, tempered
+
+
+def labeled(n_rows, n_classes, seed=0):
+    """True probabilities, and classes drawn from them."""
+    generator = np.random.default_rng(seed)
+    probabilities = generator.dirichlet(np.full(n_classes, 0.5), n_rows)
+    draws = generator.random((n_rows, 1))
+    codes = np.minimum((np.cumsum(probabilities, axis=1) < draws).sum(axis=1), n_classes - 1)
+    return probabilities, codes
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+@pytest.mark.parametrize("distortion", [0.6, 1.6])
+def test_the_temperature_that_distorted_probabilities_is_found(n_classes, distortion):
+    probabilities, codes = labeled(20_000, n_classes)
+    found = fit_temperature(tempered(probabilities, distortion), codes, "log_loss")
+    # About 1 / sqrt(20,000) in relative terms.
+    assert found == pytest.approx(1 / distortion, rel=0.05)
+    np.testing.assert_allclose(tempered(tempered(probabilities, distortion), 1 / distortion), probabilities, atol=1e-9)
+
+
+def test_calibrated_probabilities_and_few_rows_have_no_temperature():
+    kept = [fit_temperature(*labeled(2_000, 3, seed), "log_loss") is None for seed in range(20)]
+    # A gain above its standard error by chance is rare, since the temperature of other rows does not fit these rows.
+    assert np.mean(kept) >= 0.75
+    probabilities, codes = labeled(99, 2)
+    assert fit_temperature(tempered(probabilities, 3.0), codes, "log_loss") is None
+
+
+def test_a_temperature_counts_rows_by_their_weight():
+    probabilities, codes = labeled(4_000, 2)
+    values = tempered(probabilities, 0.5)
+    values[::2] = tempered(probabilities[::2], 3.0)
+    weight = np.ones(4_000)
+    weight[::2] = 0
+    assert fit_temperature(values, codes, "log_loss", weight) == pytest.approx(2, rel=0.1)
+
+
+def test_extreme_probabilities_stay_probabilities():
+    values = tempered(np.array([[1.0, 0.0, 0.0], [1e-300, 1e-300, 1e-300], [1 / 3, 1 / 3, 1 / 3]]), 0.25)
+    assert np.isfinite(values).all()
+    np.testing.assert_allclose(values.sum(axis=1), 1)
+    np.testing.assert_allclose(values[0], [1, 0, 0])
+
+
+def test_an_ensemble_keeps_its_ranking_and_lowers_its_log_loss():
+    probabilities, codes = labeled(4_000, 2)
+    members = [tempered(probabilities, 1.8), tempered(labeled(4_000, 2, 1)[0], 1.8)]
+    folds = np.arange(4_000) % 5
+    result = cross_fitted(members, codes, folds, "roc_auc")
+    assert result.temperature is not None
+    np.testing.assert_array_equal(result.prediction, tempered(result.blend, result.temperature))
+    for name in ("roc_auc", "accuracy"):
+        assert metrics.score(name, codes, result.prediction) == metrics.score(name, codes, result.blend)
+    before, after = (metrics.score("log_loss", codes, each) for each in (result.blend, result.prediction))
+    assert after < before
+    assert result.score == metrics.score("roc_auc", codes, result.prediction)
