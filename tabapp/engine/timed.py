@@ -44,7 +44,7 @@ the second share of those in progress is expected to be dropped."""
 AFFORDABLE_SHARE, LEADER_SHARE, LARGE_GAIN = 0.6, 0.9, 0.05
 """A candidate is begun, and continued after its first fold, only if its folds take at most this share of the time that all workers
 have left. The second value is for the first candidate that is completed, and for those whose first fold lowers the error of the
-ensemble by at least the third."""
+ensemble by at least the third; between no gain and that, the share grows in proportion to the gain."""
 FIRST_SHARE = 0.75
 """Share of the time of all workers for the defaults of models; an expensive model does not start beyond it."""
 PRICE_OF_ALL_TIME_LEFT = 0.05
@@ -337,7 +337,7 @@ class TimedScheduler(Scheduler):
                 continue
             cost = len(folds) * each
             gain = self._gain(candidate, self._being_completed if is_new and improving else ())
-            affordable = LEADER_SHARE if gain >= LARGE_GAIN else share
+            affordable = share + (LEADER_SHARE - share) * min(max(gain / LARGE_GAIN, 0.0), 1.0)
             if improving and is_new and not record.is_favored and cost > affordable * time.of_workers:
                 continue
             value = gain - PRICE_OF_ALL_TIME_LEFT * cost / time.of_workers if improving else gain * cost
