@@ -69,7 +69,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32 and x.numel() * len(weight) >= FEW_PRODUCTS
     )
     # An exporter by tracing does not know oneDNN's operator.
-    if not pays or is_mapped() or torch.jit.is_tracing() or onednn_linear() is None or torch.is_autocast_enabled("cpu"):
+    tracing = torch.jit.is_tracing()  # pyright: ignore[reportPrivateImportUsage]
+    if not pays or is_mapped() or tracing or onednn_linear() is None or torch.is_autocast_enabled("cpu"):
         return F.linear(x, weight, bias)
     # Of a matrix that is neither row after row nor column after column, oneDNN takes fifty times as long.
     plain = weight.is_contiguous() or weight.t().is_contiguous()
