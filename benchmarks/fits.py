@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -144,6 +145,22 @@ def changed(params: Params, changes: dict[str, Any]) -> Params:
     return msgspec.structs.replace(params, **{key: value for key, value in changes.items() if key in names})
 
 
+@dataclass
+class TimedContext(FitContext):
+    """A fit whose time is limited in processor time, so that results depend less on what else the machine does."""
+
+    seconds: float = math.inf
+    began: float = field(default_factory=time.process_time)
+
+    def seconds_left(self) -> float:
+        """Seconds of processor time until the limit."""
+        return self.seconds - (time.process_time() - self.began)
+
+    def start(self) -> None:
+        """Count the time from now on."""
+        self.began = time.process_time()
+
+
 def fitted(
     plugin: Plugin,
     data: Prepared,
@@ -156,9 +173,13 @@ def fitted(
     n_threads: int = 1,
     unlabeled: Table | None = None,
 ) -> FittedModel:
-    """Train a model, with rows without a target if there are any. Models other than networks use the CPU."""
+    """Train a model, with rows without a target if there are any. Models other than networks use the CPU.
+
+    Args:
+        seconds: limit in processor time.
+    """
     with TemporaryDirectory() as folder:
-        context = FitContext(
+        context = TimedContext(
             task=data.source.task,
             n_classes=data.source.n_classes,
             metric=metric,
@@ -167,7 +188,7 @@ def fitted(
             device=device if plugin.family == "deep" else "cpu",
             n_threads=n_threads,
             folder=Path(folder),
-            soft_deadline=time.monotonic() + seconds,
+            seconds=seconds,
         )
         if unlabeled is not None:
             context.unlabeled = unlabeled

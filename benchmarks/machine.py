@@ -89,11 +89,13 @@ def write_results(
     result: Any,
     right: Collection[int] = (),
     unpublished: Collection[str] = (),
+    more: Sequence[ResultTable] = (),
 ) -> None:
     """Write a results file.
 
     Args:
         unpublished: columns of the table that the documentation leaves out.
+        more: further tables of the page.
     """
     name = benchmark_name()
     shown = [i for i, column in enumerate(header) if column not in unpublished]
@@ -111,7 +113,7 @@ def write_results(
         command=shlex.join(["python", "-m", f"benchmarks.{name}", *sys.argv[1:]]),
         date=datetime.now(UTC).date().isoformat(),
         machine=facts,
-        tables=[table],
+        tables=[table, *more],
         results=result,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,11 +129,14 @@ def report(
     right: Sequence[int] = (),
     *,
     unpublished: Collection[str] = (),
+    more: Sequence[ResultTable] = (),
 ) -> None:
-    """Print machine and table, and write them with the raw results if a file is given."""
+    """Print machine and tables, and write them with the raw results if a file is given."""
     print(" · ".join(f"{name} {value}" for name, value in facts.items()), flush=True)
     print()
     print("\n".join(plain_table(header, rows, right)), flush=True)
+    for table in more:
+        print(f"\n{table.name}\n" + "\n".join(plain_table(table.columns, table.rows, table.right)), flush=True)
     if out is not None:
-        write_results(out, facts, header, rows, result, right, unpublished)
+        write_results(out, facts, header, rows, result, right, unpublished, more)
         print(f"\n{out}")

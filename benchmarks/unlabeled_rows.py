@@ -11,6 +11,11 @@ smaller numbers of labeled rows are parts of the larger ones. Pre-training sees 
 (classes by their probabilities). --seconds are of processor time. Scores are ROC AUC, or accuracy for several classes, or R².
 --full is the protocol for a GPU: eight tables, five draws, 20,000 unlabeled rows. Results are added to --cache as they come,
 and are not computed again.
+
+The second table is the rule for runs without --models: a pre-trained network starts by itself up to the largest number of
+labeled rows at which it gained. It gained if its mean difference to the same network without pre-training, over tables, is more
+than the standard error of that mean, and if on a quarter of the tables it is also better than CatBoost and self-training. A
+table counts with the mean of its draws, and a score below that of a constant prediction counts as that.
 """
 
 from __future__ import annotations
@@ -20,8 +25,8 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -30,9 +35,9 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from benchmarks.fits import data_folder, load
-from benchmarks.machine import RESULTS, machine, report
-from tabapp import metrics
+from benchmarks.fits import TimedContext, data_folder, load
+from benchmarks.machine import RESULTS, ResultTable, machine, report
+from tabapp import files, metrics
 from tabapp.data.schema import Schema
 from tabapp.data.split import early_stopping_rows
 from tabapp.data.typed import encode_target
@@ -40,7 +45,7 @@ from tabapp.engine.refit import soft_table
 from tabapp.engine.unlabeled import fitted_features
 from tabapp.metrics import Task
 from tabapp.models import registry
-from tabapp.models.contract import FitContext, Shape
+from tabapp.models.contract import Shape
 
 QUICK_TABLES = ("adult", "bank_marketing", "diamonds", "telco_churn")
 TABLES = (*QUICK_TABLES, "hotel_bookings", "mushrooms", "letter", "bike_sharing_hour")
@@ -65,26 +70,16 @@ BASES = {
     "tab_transformer_self_training": "tab_transformer",
 }
 """Plugins of the names that are none."""
+RIVALS = ("catboost", "self_training")
+LEAST_TABLES = 4
+"""Tables without which nothing counts as a gain."""
+SHARE_OF_BEST = 0.25
+"""Share of the tables on which a network must be better than its rivals."""
 METRICS = {"binary": "roc_auc", "multiclass": "accuracy", "regression": "r2"}
 LABELED = (50, 200, 1000)
 N_TEST = 3_000
 SHAPE_OF_VARIANT = 1_000
-
-
-@dataclass
-class TimedContext(FitContext):
-    """A fit whose time is limited in processor time, so that results depend less on what else the machine does."""
-
-    seconds: float = math.inf
-    began: float = field(default_factory=time.process_time)
-
-    def seconds_left(self) -> float:
-        """Seconds of processor time until the limit."""
-        return self.seconds - (time.process_time() - self.began)
-
-    def start(self) -> None:
-        """Count the time from now on."""
-        self.began = time.process_time()
+PRETRAINED = "_pretrained"
 
 
 class Draw:
@@ -165,6 +160,95 @@ class Draw:
         return metrics.score(METRICS[self.task], self.target[self.test], prediction)
 
 
+def _keys(name: str, schema: Schema, models: list[str], sizes: list[int], seed: int) -> list[tuple[str, str, int]]:
+    """Key, model and labeled rows of the fits of a draw. TabTransformer needs categorical columns."""
+    fits = [
+        model
+        for model in models
+        if "tab_transformer" not in model or any(c.kind == "categorical" for c in schema.features)
+    ]
+    return [(f"{name}/{n}/{model}/{seed}", model, n) for model in fits for n in sizes]
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What pre-training gained with a number of labeled rows.
+
+    Attributes:
+        differences: by table, to the same network without pre-training, mean over draws.
+        n_best: tables on which the network is better than its rivals, too.
+    """
+
+    model: str
+    labeled: int
+    differences: dict[str, float]
+    n_best: int
+
+    @property
+    def mean(self) -> float:
+        """The mean difference over tables."""
+        return statistics.fmean(self.differences.values())
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean; infinite with fewer than `LEAST_TABLES` tables."""
+        n = len(self.differences)
+        return statistics.stdev(self.differences.values()) / math.sqrt(n) if n >= LEAST_TABLES else math.inf
+
+    @property
+    def starts(self) -> bool:
+        """Whether runs start the model by themselves."""
+        return self.mean > self.error and self.n_best >= SHARE_OF_BEST * len(self.differences)
+
+
+def gains(found: Mapping[str, float]) -> list[Gain]:
+    """The gains of all pre-trained models and numbers of labeled rows.
+
+    Args:
+        found: scores by `TABLE/LABELED/MODEL/DRAW`.
+    """
+    keys = [key.split("/") for key in found]
+    pairs = dict.fromkeys((model, int(n)) for _, n, model, _ in keys if model.endswith(PRETRAINED))
+    return [_gain(found, model, n) for model, n in sorted(pairs)]
+
+
+def _gain(found: Mapping[str, float], model: str, n: int) -> Gain:
+    rivals = (model.removesuffix(PRETRAINED), *RIVALS)
+    differences: dict[str, list[list[float]]] = {}
+    for key, score in found.items():
+        name, labeled, each, seed = key.split("/")
+        others = [found.get(f"{name}/{n}/{rival}/{seed}") for rival in rivals]
+        if each == model and int(labeled) == n and None not in others:
+            # A constant has an R² of 0; no accuracy or area is below it.
+            own = [max(0.0, score) - max(0.0, other) for other in others if other is not None]
+            differences.setdefault(name, []).append(own)
+    means = {
+        name: [statistics.fmean(column) for column in zip(*each, strict=True)] for name, each in differences.items()
+    }
+    n_best = sum(min(each) > 0 for each in means.values())
+    return Gain(model, n, {name: each[0] for name, each in means.items()}, n_best)
+
+
+def most_labeled(found: Mapping[str, float]) -> dict[str, int]:
+    """The rule: for each pre-trained model, the largest number of labeled rows at which it gained; 0 if there is none."""
+    rule: dict[str, int] = {}
+    for gain in gains(found):
+        rule[gain.model] = max(rule.get(gain.model, 0), gain.labeled * (bool(gain.differences) and gain.starts))
+    return rule
+
+
+def rule_table(found: Mapping[str, float]) -> ResultTable:
+    """The rule as a table, with the numbers that it rests on."""
+    header = ["model", "labeled", "tables", "gain by pre-training", "standard error", "best of all", "starts by itself"]
+    rows: list[list[str]] = []
+    for gain in gains(found):
+        if n := len(gain.differences):
+            error = f"{gain.error:.3f}" if math.isfinite(gain.error) else "—"
+            shown = [f"{gain.mean:+.3f}", error, f"{gain.n_best} of {n}", "yes" if gain.starts else "no"]
+            rows.append([MODELS[gain.model].partition(",")[0], f"{gain.labeled:,}", str(n), *shown])
+    return ResultTable(name="rule", columns=header, right=[1, 2, 3, 4, 5], rows=rows)
+
+
 def parser_of_draws(
     description: str | None, *, labeled: str, draws: int, unlabeled: int, models: Iterable[str], seconds: float
 ) -> argparse.ArgumentParser:
@@ -197,22 +281,22 @@ def main() -> None:
     found: dict[str, float] = {}
     if options.cache is not None and options.cache.is_file():
         found = json.loads(options.cache.read_text())
-    for name in names:
-        source = load(options.data, name)
-        frame, schema = source.frame, source.schema
-        for seed in range(n_draws):
-            draw = Draw(frame, schema, max(sizes), n_unlabeled, seed)
+    for seed in range(n_draws):  # Complete draws first: a run that is interrupted has the same number for each table.
+        for name in names:
+            source = load(options.data, name)
+            keys = _keys(name, source.schema, models, sizes, seed)
+            if options.kept_only or all(key in found for key, _, _ in keys):
+                continue
+            draw = Draw(source.frame, source.schema, max(sizes), n_unlabeled, seed)
             with TemporaryDirectory() as pretrained:
-                for model in models:
-                    if "tab_transformer" in model and not any(c.kind == "categorical" for c in schema.features):
+                for key, model, n in keys:
+                    if key in found:
                         continue
-                    for n in sizes:
-                        key = f"{name}/{n}/{model}/{seed}"
-                        if key not in found and not options.kept_only:
-                            found[key] = draw.fit(model, n, options.seconds, options.device, Path(pretrained) / model)
-                            print(f"{key}: {found[key]:.4f}", flush=True)
-                            if options.cache is not None:
-                                options.cache.write_text(json.dumps(found, indent=1))
+                    began = time.process_time()
+                    found[key] = draw.fit(model, n, options.seconds, options.device, Path(pretrained) / model)
+                    print(f"{key}: {found[key]:.4f} in {time.process_time() - began:.1f} s", flush=True)
+                    if options.cache is not None:
+                        files.write_bytes(options.cache, json.dumps(found, indent=1).encode())
     rows: list[list[str]] = []
     for name in names:
         for n in sizes:
@@ -227,7 +311,7 @@ def main() -> None:
     facts: dict[str, Any] = machine("torch", "catboost")
     facts |= {"draws": n_draws, "unlabeled": n_unlabeled, "device": options.device, "seconds": options.seconds}
     header = ["table", "labeled", "draws", *(MODELS[model].strip() for model in models)]
-    report(facts, header, rows, found, options.out, range(1, len(header)))
+    report(facts, header, rows, found, options.out, range(1, len(header)), more=[rule_table(found)])
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ class PlannedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     Attributes:
         reason: why it is skipped; None when it competes.
         pending: its plugin is not loaded yet, so its title, its family and whether it competes are not known.
+        named: `--models` has its name, so it competes wherever its plugin can.
     """
 
     name: str
@@ -52,6 +53,7 @@ class PlannedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     family: str
     reason: str | None = None
     pending: bool = False
+    named: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -205,14 +207,18 @@ class _LowestTrial:
         return choices[0]
 
 
-def _why_skipped(plugin: Plugin, task: Task, shape: Shape, device: str, memory_limit: int) -> str | None:
-    """Why a plugin cannot compete on such a table: its own reason, or the error of a method that the engine will call.
+def _why_skipped(
+    plugin: Plugin, task: Task, shape: Shape, device: str, memory_limit: int, *, named: bool
+) -> str | None:
+    """Why a plugin does not compete on such a table: its own reason, or the error of a method that the engine will call.
 
     A third-party plugin may raise anything; that skips the model and does not end the run.
     """
     try:
         if (reason := plugin.supports(task, shape)) is not None:
             return reason
+        if not named and (reason := plugin.skipped_by_default(task, shape)) is not None:
+            return f"{reason} --models {plugin.name} starts it."
         device = device_for(plugin.family, device)
         plugin.search_space(_LowestTrial(), task, shape, device)
         given = (plugin.defaults(task, shape, device), *plugin.portfolio(task, shape, device))
@@ -227,17 +233,17 @@ def _why_skipped(plugin: Plugin, task: Task, shape: Shape, device: str, memory_l
     return None
 
 
-def _planned_model(name: str, task: Task, shape: Shape, device: str, memory_limit: int) -> PlannedModel:
+def _planned_model(name: str, task: Task, shape: Shape, device: str, memory_limit: int, *, named: bool) -> PlannedModel:
     """Load a plugin and decide whether it competes."""
     found = registry.find(name)
     if found.plugin is None:
-        return PlannedModel(name=name, title=name, family="", reason=found.reason)
+        return PlannedModel(name=name, title=name, family="", reason=found.reason, named=named)
     reason = found.reason
     if reason is None and task not in found.plugin.tasks:
         reason = f"does not support {task} tasks"
     if reason is None:
-        reason = _why_skipped(found.plugin, task, shape, device, memory_limit)
-    return PlannedModel(name=name, title=found.plugin.title, family=found.plugin.family, reason=reason)
+        reason = _why_skipped(found.plugin, task, shape, device, memory_limit, named=named)
+    return PlannedModel(name=name, title=found.plugin.title, family=found.plugin.family, reason=reason, named=named)
 
 
 def _planned_models(
@@ -245,17 +251,16 @@ def _planned_models(
 ) -> tuple[PlannedModel, ...]:
     registry.check_names((*config.models, *config.exclude))
     variants = registry.variants() if shape.n_unlabeled >= LEAST_UNLABELED else []
-    names = config.models or (*registry.names(), *variants)
+    names, named = config.models or (*registry.names(), *variants), bool(config.models)
 
     def planned_now(name: str) -> PlannedModel:
-        planned = _planned_model(name, task, shape, device, memory_limit)
+        planned = _planned_model(name, task, shape, device, memory_limit, named=named)
         return msgspec.structs.replace(planned, reason="excluded") if name in config.exclude else planned
 
     def planned_later(name: str) -> PlannedModel:
         excluded = name in config.exclude
-        return PlannedModel(
-            name=name, title=name, family="", reason="excluded" if excluded else None, pending=not excluded
-        )
+        reason = "excluded" if excluded else None
+        return PlannedModel(name=name, title=name, family="", reason=reason, pending=not excluded, named=named)
 
     planned = {name: planned_now(name) for name in names if name in LIGHT_MODELS}
     plan_one = planned_later if staged and any(model.reason is None for model in planned.values()) else planned_now
@@ -269,7 +274,9 @@ def _planned_models(
 def with_pending_models(plan: Plan, shape: Shape) -> Plan:
     """The plan with its pending models planned; loads their plugins."""
     models = (
-        _planned_model(model.name, plan.task, shape, plan.device, plan.memory_limit) if model.pending else model
+        _planned_model(model.name, plan.task, shape, plan.device, plan.memory_limit, named=model.named)
+        if model.pending
+        else model
         for model in plan.models
     )
     return msgspec.structs.replace(plan, models=tuple(models))

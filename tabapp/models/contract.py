@@ -337,6 +337,13 @@ class Plugin(ABC):
         """None if the model can run on this problem, else a sentence that says why the model is skipped."""
         return None
 
+    def skipped_by_default(self, task: Task, shape: Shape) -> str | None:
+        """None, or a sentence that says why only `--models` starts the model, such as measurements without a gain.
+
+        Called only if `supports` returns None.
+        """
+        return None
+
     @abstractmethod
     def features(self) -> FeatureRecipe:
         """The arrays that the model takes."""

@@ -195,7 +195,8 @@ class Pretrained(DeepPlugin):
     Attributes:
         architecture: names of the hyperparameters that the encoder's weights depend on.
         task_parts: prefixes of the names of weights that are not pre-trained.
-        least_unlabeled: rows without a target for each labeled row, from which pre-training pays.
+        most_labeled: labeled rows up to which the model gained in `benchmarks/unlabeled_rows.py`; 0 where it did not.
+        least_unlabeled: rows without a target for each labeled row, from which runs start the model by themselves.
     """
 
     pretrains = True
@@ -205,15 +206,24 @@ class Pretrained(DeepPlugin):
     min_rows = 40
     architecture: ClassVar[tuple[str, ...]]
     task_parts: ClassVar[tuple[str, ...]]
+    most_labeled: ClassVar[int] = 0
     least_unlabeled: ClassVar[float] = 10.0
 
     def supports(self, task: Task, shape: Shape) -> str | None:
+        if not shape.n_unlabeled:
+            return "Pre-training needs rows without a target."
+        return super().supports(task, shape)
+
+    def skipped_by_default(self, task: Task, shape: Shape) -> str | None:
+        if shape.n_rows > self.most_labeled:
+            where = f" with more than {self.most_labeled:,} labeled rows" if self.most_labeled else ""
+            return f"In measurements, this pre-training gained nothing{where}."
         if shape.n_unlabeled < self.least_unlabeled * shape.n_rows:
             return (
                 f"Pre-training needs at least {self.least_unlabeled:g} rows without a target for each row with one; there are "
                 f"{shape.n_unlabeled:,} for {shape.n_rows:,}."
             )
-        return super().supports(task, shape)
+        return None
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         """The cost of the first fit, which includes the pre-training; the others are shorter."""

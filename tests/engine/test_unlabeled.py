@@ -64,6 +64,26 @@ def make_run(place: Path, name: str, *, more: bool = True) -> tuple[RunFolder, P
     return folder, plan
 
 
+def test_pretrained_models_start_where_measurements_show_a_gain(tmp_path, monkeypatch):
+    table, extra = write_tables(tmp_path)
+    config = RunConfig(data=str(table), target="y", device="cpu", unlabelled=str(extra))
+    schema = infer(read_data(config), config)
+
+    def started(config: RunConfig) -> set[str]:
+        return {each.name for each in make_plan(config, schema, n_more=MORE).competing} & set(registry.variants())
+
+    for name in registry.variants():
+        monkeypatch.setattr(
+            type(registry.get(name)), "most_labeled", LABELED if name.startswith("tab_") else LABELED - 1
+        )
+    assert started(config) == {"tab_transformer_pretrained"}
+    names = tuple(registry.variants())
+    assert started(msgspec.structs.replace(config, models=names)) == set(names)
+    skipped = next(each for each in make_plan(config, schema, n_more=MORE).models if each.name == "tabnet_pretrained")
+    assert skipped.reason is not None
+    assert "--models tabnet_pretrained starts it" in skipped.reason
+
+
 def fit(folder: RunFolder, plan: Plan, name: str, fold: int) -> FitResult:
     plugin = registry.get(name)
     shape = approximate_shape(RunData(folder).schema, plan.n_classes, plan.n_unlabeled)
@@ -115,7 +135,7 @@ def test_rows_without_a_target_are_kept_and_counted(tmp_path):
     assert data.unlabeled.columns == ["x", "z", "c"]
     assert data.unlabeled.dtypes == [data.frame[name].dtype for name in ("x", "z", "c")]
     assert len(data.unlabeled) == plan.n_unlabeled == WITHOUT + MORE >= LEAST_UNLABELED
-    assert set(registry.variants()) <= {model.name for model in plan.competing}
+    assert set(registry.variants()) <= {model.name for model in plan.models}
     event = schema_event(data.schema, MORE)
     assert (event.rows, event.rows_without_target, event.rows_unlabelled) == (LABELED, WITHOUT, MORE)
 

@@ -167,12 +167,19 @@ def test_the_cost_includes_the_pretraining(name):
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_too_few_unlabeled_rows_are_named(name):
+def test_a_model_that_did_not_gain_starts_only_by_name(name, monkeypatch):
     plugin = registry.get(name)
     assert plugin.supports("binary", SHAPE) is None
-    reason = plugin.supports("binary", dataclasses.replace(SHAPE, n_rows=1000))
-    assert reason is not None
-    assert "400 for 1,000" in reason
+    assert plugin.supports("binary", dataclasses.replace(SHAPE, n_unlabeled=0)) is not None
+    monkeypatch.setattr(type(plugin), "most_labeled", 200)
+    shape = dataclasses.replace(SHAPE, n_rows=200, n_unlabeled=2000)
+    assert plugin.skipped_by_default("binary", shape) is None
+    for changed, words in (({"n_rows": 201}, "more than 200 labeled rows"), ({"n_unlabeled": 1999}, "1,999 for 200")):
+        reason = plugin.skipped_by_default("binary", dataclasses.replace(shape, **changed))
+        assert reason is not None
+        assert words in reason
+    monkeypatch.setattr(type(plugin), "most_labeled", 0)
+    assert plugin.skipped_by_default("binary", shape) == "In measurements, this pre-training gained nothing."
 
 
 def load_weights(folder):
