@@ -89,7 +89,7 @@ def print_importances(state: RunState) -> None:
         return
     largest = max(row.permutation for row in found.rows)
     rows = [importance_cells(row, largest) for row in found.rows[:MAX_IMPORTANCES]]
-    title = f"Importances · permutation of {title_of(state, found.model)} on {found.n_rows:,} held-out rows"
+    title = f"Importances · {state.plan.target} · permutation of {title_of(state, found.model)} on {found.n_rows:,} held-out rows"
     if found.attention_model:
         title += f" · attention of {title_of(state, found.attention_model)}"
     echo()

@@ -8,7 +8,7 @@ from tabapp.run import events as ev
 
 
 def format_score(value: float | None) -> str:
-    """Format a score: at least four significant digits, thousands grouped; an em dash for None."""
+    """Format a score: four significant digits or decimals, thousands grouped; an em dash for None."""
     if value is None:
         return "—"
     size = abs(value)
@@ -18,7 +18,7 @@ def format_score(value: float | None) -> str:
         return f"{value:.1f}"
     if size >= 10:
         return f"{value:.2f}"
-    return f"{value:.4f}"
+    return f"{value:.4f}" if size >= 0.01 or not size else f"{value:#.4g}"
 
 
 def describe(event: ev.AnyEvent, plan: ev.PlanMade | None, title_of: Callable[[str], str]) -> tuple[str, str] | None:
@@ -54,6 +54,8 @@ def describe(event: ev.AnyEvent, plan: ev.PlanMade | None, title_of: Callable[[s
             n_members = len(event.members)
             return "ensemble", f"{n_members} member{'s' if n_members > 1 else ''} → {format_score(event.score)}"
         case ev.ImportancesReady():
+            if not event.rows:
+                return "info", f"No time for importances of {title_of(event.model)}"
             return "info", f"Importances of {title_of(event.model)} on {event.n_rows:,} held-out rows"
         case ev.SlicesReady():
             clear = sum(row.clear for row in event.rows)
