@@ -8,8 +8,7 @@ python -m benchmarks.npt_targets [--data FOLDER] [--tables naval_propulsion:kMc:
 each with half of the steps, so that both ways take about the same time; their seconds of processor time are in the results.
 The joint network stops early by its first target, like a run of that target. Kossen et al. 2021 predict any number of
 columns with one network (section 2.1) and publish no comparison. Scores are RMSE on test rows, divided by the standard
-deviation of the target there: 1 is a constant prediction. Fits are
-kept in --keep.
+deviation of the target there: 1 is a constant prediction. Fits are kept in --keep.
 """
 
 from __future__ import annotations
@@ -68,70 +67,68 @@ def with_others(table: Table, values: npt.NDArray[Any]) -> Table:
     return replace(table, others=np.asarray(values, np.float64)[:, None])
 
 
-def fitted(
-    data: TwoTargets,
-    division: Division,
-    number: int,
-    seed: int,
-    n_steps: int,
-    options: argparse.Namespace,
-    *,
-    joint: bool,
-) -> tuple[list[float], float]:
-    """Relative test RMSE of the target of a number and, of a joint model, of the other one; and seconds of processor time."""
-    source, other = data.sources[number], data.sources[1 - number]
-    plugin = NPT()
-    rows = prepared(source, division, plugin, seed)
-    train, valid = rows.train, rows.valid
-    if joint:
-        train = with_others(train, other.target[division.train])
-        valid = with_others(valid, other.target[division.valid])
-    size = sized(options.size, rows.shape.n_features + 1 + joint, n_steps=n_steps, other_targets=joint)
-    with TemporaryDirectory() as folder:
-        context = FitContext(
-            task="regression",
-            n_classes=1,
-            metric="rmse",
-            features=rows.spec,
-            seed=seed,
-            device=options.device,
-            n_threads=1,
-            folder=Path(folder),
-            other_targets=(OtherTarget(name=data.names[1 - number]),) if joint else (),
-        )
-        began = time.process_time()
-        model = plugin.fit(train, valid, size, context)
-        seconds = time.process_time() - began
-    assert isinstance(model, NPTModel)
-    predicted = [model.predict(rows.test), *model.predict_others(rows.test)]
-    truths = [source.target[division.test], other.target[division.test]]
-    errors = [_relative(truth, found) for truth, found in zip(truths, predicted, strict=False)]
-    return errors, seconds
+@dataclass(frozen=True)
+class Fit:
+    """One network: of both targets, or of one of them.
+
+    Attributes:
+        number: the target that stops training early; the only one unless `joint`.
+    """
+
+    data: TwoTargets
+    division: Division
+    number: int
+    seed: int
+    n_steps: int
+    joint: bool
+
+    def train(self, size: str, device: str) -> tuple[list[float], float]:
+        """Relative test RMSE of the target and, of a joint network, of the other one; and seconds of processor time."""
+        data, division = self.data, self.division
+        source, other = data.sources[self.number], data.sources[1 - self.number]
+        plugin = NPT()
+        rows = prepared(source, division, plugin, self.seed)
+        train, valid = rows.train, rows.valid
+        if self.joint:
+            train = with_others(train, other.target[division.train])
+            valid = with_others(valid, other.target[division.valid])
+        n_columns = rows.shape.n_features + 1 + self.joint
+        params = sized(size, n_columns, n_steps=self.n_steps, other_targets=self.joint)
+        with TemporaryDirectory() as folder:
+            context = FitContext(
+                task="regression",
+                n_classes=1,
+                metric="rmse",
+                features=rows.spec,
+                seed=self.seed,
+                device=device,
+                n_threads=1,
+                folder=Path(folder),
+                other_targets=(OtherTarget(name=data.names[1 - self.number]),) if self.joint else (),
+            )
+            began = time.process_time()
+            model = plugin.fit(train, valid, params, context)
+            seconds = time.process_time() - began
+        assert isinstance(model, NPTModel)
+        predicted = [model.predict(rows.test), *model.predict_others(rows.test)]
+        truths = [source.target[division.test], other.target[division.test]]
+        return [relative_rmse(truth, found) for truth, found in zip(truths, predicted, strict=False)], seconds
+
+    def measured(self, options: argparse.Namespace) -> list[float]:
+        """The errors and the seconds of `train` in one list, computed once."""
+
+        def compute() -> npt.NDArray[Any]:
+            errors, seconds = self.train(options.size, options.device)
+            print(f"{key}: {errors} in {seconds:.0f} s", file=sys.stderr, flush=True)
+            return np.array([*errors, seconds])
+
+        way = "joint" if self.joint else f"single-{self.data.names[self.number]}"
+        key = f"{self.data.table}/{way}/{options.size}-{options.rows}-{self.n_steps}/{self.seed}"
+        return kept(options.keep, key, compute).tolist()
 
 
-def measured(
-    data: TwoTargets,
-    division: Division,
-    number: int,
-    seed: int,
-    n_steps: int,
-    options: argparse.Namespace,
-    *,
-    joint: bool,
-) -> list[float]:
-    """The errors and the seconds of `fitted` in one list, computed once."""
-
-    def compute() -> npt.NDArray[Any]:
-        errors, seconds = fitted(data, division, number, seed, n_steps, options, joint=joint)
-        print(f"{key}: {errors} in {seconds:.0f} s", file=sys.stderr, flush=True)
-        return np.array([*errors, seconds])
-
-    way = "joint" if joint else f"single-{data.names[number]}"
-    key = f"{data.table}/{way}/{options.size}-{options.rows}-{n_steps}/{seed}"
-    return kept(options.keep, key, compute).tolist()
-
-
-def _relative(truth: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> float:
+def relative_rmse(truth: npt.NDArray[Any], predicted: npt.NDArray[Any]) -> float:
+    """RMSE divided by the standard deviation of the truth: 1 is a constant prediction."""
     return float(np.sqrt(np.mean((predicted - truth) ** 2)) / np.std(truth))
 
 
@@ -157,10 +154,9 @@ def main() -> int:
         found: dict[str, list[float]] = {}
         for seed in range(options.splits):
             division = random_division(data.sources[0], options.rows, options.test_rows, seed)
-
-            first, second, seconds = measured(data, division, 0, seed, options.steps, options, joint=True)
+            first, second, seconds = Fit(data, division, 0, seed, options.steps, True).measured(options)
             half = options.steps // 2
-            singles = [measured(data, division, number, seed, half, options, joint=False) for number in (0, 1)]
+            singles = [Fit(data, division, number, seed, half, False).measured(options) for number in (0, 1)]
             scores = {
                 f"{data.names[0]}/joint": first,
                 f"{data.names[0]}/single": singles[0][0],

@@ -29,6 +29,7 @@ SCRIPTS = {
     "deep_models": f"{CACHE} --models mlp --seeds 1 --settings cpu --minutes 0.05",
     "ft_transformer_tables": f"{KEEP} --tables california_sklearn,adult --models mlp,ft_transformer,catboost --seeds 7 "
     "--rows 200 --epochs 1",
+    "hidden_cells": f"{KEEP} --tables adult --models mlp --seeds 1 --rows 150 --test-rows 60 --seconds 2",
     "npt_ablations": f"{KEEP} --tables boston --splits 1 --steps 2",
     "npt_experiments": "--data {data} --tables boston --steps 6 --rows 1",
     "npt_tables": f"{KEEP} --tables boston,breast_cancer_wdbc,poker_hand --splits 2 --rows 120 --test-rows 50 --steps 2",
@@ -36,6 +37,7 @@ SCRIPTS = {
     "npt_uci": "--data {data} --tables boston --splits 1 --set n_steps=6",
     "tab_transformer_robustness": f"{KEEP} --tables adult --seeds 2 --rows 150 --shares 0,0.5 --epochs 2",
     "tab_transformer_semi_supervised": f"{KEEP} --tables bank_marketing --labeled 60 --draws 2 --unlabeled 120 --seconds 2",
+    "target_chain": "--data {data} --tables poker_hand:x0:x1 --splits 2 --rows 90 --labeled 90,50 --folds 2 --seconds 2",
     "tree_like": "--rows 200 --features 6 --alphas 0,1 --minutes 0.03",
     "unlabeled_rows": f"{CACHE} --tables adult --labeled 60 --draws 1 --unlabeled 120 --seconds 2",
 }
@@ -61,9 +63,8 @@ def test_a_small_form_writes_results(name: str, data: Path, tmp_path: Path) -> N
     results = msgspec.json.decode(out.read_bytes(), type=Results)
     assert results.benchmark == name
     assert results.results
-    (table,) = results.tables
-    assert table.rows
-    assert all(len(row) == len(table.columns) for row in table.rows)
+    assert results.tables[0].rows
+    assert all(len(row) == len(table.columns) for table in results.tables for row in table.rows)
     assert f"python -m benchmarks.{name}" in page(results)
 
 
