@@ -12,7 +12,7 @@ import click
 from tabapp.cli.completion import columns, metrics, models, several, tables
 from tabapp.errors import DataError, UsageError, did_you_mean
 from tabapp.run.bounds import FOLDS, PORT, SEED, TRIALS, WORKERS, Bounds
-from tabapp.run.config import parse_budget, parse_bytes
+from tabapp.run.config import check_hidden, parse_budget, parse_bytes
 
 
 def split_names(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -31,6 +31,14 @@ def split_kinds(ctx: click.Context, parameter: click.Parameter, value: tuple[str
 
 def read_budget(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
     return None if value is None else parse_budget(value)
+
+
+def read_share(ctx: click.Context, parameter: click.Parameter, value: str) -> float:
+    try:
+        share: str | float = float(value)
+    except ValueError:
+        share = value
+    return check_hidden(share)
 
 
 MAX_MEMORY_HELP = "Memory that reading a table may use, such as 8GiB [default: 80 % of what is free]."
@@ -271,6 +279,14 @@ RUN_OPTIONS = (
         metavar="FILE",
         shell_complete=tables,
         help="File of more rows without a target, for the models that learn from them.",
+    ),
+    _option(
+        SEARCH,
+        "--hide-cells",
+        callback=read_share,
+        default="0",
+        metavar="SHARE",
+        help="Share of cells hidden from networks in training, for data with missing cells [default: 0].",
     ),
     _option(
         COLUMNS,

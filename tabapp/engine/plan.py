@@ -67,6 +67,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         memory_limit: bytes that the engine and all fits may use together.
         n_unlabeled: rows without a target, of the table and of `--unlabelled`.
         n_other_targets: other targets that models may learn, too.
+        hide_cells: share of the cells that networks hide in training.
     """
 
     target: str
@@ -87,6 +88,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     models: tuple[PlannedModel, ...]
     n_unlabeled: int = 0
     n_other_targets: int = 0
+    hide_cells: float = 0.0
 
     @property
     def competing(self) -> tuple[PlannedModel, ...]:
@@ -344,6 +346,7 @@ def make_plan(
         models=_planned_models(config, task, shape, device, memory_limit, staged=staged),
         n_unlabeled=n_unlabeled,
         n_other_targets=n_other_targets,
+        hide_cells=config.hide_cells,
     )
 
 

@@ -59,6 +59,7 @@ class Trials:
             device=device_for(plugin.family, plan.device),
             metric=plan.metric,
             seed=plan.seed,
+            hide_cells=plan.hide_cells,
         )
         restored = tuner.restore(self._known.get(name, {}))
         if restored:

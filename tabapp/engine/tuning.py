@@ -30,6 +30,8 @@ LEAST_RANKED_TRIALS = 10
 RANKED_QUANTILE = 0.25
 """Share of the complete trials that count as the best: three of twelve, since the estimator needs a few."""
 RANKED_GROWTH = 1.15
+HIDDEN_RATE = "hidden_rate"
+"""The hyperparameter of networks that `--hide-cells` sets."""
 LAST_STEP = 1_000_000
 """Step at which a pruned trial reports its score on the folds it has: after every step of a learning curve."""
 
@@ -71,16 +73,27 @@ class Tuner:
     Args:
         device: the device of the model's fits.
         seed: the run's seed; each trial draws from (seed, model, number), so a resumed run continues the same sequence.
+        hide_cells: share of the cells that all trials of a network hide in training.
     """
 
     def __init__(
-        self, storage: RDBStorage, plugin: Plugin, *, task: Task, shape: Shape, device: str, metric: str, seed: int
+        self,
+        storage: RDBStorage,
+        plugin: Plugin,
+        *,
+        task: Task,
+        shape: Shape,
+        device: str,
+        metric: str,
+        seed: int,
+        hide_cells: float = 0.0,
     ) -> None:
         self._plugin = plugin
         self._task: Task = task
         self._shape = shape
         self.device = device
         self._seed = seed
+        self._hide_cells = hide_cells
         self._study = optuna.create_study(
             study_name=plugin.name,
             storage=storage,
@@ -174,6 +187,8 @@ class Tuner:
             params = msgspec.to_builtins(chosen)
         else:
             params = msgspec.to_builtins(self._plugin.search_space(trial, *problem))
+        if self._hide_cells and HIDDEN_RATE in params:
+            params[HIDDEN_RATE] = self._hide_cells
         trial.set_user_attr(PARAMS, params)
         trial.set_user_attr(DEVICE, device_class(self.device))
         self._asked[number] = trial

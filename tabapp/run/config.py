@@ -14,6 +14,8 @@ from tabapp.run.bounds import FOLDS, SEED, TRIALS, WORKERS
 Quality = Literal["fast", "balanced", "best"]
 
 DEFAULT_BUDGET = 600.0
+MOST_HIDDEN = 0.9
+"""Largest share of the cells that networks hide in training."""
 
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -26,6 +28,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         address: of a Ray cluster; None means that of RAY_ADDRESS, or else a cluster of this machine's own.
         unlabelled: path of a table of further rows, which are used without their target.
         other_targets: columns that other runs of the same table predict, in the run of one of several targets; no option sets it.
+        hide_cells: share of the cells that networks hide in training.
         start: start as soon as the plan is ready; a screen sets it to False and sends the command `start`.
     """
 
@@ -48,6 +51,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     test: str | None = None
     unlabelled: str | None = None
     other_targets: tuple[str, ...] = ()
+    hide_cells: float = 0.0
     positive: str | None = None
     seed: int = 0
     device: str = "auto"
@@ -72,6 +76,17 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return self.budget
 
 
+def check_hidden(share: object) -> float:
+    """Check a share of hidden cells, and return it.
+
+    Raises:
+        UsageError: names the option, its value and its range.
+    """
+    if not isinstance(share, float | int) or not 0 <= share <= MOST_HIDDEN:
+        raise UsageError(f"--hide-cells {share!r} is not valid. Use a number from 0 to {MOST_HIDDEN:g}.")
+    return share
+
+
 def check_bounds(config: RunConfig) -> None:
     """Reject options that are out of range.
 
@@ -88,6 +103,7 @@ def check_bounds(config: RunConfig) -> None:
             bounds.check(option, value)
     if config.address is not None and config.executor != "ray":
         raise UsageError("--address is the address of a Ray cluster. Add --executor ray.")
+    check_hidden(config.hide_cells)
     if config.budget is not None and not config.budget > 0:
         raise UsageError(f"--budget {config.budget!r} is not valid. Use more than 0 seconds.")
 

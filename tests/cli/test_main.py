@@ -75,6 +75,8 @@ def one_sentence(text: str) -> str:
         ("--auto shop.csv --budget -5s", USAGE, "not a duration"),
         ("--auto shop.csv --trials 0", USAGE, "--trials 0 is not valid. Use a whole number, 1 or more"),
         ("--auto shop.csv --trials many", USAGE, "--trials 'many' is not valid"),
+        ("--auto shop.csv --hide-cells 1", USAGE, "--hide-cells 1.0 is not valid. Use a number from 0 to 0.9"),
+        ("--auto shop.csv --hide-cells few", USAGE, "--hide-cells 'few' is not valid"),
         ("--auto shop.csv --folds 1", USAGE, "--folds 1 is not valid. Use a whole number, 2 to 50"),
         ("--auto shop.csv --seed -1", USAGE, "--seed -1 is not valid"),
         ("--auto shop.csv --seed 1e3", USAGE, "--seed '1e3' is not valid"),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -52,6 +53,17 @@ def test_the_portfolio_comes_before_sampled_trials(tmp_path: Path) -> None:
         tuning.record(number, 0.8)
     assert asked[1 : 1 + len(portfolio)] == [msgspec.to_builtins(params) for params in portfolio]
     assert asked[-1] not in asked[:-1]
+
+
+def test_all_trials_of_a_network_hide_the_requested_share_of_cells(tmp_path: Path) -> None:
+    drawn: dict[str, list[dict[str, object]]] = {}
+    for model in ("mlp", "xgboost"):
+        storage = open_storage(tmp_path / f"{model}.db")
+        problem: dict[str, Any] = {"task": "binary", "shape": SHAPE, "device": "cpu", "metric": "roc_auc", "seed": 0}
+        tuning = Tuner(storage, registry.get(model), **problem, hide_cells=0.25)
+        drawn[model] = [tuning.ask()[1] for _ in range(3)]
+    assert [params["hidden_rate"] for params in drawn["mlp"]] == [0.25] * 3
+    assert not any("hidden_rate" in params for params in drawn["xgboost"])
 
 
 def test_the_sequence_depends_only_on_the_seed(tmp_path: Path) -> None:
