@@ -29,6 +29,8 @@ LABELED, WITHOUT, MORE = 40, 20, 400
 SMALL = {
     "ft_transformer_pretrained": {"n_layers": 2, "d_token": 16, "pretraining_steps": 8, "max_epochs": 2},
     "tab_transformer_pretrained": {"n_layers": 1, "d_token": 16, "pretraining_steps": 8, "max_epochs": 2},
+    "mlp": {"max_epochs": 2},
+    "linear": {},
     "npt": {"n_steps": 6, "n_evaluations": 1, "d_embedding": 8, "n_layers": 2, "unlabeled": 1.0},
 }
 
@@ -166,6 +168,21 @@ def test_fitted_files_do_not_depend_on_the_targets_of_scored_rows(tmp_path, name
     assert made[0] == made[1]
     assert len(made[0]) >= 4
     assert results[0].score != results[1].score
+
+
+@pytest.mark.parametrize("name", ["mlp", "linear"])
+def test_rows_without_a_target_leave_other_models_unchanged_to_the_bit(tmp_path, name):
+    made: list[dict[str, bytes]] = []
+    for more in (True, False):
+        folder, plan = make_run(tmp_path, f"runs-{more}", more=more)
+        if not more:
+            (folder.data / UNLABELED).unlink()
+            plan = msgspec.structs.replace(plan, n_unlabeled=0)
+        fit(folder, plan, name, 0)
+        made.append(contents(folder.features, folder.fits / f"{name}-0000-f0" / "model"))
+        made[-1]["oof"] = (folder.fits / f"{name}-0000-f0" / "oof.npy").read_bytes()
+    assert made[0] == made[1]
+    assert len(made[0]) >= 4
 
 
 def test_pretraining_is_shared_by_folds(tmp_path):
