@@ -136,8 +136,8 @@ def _limits(schema: Schema, ensemble: Ensemble) -> str:
     ]
     if ensemble.threshold is not None:
         lines.append(
-            f"- Rows are labeled `{_cell(schema.classes[1])}` where its probability is at least {ensemble.threshold:.6g}. The "
-            "scores above use the more probable class."
+            f"- Rows are labeled `{_cell(schema.classes[1])}` if the probability of this class is at least "
+            f"{ensemble.threshold:.6g}. The scores above use the more probable class."
         )
     if schema.task == "regression" and ensemble.residual_quantile is not None:
         lines.append(

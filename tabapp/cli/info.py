@@ -17,16 +17,11 @@ from tabapp.headless.narration import echo, echo_json
 def info(as_json: bool) -> int:
     """Show versions and paths for a bug report."""
     import platform
-    from importlib.metadata import PackageNotFoundError, version
 
+    from tabapp.run.environment import versions
     from tabapp.run.folder import default_runs_dir
 
-    packages: dict[str, str | None] = {}
-    for name in ("textual", "torch", "polars", "catboost", "xgboost", "lightgbm", "optuna", "scikit-learn", "numpy"):
-        try:
-            packages[name] = version(name)
-        except PackageNotFoundError:
-            packages[name] = None
+    packages = versions()
     facts: dict[str, Any] = {
         "tabapp": __version__,
         "python": platform.python_version(),

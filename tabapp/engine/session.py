@@ -32,6 +32,7 @@ from tabapp.errors import ExitCode, TabappError
 from tabapp.run import commands as cmd
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
+from tabapp.run.environment import environment
 from tabapp.run.folder import CommandReader, EventLog, EventReader, LineReader, RunFolder, reject_links
 from tabapp.run.state import seconds_used
 
@@ -98,6 +99,7 @@ class Session:
                     budget=config.budget_seconds,
                     version=__version__,
                     resumed=self._resumed,
+                    environment=environment(),
                 )
             )
             if self._n_damaged:

@@ -14,7 +14,7 @@ def diagnosis_parts(state: RunState) -> list[Part]:
     for found in requested_tables(state):
         parts += [Text(sentence) for sentence in found.sentences]
         if found.rows:
-            parts.append(Table(found.title, found.header, found.rows, found.right))
+            parts.append(Table(found.title, found.header, found.rows, found.right, found.shades))
     metric = state.plan.metric_title if state.plan is not None else "score"
     if state.threshold is not None and state.threshold.curve:
         series = (Series(state.threshold.metric_title, state.threshold.curve),)

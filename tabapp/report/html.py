@@ -30,7 +30,7 @@ caption, figcaption { padding: .25rem 0; font-weight: 600; text-align: left; }
 th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; max-width: 26rem; }
 thead th { color: var(--muted); font-weight: 600; white-space: nowrap; }
 .right { text-align: right; white-space: nowrap; }
-td:last-child:not(.right, .heat) { min-width: 11rem; }
+td:last-child:not(.right, .heat) { min-width: 11rem; max-width: 40rem; }
 td.heat { text-align: right; background: color-mix(in srgb, var(--c0) calc(55% * var(--share)), transparent); }
 figure { margin: 1.5rem 0; max-width: 44rem; }
 svg { display: block; width: 100%; height: auto; overflow: visible; font: 12px system-ui, sans-serif; fill: var(--text); }
@@ -50,7 +50,7 @@ rect.heat { fill: color-mix(in srgb, var(--c0) calc(8% + 92% * var(--share)), va
   background: var(--color); }
 footer { margin: 3rem auto 2rem; color: var(--muted); font-size: .9rem; }
 @media print { :root { color-scheme: light; --text: #000; --muted: #444; --back: #fff; --panel: #f5f5f5; --line: #bbb;
-  --c0: #2f5fd0; }
+  --c0: #2f5fd0; --c1: #b4530a; --c2: #18794e; --c3: #a1307c; --c4: #6d4bd8; --c5: #5f6b00; }
   nav { display: none; } figure, tr, dl { break-inside: avoid; } h2 { break-after: avoid; } .wide { overflow: visible; }
   table { font-size: .7rem; } th, td { padding: .15rem .3rem; } thead th, .right { white-space: normal; }
   td:last-child:not(.right, .heat) { min-width: 0; } }
@@ -106,9 +106,15 @@ def _table(table: Table) -> str:
     def kind(i: int) -> str:
         return ' class="right"' if i in table.right else ""
 
+    def cell(row: int, i: int, text: str) -> str:
+        if i and table.shades:
+            return f'<td class="heat" style="--share:{table.shades[row][i - 1]:.3f}">{text_of(text)}</td>'
+        return f"<td{kind(i)}>{text_of(text)}</td>"
+
     head = "".join(f'<th scope="col"{kind(i)}>{text_of(name)}</th>' for i, name in enumerate(table.header))
     rows = "".join(
-        f"<tr>{''.join(f'<td{kind(i)}>{text_of(cell)}</td>' for i, cell in enumerate(row))}</tr>" for row in table.rows
+        f"<tr>{''.join(cell(number, i, text) for i, text in enumerate(row))}</tr>"
+        for number, row in enumerate(table.rows)
     )
     return (
         f'<div class="wide" role="region" tabindex="0" aria-label="{text_of(table.title)}"><table>'

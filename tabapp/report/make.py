@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from tabapp.report.dependence import dependence_parts
 from tabapp.report.diagnoses import diagnosis_parts
 from tabapp.report.examples import Example, example_parts
 from tabapp.report.parts import Bar, Bars, Facts, Lines, Part, Report, Section, Series, Table, Text
-from tabapp.report.quality import quality_parts
+from tabapp.report.quality import quality_parts, slice_parts
 from tabapp.run import events as ev
 from tabapp.run.mean_score import mean_score
 from tabapp.run.state import RunState, format_score, is_partial, title_of
@@ -19,16 +19,18 @@ MAX_IMPORTANCES = 30
 MAX_CLASSES_OF_EFFECT = 6
 
 
-def make_report(state: RunState, *, version: str = "", examples: Sequence[Example] = ()) -> Report:
+def make_report(
+    state: RunState, *, environment: Mapping[str, str] | None = None, examples: Sequence[Example] = ()
+) -> Report:
     """Make the report of a run, finished or not.
 
     Args:
-        version: version of tabapp that wrote the run; empty if unknown.
+        environment: the machine and the versions of the run; None if unknown.
         examples: explained rows.
     """
     states = [view.state for view in state.targets if view.state is not None]
     if states:
-        return _of_targets(state, states, version)
+        return _of_targets(state, states, environment or {})
     sections = (
         ("Result", _result(state)),
         ("Data", _data(state)),
@@ -40,11 +42,12 @@ def make_report(state: RunState, *, version: str = "", examples: Sequence[Exampl
         ("Importances", _importances(state)),
         ("Correlated columns, interactions and attention", dependence_parts(state)),
         ("Effects", _effects(state)),
-        ("Weak slices", _slices(state)),
+        ("Weak slices", slice_parts(state)),
         ("Example rows", example_parts(examples)),
         ("Hyperparameters", _hyperparameters(state)),
         ("Problems", _problems(state)),
-        ("Reproduce", _reproduce(state, version)),
+        ("Environment", _environment(environment or {})),
+        ("Reproduce", _reproduce(state)),
     )
     file = state.read.file if state.read else state.data
     target = f" · {state.plan.target}" if state.plan else ""
@@ -55,7 +58,7 @@ def make_report(state: RunState, *, version: str = "", examples: Sequence[Exampl
     )
 
 
-def _of_targets(state: RunState, states: Sequence[RunState], version: str) -> Report:
+def _of_targets(state: RunState, states: Sequence[RunState], environment: Mapping[str, str]) -> Report:
     """The report of a run with several targets: the result, and then the report of each."""
     results = [
         (
@@ -75,8 +78,10 @@ def _of_targets(state: RunState, states: Sequence[RunState], version: str) -> Re
     sections = [Section("Targets", tuple(parts))]
     for each in states:
         target = each.plan.target if each.plan else ""
-        own = make_report(each, version=version)
+        own = make_report(each)
         sections += [Section(f"{target} · {section.title}", section.parts) for section in own.sections]
+    if environment:
+        sections.append(Section("Environment", tuple(_environment(environment))))
     file = state.read.file if state.read else state.data
     names = ", ".join(view.target for view in state.targets)
     return Report(f"{PurePath(file).name} · {names}", " ".join(map(summary_of, states)), tuple(sections))
@@ -324,32 +329,6 @@ def _effects(state: RunState) -> list[Part]:
     return parts
 
 
-def _slices(state: RunState) -> list[Part]:
-    found = state.slices
-    if found is None:
-        return []
-    clear = [row for row in found.rows if row.clear]
-    text = (
-        f"The mean error ({found.measure}) of {title_of(state, found.model)} is {format_score(found.overall)}. Of {found.tested:,} "
-        f"tested slices of the data, {len(clear) or 'none'} {'has' if len(clear) == 1 else 'have'} a clearly higher error."
-    )
-    if not found.rows:
-        return [Text(text)]
-    rows = tuple(
-        (
-            f"{row.column} {row.level}",
-            f"{row.n:,}",
-            format_score(row.error),
-            f"{format_score(row.difference)} ({format_score(row.low)} to {format_score(row.high)})",
-            "—" if row.share_wrong is None else f"{row.share_wrong:.0%}",
-            "yes" if row.clear else "no",
-        )
-        for row in found.rows
-    )
-    header = ("Slice", "Rows", "Error", "More than other rows", "Wrong class", "Clear")
-    return [Text(text), Table("Slices with the highest error", header, rows, (1, 2, 4))]
-
-
 def _hyperparameters(state: RunState) -> list[Part]:
     rows = tuple(
         (row.title, ", ".join(f"{name}={_value(value)}" for name, value in row.params.items()))
@@ -384,7 +363,11 @@ def _problems(state: RunState) -> list[Part]:
     )
 
 
-def _reproduce(state: RunState, version: str) -> list[Part]:
+def _environment(environment: Mapping[str, str]) -> list[Part]:
+    return [Facts(tuple(environment.items()))] if environment else []
+
+
+def _reproduce(state: RunState) -> list[Part]:
     if state.plan is None:
         return []
     parts: list[Part] = [Text(state.plan.command, code=True)]
@@ -395,4 +378,4 @@ def _reproduce(state: RunState, version: str) -> list[Part]:
                 "gives the same leaderboard on the same machine."
             )
         )
-    return [*parts, Facts((("tabapp", version),))] if version else parts
+    return parts

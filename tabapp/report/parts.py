@@ -21,12 +21,14 @@ class Facts(msgspec.Struct, frozen=True, tag_field="part", tag="facts"):
 
 
 class Table(msgspec.Struct, frozen=True, tag_field="part", tag="table"):
-    """A table; the columns in `right` are right-aligned."""
+    """A table; the columns in `right` are right-aligned. `shades` are, by row, how strongly the cells after the first are shaded,
+    from 0 to 1; empty for none."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     right: tuple[int, ...] = ()
+    shades: tuple[tuple[float, ...], ...] = ()
 
 
 class Bar(msgspec.Struct, frozen=True):

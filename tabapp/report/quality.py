@@ -1,4 +1,4 @@
-"""The part of a report on out-of-fold predictions: confusion, curves, calibration and residuals."""
+"""The parts of a report on out-of-fold predictions: confusion, curves, calibration and residuals, and weak slices."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from tabapp.run.state import RunState, format_score, title_of
 QUANTILES = ("5 %", "25 %", "50 %", "75 %", "95 %")
 
 
+def named(state: RunState, model: str) -> str:
+    """A model within a sentence."""
+    return "the ensemble" if model == "ensemble" else title_of(state, model)
+
+
 def quality_parts(state: RunState) -> list[Part]:
     """The diagnostics of the best model: the ensemble if there is one, else the first of the leaderboard."""
     found = state.evaluations.get("ensemble")
@@ -18,7 +23,7 @@ def quality_parts(state: RunState) -> list[Part]:
     if found is None:
         return []
     rows = f"a sample of {found.n_rows:,}" if found.sampled else f"{found.n_rows:,}"
-    parts: list[Part] = [Text(f"Out-of-fold predictions of {title_of(state, found.model)} on {rows} rows.")]
+    parts: list[Part] = [Text(f"Out-of-fold predictions of {named(state, found.model)} on {rows} rows.")]
     return parts + (_classification(found) if found.labels else _regression(found, state.plan))
 
 
@@ -100,3 +105,31 @@ def _regression(found: ev.EvaluationReady, plan: ev.PlanMade | None) -> list[Par
             )
         )
     return parts
+
+
+def slice_parts(state: RunState) -> list[Part]:
+    """The slices of the data with the highest error."""
+    found = state.slices
+    if found is None:
+        return []
+    clear = [row for row in found.rows if row.clear]
+    text = (
+        f"The mean error ({found.measure}) of {named(state, found.model)} is {format_score(found.overall)}. Of {found.tested:,} "
+        f"tested slices of the data, {len(clear) or 'none'} {'has' if len(clear) == 1 else 'have'} a clearly higher error."
+    )
+    if not found.rows:
+        return [Text(text)]
+    rows = tuple(
+        (
+            f"{row.column} {row.level}",
+            f"{row.n:,}",
+            format_score(row.error),
+            f"{format_score(row.difference)} ({format_score(row.low)} to {format_score(row.high)})",
+            *([] if row.share_wrong is None else [f"{row.share_wrong:.0%}"]),
+            "yes" if row.clear else "no",
+        )
+        for row in found.rows
+    )
+    wrong = ["Wrong class"] if all(row.share_wrong is not None for row in found.rows) else []
+    header = ("Slice", "Rows", "Error", "More than other rows", *wrong, "Clear")
+    return [Text(text), Table("Slices with the highest error", header, rows, (1, 2, *range(4, 4 + len(wrong))))]

@@ -10,11 +10,13 @@ from tabapp.printable import one_line
 from tabapp.report.parts import Bar, Bars, HeatMap, Histogram, Lines, Point, Series
 
 WIDTH, HEIGHT = 640, 300
-LEFT, RIGHT, TOP, BOTTOM = 72, 16, 12, 44
+LEFT, RIGHT, TOP, BOTTOM = 88, 16, 12, 44
 BAR_HEIGHT, LABEL_WIDTH, VALUE_WIDTH = 22, 190, 90
 N_COLORS = 6
 MAX_LABEL = 26
 MAX_HEAT_LABELS = 12
+MAX_SHORT_LABEL = 2
+"""The longest label that fits below a square of a confusion matrix."""
 
 
 def text_of(text: str, limit: int | None = None) -> str:
@@ -231,8 +233,17 @@ def _shaded_squares(chart: HeatMap) -> str:
                 f'<rect class="heat" style="--share:{count / total:.3f}" x="{LABEL_WIDTH + j * side:.1f}" y="{i * side:.1f}" '
                 f'width="{side - 1:.1f}" height="{side - 1:.1f}"><title>{title}</title></rect>'
             )
-    height = n * side + 24
+    bottom = n * side
     axis = f"{text_of(chart.column_title)}, in the same order"
+    if max(map(len, chart.labels[:-1])) <= MAX_SHORT_LABEL:
+        # The last label, of all other classes together, may be longer; it is the one of its row.
+        axis, bottom = text_of(chart.column_title), n * side + 16
+        body += [
+            f'<text x="{LABEL_WIDTH + (j + 0.5) * side:.1f}" y="{n * side + 12:.1f}" text-anchor="middle">{text_of(label)}</text>'
+            for j, label in enumerate(chart.labels)
+            if len(label) <= MAX_SHORT_LABEL
+        ]
+    height = bottom + 24
     body.append(
         f'<text class="axis" x="{LABEL_WIDTH + n * side / 2:.1f}" y="{height - 6:.0f}" text-anchor="middle">{axis}</text>'
     )

@@ -39,8 +39,9 @@ def report_of(folder: RunFolder, examples: Sequence[Example] = ()) -> Report:
     state = folder.state()
     if state.read is None:
         raise UsageError(f"The run {folder.run} has not read its table yet, so there is nothing to report.")
-    versions = [event.version for event in EventReader(folder.events).read_new() if isinstance(event, ev.RunStarted)]
-    return make_report(state, version=versions[-1] if versions else "", examples=examples)
+    started = [event for event in EventReader(folder.events).read_new() if isinstance(event, ev.RunStarted)]
+    environment = {"tabapp": started[-1].version, **started[-1].environment} if started else {}
+    return make_report(state, environment=environment, examples=examples)
 
 
 def rendered(report: Report, form: str) -> str:

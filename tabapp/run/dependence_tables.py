@@ -10,6 +10,8 @@ from tabapp.run.diagnosis_table import DiagnosisTable
 from tabapp.run.state import RunState, format_score, title_of
 
 SHOWN_PAIRS = 15
+LONGEST_HEADER = 72
+"""Characters of the names of a map's columns."""
 
 
 def dependence_tables(state: RunState) -> list[DiagnosisTable]:
@@ -34,7 +36,7 @@ def _dependence(found: ev.DependenceReady, state: RunState) -> list[DiagnosisTab
         for group in sorted(found.groups, key=lambda each: -each.permutation):
             rows.append((" + ".join(group.columns), _interval(group.permutation, group.low, group.high)))
             rows += [
-                (f"  {name}", _interval(plain[name].permutation, plain[name].low, plain[name].high))
+                (f"  · {name}", _interval(plain[name].permutation, plain[name].low, plain[name].high))
                 for name in group.columns
                 if name in plain
             ]
@@ -72,8 +74,40 @@ def interactions_table(found: ev.InteractionsReady, state: RunState) -> Diagnosi
         f"H is the share of the joint effect of two columns on {title_of(state, found.model)} that is not the sum of their single "
         f"effects. The size is the standard deviation of that part, in units of the {unit}: read H only where the size matters."
     )
-    rows = tuple((f"{p.a} × {p.b}", f"{p.h:.2f}", f"{p.size:.3g}") for p in found.pairs[:SHOWN_PAIRS])
+    rows = tuple((f"{p.a} × {p.b}", f"{p.h:.2f}", _size(p.size)) for p in found.pairs[:SHOWN_PAIRS])
     return DiagnosisTable("Interactions", (sentence,), ("columns", "H", "size"), rows, (1, 2))
+
+
+def interactions_map(found: ev.InteractionsReady) -> DiagnosisTable:
+    """H of every pair of columns, shaded by the size of the interaction."""
+    pairs = {frozenset((pair.a, pair.b)): pair for pair in found.pairs}
+    most = max((pair.size for pair in found.pairs), default=0.0) or 1.0
+    rows: list[tuple[str, ...]] = []
+    shades: list[tuple[float, ...]] = []
+    for a in found.columns:
+        each = [pairs.get(frozenset((a, b))) if a != b else None for b in found.columns]
+        rows.append((a, *("—" if pair is None else f"{pair.h:.2f}" for pair in each)))
+        shades.append(tuple(0.0 if pair is None else pair.size / most for pair in each))
+    sentence = "The number is H; the stronger the color, the larger the interaction."
+    header, numbered = _fitted(("column", *found.columns), tuple(rows))
+    return DiagnosisTable(
+        "Interactions by column", (sentence,), header, numbered, tuple(range(1, len(header))), tuple(shades)
+    )
+
+
+def _fitted(
+    header: tuple[str, ...], rows: tuple[tuple[str, ...], ...]
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Header and rows of a map; numbers replace names that do not fit a page and that the rows have, too."""
+    names = [row[0] for row in rows]
+    if sum(map(len, header)) <= LONGEST_HEADER or not set(header[1:]) <= set(names):
+        return header, rows
+    numbers = tuple(str(names.index(name) + 1) for name in header[1:])
+    return (header[0], *numbers), tuple((f"{i} {row[0]}", *row[1:]) for i, row in enumerate(rows, start=1))
+
+
+def _size(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"
 
 
 def attention_tables(found: ev.AttentionReady, state: RunState) -> list[DiagnosisTable]:
@@ -81,30 +115,37 @@ def attention_tables(found: ev.AttentionReady, state: RunState) -> list[Diagnosi
     tables: list[DiagnosisTable] = []
     model = f" · {title_of(state, found.model)}" if len(state.attention) > 1 else ""
     for each in found.maps:
-        mean = mean_over_heads(each)
+        ratios = [_relative(row, each.chance) for row in mean_over_heads(each)]
+        most = max((ratio for row in ratios for ratio in row if ratio is not None), default=0.0) or 1.0
         rows = tuple(
-            (
-                query,
-                *(
-                    f"{share / chance:.1f}" if chance > 0 else "—"
-                    for share, chance in zip(row, each.chance, strict=True)
-                ),
-            )
-            for query, row in zip(each.queries, mean, strict=True)
+            (query, *("—" if ratio is None else f"{ratio:.1f}" for ratio in row))
+            for query, row in zip(each.queries, ratios, strict=True)
         )
+        shades = tuple(tuple((ratio or 0.0) / most for ratio in row) for row in ratios)
+        heads = f" {len(each.heads)} heads averaged," if len(each.heads) > 1 else ""
         sentence = (
-            f"{each.kind.capitalize()} of {title_of(state, found.model)} on {found.n_rows:,} held-out rows, {len(each.heads)} "
-            f"head{'s' if len(each.heads) > 1 else ''} averaged, divided by what equal {each.kind} would give: 1 is chance."
+            f"{each.kind.capitalize()} of {title_of(state, found.model)} on {found.n_rows:,} held-out rows,{heads} divided by what "
+            f"equal {each.kind} would give: 1 is chance."
         )
-        header = ("from ↓ to →", *each.keys)
+        header, rows = _fitted(("from ↓ to →", *each.keys), rows)
         if len(each.queries) == 1:
             # A long line would not fit a page.
-            rows = tuple(
-                sorted(zip(each.keys, rows[0][1:], strict=True), key=lambda line: line[1].rjust(9), reverse=True)
-            )
+            order = sorted(range(len(each.keys)), key=lambda key: -(ratios[0][key] or 0.0))
+            rows, shades = tuple((each.keys[key], rows[0][1 + key]) for key in order), ()
             header = (f"from {each.queries[0]} to", each.kind)
-        tables.append(DiagnosisTable(each.name + model, (sentence,), header, rows, tuple(range(1, len(header)))))
+            if any(each.spread[0]):
+                margins = [f"±{value or 0.0:.1f}" for value in _relative(each.spread[0], each.chance)]
+                rows = tuple((*row, margins[key]) for row, key in zip(rows, order, strict=True))
+                header = (*header, "over folds")
+        tables.append(
+            DiagnosisTable(each.name + model, (sentence,), header, rows, tuple(range(1, len(header))), shades)
+        )
     return tables
+
+
+def _relative(shares: Sequence[float], chance: Sequence[float]) -> list[float | None]:
+    """Shares divided by those of chance, None where that is 0."""
+    return [share / each if each > 0 else None for share, each in zip(shares, chance, strict=True)]
 
 
 def mean_over_heads(found: ev.AttentionMapView) -> list[list[float]]:
@@ -149,9 +190,3 @@ def _value(value: float | None) -> str:
 
 def _interval(value: float, low: float, high: float) -> str:
     return f"{format_score(value)} ({format_score(low)} to {format_score(high)})"
-
-
-def heat_map(names: Sequence[str], pairs: Sequence[ev.InteractionView]) -> list[list[float]]:
-    """(columns, columns) sizes of the interactions, 0 on the diagonal and where none is known."""
-    sizes = {frozenset((pair.a, pair.b)): pair.size for pair in pairs}
-    return [[sizes.get(frozenset((a, b)), 0.0) if a != b else 0.0 for b in names] for a in names]

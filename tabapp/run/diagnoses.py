@@ -18,8 +18,9 @@ def threshold_table(found: ev.ThresholdChosen) -> DiagnosisTable:
     gain = found.score - found.at_half
     better = (gain > 0) == found.greater_is_better and gain != 0
     sentences = (
-        f"Rows are labeled {found.positive} where its probability is at least {found.value:.3f} (95 % interval {found.low:.3f} to "
-        f"{found.high:.3f}), the best threshold by {found.metric_title}. The bundle keeps it, and predict uses it.",
+        f"A row is labeled {found.positive} if the probability of {found.positive} is at least {found.value:.3f} (95 % interval "
+        f"{found.low:.3f} to {found.high:.3f}), the best threshold by {found.metric_title}. The bundle keeps this threshold, and "
+        "predict uses it.",
         f"On rows whose fold did not choose the threshold, the {found.metric_title} is {format_score(found.score)} (95 % interval "
         f"{format_score(found.score_low)} to {format_score(found.score_high)}); with 0.5 it is {format_score(found.at_half)}."
         + ("" if better else " The threshold is no better than 0.5 there."),

@@ -60,7 +60,7 @@ FinishStatus = Literal["ok", "interrupted", "failed"]
 
 
 class RunStarted(Event, tag="run.started", frozen=True, kw_only=True):
-    """The engine started or resumed the run."""
+    """The engine started or resumed the run. `environment` is what `tabapp.run.environment` returns."""
 
     run: str
     name: str
@@ -70,6 +70,7 @@ class RunStarted(Event, tag="run.started", frozen=True, kw_only=True):
     budget: float | None
     version: str
     resumed: bool = False
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class StageChanged(Event, tag="stage.changed", frozen=True, kw_only=True):

@@ -66,7 +66,7 @@ def parts_of(report: Report) -> dict[str, list[object]]:
 
 
 def test_a_report_has_every_section_of_its_run(state):
-    sections = parts_of(make_report(state, version="1.2"))
+    sections = parts_of(make_report(state, environment={"tabapp": "1.2"}))
     expected = {
         "Result",
         "Data",
@@ -80,7 +80,7 @@ def test_a_report_has_every_section_of_its_run(state):
     assert expected <= set(sections)
     assert ("Effects" in sections) == (state.effects is not None)
     assert ("Weak slices" in sections) == (state.slices is not None)
-    assert Facts((("tabapp", "1.2"),)) in sections["Reproduce"]
+    assert sections["Environment"] == [Facts((("tabapp", "1.2"),))]
     assert Text(state.plan.command, code=True) in sections["Reproduce"]
 
 
