@@ -1,4 +1,4 @@
-"""The explainer process of a screen: `python -m tabapp.explainer BUNDLE DATA [--fill] [--trust KEY]`.
+"""The explainer process of a screen: `python -m tabapp.explainer BUNDLE DATA [--fill] [--trust KEY] [--training FILE]`.
 
 It reads the file and loads the bundle once, then answers on stdout the requests of `tabapp.run.explaining` that arrive on stdin. Of
 several waiting requests of one kind only the last is answered in full; the others get the reply `stale`. It exits when stdin ends.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tabapp.bundle.load import LoadedBundle
     from tabapp.bundle.predict import Float64
-    from tabapp.explain.rows import Explainer
+    from tabapp.explain.rows import Explainer, NeighborLike
     from tabapp.explain.what_if import Goal
 
 REPLACEABLE = (messages.ExplainRow, messages.DrawCurve)
@@ -39,12 +39,13 @@ class RowExplainer:
         loaded: the bundle.
         text: the file as text.
         fill: treat absent and mistyped columns as missing.
+        training: the training file, which has the values of the rows that answers rest on.
 
     Raises:
         DataError: feature columns are absent or mistyped.
     """
 
-    def __init__(self, loaded: LoadedBundle, text: pl.DataFrame, *, fill: bool) -> None:
+    def __init__(self, loaded: LoadedBundle, text: pl.DataFrame, *, fill: bool, training: Path | None = None) -> None:
         from tabapp.data.typed import check_columns
 
         self._loaded = loaded
@@ -54,6 +55,8 @@ class RowExplainer:
         check_columns(text, self._schema, fill)
         self._reference = loaded.reference_rows()
         self._explainer: Explainer | None = None
+        self._training_file = training
+        self._training: pl.DataFrame | None = None
 
     def answer(self, request: messages.AnyRequest) -> messages.AnyReply:
         """Answer a request.
@@ -134,10 +137,24 @@ class RowExplainer:
             contributions=each.contributions,
             errors=each.errors,
             neighbors=[
-                messages.NeighborRow(row=near.row, weight=near.weight, target=_number_text(near.target))
+                messages.NeighborRow(
+                    row=near.row, weight=near.weight, target=_number_text(near.target), cells=self._training_cells(near)
+                )
                 for near in each.neighbors
             ],
         )
+
+    def _training_cells(self, neighbor: NeighborLike) -> dict[str, str | None]:
+        """The values of a training row; empty without its file, which is read for the first of them."""
+        from tabapp.data.read import read_table
+        from tabapp.explain.training_rows import training_cells
+
+        if self._training is None and self._training_file is not None:
+            try:
+                self._training = read_table(self._training_file).frame
+            except (TabappError, OSError):
+                self._training_file = None
+        return {} if self._training is None else training_cells(neighbor, self._training, self._schema) or {}
 
     def _curve(
         self, request: messages.DrawCurve, row: pl.DataFrame, cells: dict[str, str | None]
@@ -201,13 +218,13 @@ def _number_text(target: str | float) -> str:
     return target if isinstance(target, str) else f"{target:.6g}"
 
 
-def _load(bundle: Path, data: Path, *, fill: bool, trust: Path | None) -> RowExplainer:
+def _load(bundle: Path, data: Path, *, fill: bool, trust: Path | None, training: Path | None) -> RowExplainer:
     from tabapp.bundle.box import Box
     from tabapp.data.read import ReadOptions, read_table
 
     with Box(bundle, trust=trust) as box:
         text = read_table(data, ReadOptions(), allow_no_rows=True, columns=box.contents.schema.columns).frame
-        return RowExplainer(box.load(), text, fill=fill)
+        return RowExplainer(box.load(), text, fill=fill, training=training)
 
 
 def _serve(explainer: RowExplainer, lines: queue.Queue[bytes]) -> None:
@@ -251,6 +268,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("data", type=Path)
     parser.add_argument("--fill", action="store_true", help="treat absent and mistyped columns as missing")
     parser.add_argument("--trust", type=Path, help="file of the public key that must have signed the bundle")
+    parser.add_argument("--training", type=Path, help="file that the models were trained on")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     lines: queue.Queue[bytes] = queue.Queue()
 
@@ -262,7 +280,9 @@ def main(arguments: Sequence[str]) -> int:
     threading.Thread(target=listen, daemon=True).start()
     try:
         options = parser.parse_args(arguments)
-        explainer = _load(options.bundle, options.data, fill=options.fill, trust=options.trust)
+        explainer = _load(
+            options.bundle, options.data, fill=options.fill, trust=options.trust, training=options.training
+        )
     except TabappError as error:
         _answer(0, messages.Failed(message=str(error), fatal=True))
         return error.exit_code

@@ -18,9 +18,14 @@ from tabapp.headless.narration import echo, echo_json, say
 from tabapp.printable import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import polars as pl
 
-    from tabapp.explain.rows import Explained, Explanations
+    from tabapp.data.schema import Schema
+    from tabapp.explain.rows import Explained, Explanations, NeighborLike
+
+    Cells = Callable[[NeighborLike], dict[str, str | None] | None]
 
 SHOWN_COLUMNS = 20
 
@@ -80,6 +85,12 @@ def _read_settings(ctx: click.Context, parameter: click.Parameter, value: tuple[
     metavar="FILE",
     help="Output file: .json, .csv, .parquet, .arrow or .jsonl, with a line for each row and column; an existing file is replaced.",
 )
+@click.option(
+    "--training",
+    metavar="FILE",
+    shell_complete=tables,
+    help="Training file, which has the values of the training rows that a prediction rests on.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 @device_option
 @trust_option
@@ -94,6 +105,7 @@ def explain(
     label: str | None,
     member: str | None,
     output: str | None,
+    training: str | None,
     as_json: bool,
     device: str,
     trust: Path | None,
@@ -154,10 +166,11 @@ def explain(
             )
         explained = schema.classes[code] if schema.classes else None
         found = decomposed_explanations(decomposed, explainer.predictions(predicted), numbers, explained, member)
+    cells = _training_cells(training, reader, schema) if training is not None else None
     if target is not None and not is_json:
         write_table(_table(found, frame), target)
     elif target is not None or as_json:
-        text = json.dumps(explanations_json(found, schema.target), ensure_ascii=False, indent=1)
+        text = json.dumps(explanations_json(found, schema.target, cells), ensure_ascii=False, indent=1)
         if target is not None:
             _write(target, text)
         else:
@@ -165,7 +178,37 @@ def explain(
     else:
         for each in found.rows:
             _print(each, found, frame, schema.target)
+            if cells is not None and each.neighbors:
+                _print_training_rows(each, frame, cells)
     return 0
+
+
+def _training_cells(training: str, reader: Reader, schema: Schema) -> Cells:
+    """The values of a training row by column.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    from tabapp.explain.training_rows import training_cells
+
+    rows = reader.read(training, schema).frame
+    return lambda neighbor: training_cells(neighbor, rows, schema)
+
+
+def _print_training_rows(each: Explained, frame: pl.DataFrame, cells: Cells) -> None:
+    """Print the values of the training rows beside those of the row, in the columns that contribute most."""
+    from tabapp.headless.tables import print_table
+
+    known = [(near, values) for near in each.neighbors if (values := cells(near)) is not None]
+    if not known:
+        say(
+            "The rows of --training have other targets than the training rows. Give the file that the models were trained on."
+        )
+        return
+    order = sorted(each.contributions, key=lambda name: -abs(each.contributions[name]))[:SHOWN_COLUMNS]
+    header = ["column", f"row {each.row}", *(f"training row {near.row}" for near, _ in known)]
+    lines = [[name, _cell(frame, each.row, name) or "", *(values[name] or "" for _, values in known)] for name in order]
+    print_table(header, lines)
 
 
 def _table(found: Explanations, frame: pl.DataFrame) -> pl.DataFrame:

@@ -267,8 +267,14 @@ def decomposed_explanations(
     return Explanations(found.base, label, 0, tuple(rows), member, unit, found.method)
 
 
-def explanations_json(found: Explanations, target: str) -> dict[str, Any]:
-    """The JSON of `tabapp explain --json`; `base` plus the sum of `contributions` is `output` in every row."""
+def explanations_json(
+    found: Explanations, target: str, cells: Callable[[NeighborLike], dict[str, str | None] | None] | None = None
+) -> dict[str, Any]:
+    """The JSON of `tabapp explain --json`; `base` plus the sum of `contributions` is `output` in every row.
+
+    Args:
+        cells: gives the values of a training row.
+    """
     of_member = {} if found.member is None else {"member": found.member, "unit": found.unit}
     return {
         "target": target,
@@ -287,7 +293,12 @@ def explanations_json(found: Explanations, target: str) -> dict[str, Any]:
                 "errors": each.errors,
                 **({} if each.completeness is None else {"completeness_error": each.completeness}),
                 "neighbours": [
-                    {"row": neighbor.row, "weight": neighbor.weight, "target": neighbor.target}
+                    {
+                        "row": neighbor.row,
+                        "weight": neighbor.weight,
+                        "target": neighbor.target,
+                        **({} if cells is None else {"values": cells(neighbor)}),
+                    }
                     for neighbor in each.neighbors
                 ],
             }

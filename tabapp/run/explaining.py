@@ -87,11 +87,15 @@ class RowPredicted(Reply, tag="predicted", frozen=True, kw_only=True):
 
 
 class NeighborRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A training row on which the prediction rests: its number in the training file, its weight in [0, 1] and its target."""
+    """A training row on which the prediction rests: its number in the training file, its weight in [0, 1] and its target.
+
+    `cells` are its values as text by column; empty if the training file is not there.
+    """
 
     row: int
     weight: float
     target: str
+    cells: Values = msgspec.field(default_factory=dict)
 
 
 class RowExplained(Reply, tag="explained", frozen=True, kw_only=True):

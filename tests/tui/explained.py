@@ -28,8 +28,9 @@ class CannedClient(ExplainerClient):
         *,
         fill: bool = False,
         trust: Path | None = None,
+        training: Path | None = None,
     ) -> None:
-        super().__init__(bundle, data, fill=fill, trust=trust)
+        super().__init__(bundle, data, fill=fill, trust=trust, training=training)
 
     async def ask(self, request):
         changed = [name for name, cell in request.values.items() if cell != CELLS[name]]
@@ -48,8 +49,8 @@ class CannedClient(ExplainerClient):
                     contributions=contributions,
                     errors=dict.fromkeys(contributions, 0.0042),
                     neighbors=[
-                        messages.NeighborRow(row=811, weight=0.21, target=">50K"),
-                        messages.NeighborRow(row=20144, weight=0.12, target="<=50K"),
+                        messages.NeighborRow(row=811, weight=0.21, target=">50K", cells=CELLS),
+                        messages.NeighborRow(row=20144, weight=0.12, target="<=50K", cells={**CELLS, "age": "41"}),
                     ],
                 )
             case messages.DrawCurve():

@@ -332,7 +332,10 @@ class PredictView(RunView):
         if client is None or (client.bundle, client.data, client.fill, client.trust) != wanted:
             await self._close_explainer()
             bundle, data, fill, trust = wanted
-            client = self._explainer = ExplainerClient(bundle, data, fill=fill, trust=trust)
+            training = Path(self.snapshot.state.data)
+            client = self._explainer = ExplainerClient(
+                bundle, data, fill=fill, trust=trust, training=training if is_file(training) else None
+            )
         self.tabapp.push_screen(RowView(client, row, checked.rows, checked.target))
 
     @on(Table.Selected, "#findings")

@@ -18,13 +18,16 @@ class ExplainerClient(JsonProcess[messages.AnyRequest, messages.AnyReply]):
 
     MODULE = "tabapp.explainer"
 
-    def __init__(self, bundle: Path, data: Path, *, fill: bool, trust: Path | None = None) -> None:
+    def __init__(
+        self, bundle: Path, data: Path, *, fill: bool, trust: Path | None = None, training: Path | None = None
+    ) -> None:
         super().__init__(messages.REQUESTS, messages.REPLIES)
-        self.bundle, self.data, self.fill, self.trust = bundle, data, fill, trust
+        self.bundle, self.data, self.fill, self.trust, self.training = bundle, data, fill, trust, training
 
     def arguments(self) -> list[str]:
         words = [str(self.bundle), str(self.data), *(["--fill"] if self.fill else [])]
-        return words if self.trust is None else [*words, "--trust", str(self.trust)]
+        words += [] if self.trust is None else ["--trust", str(self.trust)]
+        return words if self.training is None else [*words, "--training", str(self.training)]
 
     def not_sent(self, reason: str) -> messages.AnyReply:
         return messages.Failed(message=f"The row cannot be explained: {reason}.")
@@ -81,6 +84,8 @@ class RowExplanation:
             words += ["--set", f"{name}={value or ''}"]
         if client.trust is not None:
             words += ["--trust", str(client.trust)]
+        if client.training is not None and self.explained is not None and self.explained.neighbors:
+            words += ["--training", str(client.training)]
         return shlex.join([*words, *(["--missing-columns", "fill"] if client.fill else [])])
 
     async def show(self, column: str | None = None) -> None:

@@ -217,8 +217,11 @@ class RowChanges(Panel[RowFacts]):
     def draw(self, facts: RowFacts, width: int, height: int) -> list[Content]:
         lines = self._changes(facts, width)
         neighbors = facts.explained.neighbors if facts.explained is not None else ()
-        if neighbors:
-            words = " · ".join(f"row {each.row + 1:,} {one_line(each.target)} {each.weight:.0%}" for each in neighbors)
+        if neighbors and any(each.cells for each in neighbors):
+            title = Content.assemble(("Answered from", "bold"), (" · values that differ", MUTED))
+            lines += [title, *_training_rows(facts, width)]
+        elif neighbors:
+            words = " · ".join(map(_training_row, neighbors))
             lines += Content.assemble(("Answered from  ", "bold"), words).wrap(width)
         return lines
 
@@ -239,6 +242,27 @@ class RowChanges(Panel[RowFacts]):
                 (words, "bold"), (f"  gives {one_line(each.prediction)}{_share(facts, each)}", MUTED)
             ).wrap(width)
         return lines
+
+
+def _training_row(row: messages.NeighborRow) -> str:
+    return f"row {row.row + 1:,} {one_line(row.target)} {row.weight:.0%}"
+
+
+def _training_rows(facts: RowFacts, width: int) -> list[Content]:
+    """Target and weight of each training row, and its values that differ, in the columns that contribute most first."""
+    found = facts.explained
+    assert found is not None
+    order = sorted(found.contributions, key=lambda name: -abs(found.contributions[name]))
+    lines: list[Content] = []
+    for each in found.neighbors:
+        values = [
+            f"{one_line(name)} {EMPTY if cell is None else one_line(cell)}"
+            for name in order
+            if name in each.cells and (cell := each.cells[name]) != found.cells.get(name)
+        ]
+        line = Content.assemble(_training_row(each), "  ", (" · ".join(values) or "the same values", MUTED))
+        lines += line.truncate(2 * width - 8, ellipsis=True).wrap(width)
+    return lines
 
 
 def _share(facts: RowFacts, change: messages.FoundChange) -> str:
