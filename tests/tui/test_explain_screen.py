@@ -121,7 +121,7 @@ async def test_an_analysis_is_requested_and_shown(tmp_path, monkeypatch):
             (["robust"], ["damaged cells", "0.8500 (0.8300 to 0.8700)"]),
             (["learning"], ["More rows would likely help", "training rows"]),
             (["groups", "sex"], ["selection rate", "= east", "clear difference"]),
-            (["threshold", "f1"], ["at least 0.310", "The bundle keeps it", "truly yes"]),
+            (["threshold", "f1"], ["at least 0.310", "The bundle keeps this threshold", "truly yes"]),
         ):
             await driver.press("d")
             for text in choose:
@@ -188,6 +188,20 @@ async def test_attention_maps_by_layer_and_head(tmp_path, monkeypatch):
         await driver.sees("Attention · layer 1", "[CLS]", "2.0", "0.6")
         await driver.press("escape", "d", *"map", "enter", *"head 2", "enter")
         await driver.sees("Attention · layer 1 · head 2")
+
+
+async def test_interactions_are_a_heat_map(tmp_path, monkeypatch):
+    pairs = (("Age", "Sex", 0.35, 0.04), ("Age", "Fare", 0.2, 0.01), ("Fare", "Sex", 0.9, 0.001))
+    found = ev.InteractionsReady(
+        model="catboost", label="yes", columns=("Age", "Sex", "Fare"),
+        pairs=tuple(ev.InteractionView(a=a, b=b, h=h, size=size) for a, b, h, size in pairs),
+    )  # fmt: skip
+    async with drive(tmp_path, monkeypatch, [*explained(), found], attach=True, engine_runs=False) as driver:
+        await driver.press("5", "d", *"inter", "enter")
+        await driver.sees("The number is H", "Age × Sex")
+        lines = [line.split() for line in driver.app.screen._text.plain.splitlines()]
+        assert ["Age", "—", "0.35", "0.20"] in lines
+        assert ["Sex", "0.35", "—", "0.90"] in lines
 
 
 async def test_maps_of_several_models_have_their_names(tmp_path, monkeypatch):

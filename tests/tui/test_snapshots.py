@@ -31,8 +31,8 @@ from tests.tui.explained import CannedClient
 
 WIDE, NARROW = (120, 36), (80, 24)
 TABLES = {"cancer": write_breast_cancer, "prices": write_mixed, "wine": write_wine, "tuned": write_breast_cancer}
-MOST_PICTURES = 44
-MOST_BYTES = 2_900_000
+MOST_PICTURES = 49
+MOST_BYTES = 3_200_000
 
 Play = Callable[[ReplayWorker], None]
 
@@ -66,7 +66,16 @@ def analyzed(worker: ReplayWorker) -> None:
     for event in analyses():
         if isinstance(event, ev.DependenceReady):
             event = msgspec.structs.replace(event, groups=(group,))
+        if isinstance(event, ev.InteractionsReady):
+            event = interactions_of([row.feature for row in worker.state.importances.rows[:4]])
         worker.write(event)
+
+
+def interactions_of(columns: list[str]) -> ev.InteractionsReady:
+    """Interactions of columns, the largest first."""
+    pairs = [(a, b) for i, a in enumerate(columns) for b in columns[i + 1 :]]
+    views = [ev.InteractionView(a=a, b=b, h=0.9 / (n + 1), size=0.05 / (n + 1)) for n, (a, b) in enumerate(pairs)]
+    return ev.InteractionsReady(model="linear", label="malignant", columns=tuple(columns), pairs=tuple(views))
 
 
 class Still(AttachedApp):
@@ -169,6 +178,13 @@ async def explaining(pilot: Pilot[None]) -> None:
     await settled(pilot)
 
 
+async def explaining_and_switching(pilot: Pilot[None]) -> None:
+    """Open the explanation of a row, and show the curve over a column instead of the contributions."""
+    await explaining(pilot)
+    await pilot.press("c")
+    await settled(pilot)
+
+
 async def asking_what_if(pilot: Pilot[None]) -> None:
     """Open the explanation of a row, and the dialog that changes a value."""
     await explaining(pilot)
@@ -221,8 +237,15 @@ SCREENS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
     "groups": ("cancer", analyzed, opening_a_group),
     "diagnosed": ("cancer", analyzed, going("5", "d", "enter")),
     "attention-map": ("cancer", analyzed, going("5", "d", *"map", "enter", "enter")),
+    "interactions": ("cancer", analyzed, going("5", "d", *"inter", "enter")),
     "comparison": ("wine", after, comparing),
     "compare": ("prices", after, going("3", "space", "j", "space", move="linear")),
+}
+# Panels that a narrow screen shows after a key.
+PANELS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
+    "effect": ("cancer", after, going("5", "j", "c")),
+    "errors": ("cancer", after, going("5", "c", "c")),
+    "row-curve": ("cancer", after, explaining_and_switching),
 }
 STATES: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
     "run-paused": ("prices", paused, going("1")),
@@ -241,7 +264,7 @@ DIALOGS: dict[str, tuple[str, Play, Callable[[Pilot[None]], object]]] = {
 }
 
 
-SLOW_WHEN_NARROW = ("what-if", "groups", "diagnosed", "attention-map", "comparison", "compare")
+SLOW_WHEN_NARROW = ("what-if", "groups", "diagnosed", "attention-map", "interactions", "comparison", "compare")
 SIZED = [
     pytest.param(name, size, id=f"{name}-{label}", marks=[pytest.mark.slow] if is_slow else [])
     for name in SCREENS
@@ -254,6 +277,13 @@ SIZED = [
 def test_screen(snap_compare, show, name, size):
     recording, play, do = SCREENS[name]
     assert snap_compare(show(recording, play), terminal_size=size, run_before=do)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PANELS)
+def test_panel(snap_compare, show, name):
+    recording, play, do = PANELS[name]
+    assert snap_compare(show(recording, play), terminal_size=NARROW, run_before=do)
 
 
 @pytest.mark.parametrize("name", STATES)
@@ -276,5 +306,5 @@ def test_the_pictures_are_few_and_small(request):
     if request.config.getoption("update_snapshots"):
         pytest.skip("they are written when the session ends")
     pictures = list((Path(__file__).parent / "__snapshots__" / "test_snapshots").glob("*.svg"))
-    assert len(pictures) == 2 * len(SCREENS) + len(STATES) + len(DIALOGS) + 1 <= MOST_PICTURES
+    assert len(pictures) == 2 * len(SCREENS) + len(PANELS) + len(STATES) + len(DIALOGS) + 1 <= MOST_PICTURES
     assert sum(picture.stat().st_size for picture in pictures) < MOST_BYTES

@@ -15,10 +15,10 @@ from tabapp.run.analyses import analyze_in_background
 from tabapp.run.diagnoses import diagnosis_tables, table_of
 from tabapp.run.state import title_of
 from tabapp.tui.chrome.actions import View, bindings_for
-from tabapp.tui.dialogs.basic import Ask, Choice, Option, Reading
+from tabapp.tui.dialogs.basic import Ask, Choice, Option, Reading, reading_width
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.viewmodels import diagnoses as d
-from tabapp.tui.viewmodels.diagnoses import analysis_options, tables_content
+from tabapp.tui.viewmodels.diagnoses import analysis_options, interactions_content, tables_content
 from tabapp.tui.viewmodels.texts import Snapshot
 from tabapp.tui.widgets.effects import Effects, WeakSlices, effect_facts, slice_details
 from tabapp.tui.widgets.explanation import Explanation, ReadingNotes
@@ -83,6 +83,10 @@ class ExplainView(RunView):
         table.sort = "attention" if table.sort == "permutation" else "permutation"
         self.redraw()
 
+    @property
+    def _room(self) -> int:
+        return reading_width(self.app.size.width)
+
     def action_analyze(self) -> None:
         state = self.snapshot.state
         options = [Option(*each) for each in analysis_options(state, len(diagnosis_tables(state)))]
@@ -96,8 +100,12 @@ class ExplainView(RunView):
             case d.ATTENTION:
                 options = [Option(*each) for each in d.attention_options(state)]
                 self.tabapp.push_screen(Choice("Attention map", options), self._map_chosen)
+            case d.INTERACTIONS if state.interactions is not None:
+                self.tabapp.push_screen(
+                    Reading("Interactions", interactions_content(state.interactions, state, self._room))
+                )
             case d.KNOWN:
-                self.tabapp.push_screen(Reading("Analyses", tables_content(diagnosis_tables(state))))
+                self.tabapp.push_screen(Reading("Analyses", tables_content(diagnosis_tables(state), self._room)))
             case d.THRESHOLD:
                 title = "Threshold: the best by which metric"
                 options = [Option(*each) for each in d.THRESHOLD_OPTIONS]
@@ -119,7 +127,7 @@ class ExplainView(RunView):
 
     def _map_chosen(self, choice: str | None) -> None:
         if choice is not None:
-            self.tabapp.push_screen(Reading(*d.chosen_map(self.snapshot.state, choice)))
+            self.tabapp.push_screen(Reading(*d.chosen_map(self.snapshot.state, choice, self._room)))
 
     def _metric_chosen(self, metric: str | None) -> None:
         if metric == d.COST:
@@ -142,7 +150,7 @@ class ExplainView(RunView):
             return
         table = table_of(found, self.snapshot.state)
         if table is not None:
-            self.tabapp.push_screen(Reading(table.title, tables_content([table])))
+            self.tabapp.push_screen(Reading(table.title, tables_content([table], self._room)))
 
     def action_charts(self) -> None:
         if self.has_class("-wide"):
