@@ -345,7 +345,7 @@ def _learning_curves(state: RunState, row: ev.LeaderboardRow) -> Lines | None:
     """The learning curve of each fold of a model's best trial, on its early-stopping rows."""
     fits = [fit for fit in state.fits.values() if (fit.model, fit.trial) == (row.model, row.trial or 0)]
     series = tuple(
-        Series(f"fold {fit.fold + 1}", tuple((float(step), value) for step, value in fit.curve))
+        Series(f"fold {fit.fold + 1}", tuple((float(step), value) for step, value in sorted(fit.curve)))
         for fit in sorted(fits, key=lambda fit: fit.fold)
         if len(fit.curve) > 1
     )

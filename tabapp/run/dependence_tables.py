@@ -12,6 +12,8 @@ from tabapp.run.state import RunState, format_score, title_of
 SHOWN_PAIRS = 15
 LONGEST_HEADER = 72
 """Characters of the names of a map's columns."""
+PALE = 3.0
+"""Times chance at least in the strongest shade, so that equal attention is pale."""
 
 
 def dependence_tables(state: RunState) -> list[DiagnosisTable]:
@@ -100,9 +102,9 @@ def _fitted(
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Header and rows of a map; numbers replace names that do not fit a page and that the rows have, too."""
     names = [row[0] for row in rows]
-    if sum(map(len, header)) <= LONGEST_HEADER or not set(header[1:]) <= set(names):
+    if sum(map(len, header)) <= LONGEST_HEADER or not set(header[1:]) & set(names):
         return header, rows
-    numbers = tuple(str(names.index(name) + 1) for name in header[1:])
+    numbers = tuple(str(names.index(name) + 1) if name in names else name for name in header[1:])
     return (header[0], *numbers), tuple((f"{i} {row[0]}", *row[1:]) for i, row in enumerate(rows, start=1))
 
 
@@ -116,7 +118,7 @@ def attention_tables(found: ev.AttentionReady, state: RunState) -> list[Diagnosi
     model = f" · {title_of(state, found.model)}" if len(state.attention) > 1 else ""
     for each in found.maps:
         ratios = [_relative(row, each.chance) for row in mean_over_heads(each)]
-        most = max((ratio for row in ratios for ratio in row if ratio is not None), default=0.0) or 1.0
+        most = max(PALE, *(ratio for row in ratios for ratio in row if ratio is not None))
         rows = tuple(
             (query, *("—" if ratio is None else f"{ratio:.1f}" for ratio in row))
             for query, row in zip(each.queries, ratios, strict=True)

@@ -141,8 +141,9 @@ def _heat_map(
 
     labels, heads = list(rows), list(columns)
     label, widths = fitted(labels, heads)
-    if set(columns) <= set(rows) and any(len(head) > room for head, room in zip(heads, widths, strict=True)):
-        labels, heads = [f"{i + 1:2} {name}" for i, name in enumerate(rows)], [f"{rows.index(c) + 1}" for c in columns]
+    if set(columns) & set(rows) and any(len(head) > room for head, room in zip(heads, widths, strict=True)):
+        labels = [f"{i + 1:2} {name}" for i, name in enumerate(rows)]
+        heads = [f"{rows.index(name) + 1}" if name in rows else name for name in columns]
         label, widths = fitted(labels, heads)
     head = [_cut(name, room).rjust(room) for name, room in zip(heads, widths, strict=True)]
     lines = [Content.styled("  ".join([" " * label, *head]), MUTED)]
