@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import msgspec
 import numpy as np
+import polars as pl
 import pytest
 
 from tabapp.bundle.box import load_boxed
@@ -13,12 +15,14 @@ from tabapp.bundle.format import TRAINING_ROWS, TrainingRows
 from tabapp.bundle.load import load_bundle
 from tabapp.bundle.neighbors import is_valid
 from tabapp.bundle.write import write_bundle
+from tabapp.cli.explain import explain
 from tabapp.data.infer import infer_schema
 from tabapp.errors import BundleError
 from tabapp.models import registry
 from tabapp.models.contract import RowNeighbors
 from tests.bundle.making import fit_candidate, make_contents, text_table
 from tests.bundle.test_load import members_of, with_manifest, write_zip
+from tests.cli.test_predicting import call
 
 N_ROWS = 400
 
@@ -65,6 +69,22 @@ def test_neighbors_name_rows_of_the_file_with_their_targets(bundle):
         assert neighbors[0].row == row + 1, "the row itself is a training row of one fold, and nearest to itself"
     local = load_bundle(path).neighbors(typed)
     assert [[each.row for each in row] for row in local] == [[each.row for each in row] for row in found]
+
+
+@pytest.mark.slow
+def test_explain_shows_the_values_of_training_rows(bundle, tmp_path):
+    path, frame = bundle
+    training, other, data = (tmp_path / f"{name}.csv" for name in ("training", "other", "data"))
+    pl.concat([frame.head(1).with_columns(outcome=pl.lit(None, pl.String)), frame]).write_csv(training)
+    frame.with_columns(outcome=pl.lit("0.0")).write_csv(other)
+    frame.head(2).drop("outcome").write_csv(data)
+    words = [path, data, "--row", "1", "--training"]
+    (row,) = json.loads(call(explain, *words, training, "--json").stdout)["rows"]
+    for each in row["neighbours"]:
+        cells = frame.row(each["row"] - 1, named=True)
+        assert each["values"] == {name: cells[name] for name in row["contributions"]}
+    assert f"training row {row['neighbours'][0]['row']}" in call(explain, *words, training).stdout
+    assert "other targets" in call(explain, *words, other).stderr
 
 
 @pytest.mark.slow
