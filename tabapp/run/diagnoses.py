@@ -122,8 +122,8 @@ def fairness_table(found: ev.FairnessReady) -> DiagnosisTable:
     for gap in found.gaps:
         mark = "a clear difference" if gap.clear else "chance can explain it"
         sentences.append(
-            f"{gap.rate}: {gap.difference:.3g} more for {gap.highest} than for {gap.lowest} (95 % interval {gap.low:.3g} to "
-            f"{gap.high:.3g}; {mark})."
+            f"{gap.rate}: {gap.difference:.3g} more for {found.column} {gap.highest} than for {found.column} {gap.lowest} (95 % "
+            f"interval {gap.low:.3g} to {gap.high:.3g}; {mark})."
         )
     names = [rate.name for rate in found.groups[0].rates] if found.groups else []
     rows = tuple((group.level, f"{group.n:,}", *(_rate(rate) for rate in group.rates)) for group in found.groups)

@@ -80,10 +80,11 @@ def test_explain_shows_the_values_of_training_rows(bundle, tmp_path):
     frame.head(2).drop("outcome").write_csv(data)
     words = [path, data, "--row", "1", "--training"]
     (row,) = json.loads(call(explain, *words, training, "--json").stdout)["rows"]
-    for each in row["neighbours"]:
+    found = row["neighbours"]
+    for each in found:
         cells = frame.row(each["row"] - 1, named=True)
         assert each["values"] == {name: cells[name] for name in row["contributions"]}
-    assert f"training row {row['neighbours'][0]['row']}" in call(explain, *words, training).stdout
+    assert f"training row {found[0]['row']}" in call(explain, *words, training).stdout
     assert "other targets" in call(explain, *words, other).stderr
 
 
