@@ -61,6 +61,7 @@ class SNN(DeepPlugin):
     paper = "Klambauer et al. 2017, Self-Normalizing Neural Networks"
     params_type = SNNParams
     stacks = True
+    tolerates_tf32 = True
 
     def build(self, sizes: Sizes, params: SNNParams) -> SNNNetwork:
         return SNNNetwork(sizes, params.widths, params.dropout)

@@ -113,6 +113,7 @@ class RealMLP(DeepPlugin):
     params_type = RealMLPParams
     prune_steps = ()
     plans_steps = True
+    tolerates_tf32 = True
 
     def build(self, sizes: Sizes, params: RealMLPParams) -> RealMLPNetwork:
         return RealMLPNetwork(sizes, params)
