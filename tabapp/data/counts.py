@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tabapp.data.small import SMALL, WHITE_SPACE
+from tabapp.data.small import FEW, SMALL, WHITE_SPACE, contains
 from tabapp.data.values import EXACT_INTEGER, LEADING_ZERO, MISSING, is_missing, strip
 
 Float64 = npt.NDArray[np.float64]
@@ -104,12 +104,15 @@ class Values:
 
     @cached_property
     def _counted(self) -> tuple[pl.Series | list[str], pl.Series | list[int]]:
-        if len(self.texts) <= SMALL:
+        if len(self.texts) <= FEW:
             counter = Counter(self.texts.to_list())
             counter.pop(None, None)
             # Stable, so equally frequent values stay in the order of the file.
             ordered = counter.most_common()
-            return [value for value, _ in ordered], [count for _, count in ordered]
+            values, counts = [value for value, _ in ordered], [count for _, count in ordered]
+            if len(values) <= SMALL:
+                return values, counts
+            return pl.Series("value", values, dtype=pl.String), pl.Series("count", counts, dtype=pl.UInt32)
         # `maintain_order` makes the order of equally frequent values reproducible.
         table = self.texts.alias("value").drop_nulls().to_frame().group_by("value", maintain_order=True).len("count")
         table = table.sort("count", descending=True, maintain_order=True)
@@ -134,7 +137,7 @@ def count_values(column: pl.Series, null: Collection[str] = (), keep: Collection
         values = Values(name, strip(column))
     uniques = values.uniques
     kept = set(keep)
-    if uniques.is_in(["+"]).any():
+    if "+" in (values.distinct if isinstance(values.distinct, list) else values.distinct.to_list()):
         kept.add("-")
     levels: list[str] = uniques.filter(uniques.str.to_lowercase().is_in(list(kept))).to_list() if kept else []
     gone = is_missing(uniques, levels, [spelling.strip() for spelling in null])
@@ -165,12 +168,18 @@ def _plain_numbers(texts: pl.Series) -> PlainNumbers | None:
 
     None if it may be something else: few distinct numbers, codes with leading zeros, row numbers, dates, infinities.
     """
-    if texts.head(_N_PROBED).drop_nulls().cast(pl.Float64, strict=False).has_nulls():
+    probe = texts.head(_N_PROBED)
+    if probe.cast(pl.Float64, strict=False).null_count() != probe.null_count():
         return None
-    numbers = texts.cast(pl.Float64, strict=False)
-    if numbers.null_count() != texts.null_count() or len(texts) <= _MANY:
+    column = texts.cast(pl.Float64, strict=False)
+    if column.null_count() != texts.null_count() or len(texts) <= _MANY:
         return None
-    ordered = np.sort(numbers.drop_nulls().to_numpy())
+    # Arrays, because each operation on a Series is a query.
+    numbers = column.to_numpy()
+    known = ~np.isnan(numbers)
+    ordered = np.sort(numbers[known])
+    if len(ordered) != len(texts) - texts.null_count():
+        return None
     if len(ordered) <= _MANY or not abs(ordered[0]) <= EXACT_INTEGER >= abs(ordered[-1]):
         return None
     n_unique = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
@@ -180,14 +189,21 @@ def _plain_numbers(texts: pl.Series) -> PlainNumbers | None:
         earliest, latest = _COMPACT_DATES
         if n_unique >= _MOSTLY_DISTINCT * len(ordered) or earliest <= ordered[len(ordered) // 2] <= latest:
             return None
-    zeros = texts.str.starts_with("0") | texts.str.starts_with("-0") | texts.str.starts_with("+0")
-    if texts.filter(zeros).str.contains(LEADING_ZERO).any():
+    whole = known & (np.floor(numbers) == numbers)
+    if whole.any() and _has_leading_zeros(texts if whole[known].all() else texts.filter(pl.Series(whole))):
         return None
     low, high = float(ordered[0]), float(ordered[-1])
     # The numbers are sorted, so bisection finds the bin edges of `spread`.
     ends = [bisect_left(ordered, k, key=lambda x: (x - low) / (high - low) * 10) for k in range(1, 10)]
     histogram = tuple(int(n) for n in np.diff([0, *ends, len(ordered)]))
     return PlainNumbers(n_unique, low, high, histogram)
+
+
+def _has_leading_zeros(texts: pl.Series) -> bool:
+    if len(texts) <= SMALL:
+        return bool(contains(texts, LEADING_ZERO).any())
+    zeros = texts.str.starts_with("0") | texts.str.starts_with("-0") | texts.str.starts_with("+0")
+    return bool(texts.filter(zeros).str.contains(LEADING_ZERO).any())
 
 
 def _whole(numbers: Float64) -> bool:

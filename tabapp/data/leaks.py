@@ -11,7 +11,7 @@ import polars as pl
 
 from tabapp.data.names import AFTERWARDS, is_twin, stem, words_of
 from tabapp.data.schema import Column
-from tabapp.data.small import SMALL
+from tabapp.data.small import FEW
 
 Codes = npt.NDArray[np.intp]
 Float64 = npt.NDArray[np.float64]
@@ -50,7 +50,7 @@ def codes_of(values: pl.Series) -> Codes:
         codes = _ranks(values)
         # A level of one or two rows says nothing alone, but all rare levels together may.
         return np.where((np.bincount(codes)[codes] < _RARE) & (codes > 0), int(codes.max()) + 1, codes)
-    filled = values.to_physical().cast(pl.Float64).to_numpy()
+    filled = (values if values.dtype == pl.Float64 else values.to_physical().cast(pl.Float64)).to_numpy()
     known = filled[~np.isnan(filled)]
     distinct = np.unique(known)
     edges = distinct
@@ -61,7 +61,7 @@ def codes_of(values: pl.Series) -> Codes:
 
 def _ranks(texts: pl.Series) -> Codes:
     """Dense ranks of texts from 1; 0 for null."""
-    if len(texts) > SMALL:
+    if len(texts) > FEW:
         return texts.rank("dense").fill_null(0).to_numpy().astype(np.intp)
     cells: list[str | None] = texts.to_list()
     ranks: dict[str | None, int] = {text: rank for rank, text in enumerate(sorted({*cells} - {None}), 1)}  # pyright: ignore[reportArgumentType]

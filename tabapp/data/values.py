@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 import polars as pl
 
-from tabapp.data.small import SMALL, WHITE_SPACE, contains
+from tabapp.data.small import FEW, SMALL, WHITE_SPACE, contains
 
 MISSING = frozenset(
     {
@@ -73,10 +73,12 @@ def is_number_format(form: NumberFormat) -> bool:
 
 def strip(texts: pl.Series) -> pl.Series:
     """Strip white space at both ends, including no-break spaces; empty texts become null."""
-    if len(texts) <= SMALL:
+    if len(texts) <= FEW:
         cells: list[str | None] = texts.to_list()
-        short = [cell and (cell.strip(WHITE_SPACE) or None) for cell in cells]
-        return texts if short == cells else pl.Series(texts.name, short, dtype=pl.String)
+        short = {cell: cell and (cell.strip(WHITE_SPACE) or None) for cell in dict.fromkeys(cells)}
+        if all(cell == kept for cell, kept in short.items()):
+            return texts
+        return pl.Series(texts.name, [short[cell] for cell in cells], dtype=pl.String)
     stripped = texts.str.strip_chars()
     if (stripped.str.len_bytes() == texts.str.len_bytes()).all():
         # Nothing to strip: keep the original column instead of a copy, to save memory.
@@ -86,16 +88,15 @@ def strip(texts: pl.Series) -> pl.Series:
 
 def is_missing(texts: pl.Series, levels: Collection[str], spellings: Collection[str]) -> pl.Series:
     """Which stripped texts mean a missing cell: known spellings that are not levels of the column, and `spellings`."""
-    if len(texts) <= SMALL:
+    if len(texts) <= FEW:
+        cells: list[str | None] = texts.to_list()
         values, missing = {*levels} - {*spellings}, {*spellings}
-        return pl.Series(
-            texts.name,
-            [
-                text is None or text in missing or (text.lower() in MISSING and text not in values)
-                for text in texts.to_list()
-            ],
-            dtype=pl.Boolean,
-        )
+        gone = {
+            text
+            for text in dict.fromkeys(cells)
+            if text is None or text in missing or (text.lower() in MISSING and text not in values)
+        }
+        return pl.Series(texts.name, [text in gone for text in cells], dtype=pl.Boolean)
     known = texts.str.to_lowercase().is_in(list(MISSING))
     doubtful = [level for level in levels if level.casefold() in MISSING]
     if doubtful:
@@ -249,10 +250,24 @@ def _unit(texts: pl.Series) -> str | None:
     sample = texts.head(10_000)
     found: set[str] = set()
     for pattern in (_PREFIX, _SUFFIX):
-        found.update(
-            unit for unit in sample.str.extract(pattern).drop_nulls().unique().to_list() if unit not in ("e", "E")
-        )
+        if len(sample) <= SMALL:
+            units = _extract(sample.to_list(), pattern)
+        else:
+            units = set(sample.str.extract(pattern).drop_nulls().unique().to_list())
+        found |= units - {"e", "E"}
     return found.pop() if len(found) == 1 else None
+
+
+def _extract(texts: list[str], pattern: str) -> set[str]:
+    """The distinct first groups of the matches in a few texts, in plain Python."""
+    found = map(_python_pattern(pattern).search, texts)
+    return {match[1] for match in found if match is not None}
+
+
+@cache
+def _python_pattern(pattern: str) -> re.Pattern[str]:
+    """A pattern for Python whose white space and end of a text are those of polars."""
+    return re.compile(re.sub(r"\$$", r"\\Z", pattern.replace(r"\s", f"[{WHITE_SPACE}]")))
 
 
 # --- dates ---------------------------------------------------------------------------------------------------------------

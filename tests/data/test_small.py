@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from types import ModuleType
 
 import polars as pl
@@ -51,8 +52,9 @@ def verdict(name: str, cells: list[str | None]) -> tuple[Column, list[str | None
 
 
 def use_queries(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in MODULES:
-        monkeypatch.setattr(module, "SMALL", 0)
+    for module, name in product(MODULES, ("SMALL", "FEW")):
+        if hasattr(module, name):
+            monkeypatch.setattr(module, name, 0)
 
 
 @pytest.mark.parametrize("name", COLUMNS)
