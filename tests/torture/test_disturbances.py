@@ -1,6 +1,7 @@
 """Runs that are killed, interrupted, suspended and copied at random moments: nothing complete is lost, and results stay equal.
 
-`make torture` runs the long form: TABAPP_TORTURE_RUNS runs, and TABAPP_TORTURE_STOP seconds of sleep for suspended processes.
+`make torture` runs the long form: TABAPP_TORTURE_RUNS runs, and TABAPP_TORTURE_STOP seconds of sleep for suspended processes. A series
+continues at the seed TABAPP_TORTURE_SEED.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tests.torture.disturbing import (
 )
 
 RUNS = int(os.environ.get("TABAPP_TORTURE_RUNS", "3"))
+FIRST_SEED = int(os.environ.get("TABAPP_TORTURE_SEED", "0"))
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,7 @@ def test_a_run_whose_server_is_killed_and_which_is_copied_finishes(data: Path, t
 def test_runs_survive_random_disturbances(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expected = undisturbed(data, tmp_path / "undisturbed")
     count = Count()
-    for seed in range(RUNS):
+    for seed in range(FIRST_SEED, FIRST_SEED + RUNS):
         generator = random.Random(seed)
         kinds = [generator.choice(list(DISTURBANCES)) for _ in range(3)]
         folder = disturbed_run(data, tmp_path / f"run{seed}", kinds, generator, count)
