@@ -1,7 +1,7 @@
 """Runs that are killed, interrupted, suspended and copied at random moments: nothing complete is lost, and results stay equal.
 
-`make torture` runs the long form: TABAPP_TORTURE_RUNS runs, and TABAPP_TORTURE_STOP seconds of sleep for suspended processes. A series
-continues at the seed TABAPP_TORTURE_SEED.
+`make torture` runs the long form: TABAPP_TORTURE_RUNS runs, and TABAPP_TORTURE_STOP seconds of sleep for suspended processes. The
+variable TABAPP_TORTURE_SEED is the seed of the first run, which continues a series.
 """
 
 from __future__ import annotations
