@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,6 +46,11 @@ REPORTED: dict[str, dict[str, str]] = {
     "regression": {"r2": "R2"},
 }
 """The run's metrics under CatBoost's names. Its callback receives no predictions, only requested metrics."""
+
+
+def with_weights(values: Mapping[str, Any], name: str) -> str:
+    """The name under which a metric is reported: with row weights, CatBoost reports some metrics with and without them."""
+    return name if name in values else f"{name}{';' if ':' in name else ':'}use_weights=true"
 
 
 class CatBoostParams(BoostingParams, frozen=True, kw_only=True):
@@ -196,7 +202,7 @@ class CatBoost(BoostingPlugin):
                     if context.task == "regression" and context.metric == criterion(context):
                         watch.report(info.iteration, lambda: next(iter(values.values()))[-1] * target.std)
                     elif reported:
-                        watch.report(info.iteration, lambda: values[reported][-1])
+                        watch.report(info.iteration, lambda: values[with_weights(values, reported)][-1])
                 except FitStopped as error:
                     stopped = error
                     return False

@@ -15,6 +15,7 @@ from sklearn.ensemble import (
 )
 from tabapp_plugins._shared.tree_arrays import BLOCK, Trees, lower_float32
 from tabapp_plugins._shared.trees import Grown, classes_of, from_sklearn
+from tabapp_plugins.catboost_model import with_weights
 from tabapp_plugins.hist_gradient_boosting import from_predictor
 
 Rows = tuple[np.ndarray, np.ndarray]
@@ -89,3 +90,10 @@ def test_tree_with_one_leaf() -> None:
     forest = RandomForestRegressor(3, random_state=0).fit(np.zeros((5, 2)), np.full(5, 2.0))
     trees = Trees.join([from_sklearn(e.tree_) for e in forest.estimators_])
     np.testing.assert_array_equal(trees.total(np.ones((4, 2), np.float32)), np.full((4, 1), 6.0))
+
+
+def test_catboost_reports_a_metric_of_rows_with_weights() -> None:
+    values = {"Accuracy:use_weights=true": [0.5], "Accuracy:use_weights=false": [0.4], "PRAUC:type=Classic": [0.3]}
+    assert with_weights(values, "Accuracy") == "Accuracy:use_weights=true"
+    assert with_weights(values, "PRAUC:type=Classic") == "PRAUC:type=Classic"
+    assert with_weights(values, "F1:average=Macro") == "F1:average=Macro;use_weights=true"
