@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from optuna.storages import RDBStorage
 
 from tabapp import files
-from tabapp.engine.admission import Admission, Need
+from tabapp.engine.admission import Admission
 from tabapp.engine.board import STOPPED, Board
 from tabapp.engine.candidates import Candidate, Scorer, saved_results
 from tabapp.engine.clock import Clock
@@ -20,13 +19,13 @@ from tabapp.engine.devices import CPU, device_for, gpu_memory
 from tabapp.engine.display import Display
 from tabapp.engine.evaluations import Evaluations
 from tabapp.engine.executors import Executor
-from tabapp.engine.jobs import Companion, Done, Failed, FitJob, FitResult, Message, Progress, Started
+from tabapp.engine.fit_orders import Running, job_of, names_of
+from tabapp.engine.jobs import Done, Failed, FitResult, Message, Progress, Started
 from tabapp.engine.loading import BackgroundLoader, libraries_of
 from tabapp.engine.placement import Placement
 from tabapp.engine.plan import Plan, plan_event, with_pending_models
 from tabapp.engine.run_data import RunData
 from tabapp.engine.scheduler import ModelRecord, Scheduler, Work
-from tabapp.engine.seeds import seed_of
 from tabapp.engine.server import BOOSTERS, LIGHT_MODELS, SERVERS, Libraries
 from tabapp.engine.steering import Steering
 from tabapp.engine.timed import TimedScheduler
@@ -44,16 +43,6 @@ LONG_FIT_SECONDS = 3.0
 """After this time in a first fit, the other models load beside it: on 16,000 rows of 26 classes, first fits take 17 s."""
 MOST_LOST = 10
 """Fits of a candidate that are repeated after their nodes were lost."""
-
-
-@dataclass
-class Running:
-    """A fit in progress."""
-
-    work: Work
-    seconds_started: float
-    need: Need
-    pruned: bool = False
 
 
 class Conductor:
@@ -267,19 +256,11 @@ class Conductor:
         candidate = work.candidate
         self.scheduler.models[candidate.model].failures += 1
         self._trials.fail(candidate, reason)
-        self._emit(
-            ev.FitFailed(
-                fit=candidate.fit_name(work.fold),
-                model=candidate.model,
-                trial=candidate.trial,
-                fold=work.fold,
-                reason=reason,
-            )
-        )
+        self._emit(ev.FitFailed(**names_of(candidate, work.fold), reason=reason))
         self._display.is_stale = True
 
     def _start(self, work: Work) -> None:
-        candidate, fold = work.candidate, work.fold
+        candidate = work.candidate
         soft_deadline = None
         if self._clock.fitting_end is not None:
             cap = self._fit_limit() * max(1.0, self.scheduler.models[candidate.model].share)
@@ -288,46 +269,13 @@ class Conductor:
             each = min(cap, self.scheduler.seconds_for(candidate, left))
             soft_deadline = time.monotonic() + min(left, len(work.folds) * each)
         need = self._placement.need(work)
-        job = FitJob(
-            fit=candidate.fit_name(fold),
-            run=str(self._folder.path),
-            model=candidate.model,
-            trial=candidate.trial,
-            fold=fold,
-            params=candidate.params,
-            recipe=self._plugins[candidate.model].features(),
-            task=self._plan.task,
-            n_classes=self._plan.n_classes,
-            metric=self._plan.metric,
-            seed=seed_of(self._plan.seed, candidate.model, fold),
-            run_seed=self._plan.seed,
-            device=candidate.device,
-            libraries=self._libraries_of(self._plugins[candidate.model]),
-            n_threads=self._plan.n_threads,
-            soft_deadline=soft_deadline,
-            n_bytes=need.n_bytes,
-            pilots=tuple(pilot.summary for pilot in candidate.pilots_of(fold)),
-            most_step_rows=candidate.step_rows,
-            companions=tuple(
-                Companion(candidate.fit_name(other), other, seed_of(self._plan.seed, candidate.model, other))
-                for other in work.others
-            ),
-        )
+        plugin = self._plugins[candidate.model]
+        job = job_of(work, self._plan, str(self._folder.path), plugin, self._libraries_of(plugin), soft_deadline, need)
         pid = self._executor.submit(job)
         self._running[job.fit] = Running(work, time.monotonic(), need)
         self._display.is_stale = True
         for each_fold in work.folds:
-            self._emit(ev.FitStarted(**self._names(candidate, each_fold), folds=candidate.n_folds, pid=pid))
-
-    @staticmethod
-    def _names(candidate: Candidate, fold: int) -> dict[str, Any]:
-        """What all events of a fit contain."""
-        return {
-            "fit": candidate.fit_name(fold),
-            "model": candidate.model,
-            "trial": candidate.trial,
-            "fold": fold,
-        }
+            self._emit(ev.FitStarted(**names_of(candidate, each_fold), folds=candidate.n_folds, pid=pid))
 
     def _part_of(self, fit: str) -> tuple[Running | None, int]:
         """The fit or group in progress that a fit belongs to, and its fold."""
@@ -345,7 +293,7 @@ class Conductor:
             # Not before the first fit has ended, unless it is long: on two cores, loading would delay the first score.
             self._loader.start()
         candidate = running.work.candidate
-        common = self._names(candidate, fold)
+        common = names_of(candidate, fold)
         match message:
             case Started():
                 # Time that a fit waits for a node is not that of its model.
@@ -389,7 +337,7 @@ class Conductor:
         """Count complete fits."""
         for result in results:
             candidate.results[result.fold] = result
-            names = self._names(candidate, result.fold)
+            names = names_of(candidate, result.fold)
             self._emit(ev.FitFinished(**names, score=result.score, seconds=round(result.seconds, 3)))
 
     def _spend(self, model: str, running: Running) -> float:
@@ -417,7 +365,7 @@ class Conductor:
         candidate = work.candidate
         for fold in work.folds:
             if fold not in candidate.results:
-                names = self._names(candidate, fold)
+                names = names_of(candidate, fold)
                 self._emit(ev.FitFailed(**names, reason=failure.reason, detail=failure.detail))
         if failure.out_of_memory:
             self._admission.record_out_of_memory(self._placement.need(work))

@@ -10,8 +10,9 @@ import polars as pl
 
 from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
-from tabapp.engine.plan import Machines, Plan, make_plan, plan_event, schema_event
+from tabapp.engine.plan import Machines, Plan, make_plan, plan_event
 from tabapp.engine.prepare import check_columns_of_more, infer, n_rows
+from tabapp.engine.schema_events import schema_event
 from tabapp.engine.target_plans import TargetPlan, plan_of_targets, plan_targets, schema_of_targets, targets_of
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig

@@ -13,7 +13,7 @@ import psutil
 
 from tabapp import metrics
 from tabapp.data.other_targets import learnable
-from tabapp.data.schema import Column, Schema
+from tabapp.data.schema import Schema
 from tabapp.engine.devices import CPU, device_for
 from tabapp.engine.server import LIGHT_MODELS
 from tabapp.errors import UsageError
@@ -381,44 +381,6 @@ def share_cores(config: RunConfig, machines: Machines | None = None) -> tuple[in
     workers = config.workers or (cores if cores <= 4 else max(4, cores // 4))
     n_threads = max(1, cores // workers)
     return workers, n_threads if machines is None else min(n_threads, max(1, machines.largest_cores))
-
-
-def _summary(column: Column) -> str:
-    if column.levels:
-        total = max(1, sum(column.level_counts))
-        return f"{column.levels[0]} {column.level_counts[0] / total:.0%}"
-    if column.low is not None and column.high is not None:
-        return f"{column.low:g} … {column.high:g}"
-    if column.low_text is not None:
-        return f"{column.low_text} … {column.high_text}"
-    return ""
-
-
-def schema_event(schema: Schema, n_more: int = 0) -> ev.SchemaInferred:
-    """The schema as an event; `n_more` is the number of rows of `--unlabelled`."""
-    return ev.SchemaInferred(
-        columns=tuple(
-            ev.ColumnView(
-                name=column.name,
-                kind=column.kind,
-                role=column.role,
-                reason=column.reason,
-                missing=column.missing,
-                unique=column.unique,
-                summary=_summary(column),
-                histogram=column.histogram,
-                overridden=column.overridden,
-            )
-            for column in schema.columns
-        ),
-        warnings=tuple(
-            ev.WarningView(check=warning.check, column=warning.column, message=warning.message, action=warning.action)
-            for warning in schema.warnings
-        ),
-        rows=schema.rows,
-        rows_without_target=schema.rows_without_target,
-        rows_unlabelled=n_more,
-    )
 
 
 def plan_event(plan: Plan, schema: Schema, config: RunConfig) -> ev.PlanMade:

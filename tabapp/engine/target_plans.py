@@ -10,8 +10,9 @@ import msgspec
 from tabapp import metrics
 from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
-from tabapp.engine.plan import Machines, Plan, choose_metric, make_plan, plan_event, schema_event
+from tabapp.engine.plan import Machines, Plan, choose_metric, make_plan, plan_event
 from tabapp.engine.prepare import infer
+from tabapp.engine.schema_events import schema_event
 from tabapp.errors import UsageError
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig, command_line, format_duration

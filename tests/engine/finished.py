@@ -10,10 +10,11 @@ from tabapp.engine.candidates import Candidate, Scorer, read_results
 from tabapp.engine.finished import save_prediction
 from tabapp.engine.fit import run_fit
 from tabapp.engine.jobs import FitJob
-from tabapp.engine.plan import make_plan, plan_event, schema_event
+from tabapp.engine.plan import make_plan, plan_event
 from tabapp.engine.prepare import infer, read_data, reading_event
 from tabapp.engine.rows import write_rows
 from tabapp.engine.run_data import RunData
+from tabapp.engine.schema_events import schema_event
 from tabapp.models import registry
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig

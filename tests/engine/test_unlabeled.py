@@ -13,11 +13,12 @@ import pytest
 from tabapp import files
 from tabapp.engine.fit import features_folder, recipe_id, run_fit
 from tabapp.engine.jobs import FitJob, FitResult
-from tabapp.engine.plan import LEAST_UNLABELED, Plan, approximate_shape, make_plan, schema_event
+from tabapp.engine.plan import LEAST_UNLABELED, Plan, approximate_shape, make_plan
 from tabapp.engine.prepare import infer, n_rows, read_data, read_more
 from tabapp.engine.recovery import recover
 from tabapp.engine.rows import write_rows
 from tabapp.engine.run_data import UNLABELED, RunData
+from tabapp.engine.schema_events import schema_event
 from tabapp.engine.unlabeled import PRETRAINED
 from tabapp.errors import DataError
 from tabapp.features.arrays import FeatureRecipe

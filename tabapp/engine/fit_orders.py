@@ -1,0 +1,72 @@
+"""What the engine orders from an executor, and what it remembers of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tabapp.engine.admission import Need
+from tabapp.engine.candidates import Candidate
+from tabapp.engine.jobs import Companion, FitJob
+from tabapp.engine.plan import Plan
+from tabapp.engine.scheduler import Work
+from tabapp.engine.seeds import seed_of
+from tabapp.engine.server import Libraries
+from tabapp.models.contract import Plugin
+
+
+@dataclass
+class Running:
+    """A fit in progress."""
+
+    work: Work
+    seconds_started: float
+    need: Need
+    pruned: bool = False
+
+
+def names_of(candidate: Candidate, fold: int) -> dict[str, Any]:
+    """What all events of a fit contain."""
+    return {
+        "fit": candidate.fit_name(fold),
+        "model": candidate.model,
+        "trial": candidate.trial,
+        "fold": fold,
+    }
+
+
+def job_of(
+    work: Work, plan: Plan, run: str, plugin: Plugin, libraries: Libraries, soft_deadline: float | None, need: Need
+) -> FitJob:
+    """The job of a fit, or of a group of fits of one candidate.
+
+    Args:
+        run: path of the run folder.
+        soft_deadline: time on the monotonic clock at which the fit ends with its best so far; None for no limit.
+    """
+    candidate, fold = work.candidate, work.fold
+    return FitJob(
+        fit=candidate.fit_name(fold),
+        run=run,
+        model=candidate.model,
+        trial=candidate.trial,
+        fold=fold,
+        params=candidate.params,
+        recipe=plugin.features(),
+        task=plan.task,
+        n_classes=plan.n_classes,
+        metric=plan.metric,
+        seed=seed_of(plan.seed, candidate.model, fold),
+        run_seed=plan.seed,
+        device=candidate.device,
+        libraries=libraries,
+        n_threads=plan.n_threads,
+        soft_deadline=soft_deadline,
+        n_bytes=need.n_bytes,
+        pilots=tuple(pilot.summary for pilot in candidate.pilots_of(fold)),
+        most_step_rows=candidate.step_rows,
+        companions=tuple(
+            Companion(candidate.fit_name(other), other, seed_of(plan.seed, candidate.model, other))
+            for other in work.others
+        ),
+    )

@@ -1,0 +1,44 @@
+"""The schema as an event."""
+
+from __future__ import annotations
+
+from tabapp.data.schema import Column, Schema
+from tabapp.run import events as ev
+
+
+def _summary(column: Column) -> str:
+    if column.levels:
+        total = max(1, sum(column.level_counts))
+        return f"{column.levels[0]} {column.level_counts[0] / total:.0%}"
+    if column.low is not None and column.high is not None:
+        return f"{column.low:g} … {column.high:g}"
+    if column.low_text is not None:
+        return f"{column.low_text} … {column.high_text}"
+    return ""
+
+
+def schema_event(schema: Schema, n_more: int = 0) -> ev.SchemaInferred:
+    """The schema as an event; `n_more` is the number of rows of `--unlabelled`."""
+    return ev.SchemaInferred(
+        columns=tuple(
+            ev.ColumnView(
+                name=column.name,
+                kind=column.kind,
+                role=column.role,
+                reason=column.reason,
+                missing=column.missing,
+                unique=column.unique,
+                summary=_summary(column),
+                histogram=column.histogram,
+                overridden=column.overridden,
+            )
+            for column in schema.columns
+        ),
+        warnings=tuple(
+            ev.WarningView(check=warning.check, column=warning.column, message=warning.message, action=warning.action)
+            for warning in schema.warnings
+        ),
+        rows=schema.rows,
+        rows_without_target=schema.rows_without_target,
+        rows_unlabelled=n_more,
+    )
