@@ -202,7 +202,8 @@ class CatBoost(BoostingPlugin):
                     if context.task == "regression" and context.metric == criterion(context):
                         watch.report(info.iteration, lambda: next(iter(values.values()))[-1] * target.std)
                     elif reported:
-                        watch.report(info.iteration, lambda: values[with_weights(values, reported)][-1])
+                        name = with_weights(values, reported)
+                        watch.report(info.iteration, lambda: values[name][-1])
                 except FitStopped as error:
                     stopped = error
                     return False
