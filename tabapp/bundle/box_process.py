@@ -26,10 +26,25 @@ SMALL_REPLY = 2**16
 _CHUNK = 2**20
 _UNSEEN_SECONDS = 2.0
 _NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
+_ARENA_KIB = 2**16
+"""mimalloc, which CatBoost contains, reserves 1 GiB of address space at once by default. Linux counts it as private memory, most of
+what a bundle with a few boosters is allowed."""
 _ADVICE = "The bundle may be damaged or malicious; get it again from a source that you trust."
 _ERRORS: dict[str, type[TabappError]] = {"bundle": BundleError, "data": DataError, "usage": UsageError}
 _REPLIES = msgspec.msgpack.Decoder(messages.AnyReply)
 _Answer = TypeVar("_Answer", bound=messages.Reply)
+
+
+def environment(scratch: Path, device: str) -> dict[str, str]:
+    """What differs in the environment of the process.
+
+    Args:
+        scratch: its folder of temporary files.
+        device: that of its networks.
+    """
+    places = {name: str(scratch) for name in ("TMPDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR")}
+    memory = {"MIMALLOC_ARENA_RESERVE": str(_ARENA_KIB)}
+    return {**places, **memory, "JOBLIB_MULTIPROCESSING": "0", **(_NO_GPU if device == "cpu" else {})}
 
 
 class BoxProcess:
@@ -49,14 +64,13 @@ class BoxProcess:
         scratch = folder / "scratch"
         self.unpacked.mkdir()
         scratch.mkdir()
-        places = {name: str(scratch) for name in ("TMPDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR")}
         self._process = subprocess.Popen(
             module_command("tabapp.bundle.boxed", str(self.unpacked), str(scratch), device),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             # Libraries quote the file they fail to parse.
             stderr=subprocess.DEVNULL,
-            env={**os.environ, **places, "JOBLIB_MULTIPROCESSING": "0", **(_NO_GPU if device == "cpu" else {})},
+            env={**os.environ, **environment(scratch, device)},
             start_new_session=True,
             bufsize=0,
         )

@@ -160,3 +160,30 @@ def test_the_end_of_a_process_is_noticed_while_another_holds_its_pipes(tmp_path,
     with pytest.raises(BundleError, match=r"exit code 3") as caught:
         process.answer(box_process.messages.Ready)
     assert_one_sentence(caught.value, Path("x.tabapp"))
+
+
+RESERVED = """
+import numpy as np
+from catboost import CatBoostRegressor
+
+from tabapp.bundle.sandbox import private_memory
+
+before = private_memory()
+CatBoostRegressor(iterations=2, thread_count=1, allow_writing_files=False, verbose=False).fit(np.eye(8), np.arange(8.0))
+print(private_memory() - before)
+"""
+
+
+@linux
+def test_catboost_leaves_the_allowed_memory_to_the_other_models(tmp_path):
+    pytest.importorskip("catboost")
+    found = subprocess.run(
+        [sys.executable, "-c", RESERVED],
+        env={**os.environ, **box_process.environment(tmp_path, "cpu")},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
+        cwd=tmp_path,
+    )
+    assert int(found.stdout) < limits.load_memory(0) / 2
