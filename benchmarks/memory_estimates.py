@@ -2,8 +2,8 @@
 
     python -m benchmarks.memory_estimates [MODEL …] [--rows 500,5000] [--features 5,50] [--update]
 
-Each fit runs in a process forked from this one, which has the libraries loaded. A fifth of the labels is random, as an easy target
-needs few of the nodes of a forest that a target with errors needs. Prints a table and writes `benchmarks/results/memory_estimates.json`.
+Each fit runs in a process forked from this one, which has the libraries loaded. A fifth of the labels is random, because trees of a
+target without errors have few nodes. Prints a table and writes `benchmarks/results/memory_estimates.json`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,11 @@ def measure(model: str, n_rows: int, n_features: int, task: Any = "binary") -> P
 
     plugin = registry.get(model)
     n_categorical = max(1, n_features // 5)
-    columns = {"n_rows": n_rows, "n_numeric": n_features - n_categorical, "cardinalities": (10,) * n_categorical}
+    columns: dict[str, Any] = {
+        "n_rows": n_rows,
+        "n_numeric": n_features - n_categorical,
+        "cardinalities": (10,) * n_categorical,
+    }
     table, spec, n_classes = make_table(task, **columns)
     table = _with_random_labels(table, n_classes)
     shape = shape_of(table, spec, n_classes)

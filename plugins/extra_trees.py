@@ -30,5 +30,5 @@ class ExtraTrees(ForestPlugin):
         n_nodes = params.n_trees * 2 * shape.n_rows / params.min_samples_leaf
         return Cost(
             seconds=1 + 2 * params.n_trees * per_tree,
-            n_bytes=forest_bytes(shape, n_nodes, share=0.65 if task == "regression" else 0.2),
+            n_bytes=forest_bytes(shape, n_nodes, share=0.4 if task == "regression" else 0.22),
         )
