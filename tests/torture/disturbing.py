@@ -133,9 +133,14 @@ ENDING = ("SIGKILL engine", "SIGKILL all", "SIGTERM", "SIGHUP", "SIGINT", "copy"
 """Disturbances after which the command ends."""
 
 
+def _results(folder: RunFolder) -> list[Path]:
+    """The results of complete fits; a fit is written into a hidden folder beside them until it is complete."""
+    return [path for path in folder.fits.glob("*-f*/metrics.json") if not path.parent.name.startswith(".")]
+
+
 def complete_fits(folder: RunFolder) -> dict[str, int]:
     """The complete fits of a run, with the time at which each was written."""
-    return {path.parent.name: path.stat().st_mtime_ns for path in folder.fits.glob("*-f*/metrics.json")}
+    return {path.parent.name: path.stat().st_mtime_ns for path in _results(folder)}
 
 
 def copied(folder: RunFolder, target: Path) -> RunFolder:
@@ -155,12 +160,12 @@ def copied(folder: RunFolder, target: Path) -> RunFolder:
 
 def corrupt_files(folder: RunFolder) -> Iterator[Path]:
     """Files of a finished run that cannot be read or do not have their checksum."""
-    for path in [folder.path / "run.json", folder.plan, *folder.fits.glob("*-f*/metrics.json")]:
+    for path in [folder.path / "run.json", folder.plan, *_results(folder)]:
         try:
             json.loads(path.read_bytes())
         except (OSError, ValueError):
             yield path
-    for path in folder.fits.glob("*-f*/metrics.json"):
+    for path in _results(folder):
         result = msgspec.json.decode(path.read_bytes(), type=FitResult)
         yield from (
             path.parent / name for name, digest in result.checksums.items() if sha256(path.parent / name) != digest

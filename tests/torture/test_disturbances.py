@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tabapp.run.folder import list_runs
+from tabapp import files
+from tabapp.run.folder import RunFolder, list_runs
 from tests.tables import write_wine
 from tests.torture.disturbing import (
     DISTURBANCES,
@@ -22,6 +23,7 @@ from tests.torture.disturbing import (
     QUICK,
     Count,
     command,
+    complete_fits,
     disturbed_run,
     scores_of,
 )
@@ -43,6 +45,15 @@ def undisturbed(data: Path, runs: Path) -> dict[str, tuple[float | None, int, fl
         timeout=HANG_SECONDS,
     )
     return scores_of(list_runs(runs)[0])
+
+
+def test_a_fit_counts_as_complete_once_its_folder_has_its_name(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.fits.mkdir()
+    with files.new_folder(folder.fits / "linear-0000-f0") as temporary:
+        (temporary / "metrics.json").write_text("{}")
+        assert not complete_fits(folder)
+    assert list(complete_fits(folder)) == ["linear-0000-f0"]
 
 
 def test_a_run_whose_server_is_killed_and_which_is_copied_finishes(data: Path, tmp_path: Path) -> None:
