@@ -21,21 +21,26 @@ def format_score(value: float | None) -> str:
     return f"{value:.4f}" if size >= 0.01 or not size else f"{value:#.4g}"
 
 
-def describe(event: ev.AnyEvent, plan: ev.PlanMade | None, title_of: Callable[[str], str]) -> tuple[str, str] | None:
+def describe(
+    event: ev.AnyEvent, plan: ev.PlanMade | None, title_of: Callable[[str], str], *, in_target: bool = False
+) -> tuple[str, str] | None:
     """Kind and text of the line of an event, or None if it has no line.
 
     Args:
         plan: the plan before the event.
         title_of: the title of a model by its name.
+        in_target: the run has several targets and has started one of them, whose engine reads the table again.
     """
     match event:
         case ev.RunStarted():
             return "info", f"{'Resumed' if event.resumed else 'Started'} run {event.run}"
         case ev.DataRead():
-            return "info", f"Read {event.rows:,} rows × {event.columns} columns of {event.file}"
+            return (
+                None if in_target else ("info", f"Read {event.rows:,} rows × {event.columns} columns of {event.file}")
+            )
         case ev.PlanMade():
-            known = None if plan is None else _plan_line(plan)
-            return None if _plan_line(event) == known else ("info", _plan_line(event))
+            line = _plan_line(event, in_target)
+            return None if plan is not None and line == _plan_line(plan, in_target) else ("info", line)
         case ev.PlanRefused():
             return "warn", event.message
         case ev.FitFinished():
@@ -100,6 +105,8 @@ def _result_line(result: ev.TargetResult, plan: ev.PlanMade | None, title_of: Ca
     return "info", f"{result.target}: {title_of(result.best.model)} {score} in {result.seconds:.0f}s"
 
 
-def _plan_line(plan: ev.PlanMade) -> str:
+def _plan_line(plan: ev.PlanMade, in_target: bool) -> str:
     """The feed line of a plan. A new budget or model leaves it unchanged and adds no line."""
+    if len(plan.targets) > 1 and not in_target:
+        return f"{len(plan.targets)} targets: {', '.join(plan.targets)}"
     return f"{plan.target}: {plan.task}, {plan.metric_title}, {plan.validation}"

@@ -340,7 +340,8 @@ def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
             changes |= _finish_target(state, event)
         case ev.RunFinished():
             changes |= _finish_run(state, event)
-    line = describe(event, state.plan, lambda model: title_of(state, model))
+    in_target = state.target_index is not None
+    line = describe(event, state.plan, lambda model: title_of(state, model), in_target=in_target)
     if line is not None:
         changes["feed"] = (*state.feed[-FEED_LENGTH + 1 :], FeedLine(t=event.t, kind=line[0], text=line[1]))
     return msgspec.structs.replace(state, **changes)

@@ -13,7 +13,7 @@ from tabapp.run.mean_score import mean_score
 from tabapp.run.state import reduce, replay
 from tabapp.run.target_of import run_of_target
 from tabapp.run.targets import folders_of_targets, join_targets, resolve_targets, split_targets
-from tests.run.recording import LIGHTGBM_ROW, PLAN, target_result
+from tests.run.recording import LIGHTGBM_ROW, PLAN, recorded, target_result
 from tests.run.test_state import numbered
 
 NAMES = ("height", "species")
@@ -73,6 +73,20 @@ def test_the_name_of_a_column_is_one_target_even_with_a_comma():
 def test_folders_of_targets_are_plain_and_distinct():
     folders = [run.folder for run in folders_of_targets(["Ünit/../x", "unit", "…"]).targets]
     assert folders == ["targets/1-nit-x", "targets/2-unit", "targets/3-target"]
+
+
+def test_the_feed_reports_the_table_once_and_the_plan_of_each_target_once():
+    read = next(event for event in recorded("a") if isinstance(event, ev.DataRead))
+    started, *own = stream()
+    plan = msgspec.structs.replace(PLAN, target=NAMES[0], targets=NAMES)
+    repeated = [event for each in own for event in ((each, read) if isinstance(each, ev.TargetStarted) else (each,))]
+    feed = [line.text for line in replay(numbered([started, read, plan, plan, *repeated])).feed]
+    assert feed[1:3] == ["Read 1,000 rows × 3 columns of shop.csv", "2 targets: height, species"]
+    assert sum(text.startswith("Read") for text in feed) == 1
+    for index, name in enumerate(NAMES, start=1):
+        at = feed.index(f"Target {index} of 2: {name}")
+        assert feed[at + 1].startswith(f"{name}: {PLAN.task}, ")
+    assert sum(PLAN.validation in text for text in feed) == 2
 
 
 def test_a_state_keeps_each_target_and_ends_with_the_first():
