@@ -84,6 +84,7 @@ def _plan_of(
     staged: bool,
     machines: Machines | None,
 ) -> TargetPlan:
+    # NOTE[DIFF]: other targets are never features, not even as predictions in a chain of targets: docs/decisions/0010.
     others = [other for other in names if other != name and other not in config.ignore]
     own = msgspec.structs.replace(
         config,
