@@ -1,12 +1,13 @@
 """Rank correlation of feature importances with permutation importance: Table 4 of the FT-Transformer paper, and drop-and-refit.
 
 python -m benchmarks.attention_faithfulness --data FOLDER [--tables california_housing,…] [--seeds 5] [--rows 20000] [--device cpu]
-    [--minutes M] [--dropped 5] [--layers N --token-size N --batch-size N --epochs N] [--out FILE.json]
+    [--minutes M] [--dropped 5] [--layers N --token-size N --batch-size N --epochs N] [--full] [--out FILE.json]
 
 An FT-Transformer is trained on 80 % of the rows, a fifth of them for early stopping, with its defaults or a given size. As in the
 paper, all methods run on training rows (a sample of 2,000): attention of [CLS], permutation, integrated gradients (64 steps, mean
 size of 50 rows), and the loss of score when the network is trained again without each of the `--dropped` columns that permutation
 ranks first. Published figures are those of Gorishniy et al. 2021, Table 4: means and standard deviations over five runs.
+--full is for a GPU: all rows, and two hours for a fit.
 
 Seeds that an existing --out has are not run again, so that an interrupted command continues.
 """
@@ -154,8 +155,11 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=5.0, help="limit of one fit")
     for option, name in zip(("--layers", "--token-size", "--batch-size", "--epochs"), SIZES, strict=True):
         parser.add_argument(option, dest=name, type=int, metavar="N")
+    parser.add_argument("--full", action="store_true")
     parser.add_argument("--out", type=Path, default=RESULTS / "attention_faithfulness.json")
     options = parser.parse_args()
+    if options.full:
+        options.rows, options.minutes = None, 120.0
     results: dict[str, dict[str, dict[str, float]]] = {}
     if options.out.is_file():
         results = msgspec.json.decode(options.out.read_bytes())["results"]
@@ -184,7 +188,12 @@ def _report(results: dict[str, dict[str, dict[str, float]]], options: argparse.N
         rows.append([name, str(len(runs)), *cells, *published])
     header = ["table", "seeds", *METHODS, "paper: attention", "paper: integrated gradients"]
     sizes = {name: value for name in SIZES if (value := getattr(options, name)) is not None}
-    facts = {**machine("torch", "numpy", "polars"), "rows": options.rows, "dropped columns": options.dropped, **sizes}
+    facts = {
+        **machine("torch", "numpy", "polars"),
+        "rows": options.rows or "all",
+        "dropped columns": options.dropped,
+        **sizes,
+    }
     report(facts, header, rows, results, options.out, right=(1, 2, 3, 4, 5, 6))
 
 
