@@ -84,7 +84,12 @@ def _of_targets(state: RunState, states: Sequence[RunState], environment: Mappin
         sections.append(Section("Environment", tuple(_environment(environment))))
     file = state.read.file if state.read else state.data
     names = ", ".join(view.target for view in state.targets)
-    return Report(f"{PurePath(file).name} · {names}", " ".join(map(summary_of, states)), tuple(sections))
+    # The sentence on a target without a model does not name it.
+    found = [
+        summary_of(each) if each.best or each.plan is None else f"{each.plan.target}: {summary_of(each)}"
+        for each in states
+    ]
+    return Report(f"{PurePath(file).name} · {names}", " ".join(found), tuple(sections))
 
 
 def summary_of(state: RunState) -> str:

@@ -18,10 +18,12 @@ from tabapp.report.make import make_report, summary_of
 from tabapp.report.markdown import escaped, to_markdown
 from tabapp.report.parts import Bar, Bars, Facts, HeatMap, Histogram, Lines, Report, Section, Series, Table, Text
 from tabapp.report.svg import draw_bars, draw_lines, number, ticks
+from tabapp.run import events as ev
 from tabapp.run.state import RunState, format_score, reduce, replay
 from tests.recordings import events_of
 from tests.recordings.replay import make_run
 from tests.run.recording import analyses
+from tests.run.test_targets import stream
 
 RECORDINGS = ("cancer", "prices", "tuned", "wine")
 HOSTILE = "mass [kg]</td><script>alert(1)</script>\x1b]0;x\x07|`*_$x$"
@@ -163,6 +165,18 @@ def test_an_unfinished_run_has_a_report():
         text = to_html(make_report(state))
         assert f"not finished ({state.stage})" in text
     assert summary_of(RunState()) == "No model has a score yet."
+
+
+def test_the_summary_of_several_targets_names_those_without_a_model():
+    failed = {"best": None, "leaderboard": (), "status": "failed", "message": "The budget ended."}
+    events = [
+        msgspec.structs.replace(event, result=msgspec.structs.replace(event.result, **failed))
+        if isinstance(event, ev.TargetFinished)
+        else event
+        for event in stream()
+        if not isinstance(event, ev.LeaderboardChanged)
+    ]
+    assert make_report(replay(events)).summary == "height: The budget ended. species: The budget ended."
 
 
 HOSTILE_REPORT = Report(
