@@ -50,7 +50,11 @@ class RayExecutor:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self._ray = cluster, cluster.ray
-        self._mailbox: Any = self._ray.remote(num_cpus=0, max_restarts=0)(ray_tasks.Mailbox).remote()
+        strategies: Any = import_module("ray.util.scheduling_strategies")
+        # On the node of the engine: Ray places an actor without cores anywhere, and a run would not survive the loss of that node.
+        here = strategies.NodeAffinitySchedulingStrategy(self._ray.get_runtime_context().get_node_id(), soft=True)
+        mailbox = self._ray.remote(num_cpus=0, max_restarts=0)(ray_tasks.Mailbox)
+        self._mailbox: Any = mailbox.options(scheduling_strategy=here).remote()
         # The process ends with the fit, which frees its memory. A fit that is lost is submitted again by the engine.
         self._task: Any = self._ray.remote(max_calls=1, max_retries=0)(ray_tasks.fit_on_node)
         self._lock = threading.Lock()
