@@ -9,6 +9,7 @@ target without errors have few nodes. Prints a table and writes `benchmarks/resu
 from __future__ import annotations
 
 import argparse
+import ctypes
 import importlib
 import json
 import os
@@ -85,6 +86,7 @@ def measure(model: str, n_rows: int, n_features: int, task: Any = "binary") -> P
         return Point(model, n_rows, n_features, 0, None, reason)
     params = plugin.defaults(task, shape, "cpu")
     estimated = plugin.cost(task, shape, params, "cpu").n_bytes
+    _return_freed_memory()
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -98,6 +100,12 @@ def measure(model: str, n_rows: int, n_features: int, task: Any = "binary") -> P
     if not answer.isdigit():
         return Point(model, n_rows, n_features, estimated, None, answer or "the process died")
     return Point(model, n_rows, n_features, estimated, int(answer))
+
+
+def _return_freed_memory() -> None:
+    """Return freed memory to the system: a fit would reuse what tables of earlier points have left, and seem to need less."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _with_random_labels(table: Any, n_classes: int) -> Any:

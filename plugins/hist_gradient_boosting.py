@@ -12,7 +12,16 @@ from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
 from tabapp.nn.stopping import criterion
 
-from ._shared.boosting import REPORT_EVERY, BoostingParams, BoostingPlugin, Target, Watch, matrix, target_of
+from ._shared.boosting import (
+    REPORT_EVERY,
+    BoostingParams,
+    BoostingPlugin,
+    Target,
+    Watch,
+    histogram_bytes,
+    matrix,
+    target_of,
+)
 from ._shared.tree_arrays import Trees
 from ._shared.trees import Grown, TreesModel, classes_of
 
@@ -76,7 +85,12 @@ class HistGradientBoosting(BoostingPlugin):
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         per_tree = 4e-3 + 1e-8 * shape.n_rows * max(shape.n_features, 4)
         trees = 400 * (shape.n_classes if task == "multiclass" else 1)
-        return Cost(seconds=0.5 + trees * per_tree, n_bytes=12_000_000 + int(9.5 * shape.n_rows * shape.n_features))
+        assert isinstance(params, HistGradientBoostingParams)
+        # scikit-learn has 256 bins for every column, and counts their rows.
+        leaves = min(params.max_leaf_nodes, 0.6 * shape.n_rows / params.min_samples_leaf)
+        histograms = histogram_bytes(shape.n_features, leaves, bin_bytes=20)
+        n_bytes = 20_000_000 + 15 * shape.n_rows * shape.n_features + histograms
+        return Cost(seconds=0.5 + trees * per_tree, n_bytes=n_bytes)
 
     def grow(
         self, train: Table, valid: Table | None, n_trees: int, target: Target, params: Any, context: FitContext

@@ -161,7 +161,7 @@ class KNeighbors(Plugin):
         columns = shape.n_numeric + 8 * shape.n_categorical
         # Fitting takes no time; the cost is the prediction of scored rows, about a fifth of the training rows.
         seconds = 0.3 + 0.3 * shape.n_rows**2 * columns * 4e-10
-        return Cost(seconds=seconds, n_bytes=11_000_000 + int(8.3 * shape.n_rows * columns))
+        return Cost(seconds=seconds, n_bytes=13_000_000 + 21 * shape.n_rows * columns)
 
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
         """Store the training rows, report the score on the early-stopping rows, and then store those too."""

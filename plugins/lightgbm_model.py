@@ -21,6 +21,7 @@ from ._shared.boosting import (
     BoostingPlugin,
     Target,
     Watch,
+    histogram_bytes,
     matrix,
     target_of,
 )
@@ -153,7 +154,12 @@ class LightGBM(BoostingPlugin):
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         per_tree = 1e-3 + 6e-9 * shape.n_rows * max(shape.n_features, 4)
         trees = 400 * (shape.n_classes if task == "multiclass" else 1)
-        return Cost(seconds=0.3 + trees * per_tree, n_bytes=7_000_000 + 12 * shape.n_rows * shape.n_features)
+        assert isinstance(params, LightGBMParams)
+        # 60 % of the rows are learned from, and a bin has at least three of them. Some leaves are never split.
+        leaves = min(params.num_leaves, 0.6 * shape.n_rows / max(params.min_data_in_leaf, 1))
+        histograms = histogram_bytes(shape.n_numeric, 0.7 * leaves, n_bins=0.2 * shape.n_rows)
+        n_bytes = 9_500_000 + 10 * shape.n_rows * shape.n_features + histograms
+        return Cost(seconds=0.3 + trees * per_tree, n_bytes=n_bytes)
 
     def grow(
         self, train: Table, valid: Table | None, n_trees: int, target: Target, params: Any, context: FitContext

@@ -20,6 +20,7 @@ from ._shared.boosting import (
     BoostingPlugin,
     Target,
     Watch,
+    histogram_bytes,
     matrix,
     target_of,
 )
@@ -162,7 +163,12 @@ class XGBoost(BoostingPlugin):
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         per_tree = 2e-3 + 1e-8 * shape.n_rows * max(shape.n_features, 4)
         trees = 400 * (shape.n_classes if task == "multiclass" else 1)
-        return Cost(seconds=0.5 + trees * per_tree, n_bytes=12_000_000 + int(9.3 * shape.n_rows * shape.n_features))
+        assert isinstance(params, XGBoostParams)
+        # Those of a tree's inner nodes are kept, too.
+        nodes = min(2 ** (params.max_depth + 1) - 1, 0.3 * shape.n_rows)
+        histograms = histogram_bytes(shape.n_numeric, nodes, n_bins=0.6 * shape.n_rows)
+        n_bytes = 14_000_000 + 10 * shape.n_rows * shape.n_features + histograms
+        return Cost(seconds=0.5 + trees * per_tree, n_bytes=n_bytes)
 
     def grow(
         self, train: Table, valid: Table | None, n_trees: int, target: Target, params: Any, context: FitContext

@@ -73,6 +73,16 @@ def matrix(table: Table) -> Float32:
     return np.hstack([table.numeric, codes])
 
 
+def histogram_bytes(n_columns: int, n_nodes: float, n_bins: float = 256, bin_bytes: int = 16) -> int:
+    """Estimate the memory of the histograms of a tree, of which the libraries keep one for each node and column.
+
+    Args:
+        n_nodes: nodes whose histograms are kept at the same time.
+        bin_bytes: of a bin: sums of gradients and Hessians in double precision.
+    """
+    return int(n_nodes * n_columns * min(n_bins, 256) * bin_bytes)
+
+
 class Watch:
     """Early stopping, the soft deadline and reports for one booster, called from its library's callback.
 
