@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +31,8 @@ from tabapp.models import registry
 from tabapp.models.contract import FitContext, FitStopped, FittedModel, Float32, GroupFit, Params, Plugin
 from tabapp.run.folder import RunFolder
 
+LARGE_BYTES = 2**28
+"""Tables of this size in memory are prepared by one process at a time."""
 ROWS = "rows.npy"
 """In the folder of a fit whose model stores training rows: the usable rows passed to the fit."""
 
@@ -56,17 +61,13 @@ def prepared_table(
 
     They depend on the run's seed, the recipe and the fold, and not on the model that asks for them first.
 
-    Two processes may compute the same features at the same time: the first to finish keeps the folder, and both are equal.
+    Two processes may compute the same features at the same time: the first to finish keeps the folder, and both are equal. Those of
+    large tables take turns, because the memory of one is several times that of the table.
     """
     place = features_folder(folder, recipe, fold)
     if not place.is_dir():
-        seed = seed_of(run_seed, recipe_id(recipe), shared_fold(recipe, fold))
-        preparer, table = _fitted_features(data, recipe, fold, seed)
-        with files.new_folder(place) as temporary:
-            (temporary / "state").mkdir()
-            preparer.save(temporary / "state")
-            np.save(temporary / "numeric.npy", table.numeric, allow_pickle=False)
-            np.save(temporary / "categorical.npy", table.categorical, allow_pickle=False)
+        with _turn(folder, data):
+            _prepare(place, data, recipe, fold, run_seed)
     preparer = FeaturePreparer.load(place / "state")
     table = Table(
         numeric=np.load(place / "numeric.npy", mmap_mode="r", allow_pickle=False),
@@ -75,6 +76,34 @@ def prepared_table(
         weight=data.weight,
     )
     return table, preparer.spec
+
+
+@contextmanager
+def _turn(folder: RunFolder, data: RunData) -> Generator[None]:
+    """Wait until no other process prepares features of a large table. The system ends the turn of a killed process."""
+    if data.frame.estimated_size() < LARGE_BYTES:
+        yield
+        return
+    folder.features.mkdir(exist_ok=True)
+    descriptor = files.open_lock(folder.features / "lock", create=True)
+    try:
+        # Some shared file systems have no locks.
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _prepare(place: Path, data: RunData, recipe: FeatureRecipe, fold: int, run_seed: int) -> None:
+    if not place.is_dir():
+        seed = seed_of(run_seed, recipe_id(recipe), shared_fold(recipe, fold))
+        preparer, table = _fitted_features(data, recipe, fold, seed)
+        with files.new_folder(place) as temporary:
+            (temporary / "state").mkdir()
+            preparer.save(temporary / "state")
+            np.save(temporary / "numeric.npy", table.numeric, allow_pickle=False)
+            np.save(temporary / "categorical.npy", table.categorical, allow_pickle=False)
 
 
 def _fitted_features(data: RunData, recipe: FeatureRecipe, fold: int, seed: int) -> tuple[FeaturePreparer, Table]:

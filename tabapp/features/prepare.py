@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ Float64 = npt.NDArray[np.float64]
 Scaling = QuantileMap | ScaleMap
 
 _JSON, _ARRAYS = "features.json", "features.safetensors"
+_CHUNK_ROWS = 65_536
+"""Rows whose numbers are scaled at the same time, which needs a few copies of them."""
 _MANY_LEVELS = 50
 _MAX_LEVELS_RAW = 10_000
 _MAX_LEVELS_EMBEDDED = 500
@@ -155,7 +157,8 @@ class FeaturePreparer:
         keeps_missing = recipe.numeric == "raw" or recipe.missing == "keep"
         indicators: list[int] = [] if keeps_missing else np.flatnonzero(some_missing).tolist()
         kept = np.flatnonzero(~all_missing & (~constant | (some_missing & keeps_missing)))
-        scaling = _fit_scaling(numbers[:, kept], recipe, seed) if len(kept) else None
+        is_scaled = recipe.numeric != "raw" and len(kept) > 0
+        scaling = _fit_scaling(numbers[:, kept], recipe, seed) if is_scaled else None
         categorical = [
             i for i, step in enumerate(steps)
             if isinstance(step, CategoricalStep) and len(np.unique(step.codes(column_of(frame, step.column)))) > 1
@@ -180,27 +183,31 @@ class FeaturePreparer:
         Returns:
             A table without target and weights.
         """
-        blocks = [_numbers(self._state.steps, self._texts, frame)]
+        numbers = _numbers(self._state.steps, self._texts, frame)
+        blocks: list[Float64] = []
         for column, encoding in zip(self._state.encoded, self._encodings, strict=True):
             step = self._state.steps[column.step]
             assert isinstance(step, CategoricalStep)
             blocks.append(encoding.transform(step.codes(column_of(frame, step.column))))
-        return self._table(frame, np.concatenate(blocks, axis=1))
+        return self._table(frame, np.concatenate([numbers, *blocks], axis=1) if blocks else numbers)
 
     def _table(self, frame: pl.DataFrame, numbers: Float64) -> Table:
         state = self._state
-        kept = numbers[:, list(state.kept_numeric)]
-        if isinstance(self._scaling, ScaleMap) and state.recipe.missing == "indicator":
-            kept = np.where(np.isnan(kept), self._scaling.centers, kept)
-        shown = kept.astype(np.float32) if self._scaling is None else self._scaling.transform(kept)
-        absent = np.isnan(numbers[:, list(state.indicators)]).astype(np.float32)
-        numeric = np.concatenate([shown, absent], axis=1)
+        n_kept = len(state.kept_numeric)
+        numeric = np.empty((len(frame), n_kept + len(state.indicators)), dtype=np.float32)
+        for start in range(0, len(frame), _CHUNK_ROWS):
+            rows = slice(start, start + _CHUNK_ROWS)
+            kept = numbers[rows, list(state.kept_numeric)]
+            if isinstance(self._scaling, ScaleMap) and state.recipe.missing == "indicator":
+                kept = np.where(np.isnan(kept), self._scaling.centers, kept)
+            numeric[rows, :n_kept] = kept if self._scaling is None else self._scaling.transform(kept)
+            numeric[rows, n_kept:] = np.isnan(numbers[rows, list(state.indicators)])
         codes = np.empty((len(frame), len(state.kept_categorical)), dtype=np.int32)
         for i, index in enumerate(state.kept_categorical):
             step = state.steps[index]
             assert isinstance(step, CategoricalStep)
             codes[:, i] = step.codes(column_of(frame, step.column))
-        return Table(numeric=np.ascontiguousarray(numeric), categorical=codes)
+        return Table(numeric=numeric, categorical=codes)
 
     def save(self, folder: Path) -> None:
         """Write the state to an existing folder as JSON and safetensors, formats that cannot execute code."""
@@ -310,14 +317,25 @@ def _fit_step(column: Column, values: pl.Series, recipe: FeatureRecipe) -> Step:
     )
 
 
-def _numbers(steps: list[Step] | tuple[Step, ...], texts: dict[str, TextMap], frame: pl.DataFrame) -> Float64:
+def _numbers(steps: Sequence[Step], texts: dict[str, TextMap], frame: pl.DataFrame) -> Float64:
     """(rows, numbers of all steps) float64, NaN where missing."""
-    blocks: list[Float64] = [np.empty((len(frame), 0))]
+    if len(frame) <= _CHUNK_ROWS:
+        return np.concatenate([np.empty((len(frame), 0)), *_blocks(steps, texts, frame)], axis=1)
+    # Joining the columns of a large table would hold them twice.
+    widths = [block.shape[1] for block in _blocks(steps, texts, frame.head(1))]
+    numbers = np.empty((len(frame), sum(widths)))
+    end = 0
+    for width, block in zip(widths, _blocks(steps, texts, frame), strict=True):
+        start, end = end, end + width
+        numbers[:, start:end] = block
+    return numbers
+
+
+def _blocks(steps: Sequence[Step], texts: dict[str, TextMap], frame: pl.DataFrame) -> Iterator[Float64]:
     for step in steps:
-        blocks.append(step.numbers(column_of(frame, step.column)))
+        yield step.numbers(column_of(frame, step.column))
         if step.column in texts:
-            blocks.append(texts[step.column].transform(column_of(frame, step.column)).astype(np.float64))
-    return np.concatenate(blocks, axis=1)
+            yield texts[step.column].transform(column_of(frame, step.column)).astype(np.float64)
 
 
 def _constant(numbers: Float64) -> npt.NDArray[np.bool_]:

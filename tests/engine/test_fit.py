@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from tabapp.engine import fit
 from tabapp.engine.fit import features_folder, prepared_table, run_fit
 from tabapp.engine.jobs import FitJob
 from tabapp.engine.plan import make_plan
@@ -53,6 +56,29 @@ def test_features_do_not_depend_on_the_target_of_held_out_rows(folder: RunFolder
     again, _ = prepared_table(folder, data, ENCODED, 0, run_seed=0)
     assert {path.name: path.read_bytes() for path in features.rglob("*") if path.is_file()} == files
     np.testing.assert_array_equal(again.numeric, numeric)
+
+
+def test_processes_take_turns_to_prepare_large_tables(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second to come finds the features of the first."""
+    monkeypatch.setattr(fit, "LARGE_BYTES", 0)
+    data, prepare = RunData(folder), fit._prepare
+    tried: list[bool] = []
+
+    def while_another_tries(*arguments: Any) -> None:
+        with (folder.features / "lock").open("w") as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        tried.append(True)
+        prepare(*arguments)
+
+    monkeypatch.setattr(fit, "_prepare", while_another_tries)
+    prepared_table(folder, data, ENCODED, 0, run_seed=0)
+    assert tried
+    with (folder.features / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    place = features_folder(folder, ENCODED, 0)
+    written = (place / "numeric.npy").stat().st_mtime_ns
+    prepare(place, data, ENCODED, 0, 0)
+    assert (place / "numeric.npy").stat().st_mtime_ns == written
 
 
 def test_training_rows_are_encoded_out_of_fold_and_held_out_rows_by_all_training_rows(folder: RunFolder) -> None:

@@ -15,7 +15,7 @@ from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Schema
 from tabapp.data.typed import typed_frame
 from tabapp.errors import BundleError
-from tabapp.features import columns
+from tabapp.features import columns, prepare
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureRecipe, Table
 from tabapp.features.columns import DatetimeStep, TextStep
 from tabapp.features.prepare import FeaturePreparer
@@ -377,3 +377,14 @@ def test_few_rows_have_the_features_of_many(monkeypatch):
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)
     assert list(few[0]) == [FIRST_LEVEL + 1, MISSING, UNSEEN, FIRST_LEVEL + 2, FIRST_LEVEL, UNSEEN]
+
+
+@pytest.mark.parametrize("recipe", [RAW, QUANTILE, ROBUST], ids=lambda r: r.numeric)
+def test_tables_that_are_filled_in_chunks_are_equal(recipe: FeatureRecipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = fitted(recipe)
+    monkeypatch.setattr(prepare, "_CHUNK_ROWS", 7)
+    in_chunks = fitted(recipe)
+    assert in_chunks.state == at_once.state
+    part = in_chunks.transform(TYPED)
+    monkeypatch.undo()
+    assert equal(part, at_once.transform(TYPED))
