@@ -281,11 +281,12 @@ def main() -> None:
     found: dict[str, float] = {}
     if options.cache is not None and options.cache.is_file():
         found = json.loads(options.cache.read_text())
-    for seed in range(n_draws):  # Complete draws first: a run that is interrupted has the same number for each table.
+    # Complete draws first: a run that is interrupted has the same number for each table.
+    for seed in range(0 if options.kept_only else n_draws):
         for name in names:
             source = load(options.data, name)
             keys = _keys(name, source.schema, models, sizes, seed)
-            if options.kept_only or all(key in found for key, _, _ in keys):
+            if all(key in found for key, _, _ in keys):
                 continue
             draw = Draw(source.frame, source.schema, max(sizes), n_unlabeled, seed)
             with TemporaryDirectory() as pretrained:
