@@ -100,7 +100,7 @@ def summary_of(state: RunState) -> str:
             "No model has a score yet." if state.finished is None else state.finished.message or "No model has a score."
         )
     return (
-        f"{best.title} predicts {plan.target} with a {plan.metric_title} of {_interval(best)}, "
+        f"{best.title} predicts {plan.target}; its {plan.metric_title} is {_interval(best)}, "
         f"measured by {plan.validation} on rows that its models were not trained on."
     )
 
