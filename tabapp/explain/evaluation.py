@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 Curve = tuple[tuple[float, float], ...]
 
 MOST_POINTS = 64
-MOST_CLASSES = 20
+MOST_CLASSES = 30
 OTHER = "other"
 N_BINS = 10
 N_DENSITY = 32

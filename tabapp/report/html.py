@@ -28,8 +28,9 @@ pre { padding: .75rem 1rem; background: var(--panel); border: 1px solid var(--li
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 caption, figcaption { padding: .25rem 0; font-weight: 600; text-align: left; }
 th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; max-width: 26rem; }
-thead th { color: var(--muted); font-weight: 600; white-space: nowrap; }
-.right { text-align: right; white-space: nowrap; }
+thead th { color: var(--muted); font-weight: 600; }
+.right { text-align: right; }
+td.right { white-space: nowrap; }
 td:last-child:not(.right, .heat) { min-width: 11rem; max-width: 40rem; }
 td.heat { text-align: right; background: color-mix(in srgb, var(--c0) calc(55% * var(--share)), transparent); }
 figure { margin: 1.5rem 0; max-width: 44rem; }
@@ -42,7 +43,8 @@ svg { display: block; width: 100%; height: auto; overflow: visible; font: 12px s
 .line { fill: none; stroke: var(--color); stroke-width: 2; }
 .band { fill: var(--color); opacity: .2; stroke: none; }
 .reference { fill: none; stroke: var(--muted); stroke-width: 1.3; stroke-dasharray: 5 4; }
-rect.heat { fill: color-mix(in srgb, var(--c0) calc(8% + 92% * var(--share)), var(--panel)); }
+rect.heat { fill: color-mix(in srgb, var(--c0) calc(50% * var(--share)), var(--panel)); }
+.small { font-size: 9px; }
 .c0 { --color: var(--c0); } .c1 { --color: var(--c1); } .c2 { --color: var(--c2); }
 .c3 { --color: var(--c3); } .c4 { --color: var(--c4); } .c5 { --color: var(--c5); }
 .legend { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; margin: .25rem 0 0; padding: 0; list-style: none; font-size: .9rem; }
@@ -52,7 +54,7 @@ footer { margin: 3rem auto 2rem; color: var(--muted); font-size: .9rem; }
 @media print { :root { color-scheme: light; --text: #000; --muted: #444; --back: #fff; --panel: #f5f5f5; --line: #bbb;
   --c0: #2f5fd0; --c1: #b4530a; --c2: #18794e; --c3: #a1307c; --c4: #6d4bd8; --c5: #5f6b00; }
   nav { display: none; } figure, tr, dl { break-inside: avoid; } h2 { break-after: avoid; } .wide { overflow: visible; }
-  table { font-size: .7rem; } th, td { padding: .15rem .3rem; } thead th, .right { white-space: normal; }
+  table { font-size: .7rem; } th, td { padding: .15rem .3rem; } td.right { white-space: normal; }
   td:last-child:not(.right, .heat) { min-width: 0; } }
 """
 

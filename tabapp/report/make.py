@@ -117,6 +117,10 @@ def _seconds(value: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {seconds} s"
 
 
+def _milliseconds(value: float) -> str:
+    return f"{value:.1f} ms" if value < 1000 else _seconds(value / 1000)
+
+
 def _result(state: RunState) -> list[Part]:
     plan, finished, best = state.plan, state.finished, state.best
     rows = [("Run", state.run)]
@@ -207,14 +211,15 @@ def _leaderboard(state: RunState) -> list[Part]:
             f"{row.folds}/{plan.folds}" if row.score is not None else "—",
             str(row.trials) if row.trials else "—",
             _seconds(row.fit_seconds) if row.score is not None else "—",
-            "—" if row.predict_ms_per_1k is None else f"{row.predict_ms_per_1k:.1f} ms",
+            "—" if row.predict_ms_per_1k is None else _milliseconds(row.predict_ms_per_1k),
             f"{row.in_ensemble:.2f}" if row.in_ensemble and row.model != "ensemble" else "—",
             _status(row, plan.folds),
         )
         for row in shown
     )
     header = (
-        "Rank", "Model", plan.metric_title, "95 % interval", "Folds", "Trials", "Training", "1,000 rows", "Weight", "Status",
+        "Rank", "Model", plan.metric_title, "95 % interval", "Folds", "Trials", "Training", "Predict 1,000 rows", "Weight",
+        "Status",
     )  # fmt: skip
     better = "higher" if plan.greater_is_better else "lower"
     parts: list[Part] = [
@@ -248,7 +253,8 @@ def _ensemble(state: RunState) -> list[Part]:
     found = state.ensemble
     if found is None or state.plan is None:
         return []
-    bars = tuple(Bar(f"{title_of(state, m.model)} #{m.trial}", m.weight) for m in found.members)
+    members = sorted(found.members, key=lambda member: -member.weight)
+    bars = tuple(Bar(f"{title_of(state, m.model)} #{m.trial}", m.weight) for m in members)
     return [
         Text(
             f"The ensemble is a weighted mean of {len(bars)} candidate{'s' if len(bars) > 1 else ''}. Its "
@@ -261,8 +267,10 @@ def _ensemble(state: RunState) -> list[Part]:
 
 def _importances(state: RunState) -> list[Part]:
     found, plan = state.importances, state.plan
-    if found is None or plan is None or not found.rows:
+    if found is None or plan is None:
         return []
+    if not found.rows:
+        return [Text(f"The time limit left no time for importances of {title_of(state, found.model)}.")]
     shown = found.rows[:MAX_IMPORTANCES]
     bars = tuple(Bar(row.feature, row.permutation, row.low, row.high) for row in shown)
     parts: list[Part] = [

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tabapp.report.parts import Facts, HeatMap, Histogram, Lines, Part, Series, Table, Text
 from tabapp.run import events as ev
 from tabapp.run.diagnoses import lift_at
 from tabapp.run.state import RunState, format_score, title_of
 
+MAX_ERRORS = 10
 QUANTILES = ("5 %", "25 %", "50 %", "75 %", "95 %")
 
 
@@ -24,10 +27,10 @@ def quality_parts(state: RunState) -> list[Part]:
         return []
     rows = f"a sample of {found.n_rows:,}" if found.sampled else f"{found.n_rows:,}"
     parts: list[Part] = [Text(f"Out-of-fold predictions of {named(state, found.model)} on {rows} rows.")]
-    return parts + (_classification(found) if found.labels else _regression(found, state.plan))
+    return parts + (_classification(found, state.plan) if found.labels else _regression(found, state.plan))
 
 
-def _classification(found: ev.EvaluationReady) -> list[Part]:
+def _classification(found: ev.EvaluationReady, plan: ev.PlanMade | None) -> list[Part]:
     facts = [
         (name, f"{value:.4f}")
         for name, value in (
@@ -44,6 +47,7 @@ def _classification(found: ev.EvaluationReady) -> list[Part]:
     parts: list[Part] = [Facts(tuple(facts))] if facts else []
     if found.confusion:
         parts.append(HeatMap("Confusion matrix", "true class", "predicted class", found.labels, found.confusion))
+        parts += _by_class(found, plan.classes if plan is not None else ())
     of = f" ({found.positive})" if found.positive else " (mean of the classes)"
     unit = (0.0, 1.0)
     if found.roc:
@@ -80,6 +84,38 @@ def _classification(found: ev.EvaluationReady) -> list[Part]:
                 unit,
             )
         )
+    return parts
+
+
+def _by_class(found: ev.EvaluationReady, classes: Sequence[str]) -> list[Part]:
+    """Precision, recall and F1 of each class, and the most frequent errors among more than two classes."""
+    matrix, n = found.confusion, len(found.labels)
+    predicted = [sum(row[i] for row in matrix) for i in range(n)]
+
+    def share(part: float, whole: float) -> str:
+        return f"{part / whole:.3f}" if whole else "—"
+
+    rows = tuple(
+        (
+            label,
+            f"{sum(matrix[i]):,}",
+            share(matrix[i][i], predicted[i]),
+            share(matrix[i][i], sum(matrix[i])),
+            share(2 * matrix[i][i], sum(matrix[i]) + predicted[i]),
+        )
+        for i, label in enumerate(found.labels)
+    )
+    parts: list[Part] = [Table("By class", ("Class", "Rows", "Precision", "Recall", "F1"), rows, (1, 2, 3, 4))]
+    # Rare classes that are merged into one row are no class of the target.
+    own = [i for i, label in enumerate(found.labels) if not classes or label in classes]
+    errors = sorted((-matrix[i][j], i, j) for i in own for j in own if i != j and matrix[i][j])
+    if n > 2 and errors:
+        shown = tuple(
+            (found.labels[i], found.labels[j], f"{-count:,}", f"{-count / sum(matrix[i]):.1%}")
+            for count, i, j in errors[:MAX_ERRORS]
+        )
+        header = ("True class", "Predicted class", "Rows", "Share of the true class")
+        parts.append(Table("Most frequent errors", header, shown, (2, 3)))
     return parts
 
 

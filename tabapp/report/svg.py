@@ -217,34 +217,39 @@ def draw_heat_map(chart: HeatMap) -> str:
 
 
 def _shaded_squares(chart: HeatMap) -> str:
-    """A confusion matrix of many classes, a square for each pair."""
+    """A confusion matrix of many classes: a square for each pair, with its percentage of the row where that is not 0."""
     n = len(chart.labels)
-    side = min(28.0, (WIDTH - LABEL_WIDTH - RIGHT) / n)
+    left = min(LABEL_WIDTH, max(LEFT, 16 + 7 * max(map(len, chart.labels))))
+    side = min(28.0, (WIDTH - left - RIGHT) / n)
     body: list[str] = []
     for i, (label, counts) in enumerate(zip(chart.labels, chart.counts, strict=True)):
         total = sum(counts) or 1
         middle = (i + 0.5) * side
         body.append(
-            f'<text x="{LABEL_WIDTH - 8}" y="{middle:.1f}" dy="0.32em" text-anchor="end">{text_of(label, MAX_LABEL)}</text>'
+            f'<text x="{left - 8}" y="{middle:.1f}" dy="0.32em" text-anchor="end">{text_of(label, MAX_LABEL)}</text>'
         )
         for j, count in enumerate(counts):
             title = f"{text_of(label)} predicted as {text_of(chart.labels[j])}: {count:,} rows"
             body.append(
-                f'<rect class="heat" style="--share:{count / total:.3f}" x="{LABEL_WIDTH + j * side:.1f}" y="{i * side:.1f}" '
+                f'<rect class="heat" style="--share:{math.sqrt(count / total):.3f}" x="{left + j * side:.1f}" y="{i * side:.1f}" '
                 f'width="{side - 1:.1f}" height="{side - 1:.1f}"><title>{title}</title></rect>'
             )
+            if percent := round(100 * count / total):
+                place = f'x="{left + (j + 0.5) * side - 0.5:.1f}" y="{middle - 0.5:.1f}"'
+                body.append(f'<text class="small" {place} dy="0.35em" text-anchor="middle">{percent}</text>')
     bottom = n * side
-    axis = f"{text_of(chart.column_title)}, in the same order"
+    note = f"; percent of the {text_of(chart.row_title)}"
+    axis = f"{text_of(chart.column_title)}, in the same order{note}"
     if max(map(len, chart.labels[:-1])) <= MAX_SHORT_LABEL:
         # The last label, of all other classes together, may be longer; it is the one of its row.
-        axis, bottom = text_of(chart.column_title), n * side + 16
-        body += [
-            f'<text x="{LABEL_WIDTH + (j + 0.5) * side:.1f}" y="{n * side + 12:.1f}" text-anchor="middle">{text_of(label)}</text>'
-            for j, label in enumerate(chart.labels)
-            if len(label) <= MAX_SHORT_LABEL
-        ]
+        axis, bottom = f"{text_of(chart.column_title)}{note}", n * side + 16
+        for j, label in enumerate(chart.labels):
+            # A longer last label starts at its square and ends in the margin.
+            start, anchor = ((j + 0.5) * side, "middle") if len(label) <= MAX_SHORT_LABEL else (j * side + 2, "start")
+            place = f'x="{left + start:.1f}" y="{n * side + 12:.1f}"'
+            body.append(f'<text {place} text-anchor="{anchor}">{text_of(label, MAX_LABEL)}</text>')
     height = bottom + 24
     body.append(
-        f'<text class="axis" x="{LABEL_WIDTH + n * side / 2:.1f}" y="{height - 6:.0f}" text-anchor="middle">{axis}</text>'
+        f'<text class="axis" x="{left + n * side / 2:.1f}" y="{height - 6:.0f}" text-anchor="middle">{axis}</text>'
     )
     return _figure(chart.title, f"{chart.row_title} by {chart.column_title}", height, body)

@@ -28,11 +28,11 @@ def test_confusion_counts_rows_by_truth_and_prediction():
 
 def test_rare_classes_are_merged():
     generator = np.random.default_rng(0)
-    truth = np.r_[np.repeat(np.arange(30), 10), np.repeat(np.arange(11, 30), 90)]
-    prediction = np.eye(30)[generator.permutation(truth)]
-    labels, matrix = evaluation.confusion(truth, prediction, tuple(f"c{code}" for code in range(30)))
-    assert labels == (*(f"c{code}" for code in range(11, 30)), "other 11")
-    assert np.shape(matrix) == (20, 20)
+    truth = np.r_[np.repeat(np.arange(40), 10), np.repeat(np.arange(11, 40), 90)]
+    prediction = np.eye(40)[generator.permutation(truth)]
+    labels, matrix = evaluation.confusion(truth, prediction, tuple(f"c{code}" for code in range(40)))
+    assert labels == (*(f"c{code}" for code in range(11, 40)), "other 11")
+    assert np.shape(matrix) == (30, 30)
     assert np.sum(matrix) == len(truth)
     assert sum(matrix[-1]) == 110, "the rows of the eleven rare classes"
     full = reference.confusion_matrix(truth, prediction.argmax(axis=1))

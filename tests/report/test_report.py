@@ -179,6 +179,27 @@ def test_the_summary_of_several_targets_names_those_without_a_model():
     assert make_report(replay(events)).summary == "height: The budget ended. species: The budget ended."
 
 
+def test_rates_and_errors_by_class_are_those_of_scikit_learn():
+    reference = pytest.importorskip("sklearn.metrics")
+    matrix = ((8, 2, 0), (1, 6, 3), (0, 0, 5))
+    state = replay(events_of("wine"))
+    labels = a, b, c = state.plan.classes
+    found = msgspec.structs.replace(state.evaluations["ensemble"], labels=labels, confusion=matrix)
+    state = msgspec.structs.replace(state, evaluations={"ensemble": found})
+    tables = {
+        each.title: each
+        for each in parts_of(make_report(state))["Quality of the predictions"]
+        if isinstance(each, Table)
+    }
+    pairs = [(i, j) for i, row in enumerate(matrix) for j, count in enumerate(row) for _ in range(count)]
+    precision, recall, f1, rows = reference.precision_recall_fscore_support(*zip(*pairs, strict=True))
+    expected = [
+        (f"{n}", f"{p:.3f}", f"{r:.3f}", f"{f:.3f}") for n, p, r, f in zip(rows, precision, recall, f1, strict=True)
+    ]
+    assert [row[1:] for row in tables["By class"].rows] == expected
+    assert tables["Most frequent errors"].rows[:2] == ((b, c, "3", "30.0%"), (a, b, "2", "20.0%"))
+
+
 HOSTILE_REPORT = Report(
     HOSTILE,
     HOSTILE,
