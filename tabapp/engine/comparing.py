@@ -20,6 +20,7 @@ from tabapp.run.folder import EventReader, RunFolder
 
 RESAMPLES = 1_000
 LEAST_ROWS = 10
+UNKNOWN = "—"
 Array = npt.NDArray[Any]
 
 
@@ -170,9 +171,15 @@ def _differences(a: FinishedRun, b: FinishedRun) -> Iterable[Difference]:
     for part, facts in (("plan", _plan_facts), ("data", _data_facts), ("versions", _version_facts)):
         left, right = facts(a), facts(b)
         for name in {**left, **right}:
-            values = left.get(name, "—"), right.get(name, "—")
-            if values[0] != values[1]:
+            values = left.get(name, UNKNOWN), right.get(name, UNKNOWN)
+            # A bundle names only the libraries that its models need.
+            is_known = part != "versions" or UNKNOWN not in values
+            if values[0] != values[1] and is_known:
                 yield Difference(part=part, name=name, a=values[0], b=values[1])
+    models = [{model.name for model in run.plan.competing} for run in (a, b)]
+    if models[0] != models[1]:
+        only = [", ".join(sorted(own - other)) or UNKNOWN for own, other in (models, models[::-1])]
+        yield Difference(part="plan", name="models of one run", a=only[0], b=only[1])
 
 
 def _plan_facts(run: FinishedRun) -> dict[str, str]:
@@ -184,15 +191,14 @@ def _plan_facts(run: FinishedRun) -> dict[str, str]:
             "task",
             "metric",
             "validation",
-            "budget",
-            "trials",
             "quality",
             "device",
             "workers",
             "seed",
         )
     }
-    facts["models"] = ", ".join(model.name for model in plan.competing)
+    facts["budget"] = UNKNOWN if plan.budget is None else f"{plan.budget:g} s"
+    facts["trials"] = UNKNOWN if plan.trials is None else str(plan.trials)
     if run.state.ensemble is not None:
         members = (f"{each.model} #{each.trial} {each.weight:.2f}" for each in run.state.ensemble.members)
         facts["ensemble"] = ", ".join(members)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tabapp import charts
@@ -133,10 +134,19 @@ def _contribution(facts: RowFacts, found: messages.RowExplained, name: str, bar:
         Content(one_line(name)),
         Content.styled(EMPTY if cell is None else one_line(cell), "bold $accent" if is_changed else MUTED),
         _diverging(contribution / top, bar),
-        Content.styled(brief(contribution), style),
-        Content.styled(brief(error) if error else "", MUTED),
+        Content.styled(_aligned(contribution, top), style),
+        Content.styled(_aligned(error, top) if error else "", MUTED),
     )
     return Row(name, cells)
+
+
+def _aligned(value: float, top: float) -> str:
+    """A number with the decimals of three significant digits of `top`, so that a column of numbers can be compared."""
+    decimals = 2 - math.floor(math.log10(top))
+    if not -2 <= decimals <= 4:
+        return brief(value)
+    text = f"{value:,.{max(0, decimals)}f}"
+    return text if any(digit in text for digit in "123456789") else "0"
 
 
 def _diverging(share: float, width: int) -> Content:
