@@ -23,7 +23,9 @@ from tabapp.nn.gather import lookups_by_column
 N_STEPS, MOST_STEPS = 64, 2048
 """Points of a path at first, and on average at most, where the values are not complete with fewer."""
 COMPLETE = 0.01
-"""Largest completeness error, as a share of the mean change of the output from a reference row."""
+"""Largest completeness error, as a share of the output minus the base."""
+LEAST_CHANGE = 0.1
+"""Rows with an output near the base get the error of this share of the mean change of the output from a reference row."""
 PATH_ROWS = 128
 """Points of paths that are computed together."""
 LEAST_WIDTH = 2.0**-20
@@ -261,7 +263,8 @@ def integrated_gradients(
         for row in range(len(numeric)):
             paths = _Paths(network, output, numeric[row], categorical[row], reference_numeric, reference_categorical)
             goal = float(reached[row] - base.mean())
-            found = _of_row(paths, goal, COMPLETE * float((reached[row] - base).abs().mean()))
+            least = LEAST_CHANGE * float((reached[row] - base).abs().mean())
+            found = _of_row(paths, goal, COMPLETE * max(abs(goal), least))
             missing = goal - float(found.sum())
             sizes = np.abs(found)
             share = sizes / sizes.sum() if sizes.sum() > 0 else np.zeros_like(sizes)
