@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from tabapp_plugins.lightgbm_model import TREES_TOGETHER, LightGBMModel, Target
+
 from tabapp.features.arrays import Table
 
 lightgbm = pytest.importorskip("lightgbm")
