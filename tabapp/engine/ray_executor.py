@@ -28,6 +28,8 @@ STALLED_SECONDS = 120.0
 """A cluster that does not answer for so long is given up with all of its fits."""
 GRACE_SECONDS = 5.0
 GPU_SHARE = 1.0
+HEAD, HEAD_SHARE = "node:__internal_head__", 0.001
+"""Ray's own resource of the head node, and what the mailbox takes of it."""
 
 
 @dataclass
@@ -50,11 +52,9 @@ class RayExecutor:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self._ray = cluster, cluster.ray
-        strategies: Any = import_module("ray.util.scheduling_strategies")
-        # On the node of the engine: Ray places an actor without cores anywhere, and a run would not survive the loss of that node.
-        here = strategies.NodeAffinitySchedulingStrategy(self._ray.get_runtime_context().get_node_id(), soft=True)
-        mailbox = self._ray.remote(num_cpus=0, max_restarts=0)(ray_tasks.Mailbox)
-        self._mailbox: Any = mailbox.options(scheduling_strategy=here).remote()
+        # On the head node, without which there is no cluster: elsewhere, a run would not survive the loss of its node.
+        mailbox = self._ray.remote(num_cpus=0, max_restarts=0, resources={HEAD: HEAD_SHARE})(ray_tasks.Mailbox)
+        self._mailbox: Any = mailbox.remote()
         # The process ends with the fit, which frees its memory. A fit that is lost is submitted again by the engine.
         self._task: Any = self._ray.remote(max_calls=1, max_retries=0)(ray_tasks.fit_on_node)
         self._lock = threading.Lock()
