@@ -161,7 +161,7 @@ class DeepModel(FittedModel):
         return self.saved.facts
 
 
-BASE_BYTES = 85_000_000
+BASE_BYTES = 115_000_000
 """Memory that torch takes for its first training step, whatever the network."""
 WEIGHT_BYTES, CELL_BYTES = 24, 13
 """Memory of a weight with its gradient, its moments, its average and its best value; and of a cell of the table with its copies."""
