@@ -273,7 +273,7 @@ def test_places_and_their_marks():
         (0.5, "in part"),
         (0.1, "hardly"),
         (-0.4, "contradict"),
-        (None, "No fitted model has attention"),
+        (None, "No fitted model weighs columns by attention"),
     ],
 )
 def test_a_rank_correlation_in_words(agreement, words):

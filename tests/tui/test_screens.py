@@ -338,7 +338,7 @@ async def test_explain_without_attention_shows_permutation_alone(tmp_path, monke
     alone = msgspec.structs.replace(ready, rows=rows, attention_model=None, agreement=None)
     async with drive(tmp_path, monkeypatch, [*recordings.running(), alone], attach=True) as driver:
         await driver.press("5")
-        await driver.sees("0.1432", "No fitted model has attention")
+        await driver.sees("0.1432", "No fitted model weighs columns")
         assert "agree" not in driver.text().splitlines()[3]
 
 
