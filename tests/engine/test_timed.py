@@ -378,6 +378,27 @@ def test_with_one_holdout_a_model_may_use_leftover_time_that_is_too_short_for_it
         assert type(scheduler.next_work(set(), 60.0)) is expected
 
 
+def test_a_candidate_that_cannot_be_completed_leaves_its_time_to_first_folds_of_others() -> None:
+    scheduler = with_first_folds(
+        make_timed({"slow": 20.0, "other": 60.0, "endless": 2000.0}), {"slow": 0.9}, seconds=20.0
+    )
+    # The two other folds of "slow" take 20 s, and all three of "other" 120 s; their deadlines shorten them.
+    assert take(scheduler, seconds=19.0) == ("other", 0, 0)
+    scheduler.models["other"].stopped = True
+    assert scheduler.next_work(set(), 19.0) is None
+
+
+def test_a_candidate_with_several_folds_is_completed_with_shorter_fits_near_the_end() -> None:
+    scheduler = with_first_folds(make_timed({"m": 10.0, "fast": 1.0}, {("fast", 0): 1.0}), {"m": 0.9}, seconds=10.0)
+    complete(scheduler, "fast")
+    finish(scheduler.candidates["m", 0], 1, 0.9, 10.0)
+    # Its last fold takes 10 s.
+    assert take(scheduler, seconds=6.0) == ("m", 0, 2)
+    assert take(scheduler, seconds=5.0) == ("fast", 1, 0), (
+        "it can no longer be completed, and keeps no time from others"
+    )
+
+
 @functools.cache
 def simulated(kind: type[Scheduler], seconds: float) -> list[Simulation]:
     def make_one(simulation: Simulation) -> Scheduler:
