@@ -22,8 +22,9 @@ from tabapp.nn.gather import lookups_by_column
 
 N_STEPS, MOST_STEPS = 64, 2048
 """Points of a path at first, and on average at most, where the values are not complete with fewer."""
-COMPLETE = 0.01
-"""Largest completeness error, as a share of the output minus the base."""
+COMPLETE = 0.004
+"""Completeness error at which a network's values are not refined further, as a share of its output minus its base. A bundle
+averages networks whose changes of the output partly cancel, so that its share is larger; it should be below 1 %."""
 LEAST_CHANGE = 0.1
 """Rows with an output near the base get the error of this share of the mean change of the output from a reference row."""
 PATH_ROWS = 128

@@ -98,7 +98,7 @@ def test_base_plus_contributions_is_the_output_of_predict(bundles, data, tmp_pat
 @pytest.mark.parametrize("name", ["mlp", "npt"])
 def test_a_network_is_explained_by_integrated_gradients(tmp_path, data, name):
     write_bundle(tmp_path / "model.tabapp", make_contents(tmp_path, "binary", booster=name))
-    found = explained(tmp_path / "model.tabapp", data["binary"], "--rows", "0-2", "--member", name)
+    found = explained(tmp_path / "model.tabapp", data["binary"], "--rows", "0-9", "--member", name)
     assert (found["method"], found["unit"]) == ("integrated gradients", "log-odds")
     for row in found["rows"]:
         assert found["base"] + sum(row["contributions"].values()) == pytest.approx(row["output"])
