@@ -179,17 +179,17 @@ class Linear(Plugin):
         from threadpoolctl import threadpool_limits
 
         design, target = Design.fit(train), Target.fit(train, context)
-        X, y = design.matrix(train), target.transform(target_of(train))
+        X, y = design.matrix(train).astype(np.float64), target.transform(target_of(train))
         total = len(train) if train.weight is None else float(train.weight.sum())
         strength = params.penalty * total
         if context.task == "regression":
-            estimator: Any = Ridge(alpha=strength)
+            estimator: Any = Ridge(alpha=strength, copy_X=False)
         else:
             estimator = LogisticRegression(C=1 / strength, max_iter=200 if context.seconds_left() > 0 else 10)
         with threadpool_limits(context.n_threads), warnings.catch_warnings():
             # Without convergence, the weights are close enough to the optimum.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            estimator.fit(X.astype(np.float64), y, sample_weight=train.weight)
+            estimator.fit(X, y, sample_weight=train.weight)
         weight = np.ascontiguousarray(np.atleast_2d(estimator.coef_).T, dtype=np.float64)
         classes = tuple(int(code) for code in getattr(estimator, "classes_", ()))
         intercept = np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64))

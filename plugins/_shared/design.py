@@ -44,11 +44,14 @@ class Design:
 
     @classmethod
     def fit(cls, train: Table) -> Design:
-        numeric = train.numeric.astype(np.float64)
-        present = ~np.isnan(numeric)
-        count = np.maximum(present.sum(axis=0), 1)
-        mean = np.where(present, numeric, 0.0).sum(axis=0) / count
-        std = np.sqrt((np.where(present, numeric - mean, 0.0) ** 2).sum(axis=0) / count)
+        n_numeric = train.numeric.shape[1]
+        mean, std, n_present = np.zeros(n_numeric), np.zeros(n_numeric), np.zeros(n_numeric, np.int64)
+        # By column: a copy of all of them in float64 would take twice the memory of the table, several times.
+        for j, column in enumerate(train.numeric.T):
+            present = column[~np.isnan(column)].astype(np.float64)
+            n_present[j] = len(present)
+            if len(present):
+                mean[j], std[j] = present.mean(), present.std()
         counts = [np.bincount(column) for column in train.categorical.T]
         levels = [
             (n, j, code) for j, column in enumerate(counts) for code, n in enumerate(column) if n and code > UNSEEN
@@ -57,7 +60,7 @@ class Design:
         return cls(
             mean=mean,
             std=np.where(std > 0, std, 1.0),
-            indicators=np.flatnonzero(~present.all(axis=0) & present.any(axis=0)),
+            indicators=np.flatnonzero((n_present > 0) & (n_present < len(train))),
             level_column=np.array([j for _, j, _ in kept], dtype=np.int64),
             level_code=np.array([code for _, _, code in kept], dtype=np.int64),
         )
@@ -82,11 +85,14 @@ class Design:
 
     def matrix(self, table: Table) -> Float32:
         """(rows, columns) float32 without NaN; unseen and rare levels are all zeros."""
-        missing = np.isnan(table.numeric)
-        standard = ((table.numeric - self.mean) / self.std).clip(-LIMIT, LIMIT)
-        standard[missing] = 0.0
-        one_hot = table.categorical[:, self.level_column] == self.level_code
-        return np.hstack([standard, missing[:, self.indicators], one_hot]).astype(np.float32)
+        found = np.empty((len(table), self.n_columns), dtype=np.float32)
+        n_numeric, n_indicators = len(self.mean), len(self.indicators)
+        for j, column in enumerate(table.numeric.T):
+            standard = ((column - self.mean[j]) / self.std[j]).clip(-LIMIT, LIMIT)
+            found[:, j] = np.where(np.isnan(column), 0.0, standard)
+        found[:, n_numeric : n_numeric + n_indicators] = np.isnan(table.numeric[:, self.indicators])
+        found[:, n_numeric + n_indicators :] = table.categorical[:, self.level_column] == self.level_code
+        return found
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Arrays by name, for safetensors."""
