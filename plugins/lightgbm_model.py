@@ -48,6 +48,10 @@ class LightGBMParams(BoostingParams, frozen=True, kw_only=True):
     cat_l2: float = 10.0
 
 
+MANY_COLUMNS = 1_000
+"""From this on, histograms are built by column: on 2,000 rows of 8,000 columns in 135 instead of 207 s of processor time."""
+
+
 def probabilities(raw: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The probability of the second of two classes from log-odds (rows,), or of each class from (rows, classes)."""
     if raw.ndim == 1:
@@ -280,7 +284,9 @@ class LightGBM(BoostingPlugin):
             "num_threads": context.n_threads,
             "seed": context.seed,
             "deterministic": True,
-            "force_row_wise": True,
+            # The library measures which is faster, with results that differ from run to run.
+            "force_col_wise": len(context.features.numeric) >= MANY_COLUMNS,
+            "force_row_wise": len(context.features.numeric) < MANY_COLUMNS,
             "verbosity": -1,
         }
         if context.task == "multiclass":
