@@ -44,7 +44,7 @@ class PlannedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     Attributes:
         reason: why it is skipped; None when it competes.
-        pending: its plugin is not loaded yet, so its title, its family and whether it competes are not known.
+        pending: its plugin is not loaded yet, so its family and whether it competes are not known.
         named: `--models` has its name, so it competes wherever its plugin can.
     """
 
@@ -262,7 +262,8 @@ def _planned_models(
     def planned_later(name: str) -> PlannedModel:
         excluded = name in config.exclude
         reason = "excluded" if excluded else None
-        return PlannedModel(name=name, title=name, family="", reason=reason, pending=not excluded, named=named)
+        title = registry.title_in_source(name)
+        return PlannedModel(name=name, title=title, family="", reason=reason, pending=not excluded, named=named)
 
     planned = {name: planned_now(name) for name in names if name in LIGHT_MODELS}
     plan_one = planned_later if staged and any(model.reason is None for model in planned.values()) else planned_now

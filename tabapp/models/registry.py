@@ -4,6 +4,7 @@ names imports none of them.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -107,6 +108,38 @@ def find(name: str) -> Found:
     if not isinstance(plugin, Plugin):
         return Found(name, None, f"{point.value if point else file} is not a tabapp Plugin")
     return Found(name, plugin, _unavailable(plugin))
+
+
+def title_in_source(name: str) -> str:
+    """The title of a model as the source of its plugin states it, or its name. Imports no plugin, which may take seconds."""
+    point = _entry_points().get(name) or _variants().get(name)
+    if point is None:
+        files, of_class = [model_files()[name]] if name in model_files() else [], r"\w+"
+    else:
+        files, of_class = _sources(point.module), re.escape(point.attr)
+    stated = re.compile(
+        rf"^class {of_class}\b(?:(?!^class ).)*?^    title(?:: [^=\n]+)? = ([\"'])(.+?)\1", re.MULTILINE | re.DOTALL
+    )
+    for file in files:
+        try:
+            match = stated.search(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if match is not None:
+            return match[2]
+    return name
+
+
+def _sources(module: str) -> list[Path]:
+    """The files of a module or a package. Imports none of them."""
+    root, *rest = module.split(".")
+    spec = find_spec(root)
+    if spec is None or spec.origin is None:
+        return []
+    if not spec.submodule_search_locations:
+        return [Path(spec.origin)]
+    place = Path(spec.origin).parent.joinpath(*rest)
+    return sorted(place.glob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
 
 
 def _unavailable(plugin: Plugin) -> str | None:

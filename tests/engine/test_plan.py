@@ -36,6 +36,7 @@ def test_two_stages_give_the_plan_of_one(table: Path) -> None:
     assert {"mlp", "tabm", "npt"} <= set(pending(staged))
     assert not {"lightgbm", "linear"} & set(pending(staged))
     assert pending(whole) == []
+    assert [model.title for model in staged.models] == [model.title for model in whole.models]
     assert with_pending_models(staged, approximate_shape(schema, staged.n_classes)) == whole
 
 
