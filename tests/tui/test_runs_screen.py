@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from tabapp.errors import UsageError
 from tabapp.run import events as ev
 from tabapp.run.comparing import ComparedModel, ComparedRun, Comparison, Difference
 from tabapp.run.description import describe_run
@@ -117,8 +119,11 @@ async def test_two_marked_runs_are_compared(tmp_path, monkeypatch):
     done, stopped = other_runs(tmp_path)
     asked: list[list[str]] = []
 
+    may_end = asyncio.Event()
+
     async def analyze(kind: object, words: list[str]) -> Comparison:
         asked.append(words)
+        await may_end.wait()
         return Comparison(
             a=ComparedRun(run=done.run, name="a", best="Ensemble of 3", rows=891),
             b=ComparedRun(run=stopped.run, name="b", best="CatBoost", rows=891),
@@ -140,6 +145,8 @@ async def test_two_marked_runs_are_compared(tmp_path, monkeypatch):
         await driver.press("space")
         await driver.sees("c compares the marked runs")
         await driver.press("c")
+        await driver.sees(f"comparing {done.run} with {stopped.run}…")
+        may_end.set()
         await driver.until(lambda: isinstance(driver.app.screen, Reading))
         await driver.sees(
             "A is significantly better on 891 common rows", "CatBoost", "0.8700", "Different plan", "0 → 1"
@@ -147,6 +154,25 @@ async def test_two_marked_runs_are_compared(tmp_path, monkeypatch):
         assert asked == [["compare", str(done.path), str(stopped.path)]]
         await driver.press("escape", "space")
         await driver.until(lambda: runs_of(driver).marked == [done.run])
+
+
+async def test_runs_that_cannot_be_compared_give_a_sentence_that_stays(tmp_path, monkeypatch):
+    done, stopped = other_runs(tmp_path)
+
+    async def analyze(kind: object, words: list[str]) -> Comparison:
+        raise UsageError(f"The run {stopped.run} has no result yet.")
+
+    monkeypatch.setattr(runs_screen, "analyze_in_background", analyze)
+    async with drive(tmp_path, monkeypatch, recordings.running(), attach=True) as driver:
+        await at_runs(driver)
+        await put_cursor_on(driver, done)
+        await driver.press("space")
+        await put_cursor_on(driver, stopped)
+        await driver.press("c")
+        await driver.until(lambda: isinstance(driver.app.screen, Reading))
+        await driver.sees("The runs cannot be compared", "has no result yet.")
+        await driver.press("escape")
+        await driver.sees("3 runs")
 
 
 async def test_a_replay_shows_the_run_and_sends_no_command(tmp_path):

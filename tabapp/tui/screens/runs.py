@@ -17,6 +17,7 @@ from tabapp.run.folder import RunFolder, list_runs
 from tabapp.run.resuming import resumed_config, save_resumed
 from tabapp.run.state import format_score
 from tabapp.tui.chrome.actions import View, bindings_for
+from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Decision, Option, Reading
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.viewmodels.comparison import comparison_content
@@ -188,17 +189,23 @@ class RunsView(RunView):
             self.warn("Mark two runs with space, or mark one and move the cursor to another.")
             return
         folders = [self._runs[run][1].folder for run in names]
-        self.notify(f"Comparing {names[0]} with {names[1]}.", timeout=3)
         self.run_worker(self._compare(folders), group="compare", exclusive=True, exit_on_error=False)
 
     async def _compare(self, folders: list[RunFolder]) -> None:
+        table = self.query_one(Runs)
+        table.comparing = these = tuple(folder.run for folder in folders)
+        self.redraw()
         try:
             words = ["compare", *(str(folder.path) for folder in folders)]
-            found = await analyze_in_background(Comparison, words)
+            text = comparison_content(await analyze_in_background(Comparison, words))
         except (TabappError, OSError) as error:
-            self.notify(f"The runs cannot be compared: {error}", severity="error", markup=False)
-            return
-        self.tabapp.push_screen(Reading("Comparison", comparison_content(found)))
+            text = Content(f"The runs cannot be compared: {error}")
+        finally:
+            # A later comparison, which ends this one, may have begun.
+            if table.comparing is these:
+                table.comparing = ()
+                self.redraw()
+        self.tabapp.push_screen(Reading("Comparison", text))
 
     def action_copy_command(self) -> None:
         run = self._selected_run()

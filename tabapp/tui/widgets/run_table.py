@@ -59,6 +59,8 @@ class Runs(Table):
         self.filter = ""
         self.marked: list[str] = []
         """Ids of at most two runs to compare, the older mark first."""
+        self.comparing: tuple[str, ...] = ()
+        """Ids of the two runs that are being compared, which takes seconds; empty if none are."""
 
     def next_sort(self) -> None:
         """Sort by the next column."""
@@ -87,7 +89,10 @@ class Runs(Table):
         running = sum(run.status == "running" for run in runs)
         words += [f"{running} running"] if running else []
         words += [f"{unread} being read"] if unread else []
-        words += ["c compares the marked runs"] if len(self.marked) == 2 else []
+        if self.comparing:
+            words = [f"comparing {' with '.join(self.comparing)}…"]
+        elif len(self.marked) == 2:
+            words += ["c compares the marked runs"]
         set_titles(self, " · ".join(["Runs", *details]), query.problem or " · ".join(words))
 
     def _row(self, run: RunDescription) -> Row:
