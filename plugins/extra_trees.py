@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 
-from ._shared.trees import ForestParams, ForestPlugin, forest_bytes
+from ._shared.trees import ForestParams, ForestPlugin, forest_bytes, share_of_columns
 
 
 class ExtraTrees(ForestPlugin):
@@ -16,12 +16,12 @@ class ExtraTrees(ForestPlugin):
 
     def defaults(self, task: Task, shape: Shape, device: str) -> ForestParams:
         """Every split considers all columns in regression, as in the paper, and half of them in classification."""
-        return ForestParams(max_features=1.0 if task == "regression" else 0.5)
+        return ForestParams(max_features=share_of_columns(shape, 1.0 if task == "regression" else 0.5))
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> ForestParams:
         return ForestParams(
             min_samples_leaf=trial.suggest_int("min_samples_leaf", 1, 50, log=True),
-            max_features=trial.suggest_float("max_features", 0.1, 1.0),
+            max_features=trial.suggest_float("max_features", share_of_columns(shape, 0.1), 1.0),
         )
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:

@@ -13,6 +13,7 @@ from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
 from tabapp.nn.stopping import criterion
 
 from ._shared.boosting import (
+    CLASSES_POWER,
     REPORT_EVERY,
     BoostingParams,
     BoostingPlugin,
@@ -20,6 +21,8 @@ from ._shared.boosting import (
     Watch,
     histogram_bytes,
     matrix,
+    max_bins,
+    split_seconds,
     target_of,
 )
 from ._shared.tree_arrays import Trees
@@ -83,11 +86,11 @@ class HistGradientBoosting(BoostingPlugin):
         )
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
-        per_tree = 4e-3 + 1e-8 * shape.n_rows * max(shape.n_features, 4)
-        trees = 400 * (shape.n_classes if task == "multiclass" else 1)
         assert isinstance(params, HistGradientBoostingParams)
         # scikit-learn has 256 bins for every column, and counts their rows.
         leaves = min(params.max_leaf_nodes, 0.6 * shape.n_rows / params.min_samples_leaf)
+        per_tree = 4e-3 + 1e-8 * shape.n_rows * max(shape.n_features, 4) + split_seconds(shape, leaves)
+        trees = 400 * (shape.n_classes**CLASSES_POWER if task == "multiclass" else 1)
         histograms = histogram_bytes(shape.n_features, leaves, bin_bytes=20)
         n_bytes = 20_000_000 + 15 * shape.n_rows * shape.n_features + histograms
         return Cost(seconds=0.5 + trees * per_tree, n_bytes=n_bytes)
@@ -105,6 +108,7 @@ class HistGradientBoosting(BoostingPlugin):
             "min_samples_leaf": params.min_samples_leaf,
             "l2_regularization": params.l2_regularization,
             "max_features": params.max_features,
+            "max_bins": max_bins(len(context.features.sources)),
             "early_stopping": False,
             "warm_start": True,
             "random_state": context.seed,

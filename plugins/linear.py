@@ -22,6 +22,9 @@ from tabapp.models.formula import Formula, LinearFormula
 from ._shared.boosting import ConstantModel, Target, concatenate, target_of
 from ._shared.design import ARRAYS, LIMIT, MOST_LEVELS, Design
 
+MOST_CELLS = 50_000_000
+"""Number of rows times columns up to which any number of columns is supported."""
+
 
 class LinearParams(Params, frozen=True, kw_only=True):
     """Attributes:
@@ -136,8 +139,8 @@ class Linear(Plugin):
     def supports(self, task: Task, shape: Shape) -> str | None:
         if not shape.n_features:
             return "The table has no features."
-        if shape.n_features > 5_000:
-            return f"It supports at most 5,000 features; the table has {shape.n_features:,}."
+        if shape.n_features > 5_000 and shape.n_rows * shape.n_features > MOST_CELLS:
+            return f"It supports at most 5,000 features with so many rows; the table has {shape.n_features:,}."
         return None
 
     def features(self) -> FeatureRecipe:

@@ -15,6 +15,7 @@ from tabapp.models.formula import Formula, probe
 from tabapp.nn.stopping import criterion
 
 from ._shared.boosting import (
+    CLASSES_POWER,
     BoostedModel,
     BoostingParams,
     BoostingPlugin,
@@ -22,6 +23,8 @@ from ._shared.boosting import (
     Watch,
     histogram_bytes,
     matrix,
+    max_bins,
+    split_seconds,
     target_of,
 )
 from ._shared.search import zero_or
@@ -161,11 +164,11 @@ class XGBoost(BoostingPlugin):
         )
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
-        per_tree = 2e-3 + 1e-8 * shape.n_rows * max(shape.n_features, 4)
-        trees = 400 * (shape.n_classes if task == "multiclass" else 1)
         assert isinstance(params, XGBoostParams)
         # Those of a tree's inner nodes are kept, too.
         nodes = min(2 ** (params.max_depth + 1) - 1, 0.3 * shape.n_rows)
+        per_tree = 2e-3 + 1e-8 * shape.n_rows * max(shape.n_features, 4) + 2 * split_seconds(shape, nodes)
+        trees = 400 * (shape.n_classes**CLASSES_POWER if task == "multiclass" else 1)
         histograms = histogram_bytes(shape.n_numeric, nodes, n_bins=0.6 * shape.n_rows)
         n_bytes = 14_000_000 + 10 * shape.n_rows * shape.n_features + histograms
         return Cost(seconds=0.5 + trees * per_tree, n_bytes=n_bytes)
@@ -183,6 +186,7 @@ class XGBoost(BoostingPlugin):
             feature_types=feature_types(train),
             enable_categorical=True,
             nthread=context.n_threads,
+            max_bin=max_bins(len(context.features.sources)) + 1,
         )
         held_out = valid and xgboost.DMatrix(
             matrix(valid),
@@ -229,6 +233,7 @@ class XGBoost(BoostingPlugin):
         settings: dict[str, Any] = {
             "booster": "gbtree",
             "tree_method": "hist",
+            "max_bin": max_bins(len(context.features.sources)) + 1,
             "device": context.device,
             "objective": objective,
             "eval_metric": metric,

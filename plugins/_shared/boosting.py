@@ -29,6 +29,12 @@ from tabapp.models.formula import ConstantFormula, Formula, Head
 N_TREES = 2000
 PATIENCE = 50
 REPORT_EVERY = 25
+CLASSES_POWER = 0.7
+"""Trees are expected in proportion to this power of the number of classes: on letter with 26, LightGBM grows 137 instead of 400 for
+each."""
+MANY_COLUMNS, BINS, BINS_OF_MANY_COLUMNS = 1_000, 255, 63
+"""From the first number of columns on, numeric columns have fewer bins: on 1,300 rows of 3,000 columns, trees of LightGBM grow in
+0.34 and those of XGBoost in 0.24 of the time, with test AUCs of 0.894 instead of 0.893 and 0.872 instead of 0.876 (two draws)."""
 
 
 class BoostingParams(Params, frozen=True, kw_only=True):
@@ -73,6 +79,17 @@ def matrix(table: Table) -> Float32:
     return np.hstack([table.numeric, codes])
 
 
+def max_bins(n_columns: int) -> int:
+    """Number of bins of a numeric column on a table with so many columns."""
+    return BINS_OF_MANY_COLUMNS if n_columns >= MANY_COLUMNS else BINS
+
+
+def split_seconds(shape: Shape, n_splits: float) -> float:
+    """Seconds in which the bins of all columns but the first hundred are searched for the splits of a tree: most of the time on
+    tables with few rows and many columns."""
+    return n_splits * max(0, shape.n_features - 100) * (5e-7 + 7e-9 * max_bins(shape.n_features))
+
+
 def histogram_bytes(n_columns: int, n_nodes: float, n_bins: float = 256, bin_bytes: int = 16) -> int:
     """Estimate the memory of the histograms of a tree, of which the libraries keep one for each node and column.
 
@@ -80,7 +97,7 @@ def histogram_bytes(n_columns: int, n_nodes: float, n_bins: float = 256, bin_byt
         n_nodes: nodes whose histograms are kept at the same time.
         bin_bytes: of a bin: sums of gradients and Hessians in double precision.
     """
-    return int(n_nodes * n_columns * min(n_bins, 256) * bin_bytes)
+    return int(n_nodes * n_columns * min(n_bins, max_bins(n_columns) + 1) * bin_bytes)
 
 
 class Watch:

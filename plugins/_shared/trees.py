@@ -18,7 +18,7 @@ from tabapp.features.saved import array_names, demand, read_arrays_and_notes
 from tabapp.models.contract import FitContext, Float32, Shape, Task
 from tabapp.models.formula import Formula, TreeFormula, codes_up_to
 
-from .boosting import BoostedModel, BoostingParams, BoostingPlugin, Target, matrix, target_of
+from .boosting import MANY_COLUMNS, BoostedModel, BoostingParams, BoostingPlugin, Target, matrix, target_of
 from .tree_arrays import ARRAYS, WIDE_ARRAYS, Trees
 
 TREES_PER_STEP = 10
@@ -184,6 +184,11 @@ class ForestParams(BoostingParams, frozen=True, kw_only=True):
     min_samples_leaf: int = 2
     max_features: float = 0.5
     max_rows: int = 200_000
+
+
+def share_of_columns(shape: Shape, share: float) -> float:
+    """Default of `max_features`: the given share, or the square root of the number of columns if there are many (Breiman 2001)."""
+    return share if shape.n_features < MANY_COLUMNS else shape.n_features**-0.5
 
 
 class ForestPlugin(BoostingPlugin):

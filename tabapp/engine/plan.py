@@ -16,6 +16,7 @@ from tabapp.data.other_targets import learnable
 from tabapp.data.schema import Schema
 from tabapp.engine.devices import CPU, device_for
 from tabapp.engine.server import LIGHT_MODELS
+from tabapp.engine.validation import choose_validation
 from tabapp.errors import UsageError
 from tabapp.metrics import Task
 from tabapp.models import registry
@@ -24,15 +25,6 @@ from tabapp.models.devices import existing_gpu
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig, check_bounds, command_line
 
-HOLDOUT_ROWS = 100_000
-"""Above this many rows, `--validation auto` uses one holdout instead of folds: with 20,000 scored rows the 95 % interval of an AUC
-of 0.9 is below ±0.005, less than the usual difference between models, and five folds cost five times as much."""
-HOLDOUT_FRACTION = 0.2
-LARGEST_HOLDOUT = 50_000
-DEFAULT_FOLDS, FOLDS_OF_FEW_ROWS, FEW_ROWS = 5, 8, 3_000
-"""Number of folds, and of those of a table with fewer rows than the third value. There, fits are short, and rows for training are
-worth more: on five tables of 600 to 1,200 rows, the test error of boosters with eight folds was 0.989 ± 0.005 times that with five.
-"""
 LEAST_UNLABELED = 200
 """Rows without a target from which pre-trained variants are planned."""
 FIRST_GPU = "cuda:0"
@@ -141,49 +133,6 @@ def choose_metric(wanted: str | None, task: Task) -> str:
         fitting = ", ".join(each.name for each in metrics.for_task(task))
         raise UsageError(f"The metric {wanted} is not defined for a {task} task; choose one of {fitting}.")
     return metric.name
-
-
-def choose_validation(config: RunConfig, schema: Schema) -> tuple[int, str, str]:
-    """The validation scheme: (number of folds, description, reason).
-
-    Raises:
-        UsageError: the options contradict each other or the data.
-    """
-    if config.time is not None:
-        if config.validation == "cv":
-            raise UsageError(
-                "--time scores the latest rows, which --validation cv does not support. Remove one of them."
-            )
-        return (
-            1,
-            "holdout of the latest 20 %",
-            f"rows are ordered by {config.time}; no model is trained on rows later than those it is scored on",
-        )
-    grouped = f", grouped by {config.group}" if config.group else ""
-    kind = "binned" if schema.task == "regression" else "stratified"
-    holdout = config.validation == "holdout" or (
-        config.validation == "auto" and config.folds is None and schema.rows > HOLDOUT_ROWS
-    )
-    if holdout:
-        fraction = holdout_fraction(schema.rows)
-        asked = "as requested" if config.validation == "holdout" else f"more than {HOLDOUT_ROWS:,} rows"
-        return (
-            1,
-            f"{fraction:.0%} {kind} holdout{grouped}",
-            f"{asked}; at this size one holdout is precise enough",
-        )
-    folds = config.folds or (FOLDS_OF_FEW_ROWS if schema.rows < FEW_ROWS else DEFAULT_FOLDS)
-    reason = (
-        "as requested"
-        if config.folds or config.validation == "cv"
-        else f"{schema.rows:,} rows; each row is scored once"
-    )
-    return folds, f"{folds}-fold {kind} cross-validation{grouped}", reason
-
-
-def holdout_fraction(rows: int) -> float:
-    """Share of the rows in a holdout: a fifth, at most 50,000 rows."""
-    return min(HOLDOUT_FRACTION, LARGEST_HOLDOUT / rows)
 
 
 def approximate_shape(schema: Schema, n_classes: int, n_unlabeled: int = 0, n_other_targets: int = 0) -> Shape:
@@ -321,13 +270,13 @@ def make_plan(
         raise UsageError(
             "No feature column is left. Ignore fewer columns, or set --kind for columns that are not used."
         )
-    folds, validation, why = choose_validation(config, schema)
     device = device_of(config, machines)
     workers, n_threads = share_cores(config, machines)
     memory_limit = memory_limit_of(config, machines)
     n_unlabeled = schema.rows_without_target + n_more
     n_other_targets = len(learnable(schema, config.other_targets))
     shape = approximate_shape(schema, n_classes, n_unlabeled, n_other_targets)
+    folds, validation, why = choose_validation(config, schema, shape, workers)
     return Plan(
         target=schema.target,
         task=task,

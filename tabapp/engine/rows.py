@@ -21,8 +21,9 @@ from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
 from tabapp.data.split import make_folds, make_holdout
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
-from tabapp.engine.plan import Plan, holdout_fraction
+from tabapp.engine.plan import Plan
 from tabapp.engine.run_data import OTHER_TARGETS, UNLABELED
+from tabapp.engine.validation import holdout_fraction
 from tabapp.errors import DataError
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder

@@ -5,13 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from tabapp.data.schema import Schema
 from tabapp.engine.plan import Plan, approximate_shape, make_plan, with_pending_models
 from tabapp.engine.prepare import infer, read_data
+from tabapp.engine.validation import choose_validation
 from tabapp.errors import UsageError
+from tabapp.models.contract import Shape
 from tabapp.run.config import RunConfig
 from tests.tables import write_wine
 
@@ -74,3 +78,18 @@ print(sorted({{name.partition(".")[0] for name in sys.modules}}))
     assert "optuna" in loaded
     for library in ("torch", "sklearn", "scipy", "pandas", "lightgbm", "xgboost", "catboost"):
         assert f"'{library}'" not in loaded
+
+
+def test_slow_fits_have_fewer_folds(table: Path) -> None:
+    schema = msgspec.structs.replace(configured(table)[1], rows=2_000)
+
+    def validation(n_columns: int, **options: Any) -> tuple[int, str]:
+        config = RunConfig(data=str(table), **options)
+        folds, _, reason = choose_validation(config, schema, Shape(2_000, n_columns, 0, 3), workers=2)
+        return folds, reason
+
+    assert validation(10)[0] == validation(10, budget=10)[0] == 8
+    assert validation(4_000, budget=28_800)[0] == validation(4_000, trials=20)[0] == 8
+    assert validation(4_000, budget=300) == (3, "a fit takes long for the budget, so not 8 folds; --folds changes it")
+    assert validation(4_000, budget=300, folds=8) == (8, "as requested")
+    assert validation(4_000, budget=300, models=("linear",))[0] == 8
