@@ -1,11 +1,14 @@
 """Time to explain a row and to change it: by the process that a screen asks, and by the command.
 
-python -m benchmarks.explaining DATA BUNDLE [BUNDLE …] [--rows 10] [--repeats 3] [--out FILE.json]
+python -m benchmarks.explaining DATA BUNDLE [BUNDLE …] [--members N] [--rows 10] [--repeats 3] [--out FILE.json]
 
 The explainer process of the terminal UI has the bundle and answers one request after another, as the screen sends them: explain a
 row; predict it with a changed value ("what if"); draw the curve over a column; find the nearest changes. The command is
 `tabapp explain` for one row, from start to end. CPU is processor time (user and system) of all processes, which depends less on
 what else the machine does than the seconds of the clock.
+
+Instead of a BUNDLE, the folder of a finished run can be given: its N best models are bundled with equal weights. Such a bundle is
+for timing only; the run selects fewer members if more do not lower its error. The results say so.
 
 Exits with 1 if the median CPU time of a measurement is above its bound.
 """
@@ -17,6 +20,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,8 +31,12 @@ import psutil
 
 from benchmarks.machine import RESULTS, machine, report
 from tabapp.bundle.contents import Contents, open_bundle
+from tabapp.bundle.write import BundleContents, write_bundle
 from tabapp.data.read import read_table
+from tabapp.engine.finished import FinishedRun
+from tabapp.engine.rows import read_sample
 from tabapp.run import explaining as messages
+from tabapp.run.folder import RunFolder
 
 WARM_SECONDS, COLD_SECONDS = 1.5, 4.0
 CHANGED_SECONDS = {"one booster": 0.15, "an ensemble": 0.5}
@@ -109,6 +117,40 @@ def measure(bundle: Path, data: Path, contents: Contents, rows: int, repeats: in
     return found
 
 
+def with_equal_weights(run_folder: Path, n_members: int, place: Path) -> Path:
+    """A bundle of the best models of a run, the best trial of each, with equal weights.
+
+    Raises:
+        SystemExit: the run has fewer models with a score.
+    """
+    run = FinishedRun(RunFolder(run_folder))
+    models = [row.model for row in run.state.leaderboard if row.score is not None and row.model != "ensemble"]
+    if len(models) < n_members:
+        raise SystemExit(f"{run_folder.name} has {len(models)} models with a score; --members asks for {n_members}.")
+    manifest = run.contents.manifest
+    bundle = place / f"{run_folder.name}-{n_members}.tabapp"
+    write_bundle(
+        bundle,
+        BundleContents(
+            run=manifest.run,
+            name=manifest.name,
+            schema=run.data.schema,
+            metric=manifest.metric,
+            # Nothing has scored this blend.
+            metrics=(),
+            validation=manifest.validation,
+            leaderboard=manifest.leaderboard,
+            seed=manifest.seed,
+            data=manifest.data,
+            created_at=manifest.created_at,
+            candidates=[run.source_of(run.best_of(model), 1 / n_members) for model in models[:n_members]],
+            sample=read_sample(run.folder),
+            targets=dict(zip(run.numbers.tolist(), map(float, run.data.target), strict=True)),
+        ),
+    )
+    return bundle
+
+
 def bounds(kind: str) -> dict[str, float]:
     return {
         "explain a row": WARM_SECONDS,
@@ -121,6 +163,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("bundles", type=Path, nargs="+", metavar="BUNDLE")
+    parser.add_argument("--members", type=int, default=5, metavar="N", help="models of a run given by its folder")
     parser.add_argument("--rows", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", type=Path, default=RESULTS / "explaining.json")
@@ -128,22 +171,33 @@ def main() -> int:
     lines: list[list[str]] = []
     results: list[dict[str, Any]] = []
     is_met = True
-    for bundle in options.bundles:
-        contents = open_bundle(bundle)
-        models = [candidate.model for candidate in contents.ensemble.candidates]
-        folds = sum(len(candidate.folds) for candidate in contents.ensemble.candidates)
-        kind = "one booster" if len(models) == 1 and models[0] in BOOSTERS else "an ensemble"
-        found = measure(bundle, options.data, contents, options.rows, options.repeats)
-        results.append({"bundle": bundle.name, "models": models, "fold_models": folds, "seconds_and_cpu": found})
-        for what, times in found.items():
-            seconds, cpu = ([each[i] for each in times] for i in (0, 1))
-            bound = bounds(kind).get(what)
-            is_met = is_met and (bound is None or statistics.median(cpu) <= bound)
-            numbers = [statistics.median(seconds), max(seconds), statistics.median(cpu), max(cpu)]
-            shown = [f"{value:.3f} s" for value in numbers]
-            lines.append(
-                [f"{', '.join(models)} ({folds} fold models)", what, *shown, "" if not bound else f"{bound:g} s"]
+    with tempfile.TemporaryDirectory() as place:
+        for given in options.bundles:
+            is_run = given.is_dir()
+            bundle = with_equal_weights(given, options.members, Path(place)) if is_run else given
+            contents = open_bundle(bundle)
+            models = [candidate.model for candidate in contents.ensemble.candidates]
+            folds = sum(len(candidate.folds) for candidate in contents.ensemble.candidates)
+            kind = "one booster" if len(models) == 1 and models[0] in BOOSTERS else "an ensemble"
+            found = measure(bundle, options.data, contents, options.rows, options.repeats)
+            weights = "equal, for timing only" if is_run else "selected by the run"
+            results.append(
+                {
+                    "bundle": bundle.name,
+                    "models": models,
+                    "weights": weights,
+                    "fold_models": folds,
+                    "seconds_and_cpu": found,
+                }
             )
+            what_it_is = f"{', '.join(models)} ({folds} fold models{', equal weights' if is_run else ''})"
+            for what, times in found.items():
+                seconds, cpu = ([each[i] for each in times] for i in (0, 1))
+                bound = bounds(kind).get(what)
+                is_met = is_met and (bound is None or statistics.median(cpu) <= bound)
+                numbers = [statistics.median(seconds), max(seconds), statistics.median(cpu), max(cpu)]
+                shown = [f"{value:.3f} s" for value in numbers]
+                lines.append([what_it_is, what, *shown, "" if not bound else f"{bound:g} s"])
     header = ["bundle", "measurement", "median", "largest", "median CPU", "largest CPU", "bound"]
     report(machine("numpy", "polars"), header, lines, msgspec.to_builtins(results), options.out, right=(2, 3, 4, 5, 6))
     return 0 if is_met else 1
