@@ -53,10 +53,10 @@ def folds(function, n_rows=800):
     return [FoldModel(model, whole.take(rows), spec, rows) for rows in parts]
 
 
-def held_out(function, n_rows=300):
-    table = frame(n_rows)
+def held_out(function, table=None):
+    table = frame(300) if table is None else table
     schema = Schema(
-        columns=tuple(COLUMNS), target="y", target_reason="", task="regression", task_reason="", rows=n_rows
+        columns=tuple(COLUMNS), target="y", target_reason="", task="regression", task_reason="", rows=table.height
     )
     preparer = FeaturePreparer.fit(table, schema, FeatureRecipe(), 0)
     return [HeldOut(Formula(function), preparer, table[:150]), HeldOut(Formula(function), preparer, table[150:])]
@@ -120,6 +120,13 @@ def test_accumulated_effects_of_a_sum_are_its_term():
     slopes = np.diff(curve.ale) / np.diff(effect.places)
     np.testing.assert_allclose(slopes, 3, rtol=1e-4)
     assert np.mean(curve.ale) == pytest.approx(np.mean(curve.values), abs=0.5)
+
+
+def test_accumulated_effects_of_a_column_that_is_mostly_zero_have_the_mean_of_the_predictions():
+    table = frame(300).with_columns(a=pl.when(pl.int_range(300) % 10 == 0).then(pl.col("a").abs() + 1).otherwise(0.0))
+    effect = effect_of(held_out(lambda a, twin, bent, c, noise: 3 * a, table), COLUMNS[0], table["a"])
+    # Of a linear model, the curve is the line itself, on the rows between the places.
+    np.testing.assert_allclose(effect.curves[0].ale, 3 * np.asarray(effect.places), atol=1e-4)
 
 
 def test_accumulated_effects_ignore_impossible_rows():
