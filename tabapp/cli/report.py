@@ -61,35 +61,44 @@ def _examples(folder: RunFolder, n_rows: int) -> list[Example]:
         BundleError: its bundle does not load.
     """
     from tabapp.bundle.box import load_boxed
-    from tabapp.explain.rows import Explainer
+    from tabapp.explain.rows import SHAPLEY, Explainer
     from tabapp.report.examples import Contribution, Example
 
     if not folder.bundle.is_file():
         raise UsageError(f"The run {folder.run} has no bundle yet, so no rows can be explained. Omit --examples.")
     loaded = load_boxed(folder.bundle)
     schema, rows = loaded.predictor.schema, loaded.reference_rows()
+    predict = loaded.predictor.predict_typed
     explainer = Explainer(
-        loaded.predictor.predict_typed,
+        predict,
         schema,
         rows,
         decompose=loaded.predictor.decompose_exactly,
         labels=loaded.predictor.labels,
     )
-    label = schema.classes[-1] if schema.classes else None
-    outputs = explainer.outputs(rows, label)
+    # Of two classes, every row is explained by the same one; of several, by the class that is predicted for it.
+    label = schema.classes[-1] if len(schema.classes) == 2 else None
+    outputs = (
+        predict(rows[explainer.columns]).max(axis=1) if len(schema.classes) > 2 else explainer.outputs(rows, label)
+    )
     order = sorted(range(rows.height), key=lambda row: outputs[row])
     chosen = [order[round(i * (rows.height - 1) / max(1, n_rows - 1))] for i in range(min(n_rows, rows.height))]
-    found = explainer.explain(rows[chosen], chosen, label=label)
-    return [
-        Example(
-            prediction=each.prediction if isinstance(each.prediction, str) else f"{each.prediction:.6g}",
-            label=label,
-            base=found.base,
-            output=each.output,
-            contributions=[
-                Contribution(name, loaded.sample[each.row, name], contribution, each.errors[name])
-                for name, contribution in each.contributions.items()
-            ],
+    examples: list[Example] = []
+    for row in chosen:
+        found = explainer.explain(rows[[row]], [row], label=label)
+        each = found.rows[0]
+        examples.append(
+            Example(
+                prediction=str(each.prediction),
+                label=found.label,
+                base=found.base,
+                output=each.output,
+                contributions=[
+                    Contribution(name, loaded.sample[row, name], contribution, each.errors[name])
+                    for name, contribution in each.contributions.items()
+                ],
+                method=found.method,
+                reference="the sample rows of the bundle" if found.method == SHAPLEY else "the training rows",
+            )
         )
-        for each in found.rows
-    ]
+    return examples

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tabapp.report.parts import Bars, Facts, HeatMap, Histogram, Lines, Part, Report, Section, Table, Text
 from tabapp.report.svg import draw_bars, draw_heat_map, draw_histogram, draw_lines, text_of
 
+MOST_KEPT_ROWS = 16
+"""The longest table that is printed on one page."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE = """
 :root { color-scheme: light dark; --text: #1d2330; --muted: #5a6272; --back: #ffffff; --panel: #f5f6f9; --line: #d4d8e1;
@@ -53,7 +55,7 @@ rect.heat { fill: color-mix(in srgb, var(--c0) calc(50% * var(--share)), var(--p
 footer { margin: 3rem auto 2rem; color: var(--muted); font-size: .9rem; }
 @media print { :root { color-scheme: light; --text: #000; --muted: #444; --back: #fff; --panel: #f5f5f5; --line: #bbb;
   --c0: #2f5fd0; --c1: #b4530a; --c2: #18794e; --c3: #a1307c; --c4: #6d4bd8; --c5: #5f6b00; }
-  nav { display: none; } figure, tr, dl { break-inside: avoid; } h2 { break-after: avoid; } .wide { overflow: visible; }
+  nav { display: none; } figure, tr, dl, .kept { break-inside: avoid; } h2 { break-after: avoid; } .wide { overflow: visible; }
   table { font-size: .7rem; } th, td { padding: .15rem .3rem; } td.right { white-space: normal; }
   td:last-child:not(.right, .heat) { min-width: 0; } }
 """
@@ -118,7 +120,8 @@ def _table(table: Table) -> str:
         f"<tr>{''.join(cell(number, i, text) for i, text in enumerate(row))}</tr>"
         for number, row in enumerate(table.rows)
     )
+    kept = " kept" if len(table.rows) <= MOST_KEPT_ROWS else ""
     return (
-        f'<div class="wide" role="region" tabindex="0" aria-label="{text_of(table.title)}"><table>'
+        f'<div class="wide{kept}" role="region" tabindex="0" aria-label="{text_of(table.title)}"><table>'
         f"<caption>{text_of(table.title)}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )

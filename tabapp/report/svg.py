@@ -13,7 +13,7 @@ WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 88, 16, 12, 44
 BAR_HEIGHT, LABEL_WIDTH, VALUE_WIDTH = 22, 190, 90
 N_COLORS = 6
-MAX_LABEL = 26
+MAX_LABEL, CHARACTER_WIDTH = 40, 7
 MAX_HEAT_LABELS = 12
 MAX_SHORT_LABEL = 2
 """The longest label that fits below a square of a confusion matrix."""
@@ -152,7 +152,8 @@ def draw_bars(chart: Bars) -> str:
     ends = [0.0, *(bar.value for bar in rows)]
     ends += [end for bar in rows for end in (bar.low, bar.high) if end is not None and math.isfinite(end)]
     interval = widened((min(ends), max(ends)))
-    left, right = LABEL_WIDTH, WIDTH - VALUE_WIDTH
+    longest = max(min(len(one_line(bar.label)), MAX_LABEL) for bar in rows)
+    left, right = max(LABEL_WIDTH, 8 + CHARACTER_WIDTH * longest), WIDTH - VALUE_WIDTH
 
     def place(value: float) -> float:
         return left + _share(value, interval) * (right - left)
@@ -160,7 +161,7 @@ def draw_bars(chart: Bars) -> str:
     zero = place(0.0)
     body: list[str] = []
     for i, bar in enumerate(rows):
-        body += _bar(bar, i * BAR_HEIGHT + BAR_HEIGHT / 2, zero, place)
+        body += _bar(bar, i * BAR_HEIGHT + BAR_HEIGHT / 2, left, zero, place)
     height = len(rows) * BAR_HEIGHT + 24
     body.append(f'<line class="zero" x1="{zero:.1f}" y1="0" x2="{zero:.1f}" y2="{len(rows) * BAR_HEIGHT}"/>')
     middle = (left + right) / 2
@@ -170,10 +171,10 @@ def draw_bars(chart: Bars) -> str:
     return _figure(chart.title, f"{len(rows)} bars, {chart.unit}", height, body)
 
 
-def _bar(bar: Bar, middle: float, zero: float, place: Callable[[float], float]) -> Iterator[str]:
+def _bar(bar: Bar, middle: float, left: float, zero: float, place: Callable[[float], float]) -> Iterator[str]:
     end = place(bar.value)
     start, width = min(zero, end), abs(end - zero)
-    yield f'<text x="{LABEL_WIDTH - 8}" y="{middle}" dy="0.32em" text-anchor="end">{text_of(bar.label, MAX_LABEL)}</text>'
+    yield f'<text x="{left - 8}" y="{middle}" dy="0.32em" text-anchor="end">{text_of(bar.label, MAX_LABEL)}</text>'
     yield f'<rect class="bar" x="{start:.1f}" y="{middle - 7}" width="{width:.1f}" height="14"/>'
     if bar.low is not None and bar.high is not None and math.isfinite(bar.low) and math.isfinite(bar.high):
         low, high = place(bar.low), place(bar.high)

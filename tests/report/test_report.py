@@ -86,6 +86,26 @@ def test_a_report_has_every_section_of_its_run(state):
     assert Text(state.plan.command, code=True) in sections["Reproduce"]
 
 
+def test_example_rows_of_several_classes_are_explained_by_their_own(state):
+    contributions = [Contribution("c", "1", 0.6, 0.01)]
+    examples = [Example(label, label, base=0.2, output=0.8, contributions=contributions) for label in ("A", "B")]
+    text, first, second = parts_of(make_report(state, examples=examples))["Example rows"]
+    assert (
+        "the probability of the predicted class from its mean over the sample rows of the bundle: Shapley" in text.text
+    )
+    assert [first.title, second.title] == ["Row 1: A, probability of A 0.8", "Row 2: B, probability of B 0.8"]
+    assert second.unit == "change of the probability of B from its mean of 0.2"
+
+
+def test_example_rows_of_a_regression_group_thousands(state):
+    example = Example(
+        "56710.6", None, 206_800.0, 56_710.6, [Contribution("c", "1", -150_089.4, 0.0)], "TreeSHAP", "the training rows"
+    )
+    text, bars = parts_of(make_report(state, examples=[example]))["Example rows"]
+    assert "from its mean over the training rows, 206,800: TreeSHAP of the whole ensemble" in text.text
+    assert bars.title == "Row 1: prediction 56,711"
+
+
 def test_example_rows_show_their_largest_contributions(state):
     contributions = [Contribution(f"c{i}", None if i else "<b>", (-1) ** i * i / 10, 0.01) for i in range(15)]
     example = Example(
