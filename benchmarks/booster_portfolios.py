@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from benchmarks.fits import Division, Source, changed, data_folder, divided, fitted, load, prepared
+from benchmarks.fits import Prepared, Rows, Source, changed, data_folder, divided, fitted, load, prepared
 from benchmarks.machine import RESULTS, ResultTable, machine, report
 from tabapp import files, metrics
 from tabapp.models import registry
@@ -48,21 +48,24 @@ class Divided:
 
     Args:
         n_rows: training rows at most; half as many test rows.
+
+    Attributes:
+        test: numbers of the test rows.
     """
 
-    def __init__(self, source: Source, n_rows: int, seed: int) -> None:
+    def __init__(self, source: Source, n_rows: int, seed: int, n_folds: int = N_FOLDS) -> None:
         order = np.random.default_rng(seed).permutation(len(source))[: n_rows + n_rows // 2]
         n_test = len(order) // 3
-        self._source, self._test, self._rows, self._seed = source, order[:n_test], order[n_test:], seed
-        self._metric = METRICS[source.task]
+        self._source, self.test, self._rows, self._seed = source, np.sort(order[:n_test]), order[n_test:], seed
+        self.n_folds, self.metric = n_folds, METRICS[source.task]
         # Sorted by the target and dealt in turn, which stratifies; the random order breaks ties.
         dealt = np.argsort(source.target[self._rows], kind="stable")
         self._fold = np.empty(len(dealt), np.int64)
-        self._fold[dealt] = np.arange(len(dealt)) % N_FOLDS
+        self._fold[dealt] = np.arange(len(dealt)) % n_folds
 
     def shape(self, plugin: Plugin) -> Shape:
         """The size of the training rows of a fold."""
-        return prepared(self._source, self._division(0), plugin, self._seed).shape
+        return self.prepared(0, plugin).shape
 
     def errors(self, plugin: Plugin, params: Params) -> Errors:
         """Fit a configuration on all folds."""
@@ -70,11 +73,10 @@ class Divided:
         began = time.process_time()
         parts: list[Any] = []
         tests: list[Any] = []
-        for fold in range(N_FOLDS):
-            division = self._division(fold)
-            data = prepared(self._source, division, plugin, self._seed)
-            model = fitted(plugin, data, params, metric=self._metric, seed=self._seed + fold, seconds=600.0)
-            held_out = np.sort(self._rows[self._fold == fold])
+        for fold in range(self.n_folds):
+            data = self.prepared(fold, plugin)
+            model = fitted(plugin, data, params, metric=self.metric, seed=self._seed + fold, seconds=600.0)
+            held_out = self.held_out(fold)
             predicted = model.predict(data.preparer.transform(self._source.frame[held_out.tolist()]))
             parts.append((held_out, predicted))
             tests.append(model.predict(data.test))
@@ -82,17 +84,24 @@ class Divided:
         out_of_fold = np.concatenate([predicted for _, predicted in parts])
         seconds = time.process_time() - began
         return (
-            self._error(truth[rows], out_of_fold),
-            self._error(truth[np.sort(self._test)], np.mean(tests, axis=0)),
+            self.error(truth[rows], out_of_fold),
+            self.error(truth[self.test], np.mean(tests, axis=0)),
             seconds,
         )
 
-    def _division(self, fold: int) -> Division:
-        return divided(self._source, self._test, self._rows[self._fold != fold], self._seed + fold)
+    def held_out(self, fold: int) -> Rows:
+        """Numbers of the rows of a fold."""
+        return np.sort(self._rows[self._fold == fold])
 
-    def _error(self, truth: Any, predicted: Any) -> float:
-        score = metrics.score(self._metric, truth, predicted)
-        return 1.0 - score if self._metric == "roc_auc" else score
+    def prepared(self, fold: int, plugin: Plugin) -> Prepared:
+        """The features of the rows that the model of a fold learns from, and of the test rows."""
+        division = divided(self._source, self.test, self._rows[self._fold != fold], self._seed + fold)
+        return prepared(self._source, division, plugin, self._seed)
+
+    def error(self, truth: Any, predicted: Any) -> float:
+        """Lower is better."""
+        score = metrics.score(self.metric, truth, predicted)
+        return 1.0 - score if self.metric == "roc_auc" else score
 
 
 def configurations(plugin: Plugin, source: Source, shape: Shape, more: dict[str, Any]) -> dict[str, Params]:

@@ -187,7 +187,7 @@ class CatBoost(BoostingPlugin):
     ) -> tuple[Any, int]:
         import catboost
 
-        watch = Watch(context, params.patience)
+        watch = Watch(context, params.patience_on(len(train)))
         reported = REPORTED[context.task].get(context.metric)
         stopped: FitStopped | None = None
 

@@ -120,7 +120,7 @@ class HistGradientBoosting(BoostingPlugin):
             booster = sklearn.ensemble.HistGradientBoostingClassifier(**settings)
         X, y = matrix(train), target.transform(target_of(train))
         X[:, np.isnan(X).all(axis=0)] = 0.0
-        watch = Watch(context, params.patience)
+        watch = Watch(context, params.patience_on(len(train)))
         grown: Grown | None = None
         seen = matrix(valid) if valid is not None else None
         total: Any = 0.0

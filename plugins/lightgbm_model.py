@@ -231,7 +231,7 @@ class LightGBM(BoostingPlugin):
             booster = lightgbm.train(settings, rows, n_trees, callbacks=[keep_deadline])
             return booster, booster.current_iteration()
 
-        watch = Watch(context, params.patience)
+        watch = Watch(context, params.patience_on(len(train)))
         truth = target_of(valid)
         n_seen = 0
 

@@ -196,7 +196,7 @@ class XGBoost(BoostingPlugin):
             enable_categorical=True,
             nthread=context.n_threads,
         )
-        watch = Watch(context, params.patience)
+        watch = Watch(context, params.patience_on(len(train)))
 
         def valid_score(model: Any) -> float:
             assert valid is not None

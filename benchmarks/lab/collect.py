@@ -33,7 +33,7 @@ import polars as pl
 from benchmarks.rivals import METRICS, split
 from tabapp.data.read import ReadOptions, read_table
 from tabapp.data.typed import encode_target, typed_frame
-from tabapp.engine.candidates import PILOT_FOLDS
+from tabapp.engine.candidates import pilot_folds
 from tabapp.engine.fit import features_folder, run_fit
 from tabapp.engine.jobs import FitJob
 from tabapp.engine.plan import approximate_shape
@@ -250,7 +250,7 @@ def collect(place: Path, entry: dict[str, Any], options: argparse.Namespace, poo
         (place / "table.json").write_text(json.dumps(facts))
     for model in options.models.split(","):
         for trial, jobs in enumerate(jobs_of(folder, model, options.trials, options.seconds)):
-            n_pilots = PILOT_FOLDS if registry.get(model).reuses_steps else 0
+            n_pilots = pilot_folds(len(jobs)) if registry.get(model).reuses_steps else 0
             for part, pilots in ((jobs[:n_pilots], []), (jobs[n_pilots:], jobs[:n_pilots])):
                 if any("summary" not in known[pilot.fit] for pilot in pilots):
                     # A fit failed whose steps the others would reuse.

@@ -27,7 +27,7 @@ from benchmarks.lab.library import Library, LibraryScorer, open_libraries
 from benchmarks.machine import RESULTS, machine, report
 from tabapp import metrics
 from tabapp.engine.board import Board, Selected, select_ensemble
-from tabapp.engine.candidates import PILOT_FOLDS, Candidate, Scorer
+from tabapp.engine.candidates import Candidate, Scorer, pilot_folds
 from tabapp.engine.clock import Clock
 from tabapp.engine.plan import Plan
 from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
@@ -104,7 +104,7 @@ def replay(
     board: Board
 
     def new_trial(name: str) -> Candidate:
-        n_pilots = min(PILOT_FOLDS, library.n_folds) if registry.get(name).reuses_steps else 0
+        n_pilots = pilot_folds(library.n_folds) if registry.get(name).reuses_steps else 0
         return Candidate(name, len(scheduler.of_model(name)), {}, library.n_folds, n_pilots)
 
     scheduler = make(

@@ -27,7 +27,9 @@ from tabapp.models.contract import FeatureContributions, FitContext, FittedModel
 from tabapp.models.formula import ConstantFormula, Formula, Head
 
 N_TREES = 2000
-PATIENCE = 50
+MOST_PATIENCE, LEAST_PATIENCE, PATIENT_ROWS = 200, 50, 10_000
+"""Patience up to the third number of rows, and the least, towards which it falls in proportion to them. A few early-stopping rows
+give a noisy curve, on which fifty trees without improvement are soon found: see `benchmarks/results/early_stopping.json`."""
 REPORT_EVERY = 25
 CLASSES_POWER = 0.7
 """Trees are expected in proportion to this power of the number of classes: on letter with 26, LightGBM grows 137 instead of 400 for
@@ -42,13 +44,20 @@ class BoostingParams(Params, frozen=True, kw_only=True):
 
     Attributes:
         n_trees: maximum number of trees; early stopping selects fewer.
-        patience: number of trees without improvement on the early-stopping rows after which training stops.
+        patience: number of trees without improvement on the early-stopping rows after which training stops; None chooses it by the
+            number of rows.
         refit: train again on training and early-stopping rows, with the selected number of trees.
     """
 
     n_trees: int = N_TREES
-    patience: int = PATIENCE
+    patience: int | None = None
     refit: bool = True
+
+    def patience_on(self, n_rows: int) -> int:
+        """The patience on a table with so many rows."""
+        if self.patience is not None:
+            return self.patience
+        return round(min(MOST_PATIENCE, max(LEAST_PATIENCE, MOST_PATIENCE * PATIENT_ROWS / max(1, n_rows))))
 
 
 def target_of(table: Table) -> npt.NDArray[Any]:

@@ -22,11 +22,17 @@ Float32 = npt.NDArray[np.float32]
 
 MOST_KEPT_BYTES = 64 * 2**20
 """Predictions that stay in memory: every decision of the scheduler compares those of several candidates."""
-PILOT_FOLDS = 2
-"""Folds that find the number of steps of a candidate, which its other folds reuse. With one, the test error of boosters was 0.5 %
-higher on five tables, in three quarters of the time. On concrete, german_credit, pima_diabetes and auto_mpg, reuse changed the test
-error of MLP to 0.976 and of TabM to 0.989 times that of early stopping in each fold, and of RealMLP, which has a schedule, to 1.02.
+PILOT_FOLDS, PILOTS_OF_MANY_FOLDS = 2, 3
+"""Folds that find the number of steps of a candidate, which its other folds reuse; the second value is for more than five folds.
+`benchmarks.early_stopping` measures the test error of boosters with other numbers of pilots. On concrete, german_credit,
+pima_diabetes and auto_mpg, reuse changed the test error of MLP to 0.976 and of TabM to 0.989 times that of early stopping in each
+fold, and of RealMLP, which has a schedule, to 1.02.
 """
+
+
+def pilot_folds(n_folds: int) -> int:
+    """Number of folds that find the number of steps."""
+    return min(n_folds, PILOT_FOLDS if n_folds <= 5 else PILOTS_OF_MANY_FOLDS)
 
 
 @dataclass

@@ -9,7 +9,7 @@ from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
 from tabapp.engine.board import Board
-from tabapp.engine.candidates import PILOT_FOLDS, Candidate, Scorer, read_results
+from tabapp.engine.candidates import Candidate, Scorer, pilot_folds, read_results
 from tabapp.engine.devices import device_for
 from tabapp.engine.plan import Plan
 from tabapp.engine.scheduler import Scheduler
@@ -88,7 +88,7 @@ class Trials:
         return self._candidate(model, *self._tuners[model].ask())
 
     def _candidate(self, model: str, number: int, params: dict[str, Any]) -> Candidate:
-        n_pilots = min(PILOT_FOLDS, self._n_folds) if registry.get(model).reuses_steps else 0
+        n_pilots = pilot_folds(self._n_folds) if registry.get(model).reuses_steps else 0
         return Candidate(model, number, params, self._n_folds, n_pilots, device=self._tuners[model].device)
 
     def should_prune(self, candidate: Candidate, step: int, value: float) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tabapp.engine import conductor as conductor_module
-from tabapp.engine.candidates import PILOT_FOLDS
+from tabapp.engine.candidates import pilot_folds
 from tabapp.engine.clock import Clock
 from tabapp.engine.fit_process import result_of
 from tabapp.engine.jobs import Companion, Done, Failed, FitJob, Progress
@@ -73,7 +73,7 @@ def test_a_gpu_trains_the_folds_after_the_first_together(workers: int, planned: 
     engine.conductor.run()
     assert folds_of(jobs, "snn") == [(0,), (1, 2, 3, 4)]
     # The first two folds of an MLP find the number of epochs of the others.
-    assert PILOT_FOLDS == 2
+    assert pilot_folds(FOLDS) == 2
     assert folds_of(jobs, "mlp") == [(0,), (1,), (2, 3, 4)]
     assert {len(folds) for folds in folds_of(jobs, "resnet")} == {1}
     for model in ("mlp", "snn", "resnet"):
