@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -68,6 +70,21 @@ async def test_a_slice_is_read_by_a_double_click(tmp_path, monkeypatch):
         await driver.until(lambda: isinstance(driver.app.screen, Reading))
 
 
+async def test_without_attention_the_order_stays_and_the_key_says_why(tmp_path, monkeypatch):
+    events = [
+        msgspec.structs.replace(event, rows=tuple(msgspec.structs.replace(row, attention=None) for row in event.rows))
+        if isinstance(event, ev.ImportancesReady)
+        else event
+        for event in explained()
+    ]
+    async with drive(tmp_path, monkeypatch, events, attach=True, engine_runs=False) as driver:
+        await driver.press("5")
+        await driver.sees("sorted by permutation")
+        await driver.press("a")
+        await driver.until(lambda: any("permutation is the only order" in toast for toast in driver.toasts()))
+        assert driver.app.screen.query_one("#explanation").sort == "permutation"
+
+
 async def test_the_panels_of_a_narrow_terminal_take_turns(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, explained(), size=NARROW, attach=True, engine_runs=False) as driver:
         await driver.press("5")
@@ -110,8 +127,11 @@ async def test_an_analysis_is_requested_and_shown(tmp_path, monkeypatch):
     asked = []
     answers = {"--robustness": 1, "--learning-curve": 2, "--fairness": 4, "--threshold": 0}
 
+    may_end = asyncio.Event()
+
     async def analyze(kind, words):
         asked.append(words[2:])
+        await may_end.wait()
         return analyses()[answers[words[2]]]
 
     monkeypatch.setattr(explain_screen, "analyze_in_background", analyze)
@@ -129,9 +149,13 @@ async def test_an_analysis_is_requested_and_shown(tmp_path, monkeypatch):
                 before = driver.app.screen
                 await driver.press(*text, "enter")
                 await driver.until(lambda before=before: driver.app.screen is not before)
+            if choose == ["robust"]:
+                await driver.sees("analyzing: robustness…")
+                may_end.set()
             await driver.until(lambda: isinstance(driver.app.screen, Reading))
             await driver.sees(*words)
             await driver.press("escape")
+        await driver.sees("features · ")
         assert asked == [["--robustness"], ["--learning-curve"], ["--fairness", "Sex"], ["--threshold", "f1"]]
         await driver.write(*analyses())
         await driver.press("d")

@@ -76,8 +76,12 @@ class ExplainView(RunView):
             self.tabapp.push_screen(Reading(f"{row.column} {row.level}", slice_details(state.slices, row, state)))
 
     def action_sort(self) -> None:
-        if self.snapshot.state.importances is None:
+        found = self.snapshot.state.importances
+        if found is None:
             self.warn("There are no importances to sort; they are computed after the fits.")
+            return
+        if all(row.attention is None for row in found.rows):
+            self.warn("No fitted model weighs columns by attention, so permutation is the only order.")
             return
         table = self.query_one(Explanation)
         table.sort = "attention" if table.sort == "permutation" else "permutation"
@@ -138,19 +142,26 @@ class ExplainView(RunView):
             self._analyze("--threshold", metric)
 
     def _analyze(self, *words: str) -> None:
-        self.notify("Analyzing the run; the result opens when it is ready.", timeout=3)
         self.run_worker(self._analysis(list(words)), group="analysis", exclusive=True, exit_on_error=False)
 
     async def _analysis(self, words: list[str]) -> None:
+        # Minutes may pass: what is in progress stays on the screen. A later analysis ends this one, and shows its own name.
+        self._show_progress(d.name_of(words[0]))
         try:
             arguments = ["diagnose", str(self.tabapp.run_of_target.path), *words]
             found: ev.AnyAnalysisEvent = await analyze_in_background(ev.AnyAnalysisEvent, arguments)
         except (TabappError, OSError) as error:
-            self.notify(f"No result: {error}", severity="error")
+            self._show_progress("")
+            self.notify(f"No result: {error}", severity="error", markup=False)
             return
-        table = table_of(found, self.snapshot.state)
-        if table is not None:
-            self.tabapp.push_screen(Reading(table.title, tables_content([table], self._room)))
+        self._show_progress("")
+        result = table_of(found, self.snapshot.state)
+        if result is not None:
+            self.tabapp.push_screen(Reading(result.title, tables_content([result], self._room)))
+
+    def _show_progress(self, analysis: str) -> None:
+        self.query_one(Explanation).analysis = analysis
+        self.redraw()
 
     def action_charts(self) -> None:
         if self.has_class("-wide"):

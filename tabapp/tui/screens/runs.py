@@ -192,19 +192,14 @@ class RunsView(RunView):
         self.run_worker(self._compare(folders), group="compare", exclusive=True, exit_on_error=False)
 
     async def _compare(self, folders: list[RunFolder]) -> None:
-        table = self.query_one(Runs)
-        table.comparing = these = tuple(folder.run for folder in folders)
-        self.redraw()
+        # Seconds may pass: what is in progress stays on the screen. A later comparison ends this one, and shows its own runs.
+        self._show_progress(tuple(folder.run for folder in folders))
         try:
             words = ["compare", *(str(folder.path) for folder in folders)]
             text = comparison_content(await analyze_in_background(Comparison, words))
         except (TabappError, OSError) as error:
             text = Content(f"The runs cannot be compared: {error}")
-        finally:
-            # A later comparison, which ends this one, may have begun.
-            if table.comparing is these:
-                table.comparing = ()
-                self.redraw()
+        self._show_progress(())
         self.tabapp.push_screen(Reading("Comparison", text))
 
     def action_copy_command(self) -> None:
@@ -218,3 +213,7 @@ class RunsView(RunView):
 
     def set_filter(self, text: str) -> None:
         self.query_one(Runs).filter = text
+
+    def _show_progress(self, runs: tuple[str, ...]) -> None:
+        self.query_one(Runs).comparing = runs
+        self.redraw()

@@ -15,6 +15,15 @@ from tabapp.tui.viewmodels.texts import MUTED
 KNOWN, THRESHOLD, ROBUSTNESS, FAIRNESS = "known", "threshold", "robustness", "fairness"
 LEARNING_CURVE, TIME_CURVE, FAITHFULNESS, ATTENTION = "learning-curve", "time-curve", "faithfulness", "attention"
 INTERACTIONS = "interactions"
+NAMES = {
+    THRESHOLD: "Threshold",
+    ROBUSTNESS: "Robustness",
+    LEARNING_CURVE: "Learning curve over rows",
+    TIME_CURVE: "Learning curve over time",
+    FAITHFULNESS: "Attention compared",
+    FAIRNESS: "Groups of a column",
+}
+"""What is computed on request, by the option of `tabapp diagnose`."""
 SHADES = ("$foreground 40%", "", "$primary", "bold $primary")
 """Styles of less attention than chance, about as much, more, and more than twice as much; also of growing interactions."""
 RATIOS = (0.7, 1.4, 2.5)
@@ -22,26 +31,31 @@ RATIOS = (0.7, 1.4, 2.5)
 COST = "cost"
 
 
+def name_of(option: str) -> str:
+    """The name of an analysis that `tabapp diagnose` does with an option, in lower case."""
+    return NAMES[option.removeprefix("--")].lower()
+
+
 def analysis_options(state: RunState, known: int) -> list[tuple[str, str, str]]:
     """The analyses that a run allows: value, label and note."""
     options = [(KNOWN, "Results so far", f"{known}")] if known else []
     if state.plan is not None and state.plan.task == "binary":
-        options.append((THRESHOLD, "Threshold", "by a metric or by costs; kept in the bundle"))
+        options.append((THRESHOLD, NAMES[THRESHOLD], "by a metric or by costs; kept in the bundle"))
     if state.attention:
         options.append((ATTENTION, "Attention map", "by layer and head"))
     if state.interactions is not None:
         options.append((INTERACTIONS, "Interactions", "heat map of pairs of columns"))
     options += [
-        (ROBUSTNESS, "Robustness", "score with missing and noisy cells"),
-        (LEARNING_CURVE, "Learning curve over rows", "would more rows help? trains the best model again"),
+        (ROBUSTNESS, NAMES[ROBUSTNESS], "score with missing and noisy cells"),
+        (LEARNING_CURVE, NAMES[LEARNING_CURVE], "would more rows help? trains the best model again"),
     ]
     columns = state.schema.columns if state.schema is not None else ()
     if any(column.kind == "datetime" or column.role == "time" for column in columns):
-        options.append((TIME_CURVE, "Learning curve over time", "do old rows help, and does the model age?"))
+        options.append((TIME_CURVE, NAMES[TIME_CURVE], "do old rows help, and does the model age?"))
     return [
         *options,
-        (FAITHFULNESS, "Attention compared", "with permutation, gradients, and training without a column"),
-        (FAIRNESS, "Groups of a column", "rates, errors and calibration per group"),
+        (FAITHFULNESS, NAMES[FAITHFULNESS], "with permutation, gradients, and training without a column"),
+        (FAIRNESS, NAMES[FAIRNESS], "rates, errors and calibration per group"),
     ]
 
 

@@ -109,6 +109,8 @@ class Explanation(Table):
         super().__init__([], letter_k=True, id="explanation")
         set_titles(self, "Importance")
         self.sort = "permutation"
+        self.analysis = ""
+        """The analysis in progress; empty if there is none."""
         self._state = RunState()
         self._opened: set[str] = set()
         """Keys of the groups whose members are shown."""
@@ -119,13 +121,15 @@ class Explanation(Table):
         facts = importance_facts(state)
         ready = facts.importances
         self.set_empty(facts.waiting)
+        in_progress = f"analyzing: {self.analysis}…" if self.analysis else ""
         if ready is None:
+            set_titles(self, "Importance", in_progress)
             self.show([], [Column("feature")])
             return
         attention = any(row.attention is not None for row in ready.rows)
         sort = self.sort if attention else "permutation"
         title = f"Importance · sorted by {sort}" + (" · a swaps" if attention else "")
-        set_titles(self, title, f"{len(ready.rows)} features · {ready.n_rows:,} held-out rows")
+        set_titles(self, title, in_progress or f"{len(ready.rows)} features · {ready.n_rows:,} held-out rows")
         grouped = grouped_rows(ready.rows, state.dependence, self._opened)
         rows = sorted(grouped, key=lambda row: -(row.permutation if sort == "permutation" else row.attention or 0.0))
         rows = _members_below(rows, state.dependence)

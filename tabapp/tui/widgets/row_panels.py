@@ -132,7 +132,8 @@ def _contribution(facts: RowFacts, found: messages.RowExplained, name: str, bar:
     cells = (
         Content.styled("■" if name in facts.fixed else "✎" if is_changed else " ", MARK),
         Content(one_line(name)),
-        Content.styled(EMPTY if cell is None else one_line(cell), "bold $accent" if is_changed else MUTED),
+        # Files with a space after each comma are common.
+        Content.styled(EMPTY if cell is None else one_line(cell.strip()), "bold $accent" if is_changed else MUTED),
         _diverging(contribution / top, bar),
         Content.styled(_aligned(contribution, top), style),
         Content.styled(_aligned(error, top) if error else "", MUTED),
