@@ -208,7 +208,7 @@ ACTIONS: tuple[Action, ...] = (
            "Return to the predictions."),
     Action("row.edit", "enter", "edit", "row", ALWAYS, "row: change value", "Change",
            "Change the value of the column under the cursor; prediction and contributions follow."),
-    Action("row.search", "f", "search", "row", ALWAYS, "row: find nearest changes", "Nearest changes",
+    Action("row.search", "f", "search", "row", ALWAYS, "row: find nearest changes", "Nearest",
            "Find the nearest changes of few columns that reach another class or a number."),
     Action("row.charts", "c", "charts", "row", ALWAYS, "panels: switch between contributions and curve", "Panels",
            "Switch between the contributions and the other panels on a narrow terminal."),
