@@ -11,10 +11,15 @@ def _summary(column: Column) -> str:
         total = max(1, sum(column.level_counts))
         return f"{column.levels[0]} {column.level_counts[0] / total:.0%}"
     if column.low is not None and column.high is not None:
-        return f"{column.low:g} … {column.high:g}"
+        return f"{_plain(column.low)} … {_plain(column.high)}"
     if column.low_text is not None:
         return f"{column.low_text} … {column.high_text}"
     return ""
+
+
+def _plain(value: float) -> str:
+    """A number of six digits; a large one has all of them rather than an exponent."""
+    return f"{value:.15g}" if 1e6 <= abs(value) < 1e15 else f"{value:g}"
 
 
 def schema_event(schema: Schema, n_more: int = 0) -> ev.SchemaInferred:

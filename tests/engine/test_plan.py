@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from tabapp.data.schema import Schema
+from tabapp.data.schema import Column, Schema
 from tabapp.engine.plan import Plan, approximate_shape, make_plan, with_pending_models
 from tabapp.engine.prepare import infer, read_data
+from tabapp.engine.schema_events import schema_event
 from tabapp.engine.validation import choose_validation
 from tabapp.errors import UsageError
 from tabapp.models.contract import Shape
@@ -68,6 +69,7 @@ def test_a_staged_plan_and_its_conductor_load_no_library_of_models(table: Path) 
 import sys
 from tabapp.engine.plan import make_plan
 from tabapp.engine.prepare import infer, read_data
+from tabapp.engine.schema_events import schema_event
 from tabapp.run.config import RunConfig
 import tabapp.engine.conductor, tabapp.engine.rows, tabapp.engine.executors
 config = RunConfig(data={str(table)!r})
@@ -93,3 +95,19 @@ def test_slow_fits_have_fewer_folds(table: Path) -> None:
     assert validation(4_000, budget=300) == (3, "a fit takes long for the budget, so not 8 folds; --folds changes it")
     assert validation(4_000, budget=300, folds=8) == (8, "as requested")
     assert validation(4_000, budget=300, models=("linear",))[0] == 8
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [
+        (12_285.0, 1_490_400.0, "12285 … 1490400"),
+        (-124.35, 15.0001, "-124.35 … 15.0001"),
+        (1e-7, 2e20, "1e-07 … 2e+20"),
+    ],
+)
+def test_the_range_of_a_column_has_an_exponent_only_where_digits_would_be_many(
+    low: float, high: float, shown: str
+) -> None:
+    column = Column(name="x", kind="numeric", reason="", low=low, high=high)
+    schema = Schema(columns=(column,), target="x", target_reason="", task="regression", task_reason="", rows=1)
+    assert schema_event(schema).columns[0].summary == shown
