@@ -18,6 +18,7 @@ from sqlalchemy import event
 from tabapp import metrics
 from tabapp.engine.devices import device_class
 from tabapp.engine.seeds import seed_of
+from tabapp.engine.stored_trials import StoredTrials
 from tabapp.metrics import Task
 from tabapp.models.contract import Params, Plugin, Shape
 
@@ -94,29 +95,14 @@ class Tuner:
         self.device = device
         self._seed = seed
         self._hide_cells = hide_cells
-        self._study = optuna.create_study(
-            study_name=plugin.name,
-            storage=storage,
-            direction="maximize" if metrics.get(metric).greater_is_better else "minimize",
-            pruner=optuna.pruners.MedianPruner(n_startup_trials=4),
-            load_if_exists=True,
-        )
+        direction = "maximize" if metrics.get(metric).greater_is_better else "minimize"
+        self._stored = StoredTrials(storage, plugin.name, direction, PARAMS)
+        # The sampler and the pruner read the trials in memory.
+        self._study = self._stored.in_memory(optuna.pruners.MedianPruner(n_startup_trials=4))
         self._asked: dict[int, optuna.Trial] = {}
         self._ranked_at = 0
-        self._discard_begun()
         self._numbers = [t.number for t in self._study.get_trials(deepcopy=False) if t.state != TrialState.FAIL]
         """Optuna's number of each trial."""
-
-    def _discard_begun(self) -> None:
-        """Fail the trials that a killed engine had not yet given hyper-parameters, so that they are drawn again.
-
-        The sampler ignores failed trials, and they get no number here.
-        """
-        for trial in self._study.get_trials(deepcopy=False):
-            if trial.state == TrialState.WAITING:
-                self._study.tell(self._study.ask(), state=TrialState.FAIL)
-            elif trial.state == TrialState.RUNNING and PARAMS not in trial.user_attrs:
-                self._study.tell(trial.number, state=TrialState.FAIL)
 
     def _trials(self) -> list[optuna.trial.FrozenTrial]:
         """The trials by their number."""
@@ -132,7 +118,7 @@ class Tuner:
         for number, trial in enumerate(self._trials()):
             params = trial.user_attrs.get(PARAMS)
             if params is not None and not trial.state.is_finished() and not self._is_of_this_class(trial):
-                self._study.tell(trial.number, state=TrialState.PRUNED)
+                self._end(number, state=TrialState.PRUNED)
                 trials.append((number, params, TrialState.PRUNED, OTHER_DEVICE))
             elif params is not None:
                 trials.append((number, params, trial.state, trial.user_attrs.get(CAUSE, "")))
@@ -191,6 +177,7 @@ class Tuner:
             params[HIDDEN_RATE] = self._hide_cells
         trial.set_user_attr(PARAMS, params)
         trial.set_user_attr(DEVICE, device_class(self.device))
+        self._stored.add(self._study.get_trials(deepcopy=False)[trial.number])
         self._asked[number] = trial
         self._numbers.append(trial.number)
         return number, params
@@ -202,23 +189,39 @@ class Tuner:
         if trial is None or number == 0 or step not in self._plugin.prune_steps:
             return False
         trial.report(value, step)
+        self._stored.report(trial.number, step, value)
         return trial.should_prune()
 
     def record(self, number: int, score: float) -> None:
         """Record the out-of-fold score of a complete trial."""
         if not self._is_finished(number):
-            self._study.tell(self._numbers[number], score)
+            self._end(number, score)
 
     def record_pruned(self, number: int, cause: str, score: float | None = None) -> None:
         """Record a trial that was pruned, crashed or ran out of time; `score` is on the folds it has, if any."""
         if self._is_finished(number):
             return
         trial = self._asked.get(number)
-        if trial is not None:
-            trial.set_user_attr(CAUSE, cause)
-            if score is not None:
-                trial.report(score, LAST_STEP)
-        self._study.tell(self._numbers[number], state=TrialState.PRUNED)
+        if trial is None:
+            self._end(number, state=TrialState.PRUNED)
+            return
+        trial.set_user_attr(CAUSE, cause)
+        if score is not None:
+            trial.report(score, LAST_STEP)
+            self._stored.report(trial.number, LAST_STEP, score)
+        self._end(number, state=TrialState.PRUNED, attributes=(CAUSE,))
+
+    def _end(
+        self,
+        number: int,
+        score: float | None = None,
+        *,
+        state: TrialState | None = None,
+        attributes: tuple[str, ...] = (),
+    ) -> None:
+        """End a trial, in memory and on disk."""
+        self._study.tell(self._numbers[number], score, state=state)
+        self._stored.end(self._trials()[number], attributes)
 
     def rank_parameters(self) -> tuple[int, dict[str, float]] | None:
         """The number of complete trials and the importance of each hyper-parameter; the importances sum to 1.

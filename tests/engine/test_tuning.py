@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import optuna
 import pytest
 from optuna.trial import TrialState
 
@@ -198,9 +199,8 @@ def test_a_trial_that_a_killed_engine_had_begun_is_drawn_again(tmp_path: Path, m
         return asked
 
     expected = steps(tuner(tmp_path / "whole"), range(n_before + 3))
-    first = tuner(tmp_path / "killed")
-    begun = steps(first, range(n_before))
-    study = first._study
+    begun = steps(tuner(tmp_path / "killed"), range(n_before))
+    study = optuna.load_study(study_name="xgboost", storage=open_storage(tmp_path / "killed" / "study.db"))
     if moment == "queued":
         study.enqueue_trial({"learning_rate": 0.1})
     else:
