@@ -199,6 +199,19 @@ import pandas, sklearn.neighbors
     assert {"lightgbm", "pandas", "sklearn"} <= modules
 
 
+def test_ranking_hyperparameters_imports_no_scikit_learn():
+    modules = loaded_by(
+        """
+from tabapp.engine.loading import PARAMETER_RANKING
+from tabapp.models.lean_imports import import_packages
+import_packages([PARAMETER_RANKING], lean=True)
+from optuna.importance import PedAnovaImportanceEvaluator
+"""
+    )
+    assert "optuna.importance" in modules
+    assert not modules & {"pandas", "sklearn"}
+
+
 def test_engine_imports_no_model_before_a_fit():
     modules = loaded_by("import tabapp.engine.session, tabapp.engine.conductor, tabapp.engine.finish")
     assert not modules & {*BOOSTERS, "torch", "textual", "tabapp.tui", "tabapp.headless", "tabapp.cli"}

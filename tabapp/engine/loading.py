@@ -16,7 +16,7 @@ from tabapp.models.lean_imports import import_packages
 END_OF_RUN = "tabapp.engine.finish"
 """It comes first: the end of a short run must not wait for it."""
 PARAMETER_RANKING = "optuna.importance"
-"""It imports scikit-learn, which takes two seconds of processor time."""
+"""It imports scikit-learn if it can, for a ranking that tabapp does not use: more than a second of processor time."""
 
 
 def libraries_of(plugin: Plugin, *, features_use_sklearn: bool) -> Libraries:
@@ -95,11 +95,9 @@ class BackgroundLoader:
         # An import that fails is reported by the code that needs it.
         with suppress(Exception):
             importlib.import_module(END_OF_RUN)
-        # Before scikit-learn and pandas, which the boosters import if they can.
-        import_packages(self._boosters, lean=registry.has_only_built_in())
-        if self._ranks_parameters and not self._cancelled:
-            with suppress(Exception):
-                importlib.import_module(PARAMETER_RANKING)
+        # Before scikit-learn and pandas, which they import if they can.
+        packages = (*self._boosters, *([PARAMETER_RANKING] if self._ranks_parameters else []))
+        import_packages(packages, lean=registry.has_only_built_in())
         for name in self._plugins:
             if self._cancelled:
                 return

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from tabapp.models.contract import Plugin
 from tabapp.models.registry import is_built_in
 
-LEAN = ("catboost", "lightgbm", "xgboost", "sklearn")
+LEAN = ("catboost", "lightgbm", "xgboost", "optuna.importance", "sklearn")
 OPTIONAL = ("dask", "graphviz", "IPython", "ipywidgets", "matplotlib", "pandas", "plotly", "pyarrow", "sklearn")
 """Packages that those import for estimators, data frames and plots if they are installed: more than a second together."""
 
@@ -29,7 +29,8 @@ def import_packages(packages: Iterable[str], *, lean: bool) -> None:
     """Import packages; one that does not import is left to the code that needs it, which reports it.
 
     Args:
-        lean: import the boosters and scikit-learn without the optional packages that they import if installed.
+        lean: import the boosters, the rankings of Optuna and scikit-learn without the optional packages that they import if
+            installed.
     """
     # In this order, because what is imported cannot be hidden.
     for package in sorted(packages, key=lambda name: LEAN.index(name) if name in LEAN else len(LEAN)):
