@@ -213,6 +213,21 @@ def test_blender_scores_a_mean_of_predictions(name, task, weight):
     assert function((parts[0].astype(np.float64) + parts[1]) / 2) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize("name", ["roc_auc", "mae"])
+def test_an_approximate_interval_is_near_the_interval_of_all_rows(name):
+    generator = np.random.default_rng(0)
+    truth = generator.integers(0, 2, 20_000)
+    positive = np.clip(0.3 + 0.4 * truth + generator.normal(0, 0.3, len(truth)), 0, 1)
+    prediction = positive if name == "mae" else np.column_stack([1 - positive, positive])
+    exact = metrics.interval(name, truth, prediction, seed=1)
+    found = metrics.approximate_interval(name, truth, prediction, seed=1, max_rows=2_000)
+    assert found[0] < metrics.score(name, truth, prediction) < found[1]
+    # Each width has a standard error of about 8 %: of the quantiles of 200 resamples, and of the variance in 2,000 rows.
+    assert found[1] - found[0] == pytest.approx(exact[1] - exact[0], rel=0.35)
+    few = truth[:500], prediction[:500]
+    assert metrics.approximate_interval(name, *few, seed=1) == metrics.interval(name, *few, seed=1)
+
+
 def test_intervals_cover_the_true_value_at_their_nominal_rate():
     """The true value of this mean absolute error is known: about 95 % of 100 intervals should contain it."""
     random = np.random.default_rng(0)

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
 from tabapp import metrics
+from tabapp.engine.allowance import Allowance
 from tabapp.engine.candidates import Candidate, Score, Scorer
 from tabapp.engine.plan import Plan
 from tabapp.engine.scheduler import Scheduler
 from tabapp.ensemble.greedy import cross_fitted
+from tabapp.ensemble.sampling import sample_rows
 from tabapp.run import events as ev
 
 MOST_ENSEMBLE_CANDIDATES = 30
+INTERIM_CANDIDATES, INTERIM_ROUNDS, INTERIM_ROWS = 20, 15, 4_000
+"""Candidates, rounds and rows of a selection during fitting, which takes a tenth of the time of the last one."""
+GAIN_ROWS = 20_000
+"""Rows that a gain is measured on."""
 STOPPED = "stopped by you"
 NOT_STARTED = "not started within the budget"
 WITHOUT_SCORE = {"running": 0, "queued": 1, "failed": 2}
 """Order of rows without a score; skipped models come last."""
 GAIN_SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
 """Weights of a candidate in the blends with the ensemble that measure what it adds."""
-RESELECT_PAUSE = 4.0
-"""Pause between two ensemble selections, as a multiple of the last one's duration: selection takes at most a fifth of a core."""
+SELECTION_SHARE, FIRST_SELECTION_SECONDS = 0.01, 0.5
+"""Selections during fitting take at most the first share of the elapsed time, plus these seconds: the first candidates change the
+ensemble most."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +62,15 @@ class Selected:
         )
 
 
-def select_ensemble(candidates: list[Candidate], scorer: Scorer, metric: str, seed: int) -> Selected | None:
+def select_ensemble(
+    candidates: list[Candidate], scorer: Scorer, metric: str, seed: int, *, is_final: bool = True
+) -> Selected | None:
     """Select an ensemble from the candidates that cover the most folds; None if no candidate has a fold.
 
     The result does not depend on the order of the candidates.
+
+    Args:
+        is_final: False takes a tenth of the time: fewer candidates, rounds and rows, and no temperature.
     """
     scored = [candidate for candidate in candidates if candidate.results]
     if not scored:
@@ -66,7 +78,8 @@ def select_ensemble(candidates: list[Candidate], scorer: Scorer, metric: str, se
     most = max(len(candidate.results) for candidate in scored)
     folds = max((tuple(sorted(c.results)) for c in scored if len(c.results) == most), key=lambda folds: -folds[0])
     usable = [candidate for candidate in scored if tuple(sorted(candidate.results)) == folds]
-    usable = sorted(usable, key=lambda c: (scorer.loss(c), c.key))[:MOST_ENSEMBLE_CANDIDATES]
+    most_candidates = MOST_ENSEMBLE_CANDIDATES if is_final else INTERIM_CANDIDATES
+    usable = sorted(usable, key=lambda c: (scorer.loss(c), c.key))[:most_candidates]
     predictions: list[npt.NDArray[np.float32]] = []
     covered = scorer.out_of_fold(usable[0])[1]
     for candidate in usable:
@@ -79,6 +92,8 @@ def select_ensemble(candidates: list[Candidate], scorer: Scorer, metric: str, se
         metric,
         weight=None if weight is None else weight[covered],
         seed=seed,
+        is_final=is_final,
+        **({} if is_final else {"n_rounds": INTERIM_ROUNDS, "max_rows": INTERIM_ROWS}),
     )
     members = tuple((candidate, float(w)) for candidate, w in zip(usable, result.weights, strict=True) if w > 0)
     score = Score(result.score, result.low, result.high)
@@ -97,8 +112,7 @@ class Board:
     """Models that the user excludes from the ensemble."""
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
     _selecting: Future[Selected | None] | None = None
-    _selection_started: float = 0.0
-    _rest_until: float = 0.0
+    _allowance: Allowance = field(default_factory=lambda: Allowance(SELECTION_SHARE, FIRST_SELECTION_SECONDS))
     _stale: bool = False
     n_selections: int = 0
     _gains: dict[tuple[tuple[str, int], ...], tuple[object, float]] = field(
@@ -111,22 +125,24 @@ class Board:
 
     def refresh(self) -> Selected | None:
         """Start or collect the background selection; returns a new ensemble when one is ready."""
-        now = time.monotonic()
         if self._selecting is not None and self._selecting.done():
             future, self._selecting = self._selecting, None
-            self._rest_until = now + RESELECT_PAUSE * (now - self._selection_started)
             self.selected = future.result()
             self.n_selections += 1
             return self.selected
-        if self._stale and self._selecting is None and now >= self._rest_until:
+        if self._stale and self._selecting is None and self._allowance.is_left:
             self._stale = False
-            self._selection_started = now
             complete = [candidate for candidate in self._eligible() if candidate.is_complete]
             if complete:
-                self._selecting = self._pool.submit(
-                    select_ensemble, complete, self.scorer, self.plan.metric, self.plan.seed
-                )
+                self._selecting = self._pool.submit(self._select_for_now, complete)
         return None
+
+    def _select_for_now(self, complete: list[Candidate]) -> Selected | None:
+        began = time.thread_time()
+        try:
+            return select_ensemble(complete, self.scorer, self.plan.metric, self.plan.seed, is_final=False)
+        finally:
+            self._allowance.spend(time.thread_time() - began)
 
     def select_now(self) -> Selected | None:
         """Select the ensemble from all candidates, and wait for it."""
@@ -163,44 +179,49 @@ class Board:
 
     def _gain(self, candidate: Candidate, beside: tuple[Candidate, ...]) -> float:
         prediction, covered = self.scorer.out_of_fold(candidate)
-        rivals: list[tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]] = []
         if self.selected is not None:
             blended = np.zeros(prediction.shape, dtype=np.float32)
             blended[self.selected.covered] = self.selected.blend
             rows = self.selected.covered & covered
+            joining: list[npt.NDArray[np.float32]] = []
             for other in beside:
                 other_prediction, other_covered = self.scorer.out_of_fold(other)
                 if (rows & other_covered).any():
                     rows &= other_covered
-                    blended = self._best_blend(blended, other_prediction, rows)
-            rivals.append((blended, rows))
+                    joining.append(other_prediction)
+            rivals = [([blended, *joining], rows)]
         else:
             others = (c for c in self.scheduler.candidates.values() if c.results and c is not candidate)
-            rivals += [(values, rows & covered) for values, rows in map(self.scorer.out_of_fold, others)]
-        metric = metrics.get(self.plan.metric)
-        gains: list[float] = []
-        for other, rows in rivals:
-            if rows.any():
-                alone = self._loss(other, rows)
-                error = 1.0 + alone if metric.greater_is_better else alone
-                least = min(self._loss(blend, rows) for blend in self._blends(other, prediction))
-                gains.append((alone - least) / max(abs(error), 1e-9))
-        return min(gains, default=math.inf)
+            rivals = [([values], rows & covered) for values, rows in map(self.scorer.out_of_fold, others)]
+        return min((self._gain_over(known, prediction, rows) for known, rows in rivals if rows.any()), default=math.inf)
 
-    def _loss(self, values: npt.NDArray[np.floating], rows: npt.NDArray[np.bool_]) -> float:
-        weight = self.scorer.weight
-        weight = None if weight is None else weight[rows]
-        return metrics.loss(self.plan.metric, self.scorer.target[rows], values[rows], weight)
+    def _gain_over(
+        self,
+        known: list[npt.NDArray[np.float32]],
+        prediction: npt.NDArray[np.float32],
+        among: npt.NDArray[np.bool_],
+    ) -> float:
+        """The gain of a prediction over the first of the known ones, which the others join one after another."""
+        metric, weight, places = metrics.get(self.plan.metric), self.scorer.weight, np.flatnonzero(among)
+        weight = None if weight is None else weight[places]
+        sample = sample_rows(self.scorer.target[places], metric.name, GAIN_ROWS, self.plan.seed, weight)
+        rows = places[sample.rows]
+        stacked = np.stack([values[rows] for values in (*known, prediction)]).astype(np.float64)
+        (current, *joining, added), function = metric.blended(stacked, self.scorer.target[rows], sample.weight)
 
-    def _blends(
-        self, values: npt.NDArray[np.float32], added: npt.NDArray[np.float32]
-    ) -> Iterator[npt.NDArray[np.float32]]:
-        return ((share * added + (1 - share) * values).astype(np.float32) for share in GAIN_SHARES)
+        def best_blend(values: npt.NDArray[Any], joined: npt.NDArray[Any]) -> tuple[float, npt.NDArray[Any]]:
+            blends = [share * joined + (1 - share) * values for share in GAIN_SHARES]
+            losses = [metric.as_loss(function(blend)) for blend in blends]
+            best = int(np.argmin(losses))
+            return losses[best], blends[best]
 
-    def _best_blend(
-        self, values: npt.NDArray[np.float32], added: npt.NDArray[np.float32], rows: npt.NDArray[np.bool_]
-    ) -> npt.NDArray[np.float32]:
-        return min((values, *self._blends(values, added)), key=lambda blend: self._loss(blend, rows))
+        alone = metric.as_loss(function(current))
+        for values in joining:
+            least, blend = best_blend(current, values)
+            if least < alone:
+                alone, current = least, blend
+        error = 1.0 + alone if metric.greater_is_better else alone
+        return (alone - best_blend(current, added)[0]) / max(abs(error), 1e-9)
 
     def _eligible(self) -> list[Candidate]:
         """The candidates that may join the ensemble: all of them if the user excludes every model that has a score."""
@@ -286,7 +307,7 @@ class Board:
             return replace(row, status="skipped", reason="the run ended during its first fold")
         if best is None:
             return replace(row, status="running" if activity else "queued")
-        score = self.scorer.score(best)
+        score = self.scorer.score(best, exact=over)
         reasons = [] if best.is_complete else [f"{len(best.results)} of {best.n_folds} folds"]
         reasons += [f"trial {candidate.trial} failed: {candidate.cause}" for candidate in failed[-1:]]
         reasons += [STOPPED] if record.stopped else []

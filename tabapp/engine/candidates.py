@@ -128,26 +128,19 @@ class Scorer:
         self._scored = np.flatnonzero(data.fold >= 0)
         self._position = np.full(len(data.fold), -1)
         self._position[self._scored] = np.arange(len(self._scored))
-        self._known: dict[tuple[str, int], tuple[int, Score]] = {}
+        self._values: dict[tuple[str, int], tuple[int, float]] = {}
+        self._known: dict[tuple[tuple[str, int], bool], tuple[int, Score]] = {}
+        """Scores by candidate and whether their intervals are exact, with the number of folds."""
+        self.target: npt.NDArray[np.int64] | npt.NDArray[np.float64] = data.target[self._scored]
+        """Target of the scored rows."""
+        self.weight: Float32 | None = None if data.weight is None else data.weight[self._scored]
+        """Weights of the scored rows, or None."""
+        self.folds: npt.NDArray[np.int16] = data.fold[self._scored]
+        """Folds of the scored rows."""
         self._read: dict[tuple[str, int], tuple[int, Float32, npt.NDArray[np.bool_]]] = {}
         """Predictions that were read, with the number of their folds, the least recent first."""
         self._lock = Lock()
         self._compared: dict[tuple[tuple[str, int], ...], tuple[tuple[int, int], bool]] = {}
-
-    @property
-    def target(self) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
-        """Target of the scored rows."""
-        return self._data.target[self._scored]
-
-    @property
-    def weight(self) -> Float32 | None:
-        """Weights of the scored rows, or None."""
-        return None if self._data.weight is None else self._data.weight[self._scored]
-
-    @property
-    def folds(self) -> npt.NDArray[np.int16]:
-        """Folds of the scored rows."""
-        return self._data.fold[self._scored]
 
     def out_of_fold(self, candidate: Candidate) -> tuple[Float32, npt.NDArray[np.bool_]]:
         """Out-of-fold predictions of the scored rows, and a mask of the rows that the candidate's folds cover; both read-only."""
@@ -179,18 +172,31 @@ class Scorer:
         covered.setflags(write=False)
         return prediction, covered
 
-    def score(self, candidate: Candidate) -> Score:
+    def value(self, candidate: Candidate) -> float:
         """The candidate's score on the rows that its folds cover."""
-        known = self._known.get(candidate.key)
+        known = self._values.get(candidate.key)
         if known is not None and known[0] == len(candidate.results):
             return known[1]
+        value = metrics.score(self._metric, *self._rows_of(candidate))
+        self._values[candidate.key] = len(candidate.results), value
+        return value
+
+    def score(self, candidate: Candidate, *, exact: bool = True) -> Score:
+        """The candidate's score with its interval, which takes a hundred times as long; on large tables, it is approximate and
+        takes less if it does not need to be exact."""
+        key = candidate.key, exact
+        known = self._known.get(key)
+        if known is not None and known[0] == len(candidate.results):
+            return known[1]
+        interval = metrics.interval if exact else metrics.approximate_interval
+        score = Score(self.value(candidate), *interval(self._metric, *self._rows_of(candidate), seed=self._seed))
+        self._known[key] = len(candidate.results), score
+        return score
+
+    def _rows_of(self, candidate: Candidate) -> tuple[npt.NDArray[Any], Float32, Float32 | None]:
+        """Target, predictions and weights of the rows that the candidate's folds cover."""
         prediction, covered = self.out_of_fold(candidate)
-        truth, weight = self.target[covered], self.weight
-        weight = None if weight is None else weight[covered]
-        value = metrics.score(self._metric, truth, prediction[covered], weight)
-        low, high = metrics.interval(self._metric, truth, prediction[covered], weight, seed=self._seed)
-        self._known[candidate.key] = len(candidate.results), Score(value, low, high)
-        return self._known[candidate.key][1]
+        return self.target[covered], prediction[covered], None if self.weight is None else self.weight[covered]
 
     def clearly_behind(self, candidate: Candidate, other: Candidate) -> bool:
         """Whether a candidate is worse than another and their 95 % intervals, on the rows that both cover, do not overlap."""
@@ -212,7 +218,7 @@ class Scorer:
 
     def loss(self, candidate: Candidate) -> float:
         """The candidate's score, negated if greater is better."""
-        value = self.score(candidate).value
+        value = self.value(candidate)
         return -value if metrics.get(self._metric).greater_is_better else value
 
 

@@ -38,7 +38,10 @@ from tabapp.run import commands as cmd
 from tabapp.run import events as ev
 from tabapp.run.folder import CommandReader, RunFolder
 
-TICK_SECONDS = 0.03
+TICK_SECONDS, MOST_TICK_SECONDS = 0.03, 0.1
+"""Time between two looks at what has changed: the second, or until a fit sends a message, while all workers are busy."""
+ASK_AGAIN_SECONDS = 0.25
+"""Pause until the scheduler is asked again if it had no fit for a free worker, and nothing has changed but the time."""
 LONG_FIT_SECONDS = 3.0
 """After this time in a first fit, the other models load beside it: on 16,000 rows of 26 classes, first fits take 17 s."""
 MOST_LOST = 10
@@ -109,6 +112,7 @@ class Conductor:
             stacks=not pooled,
         )
         self._running: dict[str, Running] = {}
+        self._ask_again_at, self._asked_selections = 0.0, 0
         self._display = Display(self.board, self.evaluations, gpu=plan.device.startswith("cuda"), emit=emit)
         self.ended_by: str = ""
         """The command that ended fitting early: finish, abort or interrupt (also for a signal); empty otherwise."""
@@ -176,6 +180,7 @@ class Conductor:
             self._trials.add_model(plugin, self.scheduler, self.board)
         self._steering.recall(names)
         self._display.is_stale = True
+        self._ask_again_at = 0.0
 
     def _add_later_models(self) -> None:
         """Let the models compete that were loaded in the background, once their fits can start."""
@@ -215,7 +220,8 @@ class Conductor:
                     break
                 if not self._clock.paused and not self._start_fits() and self._has_nothing_to_do():
                     break
-                time.sleep(TICK_SECONDS)
+                all_busy = len(self._running) >= self._plan.workers
+                self._executor.wait(MOST_TICK_SECONDS if all_busy else TICK_SECONDS)
             self._end_running_fits()
             self._show(force=True)
         finally:
@@ -232,7 +238,9 @@ class Conductor:
 
     def _start_fits(self) -> bool:
         """Give every free worker a fit; returns whether any was started."""
-        if not self._is_ready():
+        if not self._is_ready() or len(self._running) >= self._plan.workers:
+            return False
+        if time.monotonic() < self._ask_again_at and self._asked_selections == self.board.n_selections:
             return False
         started = False
         while len(self._running) < self._plan.workers:
@@ -242,6 +250,8 @@ class Conductor:
             if work is None:
                 # Workers are free for what loads in the background.
                 self._loader.start()
+                self._ask_again_at = time.monotonic() + ASK_AGAIN_SECONDS
+                self._asked_selections = self.board.n_selections
                 return started
             self._start(work)
             started = True
@@ -292,6 +302,8 @@ class Conductor:
         if isinstance(message, Done | Failed) or time.monotonic() - running.seconds_started > LONG_FIT_SECONDS:
             # Not before the first fit has ended, unless it is long: on two cores, loading would delay the first score.
             self._loader.start()
+        if isinstance(message, Done | Failed):
+            self._ask_again_at = 0.0
         candidate = running.work.candidate
         common = names_of(candidate, fold)
         match message:
@@ -353,7 +365,7 @@ class Conductor:
             return
         behind = self.scheduler.is_behind(candidate)
         if behind:
-            self._trials.prune(candidate, behind, self.scorer.score(candidate).value)
+            self._trials.prune(candidate, behind, self.scorer.value(candidate))
             for name, running in self._running.items():
                 if running.work.candidate is candidate:
                     running.pruned = True
@@ -391,6 +403,7 @@ class Conductor:
         if self._interrupted():
             self.ended_by = self.ended_by or "interrupt"
         for command in self._commands.read_new():
+            self._ask_again_at = 0.0
             match command:
                 case cmd.Pause():
                     self._clock.pause()
@@ -418,7 +431,7 @@ class Conductor:
         """End the open trial of a stopped model once its last fit has ended."""
         is_running = any(running.work.candidate is candidate for running in self._running.values())
         if self.scheduler.models[candidate.model].stopped and candidate.status == "active" and not is_running:
-            self._trials.prune(candidate, STOPPED, self.scorer.score(candidate).value if candidate.results else None)
+            self._trials.prune(candidate, STOPPED, self.scorer.value(candidate) if candidate.results else None)
 
     def _end_running_fits(self) -> None:
         """Wait briefly for fits that have reached their soft deadline, then kill the rest."""

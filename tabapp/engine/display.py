@@ -25,7 +25,7 @@ class Display:
     def __init__(self, board: Board, evaluations: Evaluations, *, gpu: bool, emit: Callable[[ev.Event], None]) -> None:
         self._board, self._evaluations, self._emit = board, evaluations, emit
         self._meter = ResourceMeter(gpu=gpu)
-        self._board_at = self._resources_at = 0.0
+        self._board_at = self._evaluated_at = self._resources_at = 0.0
         self.is_stale = True
 
     def update(self, works: Iterable[Work], *, force: bool = False) -> None:
@@ -38,9 +38,11 @@ class Display:
         if self.is_stale and (force or now - self._board_at >= BOARD_SECONDS):
             self.is_stale, self._board_at = False, now
             self._emit(ev.LeaderboardChanged(rows=self._board.rows(activity(works))))
-        evaluation = self._evaluations.refresh()
-        if evaluation is not None:
-            self._emit(evaluation)
+        if now - self._evaluated_at >= BOARD_SECONDS:
+            self._evaluated_at = now
+            evaluation = self._evaluations.refresh()
+            if evaluation is not None:
+                self._emit(evaluation)
         if now - self._resources_at >= RESOURCES_SECONDS:
             self._resources_at = now
             self._emit(self._meter.measure())

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tabapp import metrics
+from tabapp.engine.allowance import Allowance
 from tabapp.engine.board import Board
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.run_data import RunData
@@ -21,6 +22,8 @@ from tabapp.run.folder import RunFolder
 ENSEMBLE = "ensemble"
 PAUSE_SECONDS = 5.0
 """Least time between two evaluations of the same model."""
+EVALUATION_SHARE, FIRST_EVALUATION_SECONDS = 0.005, 0.2
+"""Evaluations during fitting take at most the first share of the elapsed time, plus these seconds."""
 MOST_ROWS = 50_000
 MOST_CELLS = 200_000
 """Rows times classes. A table above either limit is sampled with the run's seed."""
@@ -36,16 +39,22 @@ class Evaluations:
     data: RunData
     board: Board
     _made: dict[str, tuple[object, float]] = field(default_factory=dict[str, tuple[object, float]])
+    _allowance: Allowance = field(default_factory=lambda: Allowance(EVALUATION_SHARE, FIRST_EVALUATION_SECONDS))
 
     def refresh(self) -> ev.EvaluationReady | None:
         """Evaluate one model whose best trial has changed and whose last evaluation is old enough; None if there is none."""
+        if not self._allowance.is_left:
+            return None
         now = time.monotonic()
         for model in (ENSEMBLE, *self.board.scheduler.models):
             known, made = self._made.get(model, (None, -PAUSE_SECONDS))
             if now - made < PAUSE_SECONDS or not self._has_changed(model, known):
                 continue
             self._made[model] = (self._state_of(model), now)
-            return self._evaluate(model)
+            began = time.thread_time()
+            evaluation = self._evaluate(model)
+            self._allowance.spend(time.thread_time() - began)
+            return evaluation
         return None
 
     def catch_up(self, deadline: float) -> list[ev.EvaluationReady]:
@@ -71,7 +80,9 @@ class Evaluations:
         """Identifies the predictions that an evaluation of the model would use; None if there are none."""
         if model == ENSEMBLE:
             selected = self.board.selected
-            return None if selected is None else tuple((c.key, weight) for c, weight in selected.members)
+            if selected is None:
+                return None
+            return selected.temperature, tuple((c.key, weight) for c, weight in selected.members)
         best = self.board.scheduler.best_of(model)
         if best is None or not (best.is_complete or partial):
             return None

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from typing import Protocol
 
 import msgspec
@@ -21,7 +21,8 @@ from tabapp.engine.server import SERVERS, FitProcess, Libraries
 
 GRACE_SECONDS = 3.0
 MEMORY_CHECK_SECONDS = 0.5
-OVERHEAD_SECONDS = 10.0
+OVERHEAD_SECONDS = 30.0
+TOGETHER_SECONDS = 0.03
 
 
 class Executor(Protocol):
@@ -47,6 +48,10 @@ class Executor(Protocol):
 
     def poll(self) -> list[Message]:
         """Messages since the last call, in order for each fit. Never blocks."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Wait until a fit may have sent a message, but no longer than that."""
         ...
 
     def cancel(self, fit: str) -> None:
@@ -158,6 +163,14 @@ class LocalExecutor:
             if fit.ended:
                 self._release(name)
         return messages
+
+    def wait(self, seconds: float) -> None:
+        # Several messages that arrive within a short time are handled together.
+        together = min(seconds, TOGETHER_SECONDS)
+        time.sleep(together)
+        if seconds > together and self._fits:
+            sources = [each for fit in self._fits.values() for each in (fit.connection, fit.process.sentinel)]
+            wait(sources, seconds - together)
 
     def cancel(self, fit: str) -> None:
         running = self._fits.get(fit)

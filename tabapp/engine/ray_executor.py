@@ -101,6 +101,9 @@ class RayExecutor:
             self._answered = time.monotonic()
         return messages
 
+    def wait(self, seconds: float) -> None:
+        time.sleep(min(seconds, POLL_SECONDS))
+
     def cancel(self, fit: str) -> None:
         with self._lock:
             running = self._fits.get(fit)

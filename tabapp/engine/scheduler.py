@@ -126,6 +126,7 @@ class Scheduler:
         self._loss = loss
         self._clearly_behind = clearly_behind
         self.candidates: dict[tuple[str, int], Candidate] = {}
+        self._of_model: dict[str, dict[int, Candidate]] = {}
         self.n_expected = len(self.models)
         """Models that compete, those included that are added later."""
 
@@ -136,7 +137,7 @@ class Scheduler:
 
     def of_model(self, name: str) -> list[Candidate]:
         """The candidates of a model, oldest first."""
-        return [candidate for candidate in self.candidates.values() if candidate.model == name]
+        return list(self._of_model.get(name, {}).values())
 
     def best_of(self, name: str) -> Candidate | None:
         """The best candidate of a model: by number of folds, then by score; None without a score."""
@@ -150,6 +151,7 @@ class Scheduler:
     def add(self, candidate: Candidate) -> Candidate:
         """Add a candidate."""
         self.candidates[candidate.key] = candidate
+        self._of_model.setdefault(candidate.model, {})[candidate.trial] = candidate
         return candidate
 
     def is_out(self, name: str) -> bool:

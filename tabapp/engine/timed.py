@@ -119,6 +119,8 @@ class TimedScheduler(Scheduler):
         super().__init__(models, **others)
         self._gain, self._weights = gain, weights
         self._overheads: list[float] = []
+        self._expected: dict[str, float] | None = None
+        """Expected seconds of models during one decision, which asks for them hundreds of times; None between decisions."""
         self._total = math.inf
         """Seconds that all workers have in the whole run."""
         self._being_completed: tuple[Candidate, ...] = ()
@@ -131,6 +133,13 @@ class TimedScheduler(Scheduler):
     def expected_seconds(self, name: str) -> float:
         """Expected seconds of a worker for the next fit of a model: measured on this table, or its prior, corrected by the ratios
         of measured and prior times of other models, those of its family first."""
+        if self._expected is None:
+            return self._expected_now(name)
+        if name not in self._expected:
+            self._expected[name] = self._expected_now(name)
+        return self._expected[name]
+
+    def _expected_now(self, name: str) -> float:
         overhead = float(np.median(self._overheads[-20:])) if self._overheads else 0.0
         measured = self.measured_seconds(name)
         if measured:
@@ -159,8 +168,13 @@ class TimedScheduler(Scheduler):
             seconds_left: seconds until fitting ends.
             fit_limit: seconds that one fit may take.
         """
-        if seconds_left <= 0:
-            return None
+        self._expected = {}
+        try:
+            return self._next_work(running, seconds_left, fit_limit) if seconds_left > 0 else None
+        finally:
+            self._expected = None
+
+    def _next_work(self, running: set[Fold], seconds_left: float, fit_limit: float) -> Work | None:
         self._being_completed = tuple(
             candidate
             for candidate in self.candidates.values()

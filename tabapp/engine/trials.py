@@ -102,7 +102,7 @@ class Trials:
 
     def _record(self, candidate: Candidate) -> None:
         tuner = self._tuners[candidate.model]
-        score = self._scorer.score(candidate).value
+        score = self._scorer.value(candidate)
         tuner.record(candidate.trial, score)
         self._emit(
             ev.TrialFinished(

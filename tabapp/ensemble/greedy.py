@@ -144,6 +144,7 @@ def cross_fitted(
     seed: int = 0,
     n_rounds: int = 25,
     max_rows: int = MAX_ROWS,
+    is_final: bool = True,
 ) -> EnsembleResult:
     """Select an ensemble, and score it with weights that were selected on other rows than those they are scored on.
 
@@ -155,6 +156,7 @@ def cross_fitted(
         predictions: candidates' held-out predictions of the same rows, each (rows, classes) or (rows,).
         target: (rows,) class codes or numbers.
         folds: (rows,) the fold that each row was held out in.
+        is_final: False leaves the probabilities as they are, and approximates the interval of the score on large tables.
 
     Raises:
         ValueError: there is no candidate with finite predictions.
@@ -178,8 +180,10 @@ def cross_fitted(
         chosen /= chosen.sum()
     weights = np.zeros(len(predictions))
     weights[[i for i, p in enumerate(predictions) if np.isfinite(p).all()]] = chosen
-    temperature = fit_temperature(blended, target, metric, weight, seed=seed) if blended.ndim == 2 else None
+    calibrates = is_final and blended.ndim == 2
+    temperature = fit_temperature(blended, target, metric, weight, seed=seed) if calibrates else None
     prediction = tempered(blended, temperature)
     score = metrics.score(metric, target, prediction, weight)
-    low, high = metrics.interval(metric, target, prediction, weight, seed=seed)
+    interval = metrics.interval if is_final else metrics.approximate_interval
+    low, high = interval(metric, target, prediction, weight, seed=seed)
     return EnsembleResult(weights, blended, temperature, prediction, score, low, high)

@@ -13,7 +13,7 @@ from tabapp.metrics.classification import log_loss_rows
 from tabapp.metrics.cost import EXAMPLE as COST_EXAMPLE
 from tabapp.metrics.metric import Array, Criterion, Metric, Task
 from tabapp.metrics.registry import Found, default_metric, find, for_task, get, known, names, names_for
-from tabapp.metrics.scoring import interval, is_better, loss, score
+from tabapp.metrics.scoring import approximate_interval, interval, is_better, loss, score
 
 __all__ = [
     "COST_EXAMPLE",
@@ -22,6 +22,7 @@ __all__ = [
     "Found",
     "Metric",
     "Task",
+    "approximate_interval",
     "default_metric",
     "find",
     "for_task",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tabapp.metrics.metric import Array
@@ -55,3 +57,21 @@ def interval(
     tail = (1 - level) / 2
     low, high = np.quantile(defined, [tail, 1 - tail])
     return float(low), float(high)
+
+
+def approximate_interval(
+    name: str, truth: Array, prediction: Array, weight: Array | None = None, *, seed: int, max_rows: int = 5_000
+) -> tuple[float, float]:
+    """`interval` from at most `max_rows` rows, for scores that are replaced soon.
+
+    Bootstrap distributions have a width in proportion to one over the square root of the rows, so that the differences of the
+    bounds to the score of a random sample are multiplied by the root of its share of the rows.
+    """
+    n_rows = len(truth)
+    if n_rows <= max_rows:
+        return interval(name, truth, prediction, weight, seed=seed)
+    rows = np.sort(np.random.default_rng(seed).choice(n_rows, max_rows, replace=False))
+    sampled = truth[rows], prediction[rows], None if weight is None else weight[rows]
+    low, high = interval(name, *sampled, seed=seed)
+    value, center, factor = score(name, truth, prediction, weight), score(name, *sampled), math.sqrt(max_rows / n_rows)
+    return value + factor * (low - center), value + factor * (high - center)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgspec
@@ -65,6 +66,9 @@ class SimulatedFits:
                 first, *others = map(self._finish, job.each())
                 messages.append(Done(fit=name, result=first, others=tuple(others)))
         return messages
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(min(seconds, 0.03))
 
     def _finish(self, job: FitJob) -> FitResult:
         data = RunData(self.folder)

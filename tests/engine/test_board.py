@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tabapp.engine import board as board_module
+from tabapp.engine.allowance import Allowance
 from tabapp.engine.board import Board, Selected
 from tabapp.engine.candidates import Candidate, Score
 from tabapp.engine.plan import PlannedModel
@@ -29,7 +32,7 @@ class Predictions:
     def __init__(self) -> None:
         self.of: dict[tuple[str, int], npt.NDArray[np.float64]] = {}
 
-    def score(self, candidate: Candidate) -> Score:
+    def score(self, candidate: Candidate, *, exact: bool) -> Score:
         return Score(candidate.results[0].score, 0.0, 1.0)
 
     def out_of_fold(self, candidate: Candidate) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -45,7 +48,7 @@ def predictions() -> Predictions:
 @pytest.fixture
 def board(predictions: Predictions) -> Board:
     scheduler = make({"a": 1.0, "b": 1.0})
-    return Board(cast(Any, SimpleNamespace(metric="rmse")), scheduler, cast(Any, predictions))
+    return Board(cast(Any, SimpleNamespace(metric="rmse", seed=0)), scheduler, cast(Any, predictions))
 
 
 def candidate_with(
@@ -81,6 +84,33 @@ def select(board: Board, prediction: npt.NDArray[np.float64]) -> None:
     values = prediction.astype(np.float32)
     board.selected = Selected((), Score(0.0, 0.0, 0.0), values, np.ones(ROWS, dtype=bool), values)
     board.n_selections += 1
+
+
+def test_selections_take_a_small_share_of_the_time(
+    board: Board, predictions: Predictions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    candidate_with(board, predictions, "a", TARGET, folds=3)
+    now, selections = 0.0, list[list[Candidate]]()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "thread_time", lambda: 2.0 * len(selections))
+    monkeypatch.setattr(board_module, "select_ensemble", lambda candidates, *_, **__: selections.append(candidates))
+    board._allowance = Allowance(board_module.SELECTION_SHARE, board_module.FIRST_SELECTION_SECONDS)
+
+    def refresh() -> int:
+        """Start a selection if one is allowed, and wait for it."""
+        board.mark_stale()
+        board.refresh()
+        if board._selecting is not None:
+            board._selecting.result()
+            board.refresh()
+        return len(selections)
+
+    assert refresh() == 1
+    # It took two seconds, half of one is free.
+    now = 1.5 / board_module.SELECTION_SHARE - 1
+    assert refresh() == 1
+    now += 2
+    assert refresh() == 2
 
 
 def test_a_gain_is_the_share_of_the_error_that_the_best_blend_removes(board: Board, predictions: Predictions) -> None:

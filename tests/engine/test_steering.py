@@ -77,6 +77,27 @@ def trials_of(engine: Engine, model: str) -> set[str]:
     return {name.rsplit("-f", 1)[0] for name in engine.executor.submitted if name.startswith(model)}
 
 
+def test_the_scheduler_is_not_asked_again_before_something_changes(
+    engine_with: Callable[..., Engine], monkeypatch: Any
+) -> None:
+    engine = engine_with(workers=2, models=("lightgbm",), trials=1, polls_a_fit=None)
+    conductor, asked = engine.conductor, list[int]()
+    next_work = conductor.scheduler.next_work
+
+    def counted(*arguments: Any) -> Any:
+        asked.append(1)
+        return next_work(*arguments)
+
+    monkeypatch.setattr(conductor.scheduler, "next_work", counted)
+    conductor.scheduler.models["lightgbm"].paused = True
+    for _ in range(20):
+        assert not conductor._start_fits()
+    assert len(asked) == 1
+    engine.folder.send(cmd.ResumeModel(model="lightgbm"))
+    conductor._handle_commands()
+    assert conductor._start_fits()
+
+
 def test_without_a_command_every_model_gets_its_trials(engine_with: Callable[..., Engine], monkeypatch: Any) -> None:
     engine = engine_with()
     drive(engine, lambda number: None, monkeypatch)

@@ -127,6 +127,20 @@ def test_cross_fitted_score_matches_its_prediction_and_is_at_least_the_best(n_fo
     assert np.count_nonzero(result.weights) > 1
 
 
+def test_an_interim_ensemble_is_not_calibrated():
+    generator = np.random.default_rng(0)
+    target = generator.integers(0, 2, 3_000)
+    # Overconfident: the log loss is lower at a temperature above 1.
+    positive = 1 / (1 + np.exp(-4 * (2 * target - 1 + generator.normal(0, 2, len(target)))))
+    prediction, folds = np.column_stack([1 - positive, positive]), np.arange(len(target)) % 3
+    final = cross_fitted([prediction], target, folds, "log_loss")
+    interim = cross_fitted([prediction], target, folds, "log_loss", is_final=False)
+    assert final.temperature is not None
+    assert interim.temperature is None
+    assert interim.score > final.score
+    assert np.array_equal(interim.prediction, interim.blend)
+
+
 def test_cross_fitted_weights_do_not_depend_on_the_rows_they_are_scored_on():
     """Changing the targets of one fold must not change how that fold's rows are blended."""
     candidates, target = regression_candidates(n_rows=200)
