@@ -1,7 +1,8 @@
-"""Command lines of the Python processes that tabapp starts."""
+"""The Python processes that tabapp starts: their command lines, and their ids."""
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -11,3 +12,28 @@ def module_command(module: str, *arguments: str) -> list[str]:
     `-P` keeps the working directory off `sys.path`: a file `random.py` next to the user's table is data and is never imported.
     """
     return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def descendants(pid: int) -> list[int] | None:
+    """Ids of the children of a process, and of their children; None where the system does not list children.
+
+    Other ways read the entries of all processes of the machine, of which there may be thousands.
+    """
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        parent = waiting.pop()
+        try:
+            children = [child for task in os.listdir(f"/proc/{parent}/task") for child in _children(parent, task)]
+        except OSError:
+            if parent == pid:
+                return None
+            continue  # It has ended.
+        found += children
+        waiting += children
+    return found
+
+
+def _children(pid: int, task: str) -> list[int]:
+    with open(f"/proc/{pid}/task/{task}/children", "rb") as file:
+        return [int(word) for word in file.read().split()]

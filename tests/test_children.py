@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tabapp import children
@@ -229,3 +230,19 @@ def test_no_fit_of_a_network_executes_a_file_of_the_working_directory(planted: P
     codes = json.loads(run_script(planted, COMMANDS_SCRIPT, json.dumps([words, predict, impute])).splitlines()[-1])
     assert codes == {"run": 0, "predict": 0, "impute": 0}
     assert executed(planted) == []
+
+
+def test_descendants_are_children_and_their_children() -> None:
+    inner = "import sys; print(flush=True); sys.stdin.read()"
+    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
+    with subprocess.Popen([sys.executable, "-c", outer], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        expected = {child.pid for child in psutil.Process(process.pid).children(recursive=True)}
+        found = children.descendants(os.getpid())
+        # None where the system does not list children.
+        assert found is None or {process.pid, *expected} <= set(found)
+        assert len(expected) == 1
+        process.stdin.close()
+    assert children.descendants(process.pid) is None

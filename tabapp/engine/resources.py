@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 
 import psutil
 
+from tabapp.children import descendants
 from tabapp.run.events import Resources
 
 
@@ -26,13 +28,12 @@ class ResourceMeter:
     def measure(self) -> Resources:
         """The current use. Pages shared between fit processes count once per process."""
         seconds, memory, seen = 0.0, 0, dict[int, float]()
-        with suppress(psutil.Error):
-            for process in (self._own, *self._own.children(recursive=True)):
-                with suppress(psutil.Error):
-                    times = process.cpu_times()
-                    seen[process.pid] = times.user + times.system
-                    seconds += max(0.0, seen[process.pid] - self._seen.get(process.pid, 0.0))
-                    memory += process.memory_info().rss
+        for process in (self._own, *self._descendants()):
+            with suppress(psutil.Error):
+                times = process.cpu_times()
+                seen[process.pid] = times.user + times.system
+                seconds += max(0.0, seen[process.pid] - self._seen.get(process.pid, 0.0))
+                memory += process.memory_info().rss
         now = time.monotonic()
         elapsed, self._at, self._seen = max(1e-3, now - self._at), now, seen
         self._ask_gpu()
@@ -45,6 +46,15 @@ class ResourceMeter:
             gpu_memory=gpu[1] if gpu else None,
             gpu_memory_total=gpu[2] if gpu else None,
         )
+
+    def _descendants(self) -> Iterator[psutil.Process]:
+        pids = descendants(self._own.pid)
+        if pids is None:
+            with suppress(psutil.Error):
+                yield from self._own.children(recursive=True)
+        for pid in pids or ():
+            with suppress(psutil.Error):
+                yield psutil.Process(pid)
 
     def _ask_gpu(self) -> None:
         """Start `nvidia-smi` without waiting for it; the next measurement uses its output."""
