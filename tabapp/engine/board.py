@@ -22,7 +22,7 @@ from tabapp.ensemble.sampling import sample_rows
 from tabapp.run import events as ev
 
 MOST_ENSEMBLE_CANDIDATES = 30
-INTERIM_CANDIDATES, INTERIM_ROUNDS, INTERIM_ROWS = 20, 15, 4_000
+INTERIM_CANDIDATES, INTERIM_ROUNDS, INTERIM_ROWS = 15, 12, 3_000
 """Candidates, rounds and rows of a selection during fitting, which takes a tenth of the time of the last one."""
 GAIN_ROWS = 20_000
 """Rows that a gain is measured on."""
@@ -32,7 +32,7 @@ WITHOUT_SCORE = {"running": 0, "queued": 1, "failed": 2}
 """Order of rows without a score; skipped models come last."""
 GAIN_SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
 """Weights of a candidate in the blends with the ensemble that measure what it adds."""
-SELECTION_SHARE, FIRST_SELECTION_SECONDS = 0.01, 0.5
+SELECTION_SHARE, FIRST_SELECTION_SECONDS = 0.006, 0.3
 """Selections during fitting take at most the first share of the elapsed time, plus these seconds: the first candidates change the
 ensemble most."""
 

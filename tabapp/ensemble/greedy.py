@@ -93,15 +93,33 @@ def select(
     usable = [i for i, prediction in enumerate(predictions) if np.isfinite(prediction).all()]
     if not usable:
         raise ValueError("no candidate has finite predictions")
-    width = predictions[usable[0]].shape[1] if np.ndim(predictions[usable[0]]) == 2 else 1
-    chosen_rows = sample_rows(target, metric, min(max_rows, max(2_000, MAX_CELLS // width)), seed, weight)
-    rows = chosen_rows.rows
-    stacked = np.stack([np.asarray(predictions[i])[rows] for i in usable]).astype(np.float64)
+    weights = np.zeros(len(predictions))
+    finite, places = [np.asarray(predictions[i]) for i in usable], np.arange(len(target))
+    weights[usable] = _selected(finite, places, np.asarray(target), metric, weight, n_rounds, seed, max_rows)
+    return weights
+
+
+def _selected(
+    predictions: Sequence[Array],
+    places: npt.NDArray[np.intp],
+    target: Array,
+    metric: str,
+    weight: Array | None,
+    n_rounds: int,
+    seed: int,
+    max_rows: int,
+) -> Weights:
+    """`select` for finite predictions, on the rows at `places`."""
+    width = predictions[0].shape[1] if np.ndim(predictions[0]) == 2 else 1
+    limit = min(max_rows, max(2_000, MAX_CELLS // width))
+    sample = sample_rows(target[places], metric, limit, seed, None if weight is None else weight[places])
+    rows = places[sample.rows]
+    stacked = np.stack([prediction[rows] for prediction in predictions]).astype(np.float64)
     scorer = metrics.get(metric)
-    stacked, function = scorer.blended(stacked, np.asarray(target)[rows], chosen_rows.weight)
+    stacked, function = scorer.blended(stacked, target[rows], sample.weight)
 
     total = np.zeros(stacked.shape[1:])
-    counts = np.zeros(len(usable), dtype=np.int64)
+    counts = np.zeros(len(predictions), dtype=np.int64)
     trajectory: list[tuple[float, Weights]] = []
     for size in range(1, n_rounds + 1):
         losses = np.array([scorer.as_loss(function((total + candidate) / size)) for candidate in stacked])
@@ -112,13 +130,10 @@ def select(
         counts[best] += 1
         total += stacked[best]
         trajectory.append((float(losses[best]), counts / size))
-        if len(usable) == 1:
+        if len(predictions) == 1:
             break
     lowest = min(value for value, _ in trajectory)
-    best_weights = next(weights for value, weights in trajectory if value <= lowest + _TIE * max(1.0, abs(lowest)))
-    weights = np.zeros(len(predictions))
-    weights[usable] = best_weights
-    return weights
+    return next(weights for value, weights in trajectory if value <= lowest + _TIE * max(1.0, abs(lowest)))
 
 
 def _parts(folds: npt.NDArray[np.integer], target: Array, metric: str, seed: int) -> npt.NDArray[np.intp]:
@@ -172,9 +187,11 @@ def cross_fitted(
             scored, fitted = parts == part, parts != part
             if not fitted.any():
                 continue
-            known = target[fitted], metric, None if weight is None else weight[fitted]
-            selections.append(select([p[fitted] for p in usable], *known, n_rounds, seed=seed, max_rows=max_rows))
-            blended[scored] = blend([p[scored] for p in usable], selections[-1])
+            places = np.flatnonzero(fitted)
+            found = _selected(usable, places, np.asarray(target), metric, weight, n_rounds, seed, max_rows)
+            selections.append(found)
+            members = np.flatnonzero(found)
+            blended[scored] = blend([usable[i][scored] for i in members], found[members])
         mean = np.mean(selections, axis=0)
         chosen = np.where(mean < min(LEAST_WEIGHT, mean.max()), 0.0, mean)
         chosen /= chosen.sum()

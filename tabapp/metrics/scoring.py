@@ -60,7 +60,7 @@ def interval(
 
 
 def approximate_interval(
-    name: str, truth: Array, prediction: Array, weight: Array | None = None, *, seed: int, max_rows: int = 5_000
+    name: str, truth: Array, prediction: Array, weight: Array | None = None, *, seed: int, max_rows: int = 2_000
 ) -> tuple[float, float]:
     """`interval` from at most `max_rows` rows, for scores that are replaced soon.
 

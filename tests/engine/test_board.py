@@ -106,8 +106,8 @@ def test_selections_take_a_small_share_of_the_time(
         return len(selections)
 
     assert refresh() == 1
-    # It took two seconds, half of one is free.
-    now = 1.5 / board_module.SELECTION_SHARE - 1
+    # It took two seconds, some of which are free.
+    now = (2 - board_module.FIRST_SELECTION_SECONDS) / board_module.SELECTION_SHARE - 1
     assert refresh() == 1
     now += 2
     assert refresh() == 2
