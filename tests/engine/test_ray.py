@@ -173,6 +173,7 @@ def events_of(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(0)
 def test_a_run_on_two_nodes_scores_like_a_local_one_although_a_node_is_killed(two_nodes: Any, tmp_path: Path) -> None:
     table = write_breast_cancer(tmp_path / "cancer.csv")
     options = ("--trials", "2", "--models", "linear,lightgbm,xgboost,mlp", "--folds", "3", "--seed", "3")
