@@ -220,12 +220,13 @@ def test_an_approximate_interval_is_near_the_interval_of_all_rows(name):
     positive = np.clip(0.3 + 0.4 * truth + generator.normal(0, 0.3, len(truth)), 0, 1)
     prediction = positive if name == "mae" else np.column_stack([1 - positive, positive])
     exact = metrics.interval(name, truth, prediction, seed=1)
-    found = metrics.approximate_interval(name, truth, prediction, seed=1, max_rows=2_000)
-    assert found[0] < metrics.score(name, truth, prediction) < found[1]
+    value = metrics.score(name, truth, prediction)
+    found = metrics.approximate_interval(name, truth, prediction, value=value, seed=1, max_rows=2_000)
+    assert found[0] < value < found[1]
     # Each width has a standard error of about 8 %: of the quantiles of 200 resamples, and of the variance in 2,000 rows.
     assert found[1] - found[0] == pytest.approx(exact[1] - exact[0], rel=0.35)
     few = truth[:500], prediction[:500]
-    assert metrics.approximate_interval(name, *few, seed=1) == metrics.interval(name, *few, seed=1)
+    assert metrics.approximate_interval(name, *few, value=0.0, seed=1) == metrics.interval(name, *few, seed=1)
 
 
 def test_intervals_cover_the_true_value_at_their_nominal_rate():

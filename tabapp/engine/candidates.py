@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from typing import Any, Literal
 
@@ -188,8 +189,9 @@ class Scorer:
         known = self._known.get(key)
         if known is not None and known[0] == len(candidate.results):
             return known[1]
-        interval = metrics.interval if exact else metrics.approximate_interval
-        score = Score(self.value(candidate), *interval(self._metric, *self._rows_of(candidate), seed=self._seed))
+        value = self.value(candidate)
+        interval = metrics.interval if exact else partial(metrics.approximate_interval, value=value)
+        score = Score(value, *interval(self._metric, *self._rows_of(candidate), seed=self._seed))
         self._known[key] = len(candidate.results), score
         return score
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -201,6 +202,6 @@ def cross_fitted(
     temperature = fit_temperature(blended, target, metric, weight, seed=seed) if calibrates else None
     prediction = tempered(blended, temperature)
     score = metrics.score(metric, target, prediction, weight)
-    interval = metrics.interval if is_final else metrics.approximate_interval
+    interval = metrics.interval if is_final else partial(metrics.approximate_interval, value=score)
     low, high = interval(metric, target, prediction, weight, seed=seed)
     return EnsembleResult(weights, blended, temperature, prediction, score, low, high)

@@ -60,9 +60,16 @@ def interval(
 
 
 def approximate_interval(
-    name: str, truth: Array, prediction: Array, weight: Array | None = None, *, seed: int, max_rows: int = 2_000
+    name: str,
+    truth: Array,
+    prediction: Array,
+    weight: Array | None = None,
+    *,
+    value: float,
+    seed: int,
+    max_rows: int = 2_000,
 ) -> tuple[float, float]:
-    """`interval` from at most `max_rows` rows, for scores that are replaced soon.
+    """`interval` of the score `value` from at most `max_rows` rows, for scores that are replaced soon.
 
     Bootstrap distributions have a width in proportion to one over the square root of the rows, so that the differences of the
     bounds to the score of a random sample are multiplied by the root of its share of the rows.
@@ -73,5 +80,5 @@ def approximate_interval(
     rows = np.sort(np.random.default_rng(seed).choice(n_rows, max_rows, replace=False))
     sampled = truth[rows], prediction[rows], None if weight is None else weight[rows]
     low, high = interval(name, *sampled, seed=seed)
-    value, center, factor = score(name, truth, prediction, weight), score(name, *sampled), math.sqrt(max_rows / n_rows)
+    center, factor = score(name, *sampled), math.sqrt(max_rows / n_rows)
     return value + factor * (low - center), value + factor * (high - center)
