@@ -223,8 +223,8 @@ def test_an_approximate_interval_is_near_the_interval_of_all_rows(name):
     value = metrics.score(name, truth, prediction)
     found = metrics.approximate_interval(name, truth, prediction, value=value, seed=1, max_rows=2_000)
     assert found[0] < value < found[1]
-    # Each width has a standard error of about 8 %: of the quantiles of 200 resamples, and of the variance in 2,000 rows.
-    assert found[1] - found[0] == pytest.approx(exact[1] - exact[0], rel=0.35)
+    # The standard error of a width is 10 % with 50 resamples, and 7 % for quantiles of 200.
+    assert found[1] - found[0] == pytest.approx(exact[1] - exact[0], rel=0.4)
     few = truth[:500], prediction[:500]
     assert metrics.approximate_interval(name, *few, value=0.0, seed=1) == metrics.interval(name, *few, seed=1)
 

@@ -43,6 +43,18 @@ def interval(
     Returns:
         The (low, high) bounds in the metric's units; NaN where no resample has a defined score.
     """
+    defined = _resampled(name, truth, prediction, weight, seed, n_resamples)
+    if not defined:
+        return float("nan"), float("nan")
+    tail = (1 - level) / 2
+    low, high = np.quantile(defined, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def _resampled(
+    name: str, truth: Array, prediction: Array, weight: Array | None, seed: int, n_resamples: int
+) -> list[float]:
+    """The defined scores of resampled rows."""
     n_rows = len(truth)
     generator = np.random.default_rng(seed)
     base = np.ones(n_rows) if weight is None else np.asarray(weight, dtype=np.float64)
@@ -51,12 +63,7 @@ def interval(
         function(base * np.bincount(generator.integers(0, n_rows, n_rows), minlength=n_rows))
         for _ in range(n_resamples)
     ]
-    defined = [value for value in values if not np.isnan(value)]
-    if not defined:
-        return float("nan"), float("nan")
-    tail = (1 - level) / 2
-    low, high = np.quantile(defined, [tail, 1 - tail])
-    return float(low), float(high)
+    return [value for value in values if not np.isnan(value)]
 
 
 def approximate_interval(
@@ -69,16 +76,18 @@ def approximate_interval(
     seed: int,
     max_rows: int = 2_000,
 ) -> tuple[float, float]:
-    """`interval` of the score `value` from at most `max_rows` rows, for scores that are replaced soon.
+    """A 95 % interval of the score `value`, for scores that are replaced soon: `interval` takes twenty times as long.
 
-    Bootstrap distributions have a width in proportion to one over the square root of the rows, so that the differences of the
-    bounds to the score of a random sample are multiplied by the root of its share of the rows.
+    It is the standard normal interval of the bootstrap (Efron & Tibshirani 1993, section 12.5) with 50 resamples of at most
+    `max_rows` rows. A standard error is in proportion to one over the square root of the rows.
     """
     n_rows = len(truth)
     if n_rows <= max_rows:
         return interval(name, truth, prediction, weight, seed=seed)
     rows = np.sort(np.random.default_rng(seed).choice(n_rows, max_rows, replace=False))
     sampled = truth[rows], prediction[rows], None if weight is None else weight[rows]
-    low, high = interval(name, *sampled, seed=seed)
-    center, factor = score(name, *sampled), math.sqrt(max_rows / n_rows)
-    return value + factor * (low - center), value + factor * (high - center)
+    defined = _resampled(name, *sampled, seed, 50)
+    if len(defined) < 2:
+        return float("nan"), float("nan")
+    margin = 1.96 * float(np.std(defined, ddof=1)) * math.sqrt(max_rows / n_rows)
+    return value - margin, value + margin
