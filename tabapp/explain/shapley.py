@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import comb
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy.special import ndtri
 
 Float64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -241,5 +241,5 @@ def _errors(games: Sequence[_Game], n_columns: int) -> Float64:
     for game in games:
         if len(game.estimates) > 1:
             variance[game.columns] += np.var(game.estimates, axis=0, ddof=1) / len(game.estimates)
-    quantile = float(ndtri(1 - (1 - CONFIDENCE) / 2 / max(1, n_columns)))
+    quantile = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / 2 / max(1, n_columns))
     return quantile * np.sqrt(variance) / len(games)
