@@ -28,6 +28,10 @@ LEAST_WEIGHT = 0.02
 tables, the test error with them is within 0.01 % of that without, and 0.1 to 0.4 % below that of one selection on all rows that
 competes with the best single candidate."""
 
+SELECTED_BY = {"roc_auc": "log_loss"}
+"""Metrics whose ensembles are selected by another one. With few positives the ROC AUC is a noisy criterion, and it compares rows of
+folds whose models have different scales: selected by log loss, ensembles rank held-out rows better (`benchmarks.selecting`)."""
+
 _TIE = 1e-12
 
 
@@ -73,8 +77,9 @@ def select(
 ) -> Weights:
     """Select the weights of a blend greedily with replacement.
 
-    Each round adds the candidate that gives the running mean the lowest loss; ties go to a current member, then to the first. The
-    result is the first round with the lowest loss. A candidate with NaN or infinite predictions is never selected.
+    Each round adds the candidate that gives the running mean the lowest loss, in the metric or in that of `SELECTED_BY`; ties go to
+    a current member, then to the first. The result is the first round with the lowest loss. A candidate with NaN or infinite
+    predictions is never selected.
 
     NOTE[DIFF] the paper starts with the best models and bags the library; here selection starts empty and uses all candidates, as
     later systems found sufficient. It uses a seeded sample of at most `max_rows` rows (`sample_rows`), fewer with many classes,
@@ -116,7 +121,7 @@ def _selected(
     sample = sample_rows(target[places], metric, limit, seed, None if weight is None else weight[places])
     rows = places[sample.rows]
     stacked = np.stack([prediction[rows] for prediction in predictions]).astype(np.float64)
-    scorer = metrics.get(metric)
+    scorer = metrics.get(SELECTED_BY.get(metric, metric))
     stacked, function = scorer.blended(stacked, target[rows], sample.weight)
 
     total = np.zeros(stacked.shape[1:])
