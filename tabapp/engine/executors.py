@@ -22,6 +22,9 @@ from tabapp.engine.server import SERVERS, FitProcess, Libraries
 GRACE_SECONDS = 3.0
 MEMORY_CHECK_SECONDS = 0.5
 OVERHEAD_SECONDS = 30.0
+USED_SHARE = 0.97
+"""Share of the memory limit from which the largest fit is stopped: fits grow between two checks, and the command that started the
+engine is not counted. On 2,000,000 rows of 50 columns with a limit of 8 GiB, all processes had 8.1 GiB without it."""
 TOGETHER_SECONDS = 0.03
 
 
@@ -223,10 +226,11 @@ class LocalExecutor:
         if not processes:
             return
         # Pages that processes share count several times here, so that the exact sizes are rarely needed.
-        if sum(map(_resident, processes.values())) + self.overhead() <= self._memory_limit:
+        most = USED_SHARE * self._memory_limit
+        if sum(map(_resident, processes.values())) + self.overhead() <= most:
             return
         held = {name: _proportional(process) for name, process in processes.items()}
-        if sum(held.values()) + self.overhead(fresh=True) > self._memory_limit:
+        if sum(held.values()) + self.overhead(fresh=True) > most:
             largest = max(held, key=lambda name: held[name])
             limit = self._memory_limit / 2**30
             self._fits[largest].cause = f"out of memory: the run may use {limit:.1f} GiB (--memory-limit)"
