@@ -170,11 +170,12 @@ def main() -> int:
             table.unlink()
             results[size] = found
             peak = found["peak"]
-            good &= found["exit_code"] == 0 and len(found["scores"]) >= LEAST_MODELS and peak["proportional"] <= limit
+            n_models = len(found["scores"].keys() - {"ensemble"})
+            good &= found["exit_code"] == 0 and n_models >= LEAST_MODELS and peak["proportional"] <= limit
             sizes = [
                 f"{value / GIB:.1f} GiB" for value in (found["bytes_of_file"], peak["proportional"], peak["resident"])
             ]
-            counts = [str(len(found["scores"])), str(len(found["failures"])), f"{found['seconds']:.0f}"]
+            counts = [str(n_models), str(len(found["failures"])), f"{found['seconds']:.0f}"]
             rows.append([f"{n_rows:,}", f"{n_columns:,}", *sizes, peak["stage"], *counts])
             print(size, json.dumps(found), flush=True)
     report(machine("polars", "torch"), header, rows, results, options.out, right=(0, 1, 2, 3, 4, 6, 7, 8))
