@@ -154,16 +154,22 @@ def best_of_first(model: str, found: dict[str, Errors]) -> list[list[str]]:
     return rows
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parser_of_draws(description: str | None, out: Path) -> argparse.ArgumentParser:
+    """The options of a benchmark that fits boosters on draws of many tables."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=data_folder(), help="folder of the tables")
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--rows", type=int, default=6_000)
     parser.add_argument("--draws", default="0", help="seeds, with commas")
+    parser.add_argument("--cache", type=Path, help="file that keeps results as they come")
+    parser.add_argument("--out", type=Path, default=out)
+    return parser
+
+
+def main() -> int:
+    parser = parser_of_draws(__doc__, RESULTS / "booster_portfolios.json")
     parser.add_argument("--candidates", type=Path)
-    parser.add_argument("--cache", type=Path)
-    parser.add_argument("--out", type=Path, default=RESULTS / "booster_portfolios.json")
     options = parser.parse_args()
     more: dict[str, dict[str, Any]] = json.loads(options.candidates.read_text()) if options.candidates else {}
     found: dict[str, Errors] = {}

@@ -14,7 +14,6 @@ Errors are 1 - ROC AUC, log loss and RMSE. A ratio is a geometric mean over tabl
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
@@ -26,8 +25,8 @@ import msgspec
 import numpy as np
 from tabapp_plugins._shared.boosting import BoostedModel, BoostingParams, BoostingPlugin, Target, Watch, concatenate
 
-from benchmarks.booster_portfolios import MODELS, TABLES, Divided, geometric_mean
-from benchmarks.fits import Source, TimedContext, data_folder, load
+from benchmarks.booster_portfolios import Divided, geometric_mean, parser_of_draws
+from benchmarks.fits import Source, TimedContext, load
 from benchmarks.machine import RESULTS, machine, report
 from tabapp import files
 from tabapp.features.arrays import Table
@@ -147,15 +146,7 @@ def rows_of(model: str, found: dict[str, Errors]) -> list[list[str]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=data_folder(), help="folder of the tables")
-    parser.add_argument("--tables", default=",".join(TABLES))
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--rows", type=int, default=6_000)
-    parser.add_argument("--draws", default="0", help="seeds, with commas")
-    parser.add_argument("--cache", type=Path)
-    parser.add_argument("--out", type=Path, default=RESULTS / "early_stopping.json")
-    options = parser.parse_args()
+    options = parser_of_draws(__doc__, RESULTS / "early_stopping.json").parse_args()
     found: dict[str, Errors] = {}
     if options.cache is not None and options.cache.is_file():
         found = json.loads(options.cache.read_text())

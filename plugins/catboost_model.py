@@ -230,7 +230,8 @@ class CatBoost(BoostingPlugin):
 
         NOTE[DIFF]: training always uses the CPU. CatBoost supports no callbacks on a GPU, so a deadline could not be kept
         there, and the paper also evaluates it on the CPU for quality (B.2). The paper's `od_pval` of 0.001 is not used,
-        because CatBoost has only one overfitting detector at a time and patience, as in the paper, is the other.
+        because CatBoost has only one overfitting detector at a time and patience is the other. The paper's is 50 trees; here it
+        depends on the number of rows (`BoostingParams.patience_on`).
         """
         loss = {"binary": "Logloss", "multiclass": "MultiClass", "rmse": "RMSE", "mae": "MAE"}[
             criterion(context) if context.task == "regression" else context.task

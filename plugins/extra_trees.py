@@ -15,7 +15,9 @@ class ExtraTrees(ForestPlugin):
     bootstrap = False
 
     def defaults(self, task: Task, shape: Shape, device: str) -> ForestParams:
-        """Every split considers all columns in regression, as in the paper, and half of them in classification."""
+        """Every split considers all columns in regression, as in the paper, and half of them in classification; fewer on a
+        table with many columns.
+        """
         return ForestParams(max_features=share_of_columns(shape, 1.0 if task == "regression" else 0.5))
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> ForestParams:

@@ -87,7 +87,7 @@ class HistGradientBoosting(BoostingPlugin):
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         assert isinstance(params, HistGradientBoostingParams)
-        # scikit-learn has 256 bins for every column, and counts their rows.
+        # scikit-learn has the most bins for every column, and counts their rows.
         leaves = min(params.max_leaf_nodes, 0.6 * shape.n_rows / params.min_samples_leaf)
         per_tree = 4e-3 + 1e-8 * shape.n_rows * max(shape.n_features, 4) + split_seconds(shape, leaves)
         trees = 400 * (shape.n_classes**CLASSES_POWER if task == "multiclass" else 1)

@@ -59,7 +59,10 @@ def choose_validation(config: RunConfig, schema: Schema, shape: Shape, workers: 
     if config.folds or config.validation == "cv":
         reason = "as requested"
     elif _are_slow(folds, config, schema.task, shape, workers):
-        folds, reason = FOLDS_OF_SLOW_FITS, f"a fit takes long for the budget, so not {folds} folds; --folds changes it"
+        reason = (
+            f"{FOLDS_OF_SLOW_FITS} folds instead of {folds}, because fits are slow for this budget; --folds changes it"
+        )
+        folds = FOLDS_OF_SLOW_FITS
     return folds, f"{folds}-fold {kind} cross-validation{grouped}", reason
 
 

@@ -92,7 +92,10 @@ def test_slow_fits_have_fewer_folds(table: Path) -> None:
 
     assert validation(10)[0] == validation(10, budget=10)[0] == 8
     assert validation(4_000, budget=28_800)[0] == validation(4_000, trials=20)[0] == 8
-    assert validation(4_000, budget=300) == (3, "a fit takes long for the budget, so not 8 folds; --folds changes it")
+    assert validation(4_000, budget=300) == (
+        3,
+        "3 folds instead of 8, because fits are slow for this budget; --folds changes it",
+    )
     assert validation(4_000, budget=300, folds=8) == (8, "as requested")
     assert validation(4_000, budget=300, models=("linear",))[0] == 8
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
+from tabapp_plugins._shared.boosting import BoostingParams, max_bins
 
+from tabapp.engine.candidates import pilot_folds
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.models import registry
-from tabapp.models.contract import FitContext, Shape
+from tabapp.models.contract import FitContext, Shape, Task
 
 CHANGES = {
     "realmlp": {"max_epochs": 3, "widths": (8,)},
@@ -17,6 +19,7 @@ CHANGES = {
     "grownet": {"n_learners": 3, "width": 8},
     "k_neighbors": {},
 }
+
 SAME = {"realmlp": "best_epoch", "amformer": "best_epoch", "npt": "best_step", "grownet": "best_stage"}
 
 
@@ -54,3 +57,25 @@ def test_a_model_is_trained_on_all_rows_for_as_long_as_those_of_the_folds(name, 
         assert model.summary()[SAME[name]] == fold.summary()[SAME[name]]
     model.save(tmp_path)
     np.testing.assert_array_equal(plugin.load(tmp_path).predict(rows), found)
+
+
+def test_patience_falls_with_the_number_of_rows() -> None:
+    assert [BoostingParams().patience_on(n_rows) for n_rows in (500, 10_000, 20_000, 1_000_000)] == [200, 200, 100, 50]
+    assert BoostingParams(patience=7).patience_on(500) == 7
+
+
+def test_more_than_five_folds_have_three_pilots() -> None:
+    assert [pilot_folds(n_folds) for n_folds in (1, 2, 5, 8)] == [1, 2, 2, 3]
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_boosters_and_forests_of_many_columns_are_cheaper(task: Task) -> None:
+    """Ten times the columns have fewer bins and, in forests, fewer columns for each split."""
+    assert (max_bins(999), max_bins(1_000)) == (255, 63)
+    few, many = Shape(2_000, 999, 0, 2), Shape(2_000, 1_000, 0, 2)
+    for name in ("lightgbm", "xgboost", "hist_gradient_boosting", "random_forest", "extra_trees"):
+        plugin = registry.get(name)
+        seconds = [
+            plugin.cost(task, shape, plugin.defaults(task, shape, "cpu"), "cpu").seconds for shape in (few, many)
+        ]
+        assert seconds[1] < seconds[0], name
