@@ -64,7 +64,7 @@ class LinearModel(FittedModel):
         self.target = target
 
     def predict(self, table: Table) -> Float32:
-        output = self.design.matrix(table).astype(np.float64) @ self.weight + self.intercept
+        output = self.design.wide_matrix(table) @ self.weight + self.intercept
         if self.target.task == "regression":
             return self.target.prediction(output[:, 0])
         if output.shape[1] == 1:
@@ -182,7 +182,7 @@ class Linear(Plugin):
         from threadpoolctl import threadpool_limits
 
         design, target = Design.fit(train), Target.fit(train, context)
-        X, y = design.matrix(train).astype(np.float64), target.transform(target_of(train))
+        X, y = design.wide_matrix(train), target.transform(target_of(train))
         total = len(train) if train.weight is None else float(train.weight.sum())
         strength = params.penalty * total
         if context.task == "regression":

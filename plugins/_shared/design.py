@@ -85,11 +85,17 @@ class Design:
 
     def matrix(self, table: Table) -> Float32:
         """(rows, columns) float32 without NaN; unseen and rare levels are all zeros."""
-        found = np.empty((len(table), self.n_columns), dtype=np.float32)
+        return self._filled(table, np.empty((len(table), self.n_columns), dtype=np.float32))
+
+    def wide_matrix(self, table: Table) -> npt.NDArray[np.float64]:
+        """The values of `matrix` as float64, without a copy in float32."""
+        return self._filled(table, np.empty((len(table), self.n_columns), dtype=np.float64))
+
+    def _filled(self, table: Table, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
         n_numeric, n_indicators = len(self.mean), len(self.indicators)
         for j, column in enumerate(table.numeric.T):
             standard = ((column - self.mean[j]) / self.std[j]).clip(-LIMIT, LIMIT)
-            found[:, j] = np.where(np.isnan(column), 0.0, standard)
+            found[:, j] = np.where(np.isnan(column), 0.0, standard).astype(np.float32)
         found[:, n_numeric : n_numeric + n_indicators] = np.isnan(table.numeric[:, self.indicators])
         found[:, n_numeric + n_indicators :] = table.categorical[:, self.level_column] == self.level_code
         return found
