@@ -28,6 +28,10 @@ LEAST_WEIGHT = 0.02
 tables, the test error with them is within 0.01 % of that without, and 0.1 to 0.4 % below that of one selection on all rows that
 competes with the best single candidate."""
 
+HARM = 0.1
+"""A member without which the cross-fitted error is lower by this share is left out. Selection on the other folds cannot see that a
+candidate's model of one fold is broken, such as a network that was stopped after its first epoch."""
+
 SELECTED_BY = {"roc_auc": "log_loss"}
 """Metrics whose ensembles are selected by another one. With few positives the ROC AUC is a noisy criterion, and it compares rows of
 folds whose models have different scales: selected by log loss, ensembles rank held-out rows better (`benchmarks.selecting`)."""
@@ -155,6 +159,47 @@ def _parts(folds: npt.NDArray[np.integer], target: Array, metric: str, seed: int
     return parts
 
 
+def _blended(candidates: Sequence[Array], selections: Sequence[tuple[npt.NDArray[np.bool_], Weights]]) -> Array:
+    """Each part of the rows, blended with its own weights."""
+    blended = np.zeros(candidates[0].shape)
+    for rows, weights in selections:
+        members = [int(i) for i in np.flatnonzero(weights)]
+        blended[rows] = blend([candidates[i][rows] for i in members], weights[members])
+    return blended
+
+
+def _harmful(
+    candidates: Sequence[Array],
+    selections: Sequence[tuple[npt.NDArray[np.bool_], Weights]],
+    blended: Array,
+    target: Array,
+    metric: str,
+    weight: Array | None,
+) -> int | None:
+    """The member without which the blend has the lowest error, if that is lower by at least `HARM`; None if there is none.
+
+    A part that only this member was selected for is blended with the mean weights of the others.
+    """
+    scorer = metrics.get(SELECTED_BY.get(metric, metric))
+    offset = 1.0 if scorer.greater_is_better else 0.0
+    mean = np.mean([weights for _, weights in selections], axis=0)
+
+    def error(prediction: Array) -> float:
+        return offset + scorer.as_loss(metrics.score(scorer.name, target, prediction, weight))
+
+    def without(member: int) -> float:
+        others = np.arange(len(mean)) != member
+        left = [(rows, (weights if (weights * others).any() else mean) * others) for rows, weights in selections]
+        return error(_blended(candidates, [(rows, weights / weights.sum()) for rows, weights in left]))
+
+    members = [int(i) for i in np.flatnonzero(mean)]
+    if len(members) < 2:
+        return None
+    errors = {member: without(member) for member in members}
+    worst = min(members, key=lambda member: errors[member])
+    return worst if errors[worst] < (1 - HARM) * error(blended) else None
+
+
 def cross_fitted(
     predictions: Sequence[Array],
     target: Array,
@@ -182,27 +227,28 @@ def cross_fitted(
     Raises:
         ValueError: there is no candidate with finite predictions.
     """
-    usable = [np.asarray(p) for p in predictions if np.isfinite(p).all()]
+    usable = [i for i, p in enumerate(predictions) if np.isfinite(p).all()]
     if not usable:
         raise ValueError("no candidate has finite predictions")
-    blended, chosen = usable[0], np.ones(1)
-    if len(usable) > 1:
-        parts = _parts(folds, target, metric, seed)
-        blended, selections = np.zeros(blended.shape), list[Weights]()
-        for part in range(int(parts.max(initial=0)) + 1):
-            scored, fitted = parts == part, parts != part
-            if not fitted.any():
-                continue
-            places = np.flatnonzero(fitted)
-            found = _selected(usable, places, np.asarray(target), metric, weight, n_rounds, seed, max_rows)
-            selections.append(found)
-            members = np.flatnonzero(found)
-            blended[scored] = blend([usable[i][scored] for i in members], found[members])
-        mean = np.mean(selections, axis=0)
-        chosen = np.where(mean < min(LEAST_WEIGHT, mean.max()), 0.0, mean)
-        chosen /= chosen.sum()
+    blended, chosen = np.asarray(predictions[usable[0]]), np.ones(1)
+    parts = _parts(folds, target, metric, seed) if len(usable) > 1 else None
+    while parts is not None:
+        candidates = [np.asarray(predictions[i]) for i in usable]
+        selections = [
+            (parts == part, _selected(candidates, places, np.asarray(target), metric, weight, n_rounds, seed, max_rows))
+            for part in range(int(parts.max(initial=0)) + 1)
+            if len(places := np.flatnonzero(parts != part))
+        ]
+        blended = _blended(candidates, selections)
+        harmful = _harmful(candidates, selections, blended, target, metric, weight)
+        if harmful is None:
+            mean = np.mean([found for _, found in selections], axis=0)
+            chosen = np.where(mean < min(LEAST_WEIGHT, mean.max()), 0.0, mean)
+            chosen /= chosen.sum()
+            break
+        del usable[harmful]
     weights = np.zeros(len(predictions))
-    weights[[i for i, p in enumerate(predictions) if np.isfinite(p).all()]] = chosen
+    weights[usable] = chosen
     calibrates = is_final and blended.ndim == 2
     temperature = fit_temperature(blended, target, metric, weight, seed=seed) if calibrates else None
     prediction = tempered(blended, temperature)

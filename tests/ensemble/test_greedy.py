@@ -178,6 +178,21 @@ def test_the_luckiest_of_many_equal_candidates_does_not_replace_the_ensemble():
     assert result.low < np.hypot(0.9, 0.45 * np.linalg.norm(result.weights)) < result.high
 
 
+@pytest.mark.parametrize("metric", ["rmse", "r2"])
+def test_a_candidate_whose_model_of_one_fold_is_broken_is_left_out(metric):
+    predictions, target = regression_candidates()
+    folds = np.arange(len(target)) % 5
+    best = target + 0.5 * (predictions[0] - target)
+    whole = cross_fitted([*predictions, best], target, folds, metric)
+    assert whole.weights[-1] > 0.5
+    broken = np.where(folds == 3, 0.0 * best - 20.0, best)
+    found = cross_fitted([*predictions, broken], target, folds, metric)
+    assert found.weights[-1] == 0
+    expected = cross_fitted(predictions, target, folds, metric)
+    np.testing.assert_array_equal(found.weights[:-1], expected.weights)
+    assert found.score == expected.score
+
+
 def test_single_candidate_is_the_ensemble():
     candidates, target = binary_candidates(n_candidates=1)
     result = cross_fitted(candidates, target, np.zeros(len(target), int), "log_loss")
