@@ -271,16 +271,17 @@ class Conductor:
 
     def _start(self, work: Work) -> None:
         candidate = work.candidate
-        soft_deadline = None
+        deadlines = None
         if self._clock.fitting_end is not None:
             cap = self._fit_limit() * max(1.0, self.scheduler.models[candidate.model].share)
             # The fit still has to predict and save between its deadline and the end of fitting.
             left = 0.9 * self._clock.fitting_left()
             each = min(cap, self.scheduler.seconds_for(candidate, left))
-            soft_deadline = time.monotonic() + min(left, len(work.folds) * each)
+            now = time.monotonic()
+            deadlines = now + min(left, len(work.folds) * each), now + left
         need = self._placement.need(work)
         plugin = self._plugins[candidate.model]
-        job = job_of(work, self._plan, str(self._folder.path), plugin, self._libraries_of(plugin), soft_deadline, need)
+        job = job_of(work, self._plan, str(self._folder.path), plugin, self._libraries_of(plugin), deadlines, need)
         pid = self._executor.submit(job)
         self._running[job.fit] = Running(work, time.monotonic(), need)
         self._display.is_stale = True

@@ -36,13 +36,20 @@ def names_of(candidate: Candidate, fold: int) -> dict[str, Any]:
 
 
 def job_of(
-    work: Work, plan: Plan, run: str, plugin: Plugin, libraries: Libraries, soft_deadline: float | None, need: Need
+    work: Work,
+    plan: Plan,
+    run: str,
+    plugin: Plugin,
+    libraries: Libraries,
+    deadlines: tuple[float, float] | None,
+    need: Need,
 ) -> FitJob:
     """The job of a fit, or of a group of fits of one candidate.
 
     Args:
         run: path of the run folder.
-        soft_deadline: time on the monotonic clock at which the fit ends with its best so far; None for no limit.
+        deadlines: times on the monotonic clock, None for no limit: the fit ends with its best so far at the first, or as long after
+            its begin if it waits for a node, but not after the second.
     """
     candidate, fold = work.candidate, work.fold
     return FitJob(
@@ -61,7 +68,8 @@ def job_of(
         device=candidate.device,
         libraries=libraries,
         n_threads=plan.n_threads,
-        soft_deadline=soft_deadline,
+        soft_deadline=None if deadlines is None else deadlines[0],
+        latest_end=None if deadlines is None else deadlines[1],
         n_bytes=need.n_bytes,
         pilots=tuple(pilot.summary for pilot in candidate.pilots_of(fold)),
         most_step_rows=candidate.step_rows,

@@ -32,6 +32,7 @@ class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         pilots: `FittedModel.summary` of the folds whose numbers of steps the fit reuses; empty if it stops early itself.
         n_bytes: memory that the fit is expected to need; 0 if it is not known.
         soft_deadline: `time.monotonic()` (one clock for all processes of a machine) at which the fit returns its best model so far.
+        latest_end: `time.monotonic()` that `soft_deadline` may be put off to if the fit waits for a node before it begins.
         most_step_rows: as in `FitContext`.
         companions: the other folds of a group; the executor knows the group by the id of the first fit.
     """
@@ -53,6 +54,7 @@ class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     n_threads: int
     soft_deadline: float | None
     n_bytes: int = 0
+    latest_end: float | None = None
     pilots: tuple[dict[str, Any], ...] = ()
     most_step_rows: int | None = None
     companions: tuple[Companion, ...] = ()

@@ -73,10 +73,14 @@ class RayExecutor:
 
     def submit(self, job: FitJob) -> int:
         on_gpu = job.device.startswith("cuda")
-        left = None if job.soft_deadline is None else job.soft_deadline - time.monotonic()
+        now = time.monotonic()
+        seconds = None if job.soft_deadline is None else job.soft_deadline - now
+        left = seconds if job.latest_end is None else job.latest_end - now
         # Ray shows a fit only the GPU that it gets.
-        job = msgspec.structs.replace(job, soft_deadline=None, device="cuda:0" if on_gpu else job.device)
-        self._mailbox.expect.remote(job.fit, left)
+        job = msgspec.structs.replace(
+            job, soft_deadline=None, latest_end=None, device="cuda:0" if on_gpu else job.device
+        )
+        self._mailbox.expect.remote(job.fit, seconds, left)
         task = self._task.options(
             num_cpus=1 if on_gpu else job.n_threads,
             num_gpus=GPU_SHARE if on_gpu else 0,

@@ -32,20 +32,20 @@ class Mailbox:
     def __init__(self) -> None:
         self._messages: list[bytes] = []
         self._beats: dict[str, float] = {}
-        self._deadlines: dict[str, float] = {}
+        self._limits: dict[str, tuple[float, float]] = {}
         self._stopped: set[str] = set()
 
-    def expect(self, fit: str, seconds_left: float | None) -> None:
-        """A fit is submitted that must end within some seconds, the time that it waits for a node included."""
-        if seconds_left is not None:
-            self._deadlines[fit] = time.monotonic() + seconds_left
+    def expect(self, fit: str, seconds: float | None, seconds_left: float | None) -> None:
+        """A fit is submitted that may take some seconds once it begins, but must end within `seconds_left` from now."""
+        if seconds is not None and seconds_left is not None:
+            self._limits[fit] = seconds, time.monotonic() + seconds_left
 
     def begin(self, message: bytes, fit: str) -> float | None:
         """A fit begins; returns the seconds that it has left, or None without a limit."""
         self._messages.append(message)
         self._beats[fit] = time.monotonic()
-        deadline = self._deadlines.get(fit)
-        return None if deadline is None else deadline - time.monotonic()
+        limits = self._limits.get(fit)
+        return None if limits is None else min(limits[0], limits[1] - time.monotonic())
 
     def post(self, message: bytes) -> None:
         """Pass a message to the engine."""
@@ -63,7 +63,7 @@ class Mailbox:
     def forget(self, fit: str) -> None:
         """Forget a fit that has ended."""
         self._beats.pop(fit, None)
-        self._deadlines.pop(fit, None)
+        self._limits.pop(fit, None)
         self._stopped.discard(fit)
 
     def collect(self) -> tuple[list[bytes], dict[str, float]]:
