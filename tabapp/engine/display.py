@@ -12,7 +12,7 @@ from tabapp.engine.scheduler import Work
 from tabapp.run import events as ev
 
 BOARD_SECONDS = 0.5
-RESOURCES_SECONDS = 1.0
+RESOURCES_SECONDS = 2.0
 
 
 class Display:

@@ -22,7 +22,7 @@ from tabapp.run.folder import RunFolder
 ENSEMBLE = "ensemble"
 PAUSE_SECONDS = 5.0
 """Least time between two evaluations of the same model."""
-EVALUATION_SHARE, FIRST_EVALUATION_SECONDS = 0.003, 0.1
+EVALUATION_SHARE, FIRST_EVALUATION_SECONDS = 0.0015, 0.1
 """Evaluations during fitting take at most the first share of the elapsed time, plus these seconds."""
 MOST_ROWS = 50_000
 MOST_CELLS = 200_000

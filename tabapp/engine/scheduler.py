@@ -209,15 +209,12 @@ class Scheduler:
         self, running: set[Fold], may_start: Callable[[ModelRecord], bool] = lambda record: True
     ) -> Work | None:
         """The first fold of a model without a score. `may_start` decides on models that the user does not favor."""
-        order = sorted(
-            self.models.values(), key=lambda r: (not r.is_favored, not r.is_core and r.merit <= 1, r.price, r.name)
-        )
-        for record in order:
-            if record.is_held or self.is_out(record.name):
+        waiting = [r for r in self.models.values() if not (r.is_held or any(c.results for c in self.of_model(r.name)))]
+        waiting.sort(key=lambda r: (not r.is_favored, not r.is_core and r.merit <= 1, r.price, r.name))
+        for record in waiting:
+            if self.is_out(record.name):
                 continue
             candidates = self.of_model(record.name)
-            if any(candidate.results for candidate in candidates):
-                continue
             active = [candidate for candidate in candidates if candidate.status == "active"]
             if active and (*active[0].key, 0) in running:
                 continue

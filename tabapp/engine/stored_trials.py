@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Literal
 
 import optuna
@@ -25,15 +26,23 @@ class StoredTrials:
     ) -> None:
         self._storage = storage
         self._direction: Literal["minimize", "maximize"] = direction
-        study = optuna.create_study(study_name=name, storage=storage, direction=direction, load_if_exists=True)
+        self._name = name
+        self._study: int | None = None
+        self._read: list[FrozenTrial] = []
+        with suppress(KeyError):
+            self._study = storage.get_study_id_from_name(name)
+            self._read = self._repaired(optuna.load_study(study_name=name, storage=storage), complete)
+        self._ids = {trial.number: trial._trial_id for trial in self._read}  # pyright: ignore[reportPrivateUsage]
+
+    @staticmethod
+    def _repaired(study: optuna.Study, complete: str) -> list[FrozenTrial]:
+        """The trials of a study on disk; partial ones are failed."""
         for trial in study.get_trials(deepcopy=False):
             if trial.state == TrialState.WAITING:
                 study.tell(study.ask(), state=TrialState.FAIL)
             elif trial.state == TrialState.RUNNING and complete not in trial.user_attrs:
                 study.tell(trial.number, state=TrialState.FAIL)
-        self._study = study._study_id  # pyright: ignore[reportPrivateUsage]
-        self._read = study.get_trials(deepcopy=False)
-        self._ids = {trial.number: trial._trial_id for trial in self._read}  # pyright: ignore[reportPrivateUsage]
+        return study.get_trials(deepcopy=False)
 
     def in_memory(self, pruner: optuna.pruners.BasePruner) -> optuna.Study:
         """A study in memory with the trials that the file had when it was opened."""
@@ -46,6 +55,10 @@ class StoredTrials:
 
     def add(self, trial: FrozenTrial) -> None:
         """Write a new trial with all of its hyperparameters and attributes."""
+        if self._study is None:
+            # Not before: many models of a run never start.
+            study = optuna.create_study(study_name=self._name, storage=self._storage, direction=self._direction)
+            self._study = study._study_id  # pyright: ignore[reportPrivateUsage]
         self._ids[trial.number] = self._storage.create_new_trial(self._study, template_trial=trial)
 
     def report(self, number: int, step: int, value: float) -> None:

@@ -121,6 +121,8 @@ class TimedScheduler(Scheduler):
         self._overheads: list[float] = []
         self._expected: dict[str, float] | None = None
         """Expected seconds of models during one decision, which asks for them hundreds of times; None between decisions."""
+        self._ratios: dict[str, list[float]] | None = None
+        """As `_expected`: what it is computed from."""
         self._total = math.inf
         """Seconds that all workers have in the whole run."""
         self._being_completed: tuple[Candidate, ...] = ()
@@ -149,16 +151,25 @@ class TimedScheduler(Scheduler):
     def _slowdown(self, family: str) -> float:
         """Expected ratio of measured and prior seconds of a model without a fit: a geometric mean over its family, shrunk to the
         mean of all models, which is shrunk to 1."""
+        logs = self._log_ratios()
+        every = [value for values in logs.values() for value in values]
+        overall = sum(every) / (len(every) + PRIOR_WEIGHT)
+        related = logs.get(family, [])
+        return math.exp((sum(related) + PRIOR_WEIGHT * overall) / (len(related) + PRIOR_WEIGHT))
+
+    def _log_ratios(self) -> dict[str, list[float]]:
+        """Logarithms of the ratios of measured and prior seconds, by family."""
+        if self._ratios is not None:
+            return self._ratios
         logs: dict[str, list[float]] = {}
         for record in self.models.values():
             measured = self.measured_seconds(record.name)
             if measured:
                 ratio = max(float(np.mean(measured)), 1e-3) / record.prior_seconds
                 logs.setdefault(record.family, []).append(math.log(ratio))
-        every = [value for values in logs.values() for value in values]
-        overall = sum(every) / (len(every) + PRIOR_WEIGHT)
-        related = logs.get(family, [])
-        return math.exp((sum(related) + PRIOR_WEIGHT * overall) / (len(related) + PRIOR_WEIGHT))
+        if self._expected is not None:
+            self._ratios = logs
+        return logs
 
     def next_work(self, running: set[Fold], seconds_left: float, fit_limit: float = math.inf) -> Work | None:
         """The next fit to start, or None if there is none that the time allows.
@@ -172,7 +183,7 @@ class TimedScheduler(Scheduler):
         try:
             return self._next_work(running, seconds_left, fit_limit) if seconds_left > 0 else None
         finally:
-            self._expected = None
+            self._expected = self._ratios = None
 
     def _next_work(self, running: set[Fold], seconds_left: float, fit_limit: float) -> Work | None:
         self._being_completed = tuple(

@@ -9,6 +9,8 @@ import numpy as np
 from tabapp.metrics.metric import Array
 from tabapp.metrics.registry import get
 
+APPROXIMATE_RESAMPLES = 50
+
 
 def score(name: str, truth: Array, prediction: Array, weight: Array | None = None) -> float:
     """One metric of predictions, in its own units and direction (see `Metric` for the shapes)."""
@@ -76,17 +78,17 @@ def approximate_interval(
     seed: int,
     max_rows: int = 2_000,
 ) -> tuple[float, float]:
-    """A 95 % interval of the score `value`, for scores that are replaced soon: `interval` takes twenty times as long.
+    """A 95 % interval of the score `value`, for scores that are replaced soon: `interval` takes at least four times as long.
 
-    It is the standard normal interval of the bootstrap (Efron & Tibshirani 1993, section 12.5) with 50 resamples of at most
-    `max_rows` rows. A standard error is in proportion to one over the square root of the rows.
+    It has `APPROXIMATE_RESAMPLES`. With more than `max_rows` rows, it is the standard normal interval of the bootstrap (Efron &
+    Tibshirani 1993, section 12.5) on so many of them: a standard error is in proportion to one over the square root of the rows.
     """
     n_rows = len(truth)
     if n_rows <= max_rows:
-        return interval(name, truth, prediction, weight, seed=seed)
+        return interval(name, truth, prediction, weight, seed=seed, n_resamples=APPROXIMATE_RESAMPLES)
     rows = np.sort(np.random.default_rng(seed).choice(n_rows, max_rows, replace=False))
     sampled = truth[rows], prediction[rows], None if weight is None else weight[rows]
-    defined = _resampled(name, *sampled, seed, 50)
+    defined = _resampled(name, *sampled, seed, APPROXIMATE_RESAMPLES)
     if len(defined) < 2:
         return float("nan"), float("nan")
     margin = 1.96 * float(np.std(defined, ddof=1)) * math.sqrt(max_rows / n_rows)

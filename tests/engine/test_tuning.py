@@ -200,7 +200,8 @@ def test_a_trial_that_a_killed_engine_had_begun_is_drawn_again(tmp_path: Path, m
 
     expected = steps(tuner(tmp_path / "whole"), range(n_before + 3))
     begun = steps(tuner(tmp_path / "killed"), range(n_before))
-    study = optuna.load_study(study_name="xgboost", storage=open_storage(tmp_path / "killed" / "study.db"))
+    storage = open_storage(tmp_path / "killed" / "study.db")
+    study = optuna.create_study(study_name="xgboost", storage=storage, direction="maximize", load_if_exists=True)
     if moment == "queued":
         study.enqueue_trial({"learning_rate": 0.1})
     else:
