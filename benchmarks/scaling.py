@@ -212,6 +212,9 @@ def simulate(
             engine_busy, engine_free = engine_busy + serial, begins
             takes = slower * generator.choice(fits[work.candidate.model])
             heapq.heappush(running, (begins + START_SECONDS + takes, next(numbers), work, takes))
+        if not running:
+            # Nothing else ends in time.
+            break
         now, _, work, takes = heapq.heappop(running)
         if now > seconds:
             break
