@@ -19,6 +19,7 @@ from tabapp.nn.objective import Objective
 from tabapp.nn.plugin import DeepPlugin, Sizes, network_bytes, training_cost
 from tabapp.nn.trainer import TrainingParams, inputs
 
+from .._shared.search import FEW_ROWS
 from .network import D_NUMERIC, INIT_BYTES, INIT_ROWS, N_FREQUENCIES, RealMLPNetwork, RealMLPParams
 
 SMALL_RATE = 0.1
@@ -137,7 +138,7 @@ class RealMLP(DeepPlugin):
         return params
 
     def defaults(self, task: Task, shape: Shape, device: str) -> RealMLPParams:
-        return RealMLPParams.tuned_defaults(task)
+        return RealMLPParams.for_few_rows(task) if shape.n_rows < FEW_ROWS else RealMLPParams.tuned_defaults(task)
 
     def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[RealMLPParams, ...]:
         return (RealMLPParams.simplified(task),)
@@ -145,19 +146,24 @@ class RealMLP(DeepPlugin):
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> RealMLPParams:
         """The space of RealMLP-HPO (Holzmüller et al. 2024).
 
-        NOTE[DIFF]: all choices of a list have equal prior probability.
+        NOTE[DIFF]: all choices of a list have equal prior probability. With few rows, batches and epochs are those of the defaults,
+        and lower rates are in the space.
         """
+        few = shape.n_rows < FEW_ROWS
+        defaults = self.defaults(task, shape, device)
         widths = {"256x3": (256,) * 3, "64x5": (64,) * 5, "512": (512,)}
         return RealMLPParams(
             numeric_embedding=trial.suggest_categorical("numeric_embedding", ["none", "pbld", "pl", "plr"]),
             front_scale=trial.suggest_categorical("front_scale", [True, False]),
-            learning_rate=trial.suggest_float("learning_rate", 0.02, 0.3, log=True),
+            learning_rate=trial.suggest_float("learning_rate", 0.005 if few else 0.02, 0.3, log=True),
             dropout=trial.suggest_categorical("dropout", [0.0, 0.15, 0.3]),
             weight_decay=trial.suggest_categorical("weight_decay", [0.0, 0.02]),
             frequency_scale=trial.suggest_float("frequency_scale", 0.05, 0.5, log=True),
             activation=trial.suggest_categorical("activation", ["relu", "selu", "mish"]),
             widths=widths[trial.suggest_categorical("widths", list(widths))],
             label_smoothing=0.0 if task == "regression" else trial.suggest_categorical("label_smoothing", [0.0, 0.1]),
+            batch_size=defaults.batch_size,
+            max_epochs=defaults.max_epochs,
         )
 
     def merit(self, task: Task, shape: Shape) -> float:

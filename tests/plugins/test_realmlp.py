@@ -6,8 +6,10 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import optuna
 import pytest
 import torch
+from tabapp_plugins._shared.search import FEW_ROWS
 from tabapp_plugins.realmlp.network import (
     Categories,
     NTKLinear,
@@ -20,6 +22,7 @@ from tabapp_plugins.realmlp.plugin import RealMLP, coslog4, flat_cos
 
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.features.scale import ScaleMap
+from tabapp.models.contract import Shape
 from tabapp.nn.objective import Objective
 from tabapp.nn.plugin import Sizes
 from tests.plugins.tables import make_context, make_table
@@ -218,3 +221,14 @@ def test_error_equals_the_package(tmp_path: Path) -> None:
         oracle.fit(X[train], y[train], X[valid], y[valid])
         theirs.append(rmse(oracle.predict(X[test])))
     assert np.mean(ours) <= 1.01 * np.mean(theirs)
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_few_rows_have_defaults_with_a_low_rate(task: str) -> None:
+    plugin = RealMLP()
+    few, many = (plugin.defaults(task, Shape(n_rows, 8, 0, 1), "cpu") for n_rows in (FEW_ROWS - 1, FEW_ROWS))
+    assert many == RealMLPParams.tuned_defaults(task)
+    assert (few.learning_rate, few.batch_size, few.max_epochs) == (0.02, 128, 128)
+    assert few.activation == many.activation
+    drawn = optuna.create_study().ask()
+    assert plugin.search_space(drawn, task, Shape(FEW_ROWS - 1, 8, 0, 1), "cpu").batch_size == 128
