@@ -32,10 +32,11 @@ from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
 
 N_RIVALS = 3
 """Models with a first fold of which the best is completed before others start."""
-GAIN_OF_ALL_TIME, TRIAL_NOISE = 0.01, 0.1
+GAIN_OF_ALL_TIME, TRIAL_NOISE, DOUBT_SHARE = 0.01, 0.1, 0.03
 """The other folds of a candidate are fitted if its first lowers the error of the ensemble by at least the first share times the
 share of all time that they take. A new trial resembles a member of the ensemble, so that what it adds is less than the noise of a
-fold: it may be worse by the second share over the square root of the rows of the fold."""
+fold: it may be worse by the second share over the square root of the rows of the fold. So may other candidates whose other folds
+take at most the third share of all time."""
 CHEAP_SHARE, QUICK_SHARE = 0.01, 0.025
 """A first fold that takes at most the first share of the time of all workers is cheap; at most the second, it is quick."""
 DROPPED_SHARE, DROP_RATE = 0.08, 0.5
@@ -264,7 +265,8 @@ class TimedScheduler(Scheduler):
             return True
         cost = len(candidate.missing_folds) * self.expected_seconds(candidate.model)
         n_rows = sum(result.n_rows for result in candidate.results.values())
-        noise = TRIAL_NOISE / math.sqrt(max(1, n_rows)) if candidate.trial else 0.0
+        doubtful = candidate.trial or cost <= DOUBT_SHARE * self._total
+        noise = TRIAL_NOISE / math.sqrt(max(1, n_rows)) if doubtful else 0.0
         least = GAIN_OF_ALL_TIME * min(1.0, cost / self._total) - noise
         return self._gain(candidate) > least
 

@@ -350,6 +350,20 @@ def test_a_new_trial_is_pruned_if_it_does_not_improve_the_ensemble() -> None:
     assert patient.is_behind(candidates[0]) is None
 
 
+@pytest.mark.parametrize(
+    ("gain", "total", "improves"), [(-0.02, 1_000.0, True), (-0.02, 10.0, False), (-0.05, 1_000.0, False)]
+)
+def test_one_fold_decides_less_about_a_candidate_whose_other_folds_take_hardly_any_time(
+    gain: float, total: float, improves: bool
+) -> None:
+    scheduler = make_timed({"m": 1.0}, gains={("m", 0): gain})
+    candidate = scheduler.add(Candidate("m", 0, {}, FOLDS))
+    finish(candidate, 0, 0.8)
+    scheduler._total = total  # pyright: ignore[reportPrivateUsage]
+    # The noise of a fold of ten rows is 0.1 / √10.
+    assert scheduler._improves(candidate) == improves  # pyright: ignore[reportPrivateUsage]
+
+
 def test_a_fit_gets_at_most_its_part_of_the_time_that_all_folds_need() -> None:
     scheduler = make_timed({"m": 100.0}, n_folds=5)
     candidate = scheduler.add(Candidate("m", 0, {}, 5))
