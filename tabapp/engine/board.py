@@ -17,7 +17,7 @@ from tabapp.engine.allowance import Allowance
 from tabapp.engine.candidates import Candidate, Score, Scorer
 from tabapp.engine.plan import Plan
 from tabapp.engine.scheduler import Scheduler
-from tabapp.ensemble.greedy import SELECTED_BY, cross_fitted
+from tabapp.ensemble.greedy import cross_fitted
 from tabapp.ensemble.sampling import sample_rows
 from tabapp.run import events as ev
 
@@ -202,10 +202,9 @@ class Board:
         among: npt.NDArray[np.bool_],
     ) -> float:
         """The gain of a prediction over the first of the known ones, which the others join one after another."""
-        name, weight, places = self.plan.metric, self.scorer.weight, np.flatnonzero(among)
+        metric, weight, places = metrics.get(self.plan.metric), self.scorer.weight, np.flatnonzero(among)
         weight = None if weight is None else weight[places]
-        sample = sample_rows(self.scorer.target[places], name, GAIN_ROWS, self.plan.seed, weight)
-        metric = metrics.get(SELECTED_BY.get(name, name))
+        sample = sample_rows(self.scorer.target[places], metric.name, GAIN_ROWS, self.plan.seed, weight)
         rows = places[sample.rows]
         stacked = np.stack([values[rows] for values in (*known, prediction)]).astype(np.float64)
         (current, *joining, added), function = metric.blended(stacked, self.scorer.target[rows], sample.weight)

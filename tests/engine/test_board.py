@@ -151,25 +151,6 @@ def test_a_gain_follows_the_ensemble(board: Board, predictions: Predictions) -> 
     assert board.gain(candidate) < 0
 
 
-def test_gains_in_roc_auc_are_measured_as_ensembles_are_selected(
-    board: Board, predictions: Predictions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    board.plan = cast(Any, SimpleNamespace(metric="roc_auc", seed=0))
-    monkeypatch.setattr(predictions, "target", (TARGET > 0).astype(np.int64), raising=False)
-
-    def probabilities(logit: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        positive = 1 / (1 + np.exp(-logit))
-        return np.column_stack([1 - positive, positive])
-
-    logit = TARGET + GENERATOR.normal(size=ROWS)
-    values = probabilities(logit + 3.0).astype(np.float32)
-    board.selected = Selected((), Score(0.0, 0.0, 0.0), values, np.ones(ROWS, dtype=bool), values)
-    candidate = board.scheduler.add(Candidate("a", 0, {}, 3))
-    monkeypatch.setattr(predictions, "out_of_fold", lambda _: (probabilities(logit).astype(np.float32), FOLD == 0))
-    # It ranks the rows in the same order, so that the area is equal, but its probabilities are not shifted.
-    assert board.gain(candidate) > 0.2
-
-
 def test_without_an_ensemble_a_candidate_is_compared_with_the_others(board: Board, predictions: Predictions) -> None:
     good = candidate_with(board, predictions, "a", TARGET + 0.1 * GENERATOR.normal(size=ROWS), folds=1)
     assert board.gain(good) == float("inf")
