@@ -195,9 +195,10 @@ def _harmful(
     members = [int(i) for i in np.flatnonzero(mean)]
     if len(members) < 2:
         return None
-    errors = {member: without(member) for member in members}
+    current, errors = error(blended), {member: without(member) for member in members}
     worst = min(members, key=lambda member: errors[member])
-    return worst if errors[worst] < (1 - HARM) * error(blended) else None
+    # The error of a metric without a best value may be negative.
+    return worst if current - errors[worst] > HARM * abs(current) else None
 
 
 def cross_fitted(

@@ -5,6 +5,7 @@ import pytest
 
 from tabapp import metrics
 from tabapp.ensemble.greedy import SELECTED_BY, blend, cross_fitted, select
+from tabapp.metrics import registry
 
 
 def binary_candidates(n_rows=600, n_candidates=6, seed=0, noise=1.0):
@@ -191,6 +192,24 @@ def test_a_candidate_whose_model_of_one_fold_is_broken_is_left_out(metric):
     expected = cross_fitted(predictions, target, folds, metric)
     np.testing.assert_array_equal(found.weights[:-1], expected.weights)
     assert found.score == expected.score
+
+
+def test_a_metric_without_a_best_value_leaves_no_useful_candidate_out(monkeypatch):
+    profit = metrics.Metric(
+        name="profit",
+        title="Profit",
+        description="Falls with the error.",
+        tasks=("regression",),
+        greater_is_better=True,
+        needs_probability=False,
+        function=lambda truth, prediction, weight: 1e4 - metrics.score("rmse", truth, prediction, weight),
+    )
+    monkeypatch.setitem(registry.BUILT_IN, "profit", profit)
+    predictions, target = regression_candidates()
+    folds = np.arange(len(target)) % 5
+    found, expected = (cross_fitted(predictions, target, folds, metric) for metric in ("profit", "rmse"))
+    np.testing.assert_allclose(found.weights, expected.weights)
+    assert (found.weights > 0).sum() > 1
 
 
 def test_single_candidate_is_the_ensemble():
