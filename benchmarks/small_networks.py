@@ -15,20 +15,21 @@ import json
 import math
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from tabapp_plugins.realmlp.network import RealMLPParams
+from tabapp_plugins._shared.search import FEW_ROWS
 
 from benchmarks.booster_portfolios import geometric_mean, parser_of_draws
-from benchmarks.fits import Source, changed, fitted, load, prepared, random_division
+from benchmarks.fits import Source, fitted, load, prepared, random_division
 from benchmarks.machine import RESULTS, machine, report
 from benchmarks.rivals import METRICS
 from tabapp import files, metrics
 from tabapp.models import registry
-from tabapp.models.contract import Params, Plugin
+from tabapp.models.contract import Plugin
 
 CHOSEN_ON = ("energy_efficiency", "boston", "auto_mpg", "wine_quality_red", "yacht", "auto_imports")
 OTHERS = ("concrete", "german_credit", "titanic", "pima_diabetes", "breast_cancer_wdbc", "horse_colic")
@@ -39,22 +40,15 @@ LEAST_ERROR = 1e-3
 BEFORE, FEW = "before", "few rows"
 
 
-def before(plugin: Plugin, params: Params, source: Source) -> Params:
-    """The defaults for more rows."""
-    if isinstance(params, RealMLPParams):
-        return RealMLPParams.tuned_defaults(source.task)
-    return changed(params, {"n_members": 16, "batch_size": None, "learning_rate": 2e-3, "patience": 16})
-
-
 def measured(source: Source, plugin: Plugin, rows: int, seed: int) -> dict[str, list[float]]:
     """The error and the seconds of both defaults on one draw."""
     n_test = min(len(source) // 5, MOST_TEST_ROWS)
     data = prepared(source, random_division(source, rows, n_test, seed), plugin, seed)
     name = METRICS[source.task]
     metric = metrics.get(name)
-    defaults = plugin.defaults(source.task, data.shape, "cpu")
     found: dict[str, list[float]] = {}
-    for kind, params in ((BEFORE, before(plugin, defaults, source)), (FEW, defaults)):
+    for kind, shape in ((BEFORE, replace(data.shape, n_rows=FEW_ROWS)), (FEW, data.shape)):
+        params = plugin.defaults(source.task, shape, "cpu")
         began = time.process_time()
         model = fitted(plugin, data, params, metric=name, seed=seed, seconds=MOST_SECONDS)
         seconds = time.process_time() - began

@@ -123,7 +123,7 @@ class TimedScheduler(Scheduler):
         self._expected: dict[str, float] | None = None
         """Expected seconds of models during one decision, which asks for them hundreds of times; None between decisions."""
         self._ratios: dict[str, list[float]] | None = None
-        """As `_expected`: what it is computed from."""
+        """`_log_ratios` during one decision; None between decisions."""
         self._total = math.inf
         """Seconds that all workers have in the whole run."""
         self._being_completed: tuple[Candidate, ...] = ()

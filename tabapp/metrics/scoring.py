@@ -80,8 +80,9 @@ def approximate_interval(
 ) -> tuple[float, float]:
     """A 95 % interval of the score `value`, for scores that are replaced soon: `interval` takes at least four times as long.
 
-    It has `APPROXIMATE_RESAMPLES`. With more than `max_rows` rows, it is the standard normal interval of the bootstrap (Efron &
-    Tibshirani 1993, section 12.5) on so many of them: a standard error is in proportion to one over the square root of the rows.
+    It uses `APPROXIMATE_RESAMPLES` resamples. With more than `max_rows` rows, it is the standard normal interval of the bootstrap
+    (Efron & Tibshirani 1993, section 12.5) on a sample of `max_rows`: a standard error is in proportion to one over the square root
+    of the rows.
     """
     n_rows = len(truth)
     if n_rows <= max_rows:

@@ -186,7 +186,7 @@ def test_a_candidate_whose_model_of_one_fold_is_broken_is_left_out(metric):
     best = target + 0.5 * (predictions[0] - target)
     whole = cross_fitted([*predictions, best], target, folds, metric)
     assert whole.weights[-1] > 0.5
-    broken = np.where(folds == 3, 0.0 * best - 20.0, best)
+    broken = np.where(folds == 3, -20.0, best)
     found = cross_fitted([*predictions, broken], target, folds, metric)
     assert found.weights[-1] == 0
     expected = cross_fitted(predictions, target, folds, metric)

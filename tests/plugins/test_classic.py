@@ -26,6 +26,9 @@ def test_the_matrix_is_standardized_and_one_hot() -> None:
         [1.341641, 0, 1, 0, 1, 0],
     ]
     np.testing.assert_allclose(fitted.matrix(Table(numeric, codes)), expected, atol=1e-6)
+    wide = fitted.wide_matrix(Table(numeric, codes))
+    assert wide.dtype == np.float64
+    np.testing.assert_array_equal(wide, fitted.matrix(Table(numeric, codes)))
     odd = Table(np.array([[1e30, np.nan]], np.float32), np.zeros((1, 1), np.int32))
     np.testing.assert_array_equal(fitted.matrix(odd), [[design.LIMIT, 0, 1, 0, 0, 0]])
 
