@@ -49,6 +49,12 @@ TABLES = (
     "california_housing",
     "bike_sharing_hour",
     "diamonds",
+    "covertype",
+    "hotel_bookings",
+    "mammography",
+    "pima_diabetes",
+    "concrete",
+    "protein_casp",
 )
 METRICS = {"binary": "roc_auc", "multiclass": "log_loss", "regression": "rmse"}
 MOST_TEST_ROWS = 20_000
@@ -176,7 +182,7 @@ def main() -> int:
     parser.add_argument("--systems", default="tabapp,autogluon:best_quality")
     parser.add_argument("--autogluon", default="", help="the Python that has AutoGluon")
     parser.add_argument("--tables", default=",".join(TABLES))
-    parser.add_argument("--draws", default="0")
+    parser.add_argument("--draws", default="0,1")
     parser.add_argument("--budget", type=int, default=120, help="seconds")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
     parser.add_argument("--keep", type=Path, help="folder for run folders, tables and predictions")
