@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -186,8 +187,14 @@ class Scheduler:
 
     def expected_seconds(self, name: str) -> float:
         """Expected seconds of the next fit of a model: the mean of its last ten fits, or its prior."""
-        measured = self.measured_seconds(name)
-        return float(np.mean(measured[-10:])) if measured else self.models[name].prior_seconds
+        measured = self.latest_seconds(name)
+        return float(np.mean(measured)) if measured else self.models[name].prior_seconds
+
+    def latest_seconds(self, name: str) -> list[float]:
+        """Seconds of the last ten fits of a model, the latest first."""
+        candidates = reversed(self._of_model.get(name, {}).values())
+        latest = (result for candidate in candidates for result in reversed(candidate.results.values()))
+        return [result.seconds + result.predict_seconds for result in islice(latest, 10)]
 
     def measured_seconds(self, name: str) -> list[float]:
         """Seconds of the fits of a model, oldest first."""
@@ -203,7 +210,12 @@ class Scheduler:
         """
         if seconds_left <= 0:
             return None
-        return self._first_fold(running) or self._defaults(running) or self._next_share(running, seconds_left)
+        return (
+            self._first_fold(running)
+            or self._defaults(running)
+            or self._next_share(running, seconds_left)
+            or self._beside(running, seconds_left)
+        )
 
     def _first_fold(
         self, running: set[Fold], may_start: Callable[[ModelRecord], bool] = lambda record: True
@@ -244,16 +256,24 @@ class Scheduler:
         return None
 
     def _next_share(
-        self, running: set[Fold], seconds_left: float, targets: Mapping[str, float] | None = None
+        self,
+        running: set[Fold],
+        seconds_left: float,
+        targets: Mapping[str, float] | None = None,
+        *,
+        beside: bool = False,
     ) -> Work | None:
         """The fit of the model that is furthest below its share of the time, which is proportional to its target.
 
         The expected time of the fit counts as spent, so that cheap fits come before expensive ones.
+
+        Args:
+            beside: a model may have several open trials.
         """
         options: list[tuple[float, str, Candidate | None, int]] = []
         for name, target in (self._targets() if targets is None else targets).items():
             record = self.models[name]
-            option = None if record.is_held else self._option_of(name, running, seconds_left)
+            option = None if record.is_held else self._option_of(name, running, seconds_left, beside=beside)
             if option is not None:
                 in_progress = sum(key[0] == name for key in running)
                 expected = self.expected_seconds(name)
@@ -263,6 +283,13 @@ class Scheduler:
             return None
         _, name, candidate, fold = min(options, key=lambda option: option[:2])
         return Work(candidate or self.add(self._new_trial(name)), fold)
+
+    def _beside(
+        self, running: set[Fold], seconds_left: float, targets: Mapping[str, float] | None = None
+    ) -> Work | None:
+        """Another trial of a model whose open trials occupy no further worker. There is none if trials are bounded: a trial then
+        depends on all earlier ones of its model, whatever the number of workers."""
+        return self._next_share(running, seconds_left, targets, beside=True) if self._trials is None else None
 
     def _targets(self) -> dict[str, float]:
         """Share of the time of each model that may get new trials, not normalized: the model of rank k gets 1/k of the time of the
@@ -281,21 +308,24 @@ class Scheduler:
         """The next fold of a candidate that can start now."""
         return next((fold for fold in self.open_folds(candidate, running) if candidate.can_start(fold)), None)
 
-    def _option_of(self, name: str, running: set[Fold], seconds_left: float) -> tuple[Candidate | None, int] | None:
-        """The next fit of a model: a missing fold of its open trial, or fold 0 of a new trial (with None as candidate). None if all
-        its folds are in progress, or the time left is too short to complete the trial."""
+    def _option_of(
+        self, name: str, running: set[Fold], seconds_left: float, *, beside: bool = False
+    ) -> tuple[Candidate | None, int] | None:
+        """The next fit of a model: a missing fold of an open trial, or fold 0 of a new trial (with None as candidate). None if all
+        folds are in progress and no new trial may start beside them, or if the time left is too short to complete the trial."""
         active = [candidate for candidate in self.of_model(name) if candidate.status == "active"]
-        if active:
-            candidate = active[0]
+        for candidate in active:
             open_folds = self.open_folds(candidate, running)
             # A first fold that waits for its device, or whose process was killed, is open and not in progress.
             begins = not candidate.results and len(open_folds) < candidate.n_folds
             fold = self.next_fold(candidate, running)
-            if fold is None or begins or not self.fits(name, len(open_folds), seconds_left):
-                return None
-            return candidate, fold
+            if fold is not None and not begins and self.fits(name, len(open_folds), seconds_left):
+                return candidate, fold
+        if active and not beside:
+            return None
+        n_begun = sum(len(self.open_folds(candidate, running)) for candidate in active)
         tunes = self._tune or self.models[name].is_favored
-        if not tunes or not self._has_trials_left(name) or not self.fits(name, self.n_folds, seconds_left):
+        if not tunes or not self._has_trials_left(name) or not self.fits(name, n_begun + self.n_folds, seconds_left):
             return None
         return None, 0
 

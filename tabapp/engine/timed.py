@@ -144,9 +144,9 @@ class TimedScheduler(Scheduler):
 
     def _expected_now(self, name: str) -> float:
         overhead = float(np.median(self._overheads[-20:])) if self._overheads else 0.0
-        measured = self.measured_seconds(name)
+        measured = self.latest_seconds(name)
         if measured:
-            return overhead + float(np.mean(measured[-10:]))
+            return overhead + float(np.mean(measured))
         return overhead + self.models[name].prior_seconds * self._slowdown(self.models[name].family)
 
     def _slowdown(self, family: str) -> float:
@@ -216,6 +216,7 @@ class TimedScheduler(Scheduler):
             or self._begun(running, time, improving=False)
             or self._first_fold(running, lambda record: self._fits_leftover(record, running, time))
             or self._next_share(running, seconds_left)
+            or self._beside(running, seconds_left, self._targets_of_members())
         )
 
     def _first_complete(self, running: set[Fold], time: TimeLeft) -> Work | None:

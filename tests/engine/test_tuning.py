@@ -56,6 +56,21 @@ def test_the_portfolio_comes_before_sampled_trials(tmp_path: Path) -> None:
     assert asked[-1] not in asked[:-1]
 
 
+def test_several_open_trials_are_drawn_apart_and_recorded_in_any_order(tmp_path: Path) -> None:
+    tuning = tuner(tmp_path)
+    for number in range(12):
+        tuning.ask()
+        tuning.record(number, 0.5 + 0.01 * number)
+    drawn = [tuning.ask() for _ in range(3)]
+    assert [number for number, _ in drawn] == [12, 13, 14]
+    assert len({params["learning_rate"] for _, params in drawn}) == 3
+    for number in (14, 12, 13):
+        tuning.record(number, 0.7)
+    again = tuner(tmp_path)
+    assert [(number, params) for number, params, _, _ in again.earlier_trials()][-3:] == drawn
+    assert again.ask()[0] == 15
+
+
 def test_all_trials_of_a_network_hide_the_requested_share_of_cells(tmp_path: Path) -> None:
     drawn: dict[str, list[dict[str, object]]] = {}
     for model in ("mlp", "xgboost"):
