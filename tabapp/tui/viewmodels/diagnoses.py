@@ -52,11 +52,12 @@ def analysis_options(state: RunState, known: int) -> list[tuple[str, str, str]]:
     columns = state.schema.columns if state.schema is not None else ()
     if any(column.kind == "datetime" or column.role == "time" for column in columns):
         options.append((TIME_CURVE, NAMES[TIME_CURVE], "do old rows help, and does the model age?"))
-    return [
-        *options,
-        (FAITHFULNESS, NAMES[FAITHFULNESS], "with permutation, gradients, and training without a column"),
-        (FAIRNESS, NAMES[FAIRNESS], "rates, errors and calibration per group"),
-    ]
+    # Without importances, it is unknown whether a model has attention.
+    if state.importances is None or state.importances.attention_model is not None:
+        options.append(
+            (FAITHFULNESS, NAMES[FAITHFULNESS], "with permutation, gradients, and training without a column")
+        )
+    return [*options, (FAIRNESS, NAMES[FAIRNESS], "rates, errors and calibration per group")]
 
 
 THRESHOLD_OPTIONS = [
