@@ -1,14 +1,15 @@
 """What the serial parts of the engine cost in a run of 10,000 fits, and how a run scales with the number of workers.
 
-python -m benchmarks.scaling [--fits 10000] [--workers 1,2,4,16,64] [--seconds 600] [--out FILE.json]
+python -m benchmarks.scaling [--fits 10000] [--workers 1,2,4,16,64] [--seconds 300] [--out FILE.json]
 
 Serial parts: a real conductor with its scheduler for a time limit, Optuna on SQLite, leaderboard and ensemble selection runs on a
 small table with simulated fits, which end as soon as the engine asks for them. The processor time of the engine's thread is added
 up by its parts in blocks of fits; writing the simulated fits is left out. The ensemble is selected in a thread of its own.
 
 Scaling: the scheduler of runs without a time limit gives recorded fits of `tests/recordings` to N workers in simulated time. The
-engine starts one fit at a time and takes the measured serial seconds for each; "engine" is the share of time in which it is busy.
-"Times slower" repeats the simulation with fits of ten times the recorded seconds, as on a table with ten times the rows.
+engine starts one fit at a time and takes the measured serial seconds for each. "speed" is the seconds of all fits over those of one
+worker, and "engine busy" the share of time in which the engine works.
+"Slower" repeats the simulation with ten times the seconds for the run and for each fit, as on a table with ten times the rows.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 import msgspec
@@ -186,6 +187,7 @@ def simulate(
 ) -> dict[str, float]:
     """Fits and complete trials of a run in simulated time, and the shares of time in which workers and the engine are busy."""
     generator = random.Random(0)
+    losses: dict[tuple[str, int], float] = {}
     scheduler: Scheduler
     scheduler = Scheduler(
         [ModelRecord(name, slower * median(each), False, 1.0, "gbdt", False) for name, each in fits.items()],
@@ -196,7 +198,7 @@ def simulate(
         tune=True,
         race=False,
         new_trial=lambda name: Candidate(name, len(scheduler.of_model(name)), {}, FOLDS),
-        loss=lambda candidate: -sum(r.score for r in candidate.results.values()) / len(candidate.results),
+        loss=lambda candidate: losses[candidate.key],
         clearly_behind=lambda candidate, other: False,
     )
     now = engine_free = engine_busy = worker_busy = 0.0
@@ -235,6 +237,7 @@ def simulate(
             FitResult,
             from_attributes=True,
         )
+        losses[candidate.key] = -fmean(result.score for result in candidate.results.values())
         scheduler.models[candidate.model].spent += takes
         if candidate.is_complete:
             candidate.status = "complete"
@@ -269,7 +272,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fits", type=int, default=BLOCKS[-1])
     parser.add_argument("--workers", default="1,2,4,16,64")
-    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--out", type=Path, default=RESULTS / "scaling.json")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tabapp-scaling-") as place:
@@ -280,16 +283,20 @@ def main() -> int:
     for slower in SLOWER:
         for n_workers in map(int, options.workers.split(",")):
             found.append(
-                {"workers": n_workers, "slower": slower, **simulate(n_workers, options.seconds, fits, serial, slower)}
+                {
+                    "workers": n_workers,
+                    "slower": slower,
+                    **simulate(n_workers, slower * options.seconds, fits, serial, slower),
+                }
             )
-    alone = {row["slower"]: row["fits"] for row in found if row["workers"] == found[0]["workers"]}
+    alone = {row["slower"]: row["workers_busy"] for row in found if row["workers"] == found[0]["workers"]}
     rows = [
         [
             f"{row['slower']}×",
             str(row["workers"]),
             f"{row['fits']:,}",
             f"{row['complete_trials']:,}",
-            f"{row['fits'] / alone[row['slower']] * found[0]['workers']:.1f}×",
+            f"{row['workers_busy'] / alone[row['slower']] * row['workers']:.1f}×",
             f"{row['workers_busy']:.0%}",
             f"{row['engine_busy']:.1%}",
         ]
