@@ -9,8 +9,10 @@ import pytest
 
 from tabapp.run import events as ev
 from tabapp.run.analyses import AnalysisError, AnalysisFailed
+from tabapp.run.state import RunState
 from tabapp.tui.dialogs.basic import Choice, Reading
 from tabapp.tui.screens import explain as explain_screen
+from tabapp.tui.viewmodels.diagnoses import FAITHFULNESS, analysis_options
 from tests.run.recording import analyses
 from tests.tui import evaluations, recordings
 from tests.tui.driver import NARROW, SIZES, drive
@@ -237,3 +239,13 @@ async def test_maps_of_several_models_have_their_names(tmp_path, monkeypatch):
         await driver.sees("FT-Transformer · layer 1 · head 2", "tabnet · Mask, step 1")
         await driver.press(*"step", "enter")
         await driver.sees("Mask · step 1", "Share of the mask of tabnet", "2.0")
+
+
+def test_attention_is_compared_only_where_a_model_has_it():
+    def offered(ready):
+        return [value for value, _, _ in analysis_options(RunState(importances=ready), 0)]
+
+    ready = recordings.importances(0.0)
+    assert FAITHFULNESS in offered(ready)
+    assert FAITHFULNESS in offered(None)
+    assert FAITHFULNESS not in offered(msgspec.structs.replace(ready, attention_model=None))
