@@ -27,7 +27,6 @@ from ._shared.boosting import (
     split_seconds,
     target_of,
 )
-from ._shared.search import zero_or
 from ._shared.tree_formulas import of_xgboost
 
 
@@ -144,23 +143,27 @@ class XGBoost(BoostingPlugin):
         )
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> XGBoostParams:
-        """Gorishniy et al. 2021, Table 6; the number of rows selects its column (A) or (B).
+        """The space of XGBoost in TabArena (Erickson et al. 2025).
 
-        NOTE[DIFF]: the learning rate is narrowed from [1e-5, 1] and the minimum child weight from [1e-8, 1e5]. Below 0.01,
-        2,000 trees do not converge; above 0.3, they overfit; and a child weight above 100 allows no splits on tables of
-        common size.
+        NOTE[DIFF]: On 13 small tables, random configurations have 1.04 times the error of the defaults, those of Table 6 of
+        Gorishniy et al. 2021 1.18 times (`benchmarks.booster_spaces`). The learning rate begins at 0.01 instead of
+        0.005, where 2,000 trees do not converge, and an L1 penalty is for classes only: it is in units of the target, which is
+        standardized here.
         """
-        many_rows = shape.n_rows > 100_000
+        grow_policy = trial.suggest_categorical("grow_policy", ["depthwise", "lossguide"])
         return XGBoostParams(
-            max_depth=trial.suggest_int("max_depth", 6 if many_rows else 3, 10),
-            min_child_weight=trial.suggest_float("min_child_weight", 1e-8, 1e2, log=True),
-            subsample=trial.suggest_float("subsample", 0.5, 1.0),
-            learning_rate=trial.suggest_float("learning_rate", 0.01, 0.3, log=True),
-            colsample_bylevel=trial.suggest_float("colsample_bylevel", 0.5, 1.0),
-            colsample_bytree=trial.suggest_float("colsample_bytree", 0.5, 1.0),
-            gamma=zero_or(trial, "gamma", 1e-8, 1e2, log=True),
-            reg_lambda=zero_or(trial, "reg_lambda", 1e-8, 1e2, log=True),
-            reg_alpha=zero_or(trial, "reg_alpha", 1e-8, 1e2, log=True),
+            learning_rate=trial.suggest_float("learning_rate", 0.01, 0.1, log=True),
+            max_depth=trial.suggest_int("max_depth", 4, 10, log=True),
+            min_child_weight=trial.suggest_float("min_child_weight", 1e-3, 5.0, log=True),
+            subsample=trial.suggest_float("subsample", 0.6, 1.0),
+            colsample_bytree=1.0,
+            colsample_bylevel=trial.suggest_float("colsample_bylevel", 0.6, 1.0),
+            colsample_bynode=trial.suggest_float("colsample_bynode", 0.6, 1.0),
+            reg_alpha=0.0 if task == "regression" else trial.suggest_float("reg_alpha", 1e-4, 5.0),
+            reg_lambda=trial.suggest_float("reg_lambda", 1e-4, 5.0),
+            grow_policy=grow_policy,
+            max_cat_to_onehot=trial.suggest_int("max_cat_to_onehot", 8, 100, log=True),
+            max_leaves=trial.suggest_int("max_leaves", 8, 1024, log=True) if grow_policy == "lossguide" else 0,
         )
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:

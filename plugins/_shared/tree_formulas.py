@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -159,7 +160,7 @@ def of_lightgbm(booster: Any, features: FeatureSpec, head: Head, n_outputs: int)
 
 
 def of_catboost(model: dict[str, Any], features: FeatureSpec, head: Head, n_outputs: int) -> TreeFormula | None:
-    """The symmetric trees of a CatBoost model; None if it uses statistics of categories.
+    """The trees of a CatBoost model; None if it uses statistics of categories.
 
     Args:
         model: its JSON, with the hashes of all codes.
@@ -169,30 +170,36 @@ def of_catboost(model: dict[str, Any], features: FeatureSpec, head: Head, n_outp
     info = model["features_info"]
     codes = {each["hash"]: int(each["value"]) for each in info.get("cat_features_hash") or []}
     described = info.get("float_features", [])
-    first = model["oblivious_trees"][0]
-    n_dimensions = len(first["leaf_values"]) >> len(first.get("splits") or [])
+    trees = model.get("trees") or [_nested(tree) for tree in model["oblivious_trees"]]
+    if any(split["split_type"] not in ("FloatFeature", "OneHotFeature") for tree in trees for split in _splits(tree)):
+        return None
+    n_dimensions = len(_first_leaf(trees[0]))
     if n_dimensions < n_outputs:
         # A class without rows has no output.
         labels = model["model_info"]["class_params"]["class_to_label"]
         n_outputs, head = n_dimensions, replace(head, classes=tuple(int(label) for label in labels))
     nan_is_true = {each["feature_index"]: each["nan_value_treatment"] == "AsTrue" for each in described}
-    for tree in model["oblivious_trees"]:
-        splits: list[tuple[int, float, bool, frozenset[int] | None]] = []
-        for split in tree.get("splits") or []:
-            if split["split_type"] == "FloatFeature":
-                index = split["float_feature_index"]
-                # Greater numbers are true; here, numbers up to the border go left.
-                splits.append((index, float(np.float32(split["border"])), not nan_is_true.get(index, False), None))
-            elif split["split_type"] == "OneHotFeature":
-                index = split["cat_feature_index"]
-                others = frozenset(range(features.cardinalities[index])) - {codes.get(split["value"] & 0xFFFFFFFF)}
-                splits.append((n_numeric + index, 0.0, False, others))
-            else:
-                return None
+
+    def add(tree: dict[str, Any], output: int) -> int:
+        if "split" not in tree:
+            return nodes.leaf(float(np.ravel(tree["value"])[output]))
+        node, split = nodes.split(), tree["split"]
+        left, right = add(tree["left"], output), add(tree["right"], output)
+        if split["split_type"] == "FloatFeature":
+            index = split["float_feature_index"]
+            # Greater numbers are true; here, numbers up to the border go left.
+            border, missing_left = float(np.float32(split["border"])), not nan_is_true.get(index, False)
+            nodes.set_split(node, index, left, right, threshold=border, missing_left=missing_left)
+        else:
+            index = split["cat_feature_index"]
+            others = frozenset(range(features.cardinalities[index])) - {codes.get(split["value"] & 0xFFFFFFFF)}
+            nodes.set_split(node, n_numeric + index, left, right, threshold=0.0, missing_left=False, left_codes=others)
+        return node
+
+    for tree in trees:
         for output in range(n_outputs):
             nodes.start_tree(output)
-            values: npt.NDArray[Any] = np.array(tree["leaf_values"]).reshape(-1, n_outputs)[:, output]
-            _add_symmetric(nodes, splits, len(splits) - 1, 0, values)
+            add(tree, output)
     scale, bias = model["scale_and_bias"]
     formula = nodes.formula(n_outputs, head)
     formula.value[:] *= scale
@@ -200,19 +207,25 @@ def of_catboost(model: dict[str, Any], features: FeatureSpec, head: Head, n_outp
     return formula
 
 
-def _add_symmetric(
-    nodes: Nodes,
-    splits: list[tuple[int, float, bool, frozenset[int] | None]],
-    level: int,
-    leaf: int,
-    values: npt.NDArray[Any],
-) -> int:
-    """Add the subtree below a level; split i is bit i of the number of a leaf."""
-    if level < 0:
-        return nodes.leaf(float(values[leaf]))
-    node = nodes.split()
-    feature, threshold, missing_left, codes = splits[level]
-    left = _add_symmetric(nodes, splits, level - 1, leaf, values)
-    right = _add_symmetric(nodes, splits, level - 1, leaf | 1 << level, values)
-    nodes.set_split(node, feature, left, right, threshold=threshold, missing_left=missing_left, left_codes=codes)
-    return node
+def _nested(tree: dict[str, Any]) -> dict[str, Any]:
+    """A symmetric tree in the form of the others; split i is bit i of the number of a leaf."""
+    splits = tree.get("splits") or []
+    leaves: list[dict[str, Any]] = [
+        {"value": values} for values in np.split(np.array(tree["leaf_values"]), 1 << len(splits))
+    ]
+    for split in splits:
+        leaves = [{"split": split, "left": a, "right": b} for a, b in zip(leaves[::2], leaves[1::2], strict=True)]
+    return leaves[0]
+
+
+def _splits(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if "split" in tree:
+        yield tree["split"]
+        yield from _splits(tree["left"])
+        yield from _splits(tree["right"])
+
+
+def _first_leaf(tree: dict[str, Any]) -> npt.NDArray[Any]:
+    while "split" in tree:
+        tree = tree["left"]
+    return np.ravel(tree["value"])

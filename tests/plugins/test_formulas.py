@@ -17,7 +17,9 @@ FEATURES = FeatureSpec(
 PARAMS = {
     "xgboost": {"n_trees": 12},
     "lightgbm": {"n_trees": 12, "min_data_in_leaf": 5},
+    "xgboost, leaf by leaf": {"n_trees": 12, "grow_policy": "lossguide", "max_leaves": 9},
     "catboost": {"n_trees": 12},
+    "catboost, not symmetric": {"n_trees": 12, "grow_policy": "Depthwise"},
     "random_forest": {"n_trees": 10},
     "hist_gradient_boosting": {"n_trees": 12, "min_samples_leaf": 5},
 }
@@ -41,9 +43,9 @@ def table(n_rows: int, seed: int, task: str) -> Table:
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
-@pytest.mark.parametrize("name", PARAMS)
-def test_formula_predicts_like_the_model(name, task, tmp_path):
-    plugin = registry.get(name)
+@pytest.mark.parametrize("case", PARAMS)
+def test_formula_predicts_like_the_model(case, task, tmp_path):
+    plugin = registry.get(case.partition(",")[0])
     context = FitContext(
         task=task,
         n_classes={"binary": 2, "multiclass": 4, "regression": 1}[task],
@@ -54,7 +56,7 @@ def test_formula_predicts_like_the_model(name, task, tmp_path):
         n_threads=1,
         folder=tmp_path,
     )
-    model = plugin.fit(table(160, 0, task), table(40, 1, task), plugin.params_type(**PARAMS[name]), context)
+    model = plugin.fit(table(160, 0, task), table(40, 1, task), plugin.params_type(**PARAMS[case]), context)
     formula = model.formula(FEATURES)
     new = table(60, 2, task)
     expected = model.predict(new)
