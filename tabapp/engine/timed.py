@@ -25,9 +25,8 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-
 from tabapp.engine.candidates import Candidate
+from tabapp.engine.expected import ExpectedSeconds
 from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
 
 N_RIVALS = 3
@@ -60,8 +59,6 @@ completed, in time that nothing else can use."""
 SHORT_SHARE = 0.5
 """Share of its expected time for which a model that plans its steps still starts, and for which a candidate with several folds is
 still completed. On kin8nm, the RMSE of RealMLP is 0.0667 with half of its epochs and 0.0664 with all of them."""
-PRIOR_WEIGHT = 1.0
-"""Weight of the prior time of a model against one measured model when the factor between the two is estimated."""
 
 
 @dataclass(frozen=True)
@@ -119,11 +116,7 @@ class TimedScheduler(Scheduler):
     ) -> None:
         super().__init__(models, **others)
         self._gain, self._weights = gain, weights
-        self._overheads: list[float] = []
-        self._expected: dict[str, float] | None = None
-        """Expected seconds of models during one decision, which asks for them hundreds of times; None between decisions."""
-        self._ratios: dict[str, list[float]] | None = None
-        """`_log_ratios` during one decision; None between decisions."""
+        self._expected = ExpectedSeconds(self.models, self.latest_seconds, self.measured_seconds, self.of_model)
         self._total = math.inf
         """Seconds that all workers have in the whole run."""
         self._being_completed: tuple[Candidate, ...] = ()
@@ -131,46 +124,11 @@ class TimedScheduler(Scheduler):
 
     def record_overhead(self, seconds: float) -> None:
         """Record what a fit took beside training and predicting: to start, to prepare features, and to save."""
-        self._overheads.append(seconds)
+        self._expected.record_overhead(seconds)
 
     def expected_seconds(self, name: str) -> float:
-        """Expected seconds of a worker for the next fit of a model: measured on this table, or its prior, corrected by the ratios
-        of measured and prior times of other models, those of its family first."""
-        if self._expected is None:
-            return self._expected_now(name)
-        if name not in self._expected:
-            self._expected[name] = self._expected_now(name)
-        return self._expected[name]
-
-    def _expected_now(self, name: str) -> float:
-        overhead = float(np.median(self._overheads[-20:])) if self._overheads else 0.0
-        measured = self.latest_seconds(name)
-        if measured:
-            return overhead + float(np.mean(measured))
-        return overhead + self.models[name].prior_seconds * self._slowdown(self.models[name].family)
-
-    def _slowdown(self, family: str) -> float:
-        """Expected ratio of measured and prior seconds of a model without a fit: a geometric mean over its family, shrunk to the
-        mean of all models, which is shrunk to 1."""
-        logs = self._log_ratios()
-        every = [value for values in logs.values() for value in values]
-        overall = sum(every) / (len(every) + PRIOR_WEIGHT)
-        related = logs.get(family, [])
-        return math.exp((sum(related) + PRIOR_WEIGHT * overall) / (len(related) + PRIOR_WEIGHT))
-
-    def _log_ratios(self) -> dict[str, list[float]]:
-        """Logarithms of the ratios of measured and prior seconds, by family."""
-        if self._ratios is not None:
-            return self._ratios
-        logs: dict[str, list[float]] = {}
-        for record in self.models.values():
-            measured = self.measured_seconds(record.name)
-            if measured:
-                ratio = max(float(np.mean(measured)), 1e-3) / record.prior_seconds
-                logs.setdefault(record.family, []).append(math.log(ratio))
-        if self._expected is not None:
-            self._ratios = logs
-        return logs
+        """Expected seconds of a worker for the next fit of a model."""
+        return self._expected.of_model(name)
 
     def next_work(self, running: set[Fold], seconds_left: float, fit_limit: float = math.inf) -> Work | None:
         """The next fit to start, or None if there is none that the time allows.
@@ -180,11 +138,8 @@ class TimedScheduler(Scheduler):
             seconds_left: seconds until fitting ends.
             fit_limit: seconds that one fit may take.
         """
-        self._expected = {}
-        try:
+        with self._expected.decision():
             return self._next_work(running, seconds_left, fit_limit) if seconds_left > 0 else None
-        finally:
-            self._expected = self._ratios = None
 
     def _next_work(self, running: set[Fold], seconds_left: float, fit_limit: float) -> Work | None:
         self._being_completed = tuple(
@@ -241,7 +196,7 @@ class TimedScheduler(Scheduler):
         for candidate in self.candidates.values():
             if candidate.status != "active":
                 continue
-            seconds = len(candidate.missing_folds) * min(self.expected_seconds(candidate.model), fit_limit)
+            seconds = len(candidate.missing_folds) * min(self._expected.of_candidate(candidate), fit_limit)
             share = SHORT_SHARE if candidate in self._being_completed else 1.0
             if not self._can_end(candidate, share, running, seconds_left, fit_limit):
                 continue
@@ -257,14 +212,14 @@ class TimedScheduler(Scheduler):
         """Whether the folds of a candidate that are not in progress end in time, each in that share of its expected time. A
         candidate that can no longer be completed keeps no time from others."""
         n_open = len(self.open_folds(candidate, running))
-        each = share * min(self.expected_seconds(candidate.model), fit_limit)
+        each = share * min(self._expected.of_candidate(candidate), fit_limit)
         return not n_open or TimeLeft(self.workers, seconds_left, fit_limit, 0.0).fits(n_open, each)
 
     def _improves(self, candidate: Candidate) -> bool:
         """Whether a candidate with at least one fold is to be completed."""
         if len(candidate.results) > 1 or (candidate.trial and not self._race):
             return True
-        cost = len(candidate.missing_folds) * self.expected_seconds(candidate.model)
+        cost = len(candidate.missing_folds) * self._expected.of_candidate(candidate)
         n_rows = sum(result.n_rows for result in candidate.results.values())
         doubtful = candidate.trial or cost <= DOUBT_SHARE * self._total
         noise = TRIAL_NOISE / math.sqrt(max(1, n_rows)) if doubtful else 0.0
@@ -373,7 +328,7 @@ class TimedScheduler(Scheduler):
                 continue
             if only is not None and record.name not in only:
                 continue
-            folds, each = self.open_folds(candidate, running), min(self.expected_seconds(record.name), time.limit)
+            folds, each = self.open_folds(candidate, running), min(self._expected.of_candidate(candidate), time.limit)
             is_new = candidate not in self._being_completed
             if not is_new:
                 # At its deadline, a fit returns its best so far: rather that than two folds that count nowhere.
@@ -399,7 +354,7 @@ class TimedScheduler(Scheduler):
     def _committed_beside(self, name: str) -> float:
         """Expected seconds of the missing folds of candidates of other models that are being completed."""
         others = (candidate for candidate in self._being_completed if candidate.model != name)
-        return sum(len(candidate.missing_folds) * self.expected_seconds(candidate.model) for candidate in others)
+        return sum(len(candidate.missing_folds) * self._expected.of_candidate(candidate) for candidate in others)
 
     def _targets_of_members(self) -> dict[str, float]:
         """The weight of a model in the ensemble, times the share of its earlier new trials that are in it. A model that the user
