@@ -26,6 +26,7 @@ from ._shared.boosting import (
     histogram_bytes,
     matrix,
     max_bins,
+    slowest_rate,
     split_seconds,
     target_of,
 )
@@ -180,12 +181,12 @@ class LightGBM(BoostingPlugin):
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> LightGBMParams:
         """The space of LightGBM in TabArena (Erickson et al. 2025).
 
-        NOTE[DIFF]: the learning rate begins at 0.01 instead of 0.005, where 2,000 trees do not converge, and an L1 penalty is for
-        classes only (see `portfolio`). On 13 tables, random configurations have 1.08 times the error of the defaults, those of
+        NOTE[DIFF]: learning rates are not lower than `slowest_rate`, instead of 0.005, and an L1 penalty is for classes only (see
+        `portfolio`). On 13 tables, random configurations have 1.08 times the error of the defaults, those of
         Table 6 of Gorishniy et al. 2021 (XGBoost) with LightGBM's names 1.33 times (`benchmarks.booster_spaces`).
         """
         return LightGBMParams(
-            learning_rate=trial.suggest_float("learning_rate", 0.01, 0.1, log=True),
+            learning_rate=trial.suggest_float("learning_rate", slowest_rate(shape), 0.1, log=True),
             num_leaves=trial.suggest_int("num_leaves", 2, 200, log=True),
             min_data_in_leaf=trial.suggest_int("min_data_in_leaf", 1, 64, log=True),
             bagging_fraction=trial.suggest_float("bagging_fraction", 0.7, 1.0),

@@ -24,6 +24,7 @@ from ._shared.boosting import (
     histogram_bytes,
     matrix,
     max_bins,
+    slowest_rate,
     split_seconds,
     target_of,
 )
@@ -146,13 +147,13 @@ class XGBoost(BoostingPlugin):
         """The space of XGBoost in TabArena (Erickson et al. 2025).
 
         NOTE[DIFF]: On 13 small tables, random configurations have 1.04 times the error of the defaults, those of Table 6 of
-        Gorishniy et al. 2021 1.18 times (`benchmarks.booster_spaces`). The learning rate begins at 0.01 instead of
-        0.005, where 2,000 trees do not converge, and an L1 penalty is for classes only: it is in units of the target, which is
+        Gorishniy et al. 2021 1.18 times (`benchmarks.booster_spaces`). Learning rates are not lower than
+        `slowest_rate`, instead of 0.005, and an L1 penalty is for classes only: it is in units of the target, which is
         standardized here.
         """
         grow_policy = trial.suggest_categorical("grow_policy", ["depthwise", "lossguide"])
         return XGBoostParams(
-            learning_rate=trial.suggest_float("learning_rate", 0.01, 0.1, log=True),
+            learning_rate=trial.suggest_float("learning_rate", slowest_rate(shape), 0.1, log=True),
             max_depth=trial.suggest_int("max_depth", 4, 10, log=True),
             min_child_weight=trial.suggest_float("min_child_weight", 1e-3, 5.0, log=True),
             subsample=trial.suggest_float("subsample", 0.6, 1.0),

@@ -40,6 +40,11 @@ of LightGBM grow in 0.34 and those of XGBoost in 0.24 of the time, with test AUC
 0.876."""
 
 
+def slowest_rate(shape: Shape) -> float:
+    """The lowest learning rate of the search spaces: with lower ones, `N_TREES` trees do not converge."""
+    return 0.01 if shape.n_rows < 10_000 else 0.03
+
+
 class BoostingParams(Params, frozen=True, kw_only=True):
     """Hyperparameters of all boosters.
 
