@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from statistics import fmean, median
 
@@ -45,7 +45,7 @@ class ExpectedSeconds:
         self._overhead = median(self._overheads[-20:])
 
     @contextmanager
-    def decision(self) -> Iterator[None]:
+    def decision(self) -> Generator[None]:
         """While no fit ends, nothing is computed twice."""
         self._known = {}
         try:
