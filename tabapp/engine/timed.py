@@ -120,7 +120,7 @@ class TimedScheduler(Scheduler):
         self._total = math.inf
         """Seconds that all workers have in the whole run."""
         self._being_completed: tuple[Candidate, ...] = ()
-        """Candidates with missing folds of which more than one fold was begun."""
+        """Candidates with some of their folds of which more than one was begun."""
 
     def record_overhead(self, seconds: float) -> None:
         """Record what a fit took beside training and predicting: to start, to prepare features, and to save."""
@@ -146,6 +146,7 @@ class TimedScheduler(Scheduler):
             candidate
             for candidate in self.candidates.values()
             if candidate.status == "active"
+            and candidate.results
             and candidate.n_folds - len(self.open_folds(candidate, running)) > 1
             and self._can_end(candidate, SHORT_SHARE, running, seconds_left, fit_limit)
         )

@@ -94,6 +94,7 @@ class Simulation:
     """The state of a simulated run, with the callables that a scheduler takes."""
 
     library: Library
+    workers: int = WORKERS
     scheduler: Scheduler = field(init=False)
     members: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
     ensemble: Array | None = None
@@ -113,6 +114,7 @@ class Simulation:
         return Candidate(name, len(self.scheduler.of_model(name)), {}, FOLDS)
 
     def gain(self, candidate: Candidate, beside: tuple[Candidate, ...] = ()) -> float:
+        assert all(each.results for each in (candidate, *beside)), "a candidate without a fold predicts nothing"
         rows, own = self.rows_of(candidate), self.library.prediction(*candidate.key)
         others = [c for c in self.scheduler.candidates.values() if c.results and c is not candidate]
         rivals = [self.library.prediction(*c.key) for c in others]
@@ -153,7 +155,7 @@ class Simulation:
         """Arguments of every scheduler."""
         return {
             "metric": "rmse",
-            "workers": WORKERS,
+            "workers": self.workers,
             "n_folds": FOLDS,
             "trials": None,
             "tune": True,
@@ -178,13 +180,15 @@ class Simulation:
         return float(np.mean([next((e for t, e in reversed(self.errors) if t <= now), 1.0) for now in times]))
 
 
-def simulate(library: Library, make: Callable[[Simulation], Scheduler], seconds: float) -> Simulation:
+def simulate(
+    library: Library, make: Callable[[Simulation], Scheduler], seconds: float, workers: int = WORKERS
+) -> Simulation:
     """Run fits in simulated time until the time is over; fits that have not ended then are lost."""
-    simulation = Simulation(library)
+    simulation = Simulation(library, workers)
     scheduler = simulation.scheduler = make(simulation)
     now, running = 0.0, list[tuple[float, Fold, Work]]()
     while True:
-        while len(running) < WORKERS:
+        while len(running) < workers:
             work = scheduler.next_work({fold for _, fold, _ in running}, seconds - now, 0.15 * seconds)
             if work is None:
                 break

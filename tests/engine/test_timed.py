@@ -439,6 +439,15 @@ def test_most_time_goes_to_members_of_the_ensemble() -> None:
     assert share > mean_of(BreadthFirst, Simulation.share_with_weight)
 
 
+def test_many_workers_do_more_and_predict_better() -> None:
+    def run(workers: int) -> Simulation:
+        return simulate(Library(MODELS, 0), timed, 60.0, workers)
+
+    few, many = run(2), run(16)
+    assert sum(many.spent.values()) > 6 * sum(few.spent.values())
+    assert many.errors[-1][1] < few.errors[-1][1]
+
+
 def test_the_error_falls_earlier_than_breadth_first_and_further_than_in_turns() -> None:
     def area(run: Simulation) -> float:
         return run.mean_error(60.0)
