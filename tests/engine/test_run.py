@@ -327,6 +327,50 @@ def test_resume_after_ten_kills(tmp_path: Path) -> None:
     kill_and_resume(tmp_path, 12, 1, ["lightgbm", "xgboost", "mlp"], 4)
 
 
+def most_open_trials(folder: RunFolder) -> int:
+    """The largest number of trials of one model that were begun and not ended at the same time."""
+    is_open: dict[str, set[int]] = {}
+    most = 0
+    for event in EventReader(folder.events).read_new():
+        if isinstance(event, ev.FitStarted):
+            is_open.setdefault(event.model, set()).add(event.trial)
+        elif isinstance(event, ev.TrialFinished | ev.TrialPruned):
+            is_open.get(event.model, set()).discard(event.trial)
+        most = max(most, *map(len, is_open.values()), 0)
+    return most
+
+
+def test_many_workers_run_several_trials_of_a_model(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    options = [
+        "--budget",
+        "10m",
+        "--models",
+        "linear,lightgbm",
+        "--folds",
+        "3",
+        "--workers",
+        "8",
+        "--runs-dir",
+        str(runs),
+    ]
+    process = start("--auto", str(write_wine(tmp_path / "wine.csv")), *options)
+    wait_until(lambda: any(most_open_trials(run) > 1 for run in list_runs(runs)), "two open trials")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    (folder,) = list_runs(runs)
+    before = finished_fits(folder)
+    resumed = start("resume", str(folder.path))
+    wait_until(lambda: len(finished_fits(folder)) > len(before) + 12, "more fits")
+    os.killpg(resumed.pid, signal.SIGINT)
+    assert resumed.wait(HANG_SECONDS) == 130
+    fits = finished_fits(folder)
+    assert len(set(fits)) == len(fits), "a complete fit was repeated"
+    finished = folder.state().finished
+    assert finished is not None
+    assert finished.status == "interrupted"
+
+
 def test_an_interrupt_writes_a_bundle_of_the_best_models(tmp_path: Path) -> None:
     data = write_wine(tmp_path / "wine.csv")
     options = ["--budget", "10m", "--models", "lightgbm", "--folds", "2", "--runs-dir", str(tmp_path / "runs")]
