@@ -296,6 +296,7 @@ class PretrainedFTTransformer(Pretrained, FTTransformer):
     params_type = PretrainedFTTransformerParams
     architecture = ("n_layers", "d_token", "ffn_factor", "token_bias", "projection")
     task_parts = ("head.", "normalization.")
+    most_labeled = 1_000
 
     def defaults(self, task: Task, shape: Shape, device: str) -> PretrainedFTTransformerParams:
         """Those of FT-Transformer for the rows without a target; on a CPU, 400 steps of pre-training take a minute or two."""
