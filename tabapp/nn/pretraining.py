@@ -187,6 +187,12 @@ def train_on_pretext(
     return {"pretraining_rows": len(rows), "pretraining_steps": done, "pretraining_loss": loss}
 
 
+SHARING_FITS = 4
+"""Fits at least that share a pre-training: the folds of the defaults, which are five or eight on small tables."""
+MERIT = 2.5
+"""Of a pre-trained network that starts by itself: with few labels, it belongs to the models that a run tries first."""
+
+
 class Pretrained(DeepPlugin):
     """A network whose encoder is pre-trained on rows without a target; a mixin in front of the plugin of the network.
 
@@ -214,6 +220,10 @@ class Pretrained(DeepPlugin):
             return "Pre-training needs rows without a target."
         return super().supports(task, shape)
 
+    def merit(self, task: Task, shape: Shape) -> float:
+        """Where runs start the model by themselves, it was the best of all models on a quarter of the tables or more."""
+        return MERIT if self.skipped_by_default(task, shape) is None else super().merit(task, shape)
+
     def skipped_by_default(self, task: Task, shape: Shape) -> str | None:
         if shape.n_rows > self.most_labeled:
             where = f" with more than {self.most_labeled:,} labeled rows" if self.most_labeled else ""
@@ -226,7 +236,7 @@ class Pretrained(DeepPlugin):
         return None
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
-        """The cost of the first fit, which includes the pre-training; the others are shorter."""
+        """The mean cost of the first fits. The first of all includes the pre-training, which the others share."""
         assert isinstance(params, TrainingParams)
         assert isinstance(params, PretrainedParams)
         tuned = super().cost(task, shape, params, device)
@@ -234,7 +244,7 @@ class Pretrained(DeepPlugin):
         pretrained = super().cost(task, many, msgspec.structs.replace(params, batch_size=BATCH_ROWS), device)
         share = params.pretraining_steps * BATCH_ROWS / (COUNTED_EPOCHS * many.n_rows)
         return Cost(
-            seconds=tuned.seconds + ALL_TOKENS * share * pretrained.seconds,
+            seconds=tuned.seconds + ALL_TOKENS * share * pretrained.seconds / SHARING_FITS,
             n_bytes=max(tuned.n_bytes, int(ALL_TOKENS * pretrained.n_bytes)),
         )
 

@@ -174,12 +174,14 @@ def test_a_model_that_did_not_gain_starts_only_by_name(name, monkeypatch):
     monkeypatch.setattr(type(plugin), "most_labeled", 200)
     shape = dataclasses.replace(SHAPE, n_rows=200, n_unlabeled=2000)
     assert plugin.skipped_by_default("binary", shape) is None
+    assert plugin.merit("binary", shape) > 1.0, "it starts early"
     for changed, words in (({"n_rows": 201}, "more than 200 labeled rows"), ({"n_unlabeled": 1999}, "1,999 for 200")):
         reason = plugin.skipped_by_default("binary", dataclasses.replace(shape, **changed))
         assert reason is not None
         assert words in reason
     monkeypatch.setattr(type(plugin), "most_labeled", 0)
     assert plugin.skipped_by_default("binary", shape) == "In measurements, this pre-training gained nothing."
+    assert plugin.merit("binary", shape) <= 1.0
 
 
 def load_weights(folder):
