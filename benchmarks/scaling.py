@@ -8,8 +8,8 @@ up by its parts in blocks of fits; writing the simulated fits is left out. The e
 
 Scaling: the scheduler of runs without a time limit gives recorded fits of `tests/recordings` to N workers in simulated time. The
 engine starts one fit at a time and takes the measured serial seconds for each. "speed" is the seconds of all fits over those of one
-worker, and "engine busy" the share of time in which the engine works.
-"Slower" repeats the simulation with ten times the seconds for the run and for each fit, as on a table with ten times the rows.
+worker, and "engine busy" the share of time in which the engine works. "Slower" repeats the simulation with ten times the seconds
+for the run and for each fit, as on a table with ten times the rows.
 """
 
 from __future__ import annotations

@@ -68,9 +68,8 @@ class Tuner:
     """Suggests hyper-parameters of one model and records the results.
 
     Trial 0 is the defaults, and the next trials are the plugin's portfolio. In a run with a bound on trials, at most one trial of a
-    model is open, so that the sequence does not depend on timing; in others, the sampler avoids the surroundings of open trials. A
-    crash or a timeout is recorded as pruned: the sampler ignores failed trials and would
-    return to the same region.
+    model is open, so that the sequence does not depend on timing; in others, the sampler avoids the surroundings of open trials.
+    A crash or a timeout is recorded as pruned: the sampler ignores failed trials and would return to the same region.
 
     Args:
         device: the device of the model's fits.
@@ -156,11 +155,11 @@ class Tuner:
             known: hyper-parameters to use; None draws them.
         """
         number = len(self._numbers)
-        is_beside = any(not trial.state.is_finished() for trial in self._trials())
+        others_are_open = any(not trial.state.is_finished() for trial in self._trials())
         self._study.sampler = optuna.samplers.TPESampler(
             seed=seed_of(self._seed, self._plugin.name, number),
             n_startup_trials=N_STARTUP_TRIALS,
-            constant_liar=is_beside,
+            constant_liar=others_are_open,
         )
         problem = self._task, self._shape, self.device
         given = (self._plugin.defaults(*problem), *self._plugin.portfolio(*problem))

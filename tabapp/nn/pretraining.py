@@ -190,7 +190,7 @@ def train_on_pretext(
 SHARING_FITS = 4
 """Fits at least that share a pre-training: the folds of the defaults, which are five or eight on small tables."""
 MERIT = 2.5
-"""Of a pre-trained network that starts by itself: with few labels, it belongs to the models that a run tries first."""
+"""Of a pre-trained network that starts by itself, as of TabM: with few labels, it belongs to the models that a run tries first."""
 
 
 class Pretrained(DeepPlugin):
@@ -221,7 +221,7 @@ class Pretrained(DeepPlugin):
         return super().supports(task, shape)
 
     def merit(self, task: Task, shape: Shape) -> float:
-        """Where runs start the model by themselves, it was the best of all models on a quarter of the tables or more."""
+        """Where runs start the model by themselves, it was better than CatBoost on a quarter of the tables or more."""
         return MERIT if self.skipped_by_default(task, shape) is None else super().merit(task, shape)
 
     def skipped_by_default(self, task: Task, shape: Shape) -> str | None:

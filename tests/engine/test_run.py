@@ -342,18 +342,8 @@ def most_open_trials(folder: RunFolder) -> int:
 
 def test_many_workers_run_several_trials_of_a_model(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    options = [
-        "--budget",
-        "10m",
-        "--models",
-        "linear,lightgbm",
-        "--folds",
-        "3",
-        "--workers",
-        "8",
-        "--runs-dir",
-        str(runs),
-    ]
+    options = ["--budget", "10m", "--models", "linear,lightgbm", "--folds", "3", "--workers", "8"]
+    options += ["--runs-dir", str(runs)]
     process = start("--auto", str(write_wine(tmp_path / "wine.csv")), *options)
     wait_until(lambda: any(most_open_trials(run) > 1 for run in list_runs(runs)), "two open trials")
     os.killpg(process.pid, signal.SIGKILL)

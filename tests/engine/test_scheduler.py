@@ -122,27 +122,35 @@ def test_tuning_starts_after_the_defaults_and_ends_at_the_maximum_of_trials() ->
     assert scheduler.next_work(set(), 1e9) is None
 
 
-def test_workers_without_work_begin_another_trial_unless_trials_are_bounded() -> None:
-    for trials in (None, 9):
-        scheduler = make({"only": 1.0}, trials=trials)
-        take(scheduler)
-        for fold in range(FOLDS):
-            finish(scheduler.candidates["only", 0], fold, 0.9)
-        running = {take(scheduler)}
-        if trials is not None:
-            assert running == {("only", 1, 0)}
-            assert scheduler.next_work(running, 1e9) is None
-            continue
-        for expected in (("only", 2, 0), ("only", 3, 0)):
-            running.add(take(scheduler, running))
-            assert expected in running
-        # A trial whose first fold is there comes before another new one.
-        finish(scheduler.candidates["only", 2], 0, 0.91)
-        assert take(scheduler, running - {("only", 2, 0)}) == ("only", 2, 1)
-        # The two folds left of each open trial and the three of a new one take four rounds of two workers.
-        open_trials = {("only", trial, 0) for trial in (1, 3)} | {("only", 2, fold) for fold in (1, 2)}
-        assert scheduler.next_work(open_trials, 3.0) is None
-        assert take(scheduler, open_trials, 4.0) == ("only", 4, 0)
+def with_complete_defaults(trials: int | None) -> Scheduler:
+    scheduler = make({"only": 1.0}, trials=trials)
+    take(scheduler)
+    for fold in range(FOLDS):
+        finish(scheduler.candidates["only", 0], fold, 0.9)
+    return scheduler
+
+
+def test_a_bound_on_trials_leaves_one_trial_open() -> None:
+    scheduler = with_complete_defaults(trials=9)
+    running = {take(scheduler)}
+    assert running == {("only", 1, 0)}
+    assert scheduler.next_work(running, 1e9) is None
+
+
+def test_workers_without_work_begin_another_trial() -> None:
+    scheduler = with_complete_defaults(trials=None)
+    running = {take(scheduler)}
+    assert running == {("only", 1, 0)}
+    for expected in (("only", 2, 0), ("only", 3, 0)):
+        running.add(take(scheduler, running))
+        assert expected in running
+    # A trial whose first fold is there comes before another new one.
+    finish(scheduler.candidates["only", 2], 0, 0.91)
+    assert take(scheduler, running - {("only", 2, 0)}) == ("only", 2, 1)
+    # The two folds left of each open trial and the three of a new one take four rounds of two workers.
+    open_trials = {("only", trial, 0) for trial in (1, 3)} | {("only", 2, fold) for fold in (1, 2)}
+    assert scheduler.next_work(open_trials, 3.0) is None
+    assert take(scheduler, open_trials, 4.0) == ("only", 4, 0)
 
 
 def test_quality_fast_never_tunes() -> None:
