@@ -221,13 +221,14 @@ class BoxProcess:
             if used > self._cpu_seen or now - self._last_look > _UNSEEN_SECONDS or not self._is_asleep():
                 self._last_active, self._cpu_seen = now, used
             self._last_look = now
-            elapsed = now - self._started
-            if (
-                elapsed > limits.IDLE_FACTOR * self._allowed
-                or now - self._last_active >= min(self._allowed, limits.SLEEP_SECONDS)
-                or (elapsed >= self._allowed and used - self._cpu_at_start >= self._allowed)
+            elapsed, computed = now - self._started, used - self._cpu_at_start
+            if now - self._last_active >= min(self._allowed, limits.SLEEP_SECONDS) or (
+                elapsed >= self._allowed and computed >= self._allowed
             ):
                 raise self._failed(f"took longer than {self._allowed:.0f} s")
+            if elapsed > limits.IDLE_FACTOR * self._allowed:
+                reason = f"got {computed:.1f} s of processor time in {elapsed:.0f} s, and needs more"
+                raise self._failed(reason, "The machine is busy; try again when it is less so.")
 
     def _is_asleep(self) -> bool:
         """Whether no thread of the process runs, waits for a processor or waits for a disk. Only Linux reports it."""
@@ -269,10 +270,10 @@ class BoxProcess:
         """End the process; the error of an answer that breaks the protocol."""
         return self._failed("gave an answer that is not valid")
 
-    def _failed(self, reason: str) -> BundleError:
+    def _failed(self, reason: str, advice: str = _ADVICE) -> BundleError:
         """End the process; this error is raised from now on."""
         self.close()
-        self._failure = f"{self.where}: {self._doing()} {reason}. {_ADVICE}"
+        self._failure = f"{self.where}: {self._doing()} {reason}. {advice}"
         return BundleError(self._failure)
 
     def _kill_unless_it_ends(self) -> None:

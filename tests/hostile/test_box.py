@@ -152,6 +152,17 @@ def test_a_process_that_computes_forever_is_ended_at_its_time_limit(tmp_path, mo
         process.answer(box_process.messages.Ready)
 
 
+@linux
+def test_a_process_that_gets_too_little_processor_time_blames_the_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr(box_process, "module_command", lambda *_: [sys.executable, "-c", "while True: pass"])
+    process = box_process.BoxProcess("x.tabapp", tmp_path)
+    process.start(box_process.messages.Prepare(()), 60.0)
+    monkeypatch.setattr(limits, "IDLE_FACTOR", 0.01)
+    with pytest.raises(BundleError, match=r"s of processor time in .* The machine is busy") as caught:
+        process.answer(box_process.messages.Ready)
+    assert_one_sentence(caught.value, Path("x.tabapp"))
+
+
 def test_the_end_of_a_process_is_noticed_while_another_holds_its_pipes(tmp_path, monkeypatch):
     """A program that forks in one thread while another starts the process passes the pipes on."""
     program = "import os, sys; sys.stdin.read() if os.fork() == 0 else os._exit(3)"
