@@ -104,6 +104,8 @@ ACTIONS: tuple[Action, ...] = (
            "Show only columns whose name or kind contains a text."),
     Action("data.copy", "y", "copy_command", "data", ALWAYS, "command: copy", "",
            "Copy the command that runs the same plan without the terminal UI."),
+    Action("table.start", "ctrl+r", "start", "table", UNSTARTED, "run: start", "",
+           "Close the table and start the run as planned."),
     Action("table.close", "escape,p", "close", "table", ALWAYS, "table: back to the columns", "Back",
            "Return to the columns and the plan."),
     Action("table.search", "slash", "search", "table", ALWAYS, "table: search", "Search",

@@ -12,7 +12,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tabapp.tui.chrome.actions import View
+from tabapp.tui.chrome.actions import View, has_started
 from tabapp.tui.session.host import Host
 from tabapp.tui.viewmodels.texts import Snapshot
 from tabapp.tui.widgets.lines import Header, KeyBar, StatusLine, Tabs
@@ -81,6 +81,13 @@ class RunView(Screen[None]):
     def warn(self, message: str) -> None:
         """Show why an action is not available."""
         self.notify(message, severity="warning", markup=False)
+
+    def is_unstarted(self) -> bool:
+        """Whether the run can still be started; warns if not."""
+        if has_started(self.snapshot.state):
+            self.warn("The plan cannot be changed after the run has started. Start a new run to use another plan.")
+            return False
+        return True
 
     def toggle_charts(self) -> None:
         """Switch between two groups of panels on a narrow terminal; a wide terminal shows both."""

@@ -144,7 +144,7 @@ class DataView(RunView):
 
     @on(Button.Pressed, "#start")
     def action_start(self) -> None:
-        if self._is_unstarted():
+        if self.is_unstarted():
             self.tabapp.start_run()
 
     def action_cancel_start(self) -> None:
@@ -276,16 +276,9 @@ class DataView(RunView):
     def set_filter(self, text: str) -> None:
         self.query_one(Columns).filter = text
 
-    def _is_unstarted(self) -> bool:
-        """Whether the run can still be started; warns if not."""
-        if has_started(self.snapshot.state):
-            self.warn("The plan cannot be changed after the run has started. Start a new run to use another plan.")
-            return False
-        return True
-
     def _changeable(self) -> bool:
         """Whether the plan can be changed now; warns if not."""
-        if not self._is_unstarted():
+        if not self.is_unstarted():
             return False
         snapshot = self.snapshot
         if snapshot.start == "waiting":

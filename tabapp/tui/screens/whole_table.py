@@ -88,6 +88,11 @@ class WholeTable(RunView):
 
     # -- actions ------------------------------------------------------------------------------------------------------
 
+    def action_start(self) -> None:
+        if self.is_unstarted():
+            self.dismiss()
+            self.tabapp.start_run()
+
     def action_close(self) -> None:
         self.dismiss()
 
