@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tabapp import metrics
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
-from tabapp.features.saved import demand, read_arrays
+from tabapp.features.saved import demand, demand_limits, read_arrays
 from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task, Trial
 from tabapp.models.formula import Formula, LinearFormula
 
@@ -38,6 +38,7 @@ class LinearParams(Params, frozen=True, kw_only=True):
 class _SavedLinear(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     target: Target
     classes: tuple[int, ...]
+    limits: tuple[float, float] | None = None
 
 
 class LinearModel(FittedModel):
@@ -47,6 +48,8 @@ class LinearModel(FittedModel):
         weight: (columns, outputs) float64, with one output for regression and for two classes.
         intercept: (outputs,) float64.
         classes: class codes of the training rows.
+        limits: least and largest prediction of a regression (`FitContext.limits`), or None. Without them, a row with an unusual
+            number has a prediction far from every training row.
     """
 
     def __init__(
@@ -56,17 +59,20 @@ class LinearModel(FittedModel):
         intercept: npt.NDArray[np.float64],
         classes: tuple[int, ...],
         target: Target,
+        limits: tuple[float, float] | None = None,
     ) -> None:
         self.design = design
         self.weight = weight
         self.intercept = intercept
         self.classes = classes
         self.target = target
+        self.limits = limits
 
     def predict(self, table: Table) -> Float32:
         output = self.design.wide_matrix(table) @ self.weight + self.intercept
         if self.target.task == "regression":
-            return self.target.prediction(output[:, 0])
+            prediction = self.target.prediction(output[:, 0])
+            return prediction if self.limits is None else prediction.clip(*self.limits)
         if output.shape[1] == 1:
             output = np.column_stack([np.zeros(len(output)), output])
         exponents = np.exp(output - output.max(axis=1, keepdims=True))
@@ -77,7 +83,7 @@ class LinearModel(FittedModel):
     def formula(self, features: FeatureSpec) -> Formula:
         design = self.design
         n_numeric, n_indicators = len(design.mean), len(design.indicators)
-        head = self.target.head()
+        head = replace(self.target.head(), limits=self.limits)
         if self.classes:
             head = replace(head, link="logistic" if self.weight.shape[1] == 1 else "softmax", classes=self.classes)
         return LinearFormula(
@@ -101,7 +107,8 @@ class LinearModel(FittedModel):
         )
         target = {"task": self.target.task, "n_classes": self.target.n_classes}
         target |= {"mean": self.target.mean, "std": self.target.std}
-        (folder / "model.json").write_text(json.dumps({"target": target, "classes": self.classes}))
+        saved = {"target": target, "classes": self.classes, "limits": self.limits}
+        (folder / "model.json").write_text(json.dumps(saved))
 
     @classmethod
     def load(cls, folder: Path) -> LinearModel:
@@ -111,10 +118,11 @@ class LinearModel(FittedModel):
         )
         weight, intercept = arrays.pop("weight"), arrays.pop("intercept")
         saved = msgspec.json.decode((folder / "model.json").read_bytes(), type=_SavedLinear)
-        return cls(Design(**arrays), weight, intercept, saved.classes, saved.target)
+        return cls(Design(**arrays), weight, intercept, saved.classes, saved.target, saved.limits)
 
     def check(self, features: FeatureSpec, task: Task, n_classes: int) -> None:
         self.target.check(task, n_classes)
+        demand_limits(self.limits)
         self.design.check(features)
         n_outputs = len(self.classes) if len(self.classes) > 2 else 1
         shapes = self.weight.shape, self.intercept.shape
@@ -196,7 +204,7 @@ class Linear(Plugin):
         weight = np.ascontiguousarray(np.atleast_2d(estimator.coef_).T, dtype=np.float64)
         classes = tuple(int(code) for code in getattr(estimator, "classes_", ()))
         intercept = np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64))
-        return LinearModel(design, weight, intercept, classes, target)
+        return LinearModel(design, weight, intercept, classes, target, context.limits(target_of(train)))
 
     def load(self, folder: Path) -> FittedModel:
         return ConstantModel.load(folder) or LinearModel.load(folder)

@@ -280,7 +280,8 @@ def _linear(graph: Graph, features: FeatureTensors, formula: LinearFormula) -> s
 
 def _finished(graph: Graph, outputs: str, head: Head) -> str:
     if head.link == "identity":
-        return graph.add("Add", graph.add("Mul", outputs, graph.constant(head.scale)), graph.constant(head.shift))
+        value = graph.add("Add", graph.add("Mul", outputs, graph.constant(head.scale)), graph.constant(head.shift))
+        return value if head.limits is None else graph.add("Clip", value, *map(graph.constant, head.limits))
     if head.link == "logistic":
         positive = graph.add("Sigmoid", outputs)
         outputs = graph.add("Concat", graph.add("Sub", graph.constant(1.0), positive), positive, axis=1)

@@ -217,7 +217,11 @@ def _model(
 
 def _predictions(head: Head, outputs: Sequence[str]) -> list[str]:
     if head.link == "identity":
-        return [f"({_number(head.scale)} * {outputs[0]} + {_number(head.shift)})"]
+        value = f"({_number(head.scale)} * {outputs[0]} + {_number(head.shift)})"
+        if head.limits is None:
+            return [value]
+        low, high = map(_number, head.limits)
+        return [f"CASE WHEN {value} < {low} THEN {low} WHEN {value} > {high} THEN {high} ELSE {value} END"]
     if head.link == "logistic":
         shares = [f"(1.0 / (1.0 + EXP({outputs[0]})))", f"(1.0 / (1.0 + EXP(-{outputs[0]})))"]
     elif head.link == "softmax":

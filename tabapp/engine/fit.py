@@ -179,6 +179,7 @@ def _fold_of(job: FitJob, report: Callable[[int, float], None]) -> _Fold:
         soft_deadline=job.soft_deadline,
         on_report=report,
         most_step_rows=job.most_step_rows,
+        is_ordered=data.time is not None,
     )
     pretrain_seconds = 0.0
     if data.unlabeled is not None and plugin.uses_unlabeled:

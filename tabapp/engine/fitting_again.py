@@ -108,6 +108,7 @@ def fit_again(
             n_threads=plan.n_threads,
             folder=Path(scratch),
             soft_deadline=limit.deadline,
+            is_ordered=data.time is not None,
         )
         add_unlabeled(context, plugin, data.unlabeled, preparer)
         table = with_other_targets(table, context, plugin, data, rows)

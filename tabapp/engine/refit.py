@@ -125,6 +125,7 @@ def context_for(run: FinishedRun, plugin: Plugin, preparer: FeaturePreparer, see
         device=device,
         n_threads=available_cores(),
         folder=scratch,
+        is_ordered=run.data.time is not None,
     )
     add_unlabeled(context, plugin, run.data.unlabeled, preparer)
     return context

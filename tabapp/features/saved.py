@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,13 @@ def demand(holds: object, problem: str) -> None:
     """Raise a ValueError that says what is wrong with a saved file, unless a condition holds."""
     if not holds:
         raise ValueError(problem)
+
+
+def demand_limits(limits: tuple[float, float] | None) -> None:
+    """Demand that the limits of a prediction, if there are any, are finite and in order."""
+    demand(
+        limits is None or -math.inf < limits[0] <= limits[1] < math.inf, "the limits of its predictions are not usable"
+    )
 
 
 def read_arrays(

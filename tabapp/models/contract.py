@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
+import numpy.typing as npt
 
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, OtherTarget, Table
 from tabapp.metrics import Task
@@ -125,6 +126,7 @@ class FitContext:
         other_targets: the columns of `Table.others`, for plugins with `uses_other_targets`.
         most_step_rows: rows whose gradients fit in memory together, if the first fold of the candidate ran out of it: the value of
             `STEP_ROWS` in its summary.
+        is_ordered: the rows are ordered by time, so that targets beyond those of the training rows are expected.
     """
 
     task: Task
@@ -141,6 +143,12 @@ class FitContext:
     pretrained: Path | None = None
     other_targets: tuple[OtherTarget, ...] = ()
     most_step_rows: int | None = None
+    is_ordered: bool = False
+
+    def limits(self, y: npt.NDArray[Any]) -> tuple[float, float] | None:
+        """Least and largest prediction of a regression that could extrapolate: those of its training targets `y`; None for other
+        tasks and for ordered rows."""
+        return (float(y.min()), float(y.max())) if self.task == "regression" and not self.is_ordered else None
 
     def report(self, step: int, value: float) -> None:
         """Report the run's metric on the early-stopping rows.

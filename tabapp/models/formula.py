@@ -24,6 +24,7 @@ class Head:
         classes: class codes of the outputs; the second of two for "logistic". Empty for regression.
         n_classes: number of classes; 1 for regression.
         scale, shift: a regression predicts `scale * output + shift`.
+        limits: least and largest prediction of a regression, or None.
     """
 
     link: Link
@@ -31,11 +32,13 @@ class Head:
     n_classes: int = 1
     scale: float = 1.0
     shift: float = 0.0
+    limits: tuple[float, float] | None = None
 
     def predictions(self, outputs: Float64) -> Float64:
         """(rows,) numbers or (rows, n_classes) probabilities of (rows, outputs)."""
         if self.link == "identity":
-            return self.scale * outputs[:, 0] + self.shift
+            values = self.scale * outputs[:, 0] + self.shift
+            return values if self.limits is None else values.clip(*self.limits)
         if self.link == "logistic":
             outputs = np.column_stack([np.zeros(len(outputs)), outputs])
         if self.link != "shares":

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tabapp.features.arrays import Table
-from tabapp.features.saved import demand
+from tabapp.features.saved import demand, demand_limits
 from tabapp.metrics import Task
 from tabapp.models.contract import FitContext, Float32
 
@@ -25,6 +25,11 @@ class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         task, n_classes: as in the fit's context.
         mean, std: mean and population standard deviation of the training target (regression).
         only_class: the class of all training rows if they have a single one.
+        limits: least and largest prediction (regression), `FitContext.limits`; None for no limits.
+
+    NOTE[DIFF]: the papers leave the predictions of a regression as they are. Clipped to the range of the training target, none of
+    190 recorded candidates on five tables has a higher out-of-fold error, and networks on house_prices, with a few extreme rows,
+    have an error that is 1 to 23 % lower.
     """
 
     task: Task
@@ -32,13 +37,15 @@ class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     mean: float = 0.0
     std: float = 1.0
     only_class: int | None = None
+    limits: tuple[float, float] | None = None
 
     @classmethod
     def fit(cls, train: Table, context: FitContext) -> Objective:
         """Compute the objective's statistics from training rows."""
         y = target_of(train)
         if context.task == "regression":
-            return cls(task="regression", n_classes=1, mean=float(y.mean()), std=float(y.std()))
+            mean, std = float(y.mean()), float(y.std())
+            return cls(task="regression", n_classes=1, mean=mean, std=std, limits=context.limits(y))
         only_class = int(y[0]) if y.min() == y.max() else None
         return cls(task=context.task, n_classes=context.n_classes, only_class=only_class)
 
@@ -51,6 +58,7 @@ class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         same = (self.task, self.n_classes) == (task, n_classes)
         demand(same, f"it was trained for {self.task} with {self.n_classes} classes, not for {task} with {n_classes}")
         demand(math.isfinite(self.mean) and 0 <= self.std < math.inf, "the scale of its target is not usable")
+        demand_limits(self.limits)
         demand(self.only_class is None or 0 <= self.only_class < n_classes, "its only class is out of range")
 
     @property
@@ -102,7 +110,8 @@ class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         if values.ndim == 2:
             values = values[:, None]
         if self.task == "regression":
-            return (values[:, :, 0].mean(axis=1) * self.std + self.mean).astype(np.float32)
+            prediction = values[:, :, 0].mean(axis=1) * self.std + self.mean
+            return (prediction if self.limits is None else prediction.clip(*self.limits)).astype(np.float32)
         if self.only_class is not None:
             one_hot = np.eye(self.n_classes, dtype=np.float32)[self.only_class]
             return np.tile(one_hot, (len(values), 1))
@@ -113,7 +122,8 @@ class Objective(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return (exponents / exponents.sum(axis=2, keepdims=True)).mean(axis=1).astype(np.float32)
 
     def explained(self, output: Tensor, code: int) -> Tensor:
-        """(rows,) what explanations decompose: the number in target units, or the log-odds of a class; differentiable.
+        """(rows,) what explanations decompose: the number in target units before it is limited, or the log-odds of a class;
+        differentiable.
 
         The members of a (rows, members, d_out) output are averaged like in `prediction`.
         """

@@ -42,9 +42,10 @@ def make_bundle(folder: Path, task: str, names: list[str], threshold: float | No
 
 
 def new_rows(task: str) -> pl.DataFrame:
-    """Rows with an unseen level and missing cells."""
+    """Rows with an unseen level, missing cells, and a number far from all others."""
     rows = text_table(task, n_rows=50, seed=9)
     rows[0, "color"] = "violet"
     rows[1, "color"] = None
     rows[2, "age"] = None
+    rows[3, "age"] = "9999"
     return rows

@@ -18,7 +18,7 @@ from tests.formats.make import BUNDLES, HERE, ROWS, RUN
 from tests.formats.reader import Bundle
 from tests.formats.reader_5 import OldBundle
 
-VERSIONS = sorted(path.name for path in HERE.iterdir() if path.name.isdigit())
+VERSIONS = sorted((path.name for path in HERE.iterdir() if path.name.isdigit()), key=int)
 
 
 def test_this_version_of_the_format_has_files():

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 from tabapp_plugins._shared import design
 from tabapp_plugins._shared.design import Design
 from tabapp_plugins.k_neighbors import KNeighbors, KNeighborsParams
 from tabapp_plugins.linear import Linear, LinearParams
+from tabapp_plugins.mlp import MLP
 
 from tabapp.features.arrays import Table
-from tests.plugins.tables import make_context, make_table
+from tabapp.features.saved import demand_limits
+from tabapp.models.contract import Plugin
+from tabapp.nn.objective import Objective
+from tests.plugins.tables import make_context, make_table, shape_of
 
 
 def test_the_matrix_is_standardized_and_one_hot() -> None:
@@ -43,7 +49,8 @@ def test_only_the_most_frequent_levels_are_kept(monkeypatch) -> None:
 def test_linear_equals_scikit_learn(tmp_path: Path) -> None:
     for task in ("regression", "binary", "multiclass"):
         table, spec, n_classes = make_table(task, n_rows=500)
-        model = Linear().solve(table, LinearParams(penalty=1e-2), make_context(task, spec, n_classes, tmp_path))
+        context = replace(make_context(task, spec, n_classes, tmp_path), is_ordered=True)
+        model = Linear().solve(table, LinearParams(penalty=1e-2), context)
         X = Design.fit(table).matrix(table).astype(np.float64)
         if task == "regression":
             expected = Ridge(alpha=5.0).fit(X, table.target).predict(X)
@@ -51,6 +58,35 @@ def test_linear_equals_scikit_learn(tmp_path: Path) -> None:
         else:
             expected = LogisticRegression(C=1 / 5, max_iter=500).fit(X, table.target).predict_proba(X)
             np.testing.assert_allclose(model.predict(table), expected, atol=2e-3)
+
+
+@pytest.mark.parametrize("plugin", [Linear(), MLP()])
+def test_a_regression_stays_within_the_range_of_its_training_target(tmp_path: Path, plugin: Plugin) -> None:
+    """Unless the rows are ordered by time."""
+    table, spec, _ = make_table("regression", n_rows=300)
+    table = Table(table.numeric, table.categorical, 5.0 + table.numeric.astype(np.float64) @ [10.0, -2.0, 0.0, 3.0])
+    high = Table(table.numeric + np.float32(4) * np.array([1, -1, 0, 1], np.float32), table.categorical)
+    assert table.target is not None
+    for is_ordered in (False, True):
+        context = replace(make_context("regression", spec, 1, tmp_path), is_ordered=is_ordered)
+        folder = tmp_path / str(is_ordered)
+        folder.mkdir()
+        fitted = plugin.fit(table, table, plugin.defaults("regression", shape_of(table, spec, 1), "cpu"), context)
+        fitted.save(folder)
+        loaded = plugin.load(folder)
+        loaded.check(spec, "regression", 1)
+        found = loaded.predict(high)
+        np.testing.assert_array_equal(found, fitted.predict(high))
+        assert (found.max() <= np.float32(table.target.max())) != is_ordered
+        assert found.min() >= np.float32(table.target.min())
+
+
+@pytest.mark.parametrize("limits", [(2.0, 1.0), (0.0, float("inf")), (float("nan"), 1.0)])
+def test_limits_that_are_not_usable_are_refused(limits: tuple[float, float]) -> None:
+    with pytest.raises(ValueError, match="the limits of its predictions"):
+        demand_limits(limits)
+    with pytest.raises(ValueError, match="the limits of its predictions"):
+        Objective(task="regression", n_classes=1, limits=limits).check("regression", 1)
 
 
 def test_a_linear_target_is_fitted_exactly(tmp_path: Path) -> None:
