@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from tabapp import metrics
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
+from tabapp.features.derived import MOST_DERIVED
 from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
 from tabapp.models.formula import Formula
 from tabapp.nn.stopping import criterion
@@ -32,10 +34,18 @@ from ._shared.boosting import (
 )
 from ._shared.tree_formulas import of_lightgbm
 
+DERIVED_ROWS = 100_000
+"""Features made from two columns are tried on tables of at most this many rows."""
+
 
 class LightGBMParams(BoostingParams, frozen=True, kw_only=True):
-    """Named as in LightGBM's parameter reference."""
+    """Named as in LightGBM's parameter reference, except for the first.
 
+    Attributes:
+        derived: learn from features made from two columns, too.
+    """
+
+    derived: bool = False
     learning_rate: float = 0.05
     num_leaves: int = 31
     min_data_in_leaf: int = 20
@@ -50,6 +60,11 @@ class LightGBMParams(BoostingParams, frozen=True, kw_only=True):
     min_data_per_group: int = 100
     cat_smooth: float = 10.0
     cat_l2: float = 10.0
+
+
+def _derives(task: Task, shape: Shape) -> bool:
+    """Whether features made from two columns are tried."""
+    return task != "binary" and shape.n_rows <= DERIVED_ROWS and shape.n_features > 1
 
 
 def probabilities(raw: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -108,6 +123,10 @@ class LightGBM(BoostingPlugin):
         # Its native splits on columns of many levels overfit more than other boosters', so encoding helps it most.
         return FeatureRecipe(numeric="raw", target_encoding=True)
 
+    def features_for(self, params: Params) -> FeatureRecipe:
+        assert isinstance(params, LightGBMParams)
+        return msgspec.structs.replace(self.features(), derived=params.derived)
+
     def defaults(self, task: Task, shape: Shape, device: str) -> LightGBMParams:
         """Chosen by scores on public tables; the library uses a learning rate of 0.1 and 31 leaves for all sizes, and splits
         columns of more than 4 levels into groups of levels, which overfits small tables.
@@ -130,9 +149,12 @@ class LightGBM(BoostingPlugin):
         one draw of 13 tables; on 28 other draws, its error is lower than that of the defaults on 20, and the better of both out of
         fold has 0.981 times the error of the defaults.
 
+        Numbers and more than two classes are also predicted from features made from two columns; two classes gain nothing
+        (`benchmarks.derived_features`).
+
         NOTE[DIFF]: an L1 penalty is in units of the target, which is standardized here, so that it is for classes only.
         """
-        defaults = self.defaults(task, shape, device)
+        defaults, derives = self.defaults(task, shape, device), _derives(task, shape)
         if shape.n_rows < 10_000:
             small = msgspec.structs.replace(
                 defaults, num_leaves=8, learning_rate=0.03, feature_fraction=0.5, bagging_fraction=0.7, lambda_l2=3.0
@@ -156,16 +178,19 @@ class LightGBM(BoostingPlugin):
             )
             return (
                 smooth,
+                *([msgspec.structs.replace(smooth, derived=True)] if derives else []),
                 msgspec.structs.replace(
                     defaults, num_leaves=31, min_data_in_leaf=5, feature_fraction=0.6, lambda_l2=5.0
                 ),
                 small,
                 msgspec.structs.replace(defaults, num_leaves=31, min_data_in_leaf=3, extra_trees=True),
             )
+        smaller = msgspec.structs.replace(
+            defaults, num_leaves=31, learning_rate=0.03, feature_fraction=0.5, bagging_fraction=0.6
+        )
         return (
-            msgspec.structs.replace(
-                defaults, num_leaves=31, learning_rate=0.03, feature_fraction=0.5, bagging_fraction=0.6
-            ),
+            smaller,
+            *([msgspec.structs.replace(smaller, derived=True)] if derives else []),
             msgspec.structs.replace(defaults, num_leaves=127, min_data_in_leaf=40, feature_fraction=0.5),
         )
 
@@ -186,6 +211,7 @@ class LightGBM(BoostingPlugin):
         Table 6 of Gorishniy et al. 2021 (XGBoost) with LightGBM's names 1.33 times (`benchmarks.booster_spaces`).
         """
         return LightGBMParams(
+            derived=_derives(task, shape) and trial.suggest_categorical("derived", [False, True]),
             learning_rate=trial.suggest_float("learning_rate", slowest_rate(shape), 0.1, log=True),
             num_leaves=trial.suggest_int("num_leaves", 2, 200, log=True),
             min_data_in_leaf=trial.suggest_int("min_data_in_leaf", 1, 64, log=True),
@@ -202,6 +228,8 @@ class LightGBM(BoostingPlugin):
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         assert isinstance(params, LightGBMParams)
+        if params.derived:
+            shape = replace(shape, n_numeric=shape.n_numeric + MOST_DERIVED)
         # 60 % of the rows are learned from, and a bin has at least three of them. Some leaves are never split.
         leaves = min(params.num_leaves, 0.6 * shape.n_rows / max(params.min_data_in_leaf, 1))
         per_tree = 1e-3 + 6e-9 * shape.n_rows * max(shape.n_features, 4) + split_seconds(shape, leaves)

@@ -158,7 +158,7 @@ def jobs_of(folder: RunFolder, model: str, n_trials: int, seconds: float) -> lis
                 trial=trial,
                 fold=fold,
                 params=msgspec.to_builtins(params),
-                recipe=plugin.features(),
+                recipe=plugin.features_for(params),
                 task=task,
                 n_classes=plan["n_classes"],
                 metric=plan["metric"],

@@ -125,8 +125,9 @@ class LocalPredictor(Predictor):
                 unit, method = found.unit, found.method
                 if found.errors is not None:
                     errors += member.share / total * found.errors
-                for index, source in enumerate(preparer.spec.sources):
-                    columns[source] += member.share / total * found.values[:, index]
+                for index, sources in enumerate(preparer.spec.columns()):
+                    for source in sources:
+                        columns[source] += member.share / total / len(sources) * found.values[:, index]
         if not members:
             return None
         if not (np.isfinite(base) and all(np.isfinite(values).all() for values in [errors, *columns.values()])):

@@ -14,6 +14,7 @@ from tabapp.bundle.onnx_graph import Graph, NotConvertible
 from tabapp.data.schema import Schema
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN, FeatureSpec
 from tabapp.features.columns import BooleanStep, CategoricalStep, DatetimeStep, NumericStep
+from tabapp.features.derived import Deviation
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.features.quantile import QuantileMap
 from tabapp.features.scale import ScaleMap
@@ -58,6 +59,7 @@ class Features:
         self._columns += [
             (f"encoding {i}", place) for i, each in enumerate(state.encoded) for place in range(len(each.names))
         ]
+        self._columns += [(f"derived {i}", 0) for i in range(len(state.derived))]
         kept = [self._number(index) for index in state.kept_numeric]
         scaled = self._scaled(kept) if kept else None
         shown = [graph.cast(graph.add("IsNaN", self._number(index)), "float") for index in state.indicators]
@@ -69,7 +71,9 @@ class Features:
         if index not in self._numbers:
             source, place = self._columns[index]
             state = self._preparer.state
-            if source.startswith("encoding"):
+            if source.startswith("derived"):
+                self._numbers[index] = self._derived(int(source.split()[1]))
+            elif source.startswith("encoding"):
                 number = int(source.split()[1])
                 step = state.steps[state.encoded[number].step]
                 assert isinstance(step, CategoricalStep)
@@ -96,6 +100,20 @@ class Features:
             return self._dates[step.column].number(place)
         kind = self._schema.column(step.column).kind
         raise NotConvertible(f"the {kind} column {step.column!r} has no operators in ONNX")
+
+    def _derived(self, number: int) -> str:
+        graph, feature = self._graph, self._preparer.state.derived[number]
+        if isinstance(feature, Deviation):
+            step = self._preparer.state.steps[feature.step]
+            assert isinstance(step, CategoricalStep)
+            second, operation = self._encoded(step, self._preparer.means[number]), "Sub"
+            first = self._number(feature.number)
+        else:
+            first, second = self._number(feature.first), self._number(feature.second)
+            operation = {"sum": "Add", "difference": "Sub", "product": "Mul", "ratio": "Div"}[feature.operation]
+        value = graph.add(operation, graph.cast(first, "double"), graph.cast(second, "double"))
+        missing = self._double(np.nan)
+        return graph.add("Where", graph.add("IsInf", value), missing, value)
 
     def _scaled(self, kept: Sequence[str]) -> str:
         """(rows, kept) float32."""

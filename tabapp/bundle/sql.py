@@ -21,6 +21,7 @@ from tabapp.bundle.local import LocalPredictor
 from tabapp.errors import UsageError
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN
 from tabapp.features.columns import BooleanStep, CategoricalStep, NumericStep
+from tabapp.features.derived import Derived, Deviation
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models.formula import ConstantFormula, Formula, Head, LinearFormula, TreeFormula
 
@@ -35,9 +36,9 @@ class NotConvertible(Exception):
 
 @dataclass(frozen=True)
 class Number:
-    """A feature that is a number of a column."""
+    """A feature that is a number: a column, or arithmetic of columns that is NULL where the feature is missing."""
 
-    column: str
+    expression: str
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,7 @@ def _sources(preparer: FeaturePreparer) -> tuple[list[Source | None], list[Level
         for means in encoding.means.T:
             codes = {level: float(means[code]) for code, level in enumerate(step.levels, start=FIRST_LEVEL)}
             every.append(Levels(step.column, codes, float(means[MISSING]), float(means[UNSEEN])))
+    every += [_of_derived(each, every) for each in state.derived]
     categorical: list[Levels] = []
     for index in state.kept_categorical:
         step = state.steps[index]
@@ -185,10 +187,23 @@ def _sources(preparer: FeaturePreparer) -> tuple[list[Source | None], list[Level
     return [every[index] for index in state.kept_numeric], categorical
 
 
+def _of_derived(feature: Derived, numbers: Sequence[Source | None]) -> Source | None:
+    """Arithmetic of two columns; None for other features."""
+    if isinstance(feature, Deviation):
+        return None
+    first, second = numbers[feature.first], numbers[feature.second]
+    if not (isinstance(first, Number) and isinstance(second, Number)):
+        return None
+    sign = {"sum": "+", "difference": "-", "product": "*", "ratio": "/"}[feature.operation]
+    divisor = f"NULLIF({second.expression}, 0)" if sign == "/" else second.expression
+    # The factor keeps integers from being divided without a rest.
+    return Number(f"(1.0 * {first.expression} {sign} {divisor})")
+
+
 def _of_step(step: Any) -> list[Source | None]:
     nan = float("nan")
     if isinstance(step, NumericStep):
-        return [Number(step.column)]
+        return [Number(_name(step.column))]
     if isinstance(step, BooleanStep):
         return [Levels(step.column, {step.false: 0.0, step.true: 1.0}, nan, nan)]
     if isinstance(step, CategoricalStep):
@@ -258,10 +273,10 @@ def _tree(formula: TreeFormula, sources: tuple[list[Source | None], list[Levels]
         source, threshold = numeric[feature], formula.threshold[node]
         missing_left = bool(formula.missing_left[node])
         if source is None:
-            raise NotConvertible("a date or text column has no counterpart in SQL")
+            raise NotConvertible("a feature made from a date, a text or a category has no counterpart in SQL")
         if isinstance(source, Number):
-            compared = f"{_name(source.column)} <= {_number(boundary(threshold))}"
-            condition = f"({_name(source.column)} IS NULL OR {compared})" if missing_left else compared
+            compared = f"{source.expression} <= {_number(boundary(threshold))}"
+            condition = f"({source.expression} IS NULL OR {compared})" if missing_left else compared
         else:
             condition = _in_levels(
                 source, lambda number: missing_left if math.isnan(number) else np.float32(number) <= threshold
@@ -303,7 +318,7 @@ def _linear(formula: LinearFormula, sources: tuple[list[Source | None], list[Lev
         shown = dict(zip(formula.indicators.tolist(), formula.indicator_weight[:, output].tolist(), strict=True))
         for index, source in enumerate(numeric):
             if source is None:
-                raise NotConvertible("a date or text column has no counterpart in SQL")
+                raise NotConvertible("a feature made from a date, a text or a category has no counterpart in SQL")
             center, scale = float(formula.mean[index]), float(formula.std[index])
             weight = float(formula.weight[index, output])
             terms.append(_linear_term(source, center, scale, weight, formula.limit, shown.get(index, 0.0)))
@@ -332,7 +347,7 @@ def _linear_term(source: Source, center: float, scale: float, weight: float, lim
     if isinstance(source, Levels):
         values = {level: contribution(number) for level, number in source.values.items()}
         return _case(source.column, values, contribution(source.missing), contribution(source.unseen))
-    column = _name(source.column)
+    column = source.expression
     return (
         f"CASE WHEN {column} IS NULL THEN {_number(missing)} WHEN {column} < {_number(center - limit * scale)} THEN "
         f"{_number(-limit * weight)} WHEN {column} > {_number(center + limit * scale)} THEN {_number(limit * weight)} ELSE "

@@ -39,8 +39,9 @@ ROWS = "rows.npy"
 
 def recipe_id(recipe: FeatureRecipe) -> str:
     """A short name, equal for equal recipes."""
-    *values, rows = msgspec.structs.astuple(recipe)
-    return "-".join(str(value) for value in (values if rows == "training" else (*values, rows)))
+    *values, rows, derived = msgspec.structs.astuple(recipe)
+    values += ([rows] if rows != "training" else []) + (["derived"] if derived else [])
+    return "-".join(map(str, values))
 
 
 def features_folder(folder: RunFolder, recipe: FeatureRecipe, fold: int) -> Path:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from tabapp.engine.admission import Need
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.jobs import Companion, FitJob
@@ -59,7 +61,7 @@ def job_of(
         trial=candidate.trial,
         fold=fold,
         params=candidate.params,
-        recipe=plugin.features(),
+        recipe=plugin.features_for(msgspec.convert(candidate.params, plugin.params_type)),
         task=plan.task,
         n_classes=plan.n_classes,
         metric=plan.metric,

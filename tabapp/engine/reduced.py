@@ -77,7 +77,7 @@ def _trained(run: FinishedRun, model: str, trial: int, params: Params, folds: li
             trial=trial,
             fold=fold,
             params=candidate.params,
-            recipe=plugin.features(),
+            recipe=plugin.features_for(params),
             task=plan.task,
             n_classes=plan.n_classes,
             metric=plan.metric,

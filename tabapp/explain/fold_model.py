@@ -25,8 +25,9 @@ class FoldModel:
     rows: npt.NDArray[np.intp] | None = None
 
     def features_of(self, column: str) -> npt.NDArray[np.intp]:
-        """Positions of the features of a data column, numeric ones before categorical ones."""
-        return np.flatnonzero(np.array(self.spec.sources, dtype=object) == column)
+        """Positions of the features of a data column, numeric ones before categorical ones. A feature of two columns belongs to
+        both."""
+        return np.flatnonzero([column in columns for columns in self.spec.columns()])
 
 
 def at_most(models: Sequence[FoldModel], max_rows: int, seed: int) -> list[FoldModel]:

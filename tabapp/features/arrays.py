@@ -26,6 +26,8 @@ class FeatureRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         text_components: number of dimensions per text column (hashed character n-grams, reduced by truncated SVD).
         rows: rows that the arrays are fitted on: the training rows of each fold, or the rows without a target, which all folds
             share. With "unlabeled", no target encoding is possible.
+        derived: also features made from two columns, chosen by their correlation with the target of the rows that the arrays are
+            fitted on (`tabapp.features.derived`).
     """
 
     numeric: Literal["raw", "quantile", "standard", "robust"] = "raw"
@@ -33,6 +35,7 @@ class FeatureRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     target_encoding: bool = False
     text_components: int = 8
     rows: Literal["training", "unlabeled"] = "training"
+    derived: bool = False
 
 
 class FeatureSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -43,12 +46,21 @@ class FeatureSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         categorical: names of the categorical columns, in order.
         cardinalities: number of codes of each categorical column, including the two reserved ones (see `Table`).
         sources: for each feature (numeric, then categorical) the data column that it is computed from.
+        partners: index and second data column of the features that are computed from two.
     """
 
     numeric: tuple[str, ...]
     categorical: tuple[str, ...]
     cardinalities: tuple[int, ...]
     sources: tuple[str, ...]
+    partners: tuple[tuple[int, str], ...] = ()
+
+    def columns(self) -> list[tuple[str, ...]]:
+        """For each feature the data columns that it is computed from."""
+        partners = dict(self.partners)
+        return [
+            (source, partners[index]) if index in partners else (source,) for index, source in enumerate(self.sources)
+        ]
 
 
 class OtherTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -19,6 +19,7 @@ from tabapp.features.columns import (
     Step,
     TextStep,
 )
+from tabapp.features.derived import MOST_DERIVED, Deviation
 from tabapp.features.saved import demand
 from tabapp.features.state import PreparerState
 from tabapp.features.text import N_HASHES
@@ -43,6 +44,8 @@ def expected_arrays(state: PreparerState) -> dict[str, tuple[str, int]]:
         if isinstance(step, TextStep) and step.dimensions:
             expected |= {f"text.{i}.idf": ("float32", 1), f"text.{i}.components": ("float32", 2)}
     expected |= {f"encoding.{i}.means": ("float64", 2) for i in range(len(state.encoded))}
+    deviations = [i for i, each in enumerate(state.derived) if isinstance(each, Deviation)]
+    expected |= {f"derived.{i}.means": ("float64", 1) for i in deviations}
     if state.kept_numeric and state.recipe.numeric == "quantile":
         expected |= {"quantile.quantiles": ("float64", 2), "quantile.means": ("float64", 1)}
     elif state.kept_numeric and state.recipe.numeric != "raw":
@@ -70,7 +73,9 @@ def check_state(state: PreparerState, arrays: Arrays) -> None:
         assert isinstance(step, CategoricalStep)
         shape = arrays[f"encoding.{i}.means"].shape
         demand(shape == (step.cardinality, len(column.names)), f"the encoding of {step.column!r} has the shape {shape}")
-    n_numbers = sum(len(step.names()) for step in state.steps) + sum(len(column.names) for column in state.encoded)
+    n_of_steps = sum(len(step.names()) for step in state.steps)
+    _check_derived(state, arrays, n_of_steps)
+    n_numbers = n_of_steps + sum(len(column.names) for column in state.encoded) + len(state.derived)
     _check_indices("kept_numeric", state.kept_numeric, n_numbers)
     _check_indices("indicators", state.indicators, n_numbers)
     _check_indices("kept_categorical", state.kept_categorical, len(state.steps))
@@ -91,6 +96,21 @@ def check_against_schema(steps: Sequence[Step], schema: Schema) -> None:
         demand(step.column in kinds, f"the schema has no feature {step.column!r}")
         allowed = _STEPS_OF_KIND.get(kinds[step.column], (CategoricalStep,))
         demand(isinstance(step, allowed), f"{step.column!r} is {kinds[step.column]} in the schema")
+
+
+def _check_derived(state: PreparerState, arrays: Arrays, n_numbers: int) -> None:
+    demand(len(state.derived) <= MOST_DERIVED, f"'derived' has {len(state.derived):,} features")
+    demand(state.recipe.derived or not state.derived, "'derived' has features that the recipe does not ask for")
+    for i, each in enumerate(state.derived):
+        places = (each.number,) if isinstance(each, Deviation) else (each.first, each.second)
+        demand(all(0 <= place < n_numbers for place in places), "an index in 'derived' is out of range")
+        if isinstance(each, Deviation):
+            demand(0 <= each.step < len(state.steps), "an index in 'derived' is out of range")
+            step = state.steps[each.step]
+            demand(isinstance(step, CategoricalStep), f"'derived' has {step.column!r}, which is not categorical")
+            assert isinstance(step, CategoricalStep)
+            shape = arrays[f"derived.{i}.means"].shape
+            demand(shape == (step.cardinality,), f"the means by {step.column!r} have the shape {shape}")
 
 
 def _check_step(step: Step, idf: npt.NDArray[Any] | None, components: npt.NDArray[Any] | None) -> None:

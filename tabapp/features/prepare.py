@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from tabapp.data.schema import Column, Schema
 from tabapp.errors import BundleError
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
 from tabapp.features.checks import check_against_schema, check_state, expected_arrays
-from tabapp.features.columns import BooleanStep, CategoricalStep, DatetimeStep, NumericStep, Step, TextStep
+from tabapp.features.columns import BooleanStep, CategoricalStep, DatetimeStep, Int32, NumericStep, Step, TextStep
+from tabapp.features.derived import Derived, Deviation, Numbers, name_and_columns, select
 from tabapp.features.quantile import QuantileMap
 from tabapp.features.saved import demand, read_arrays
 from tabapp.features.scale import ScaleMap
@@ -48,11 +50,13 @@ class FeaturePreparer:
         texts: dict[str, TextMap],
         scaling: Scaling | None,
         encodings: Sequence[TargetEncoding] = (),
+        means: Mapping[int, Float64] | None = None,
     ) -> None:
         self._state = state
         self._texts = texts
         self._scaling = scaling
         self._encodings = encodings
+        self._means = means or {}
 
     @property
     def spec(self) -> FeatureSpec:
@@ -75,6 +79,11 @@ class FeaturePreparer:
         return self._encodings
 
     @property
+    def means(self) -> Mapping[int, Float64]:
+        """The means by code of each `Deviation`, by its index in `state.derived`."""
+        return self._means
+
+    @property
     def recipe(self) -> FeatureRecipe:
         """The requested recipe."""
         return self._state.recipe
@@ -89,8 +98,8 @@ class FeaturePreparer:
         Raises:
             ValueError: the recipe needs the target; use `fit_transform`.
         """
-        if recipe.target_encoding:
-            raise ValueError("A recipe with target encoding needs the target. Use fit_transform.")
+        if recipe.target_encoding or recipe.derived:
+            raise ValueError("A recipe with target encoding or derived features needs the target. Use fit_transform.")
         return cls._fit(frame, schema, recipe, seed, None, None)[0]
 
     @classmethod
@@ -150,6 +159,12 @@ class FeaturePreparer:
                 numbers = np.concatenate([numbers, out_of_fold], axis=1)
                 encodings.append(TargetEncoding.fit(codes, step.cardinality, target, schema.task, classes))
                 encoded.append(EncodedColumn(i, tuple(names_of(step.column, schema.task, classes, schema.classes))))
+        derived: list[tuple[Derived, Float64 | None]] = []
+        if recipe.derived and target is not None:
+            parts = Numbers(numbers[:, : sum(len(step.names()) for step in steps)], _codes_of(steps, frame))
+            derived = select(parts, steps, target, schema.task, seed)
+            made = [parts.derived(feature, means)[:, None] for feature, means in derived]
+            numbers = np.concatenate([numbers, *made], axis=1)
         missing = np.isnan(numbers)
         all_missing = missing.all(axis=0) if len(frame) else np.ones(numbers.shape[1], dtype=bool)
         constant = _constant(numbers)
@@ -167,12 +182,14 @@ class FeaturePreparer:
             recipe=recipe,
             steps=tuple(steps),
             encoded=tuple(encoded),
+            derived=tuple(feature for feature, _ in derived),
             kept_numeric=tuple(kept.tolist()),
             indicators=tuple(_deduplicate(indicators, missing)),
             kept_categorical=tuple(categorical),
             spec=FeatureSpec(numeric=(), categorical=(), cardinalities=(), sources=()),
         )
-        return cls(msgspec.structs.replace(state, spec=_spec(state)), texts, scaling, encodings), numbers
+        means = {i: each for i, (_, each) in enumerate(derived) if each is not None}
+        return cls(msgspec.structs.replace(state, spec=_spec(state)), texts, scaling, encodings, means), numbers
 
     def transform(self, frame: pl.DataFrame) -> Table:
         """Compute the arrays of any rows. The result for a row does not depend on the other rows.
@@ -189,6 +206,8 @@ class FeaturePreparer:
             step = self._state.steps[column.step]
             assert isinstance(step, CategoricalStep)
             blocks.append(encoding.transform(step.codes(column_of(frame, step.column))))
+        parts = Numbers(numbers, _codes_of(self._state.steps, frame))
+        blocks += [parts.derived(feature, self._means.get(i))[:, None] for i, feature in enumerate(self._state.derived)]
         return self._table(frame, np.concatenate([numbers, *blocks], axis=1) if blocks else numbers)
 
     def _table(self, frame: pl.DataFrame, numbers: Float64) -> Table:
@@ -218,6 +237,7 @@ class FeaturePreparer:
                 arrays[f"text.{i}.components"] = self._texts[step.column].components
         for i, encoding in enumerate(self._encodings):
             arrays[f"encoding.{i}.means"] = encoding.means
+        arrays |= {f"derived.{i}.means": means for i, means in self._means.items()}
         if isinstance(self._scaling, QuantileMap):
             arrays["quantile.quantiles"] = self._scaling.quantiles
             arrays["quantile.means"] = self._scaling.means
@@ -225,9 +245,11 @@ class FeaturePreparer:
             arrays["scale.centers"] = self._scaling.centers
             arrays["scale.factors"] = self._scaling.factors
         state = msgspec.to_builtins(self._state)
+        # Earlier versions read the files without what they do not know.
         if self.recipe.rows == "training":
-            # Earlier versions read the files of all runs without unlabeled rows.
             del state["recipe"]["rows"]
+        if not self.recipe.derived:
+            del state["recipe"]["derived"], state["derived"], state["spec"]["partners"]
         write_json(folder / _JSON, state)
         write_bytes(
             folder / _ARRAYS, save_arrays({name: np.ascontiguousarray(array) for name, array in arrays.items()})
@@ -261,7 +283,8 @@ class FeaturePreparer:
             smooth = state.recipe.numeric == "robust"
             scaling = ScaleMap(arrays["scale.centers"], arrays["scale.factors"], smooth)
         encodings = [TargetEncoding(arrays[f"encoding.{i}.means"]) for i in range(len(state.encoded))]
-        return cls(state, texts, scaling, encodings)
+        means = {i: arrays[f"derived.{i}.means"] for i, each in enumerate(state.derived) if isinstance(each, Deviation)}
+        return cls(state, texts, scaling, encodings, means)
 
     def check(self, schema: Schema) -> None:
         """Check that the schema has the columns that the features are computed from.
@@ -274,7 +297,11 @@ class FeaturePreparer:
 
 def _agree(spec: FeatureSpec, derived: FeatureSpec) -> bool:
     """Whether two specs describe the same columns. Older versions may have named them differently."""
-    same = (spec.cardinalities, spec.sources) == (derived.cardinalities, derived.sources)
+    same = (spec.cardinalities, spec.sources, spec.partners) == (
+        derived.cardinalities,
+        derived.sources,
+        derived.partners,
+    )
     names = (*spec.numeric, *spec.categorical)
     return same and len(spec.numeric) == len(derived.numeric) and len(set(names)) == len(names) == len(spec.sources)
 
@@ -282,7 +309,11 @@ def _agree(spec: FeatureSpec, derived: FeatureSpec) -> bool:
 def recipe_for(recipe: FeatureRecipe, schema: Schema) -> FeatureRecipe:
     """Remove the parts of a recipe that do not apply to a table, so that more models share their features."""
     many = any(column.kind == "categorical" and column.unique > _MANY_LEVELS for column in schema.features)
-    return recipe if many else msgspec.structs.replace(recipe, target_encoding=False)
+    n_numbers = sum(column.kind in ("numeric", "datetime", "boolean") for column in schema.features)
+    pairs = n_numbers > 1 or (n_numbers and any(column.kind == "categorical" for column in schema.features))
+    return msgspec.structs.replace(
+        recipe, target_encoding=recipe.target_encoding and many, derived=recipe.derived and bool(pairs)
+    )
 
 
 def uses_sklearn(recipe: FeatureRecipe, schema: Schema) -> bool:
@@ -338,6 +369,18 @@ def _blocks(steps: Sequence[Step], texts: dict[str, TextMap], frame: pl.DataFram
             yield texts[step.column].transform(column_of(frame, step.column)).astype(np.float64)
 
 
+def _codes_of(steps: Sequence[Step], frame: pl.DataFrame) -> Callable[[int], Int32]:
+    """A function from the index of a `CategoricalStep` to its codes in a frame, which are computed once."""
+
+    @cache
+    def codes(index: int) -> Int32:
+        step = steps[index]
+        assert isinstance(step, CategoricalStep)
+        return step.codes(column_of(frame, step.column))
+
+    return codes
+
+
 def _constant(numbers: Float64) -> npt.NDArray[np.bool_]:
     """(columns,) whether all non-missing cells of a column are equal."""
     low = np.fmin.reduce(numbers, axis=0, initial=np.inf)
@@ -360,6 +403,10 @@ def _deduplicate(indicators: list[int], missing: npt.NDArray[np.bool_]) -> list[
 def _spec(state: PreparerState) -> FeatureSpec:
     made = [(name, step.column) for step in state.steps for name in step.names()]
     made += [(name, state.steps[column.step].column) for column in state.encoded for name in column.names]
+    partners: dict[int, str] = {}
+    for feature in state.derived:
+        name, column, partners[len(made)] = name_and_columns(feature, made, state.steps)
+        made.append((name, column))
     numeric = [made[i] for i in state.kept_numeric]
     numeric += [(f"{made[i][0]} missing", made[i][1]) for i in state.indicators]
     categorical = [state.steps[i] for i in state.kept_categorical]
@@ -369,4 +416,5 @@ def _spec(state: PreparerState) -> FeatureSpec:
         categorical=names[len(numeric) :],
         cardinalities=tuple(step.cardinality for step in categorical if isinstance(step, CategoricalStep)),
         sources=(*(column for _, column in numeric), *(step.column for step in categorical)),
+        partners=tuple((place, partners[i]) for place, i in enumerate(state.kept_numeric) if i in partners),
     )

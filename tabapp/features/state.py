@@ -6,6 +6,7 @@ import msgspec
 
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec
 from tabapp.features.columns import Step
+from tabapp.features.derived import Derived
 
 STATE_VERSION = 2
 
@@ -29,6 +30,7 @@ class PreparerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         version: version of this format.
         steps: one per data column.
         encoded: target-encoded categories; their numbers follow those of the steps.
+        derived: features made from two columns, of the numbers of the steps; they follow the target-encoded categories.
         kept_numeric: indices of the numbers that are not constant.
         indicators: indices of the numbers that get a missing indicator.
         kept_categorical: indices of the categorical steps that are not constant.
@@ -39,6 +41,7 @@ class PreparerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     recipe: FeatureRecipe
     steps: tuple[Step, ...]
     encoded: tuple[EncodedColumn, ...] = ()
+    derived: tuple[Derived, ...] = ()
     kept_numeric: tuple[int, ...]
     indicators: tuple[int, ...]
     kept_categorical: tuple[int, ...]

@@ -356,6 +356,10 @@ class Plugin(ABC):
     def features(self) -> FeatureRecipe:
         """The arrays that the model takes."""
 
+    def features_for(self, params: Params) -> FeatureRecipe:
+        """The arrays that a model with these hyperparameters takes: by default those of `features`."""
+        return self.features()
+
     @abstractmethod
     def defaults(self, task: Task, shape: Shape, device: str) -> Params:
         """Hyperparameters of trial 0."""

@@ -15,6 +15,7 @@ from tabapp.bundle.intervals import Intervals
 from tabapp.bundle.write import BundleContents, CandidateSource, FoldSource
 from tabapp.data.infer import infer_schema
 from tabapp.data.typed import encode_target, typed_frame
+from tabapp.engine.fit import recipe_id
 from tabapp.features.prepare import FeaturePreparer, recipe_for
 from tabapp.models import registry
 from tabapp.models.contract import FitContext
@@ -75,11 +76,11 @@ def fit_candidate(folder, plugin, params, frame, schema, weight, features):
     folds = []
     for fold in range(N_FOLDS):
         training = rows % N_FOLDS != fold
-        place = features / f"{plugin.features().numeric}-{fold}"
+        recipe = recipe_for(plugin.features_for(params), schema)
+        place = features / f"{recipe_id(recipe)}-{fold}"
         if not place.exists():
             place.mkdir(parents=True)
-            recipe = recipe_for(plugin.features(), schema)
-            FeaturePreparer.fit(typed.filter(training), schema, recipe, seed=0).save(place)
+            FeaturePreparer.fit_transform(typed.filter(training), schema, recipe, 0, target[training])[0].save(place)
         preparer = FeaturePreparer.load(place)
         table = preparer.transform(typed)
         table = type(table)(table.numeric, table.categorical, target)

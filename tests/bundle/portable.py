@@ -21,7 +21,13 @@ PARAMS = {
 }
 
 
-def make_bundle(folder: Path, task: str, names: list[str], threshold: float | None = None) -> Path:
+DERIVED = {"n_trees": 15, "min_data_in_leaf": 5, "derived": True}
+"""Hyperparameters of LightGBM."""
+
+
+def make_bundle(
+    folder: Path, task: str, names: list[str], threshold: float | None = None, lightgbm: dict[str, object] | None = None
+) -> Path:
     """A bundle of some models."""
     contents = make_contents(folder / "made", task)
     columns = [
@@ -33,7 +39,7 @@ def make_bundle(folder: Path, task: str, names: list[str], threshold: float | No
     candidates = []
     for name in names:
         plugin = registry.get(name)
-        params = plugin.params_type(**PARAMS.get(name, {}))
+        params = plugin.params_type(**(lightgbm if lightgbm and name == "lightgbm" else PARAMS.get(name, {})))
         place = folder / "fits" / name
         candidates.append(fit_candidate(place, plugin, params, frame, schema, 1.0, folder / name))
     path = folder / "model.tabapp"

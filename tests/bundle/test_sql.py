@@ -9,9 +9,10 @@ import polars as pl
 import pytest
 
 from tabapp.bundle.load import load_bundle
-from tabapp.bundle.sql import boundary, write_sql
+from tabapp.bundle.sql import Number, _of_derived, boundary, write_sql
 from tabapp.cli.main import run_command_line
 from tabapp.errors import UsageError
+from tabapp.features.derived import Arithmetic, Deviation, Numbers
 from tests.bundle.portable import make_bundle, new_rows
 
 
@@ -46,6 +47,22 @@ def test_a_database_predicts_like_the_bundle(task, tmp_path, capfd):
         else:
             scale = np.ptp(expected[name].to_numpy()) if task == "regression" else 1.0
             np.testing.assert_allclose(np.array(values, dtype=float), expected[name].to_numpy(), atol=1e-6 * scale)
+
+
+@pytest.mark.parametrize("operation", ["sum", "difference", "product", "ratio"])
+def test_arithmetic_of_two_columns_is_an_expression(operation):
+    a, b = [4.0, 7.0, None, 0.0, 1.0], [2.0, 0.0, 3.0, 0.0, None]
+    values = np.array([a, b], dtype=float).T
+    feature = Arithmetic(operation, 0, 1)
+    source = _of_derived(feature, [Number('"a"'), Number('"b"')])
+    assert isinstance(source, Number)
+    frame = pl.DataFrame({"a": a, "b": b})
+    found = [row[0] for row in run_query(f"SELECT {source.expression} FROM data", frame)[1]]
+    np.testing.assert_array_equal(
+        np.array(found, dtype=float), Numbers(values, lambda _: np.zeros(5)).derived(feature, None)
+    )
+    assert _of_derived(feature, [Number('"a"'), None]) is None
+    assert _of_derived(Deviation(0, 1), [Number('"a"'), None]) is None
 
 
 def test_members_without_a_counterpart_are_named(tmp_path):
