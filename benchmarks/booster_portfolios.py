@@ -74,7 +74,7 @@ class Divided:
         parts: list[Any] = []
         tests: list[Any] = []
         for fold in range(self.n_folds):
-            data = self.prepared(fold, plugin)
+            data = self.prepared(fold, plugin, params)
             model = fitted(plugin, data, params, metric=self.metric, seed=self._seed + fold, seconds=600.0)
             held_out = self.held_out(fold)
             predicted = model.predict(data.preparer.transform(self._source.frame[held_out.tolist()]))
@@ -93,10 +93,10 @@ class Divided:
         """Numbers of the rows of a fold."""
         return np.sort(self._rows[self._fold == fold])
 
-    def prepared(self, fold: int, plugin: Plugin) -> Prepared:
+    def prepared(self, fold: int, plugin: Plugin, params: Params | None = None) -> Prepared:
         """The features of the rows that the model of a fold learns from, and of the test rows."""
         division = divided(self._source, self.test, self._rows[self._fold != fold], self._seed + fold)
-        return prepared(self._source, division, plugin, self._seed)
+        return prepared(self._source, division, plugin, self._seed, params)
 
     def error(self, truth: Any, predicted: Any) -> float:
         """Lower is better."""

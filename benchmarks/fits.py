@@ -127,10 +127,11 @@ class Prepared:
         return Shape(len(self.train), len(self.spec.numeric), len(self.spec.categorical), self.source.n_classes)
 
 
-def prepared(source: Source, division: Division, plugin: Plugin, seed: int) -> Prepared:
-    """Fit and compute the features."""
+def prepared(source: Source, division: Division, plugin: Plugin, seed: int, params: Params | None = None) -> Prepared:
+    """Fit and compute the features that a model takes, with certain hyperparameters if some are given."""
     target = source.target[division.train]
     frame, schema, recipe = source.frame, source.schema, plugin.features()
+    recipe = recipe if params is None else plugin.features_for(params)
     preparer, train = FeaturePreparer.fit_transform(frame[division.train.tolist()], schema, recipe, seed, target)
     valid, test = (
         replace(preparer.transform(frame[rows.tolist()]), target=source.target[rows])

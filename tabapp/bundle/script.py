@@ -250,7 +250,10 @@ def _lightgbm(schema: Schema, params: dict[str, Any], n_trees: int | None) -> _M
         "random_state": 0,
         "verbosity": -1,
     }
-    return ["import lightgbm"], ["lightgbm"], _call(f"lightgbm.LGBM{_kind(schema)}", arguments)
+    lines = _call(f"lightgbm.LGBM{_kind(schema)}", arguments)
+    if params.get("derived"):
+        lines.insert(0, "# tabapp also made features from two columns, which are left out here.")
+    return ["import lightgbm"], ["lightgbm"], lines
 
 
 def _xgboost(schema: Schema, params: dict[str, Any], n_trees: int | None) -> _Model:

@@ -153,6 +153,7 @@ def test_variants_are_planned_only_with_enough_rows_without_a_target(tmp_path):
     fit(folder, plan, "npt", 0)
     state = files.read_json(features_folder(folder, registry.get("npt").features(), 0) / "state" / "features.json")
     assert "rows" not in state["recipe"]
+    assert not {"derived", "partners"} & {*state, *state["recipe"], *state["spec"]}
 
 
 @pytest.mark.parametrize("name", ["ft_transformer_pretrained", "npt"])
