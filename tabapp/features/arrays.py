@@ -9,6 +9,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+MOST_DERIVED = 45
+"""Features made from two columns, at most."""
+
 
 class FeatureRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The arrays that a family of models needs. Models with equal recipes share the prepared arrays.

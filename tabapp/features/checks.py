@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tabapp.data.schema import Schema
+from tabapp.features.arrays import MOST_DERIVED
 from tabapp.features.columns import (
     DATE_PARTS,
     PERIODS,
@@ -19,7 +20,7 @@ from tabapp.features.columns import (
     Step,
     TextStep,
 )
-from tabapp.features.derived import MOST_DERIVED, Deviation
+from tabapp.features.derived import Deviation
 from tabapp.features.saved import demand
 from tabapp.features.state import PreparerState
 from tabapp.features.text import N_HASHES

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp.data.schema import Task
+from tabapp.features.arrays import MOST_DERIVED
 from tabapp.features.columns import CategoricalStep, Int32, Step, TextStep
 from tabapp.features.target_encoding import Target, classes_to_encode
 
@@ -24,8 +25,8 @@ Float64 = npt.NDArray[np.float64]
 
 PAIRED_NUMBERS = 12
 """The numbers of the highest correlation with the target, which are combined with each other and with categories."""
-MOST_ARITHMETIC, MOST_DEVIATIONS = 30, 15
-MOST_DERIVED = MOST_ARITHMETIC + MOST_DEVIATIONS
+MOST_ARITHMETIC = 30
+MOST_DEVIATIONS = MOST_DERIVED - MOST_ARITHMETIC
 SELECTION_ROWS = 3_000
 """Correlations are computed on a sample of this many training rows."""
 LIKE_NUMBER, LIKE_OTHER = 0.99, 0.95

@@ -14,8 +14,8 @@ from tabapp.data.infer import infer_schema
 from tabapp.data.schema import Schema
 from tabapp.data.typed import encode_target, typed_frame
 from tabapp.errors import BundleError
-from tabapp.features.arrays import FeatureRecipe
-from tabapp.features.derived import MOST_DERIVED, Arithmetic, Deviation, Numbers
+from tabapp.features.arrays import MOST_DERIVED, FeatureRecipe
+from tabapp.features.derived import Arithmetic, Deviation, Numbers
 from tabapp.features.prepare import FeaturePreparer, recipe_for
 
 N = 1_000
