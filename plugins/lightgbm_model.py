@@ -41,10 +41,10 @@ class LightGBMParams(BoostingParams, frozen=True, kw_only=True):
     """Named as in LightGBM's parameter reference, except for the first.
 
     Attributes:
-        derived: learn from features made from two columns, too.
+        derived_features: learn from features made from two columns, too.
     """
 
-    derived: bool = False
+    derived_features: bool = False
     learning_rate: float = 0.05
     num_leaves: int = 31
     min_data_in_leaf: int = 20
@@ -124,7 +124,7 @@ class LightGBM(BoostingPlugin):
 
     def features_for(self, params: Params) -> FeatureRecipe:
         assert isinstance(params, LightGBMParams)
-        return msgspec.structs.replace(self.features(), derived=params.derived)
+        return msgspec.structs.replace(self.features(), derived=params.derived_features)
 
     def defaults(self, task: Task, shape: Shape, device: str) -> LightGBMParams:
         """Chosen by scores on public tables; the library uses a learning rate of 0.1 and 31 leaves for all sizes, and splits
@@ -176,7 +176,7 @@ class LightGBM(BoostingPlugin):
                 cat_smooth=0.001,
             )
             return (
-                *(msgspec.structs.replace(each, derived=True) for each in (smooth, defaults) if derives),
+                *(msgspec.structs.replace(each, derived_features=True) for each in (smooth, defaults) if derives),
                 smooth,
                 msgspec.structs.replace(
                     defaults, num_leaves=31, min_data_in_leaf=5, feature_fraction=0.6, lambda_l2=5.0
@@ -185,7 +185,7 @@ class LightGBM(BoostingPlugin):
                 msgspec.structs.replace(defaults, num_leaves=31, min_data_in_leaf=3, extra_trees=True),
             )
         return (
-            *([msgspec.structs.replace(defaults, derived=True)] if derives else []),
+            *([msgspec.structs.replace(defaults, derived_features=True)] if derives else []),
             msgspec.structs.replace(
                 defaults, num_leaves=31, learning_rate=0.03, feature_fraction=0.5, bagging_fraction=0.6
             ),
@@ -209,7 +209,7 @@ class LightGBM(BoostingPlugin):
         Table 6 of Gorishniy et al. 2021 (XGBoost) with LightGBM's names 1.33 times (`benchmarks.booster_spaces`).
         """
         return LightGBMParams(
-            derived=_derives(task, shape) and trial.suggest_categorical("derived", [False, True]),
+            derived_features=_derives(task, shape) and trial.suggest_categorical("derived_features", [False, True]),
             learning_rate=trial.suggest_float("learning_rate", slowest_rate(shape), 0.1, log=True),
             num_leaves=trial.suggest_int("num_leaves", 2, 200, log=True),
             min_data_in_leaf=trial.suggest_int("min_data_in_leaf", 1, 64, log=True),
@@ -226,7 +226,7 @@ class LightGBM(BoostingPlugin):
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         assert isinstance(params, LightGBMParams)
-        if params.derived:
+        if params.derived_features:
             shape = replace(shape, n_numeric=shape.n_numeric + MOST_DERIVED)
         # 60 % of the rows are learned from, and a bin has at least three of them. Some leaves are never split.
         leaves = min(params.num_leaves, 0.6 * shape.n_rows / max(params.min_data_in_leaf, 1))

@@ -227,8 +227,8 @@ class BoxProcess:
             ):
                 raise self._failed(f"took longer than {self._allowed:.0f} s")
             if elapsed > limits.IDLE_FACTOR * self._allowed:
-                reason = f"got {computed:.1f} s of processor time in {elapsed:.0f} s, and needs more"
-                raise self._failed(reason, "The machine is busy; try again when it is less so.")
+                reason = f"did not end within {elapsed:.0f} s, of which a processor worked on it for {computed:.1f} s"
+                raise self._failed(reason, "The machine is busy. Try again when it is less busy.")
 
     def _is_asleep(self) -> bool:
         """Whether no thread of the process runs, waits for a processor or waits for a disk. Only Linux reports it."""

@@ -251,7 +251,7 @@ def _lightgbm(schema: Schema, params: dict[str, Any], n_trees: int | None) -> _M
         "verbosity": -1,
     }
     lines = _call(f"lightgbm.LGBM{_kind(schema)}", arguments)
-    if params.get("derived"):
+    if params.get("derived_features"):
         lines.insert(0, "# tabapp also made features from two columns, which are left out here.")
     return ["import lightgbm"], ["lightgbm"], lines
 

@@ -65,7 +65,8 @@ def distill(
         raise UsageError("--distill needs predictions of all rows, which a run with one holdout does not have.")
     plugin, params = _student(run, name)
     soft = _soft_targets(run, teacher)
-    recipe = recipe_for(plugin.features(), data.schema)
+    typed_params = msgspec.convert(params, plugin.params_type)
+    recipe = recipe_for(plugin.features_for(typed_params), data.schema)
     prediction: npt.NDArray[np.float32] | None = None
     summaries: list[dict[str, Any]] = []
     for fold in range(data.n_folds):
@@ -77,7 +78,6 @@ def distill(
         preparer = FeaturePreparer.load(features_folder(place, recipe, fold) / "state")
         seed = seed_of(plan.seed, name, fold)
         context = context_for(run, plugin, preparer, seed, folder / "scratch")
-        typed_params = msgspec.convert(params, plugin.params_type)
         model, _ = fit_with_stopping(run, plugin, typed_params, table, data.training(fold), seed, context, soft)
         summaries.append(model.summary())
         held_out = data.held_out(fold)

@@ -21,7 +21,7 @@ PARAMS = {
 }
 
 
-DERIVED = {"n_trees": 15, "min_data_in_leaf": 5, "derived": True}
+DERIVED = {"n_trees": 15, "min_data_in_leaf": 5, "derived_features": True}
 """Hyperparameters of LightGBM."""
 
 

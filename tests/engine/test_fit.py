@@ -95,6 +95,24 @@ def test_training_rows_are_encoded_out_of_fold_and_held_out_rows_by_all_training
     assert len(np.unique(shown[training][shop[training] == common])) > 1
 
 
+@pytest.mark.parametrize("recipe", [ENCODED, FeatureRecipe(derived=True)])
+def test_targets_of_held_out_rows_change_no_feature(tmp_path: Path, recipe: FeatureRecipe) -> None:
+    contents: list[dict[str, bytes]] = []
+    for name, rows in (("as it is", None), ("held-out rows", "held_out"), ("training rows", "training")):
+        folder = make_run(tmp_path, name)
+        data = RunData(folder)
+        if rows is not None:
+            data.target = data.target.copy()
+            changed = getattr(data, rows)(1)
+            data.target[changed] = np.random.default_rng(0).permutation(data.target[changed])
+        prepared_table(folder, data, recipe, 1, run_seed=0)
+        place = features_folder(folder, recipe, 1)
+        files = sorted(path for path in place.rglob("*") if path.is_file())
+        contents.append({path.relative_to(place).as_posix(): path.read_bytes() for path in files})
+    assert contents[0] == contents[1]
+    assert contents[0] != contents[2]
+
+
 def fit_in_order(folder: RunFolder, models: tuple[str, ...]) -> dict[str, bytes]:
     """Run one fit of each model; returns their held-out predictions."""
     for model in models:

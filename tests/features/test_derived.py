@@ -70,17 +70,6 @@ def test_the_same_seed_chooses_the_same_features() -> None:
     assert any(isinstance(each, Deviation) for each in first.state.derived)
 
 
-def test_targets_of_other_rows_change_nothing() -> None:
-    typed, schema, target = example("ratio")
-    train = np.arange(N) < 700
-    changed = np.where(train, target, target[::-1])
-    states = [
-        FeaturePreparer.fit_transform(typed.filter(train), schema, DERIVED, 0, each[train])[0].state
-        for each in (target, changed)
-    ]
-    assert states[0] == states[1]
-
-
 def test_values_that_are_not_defined_are_missing() -> None:
     numbers = Numbers(
         np.array([[1.0, 0.0], [np.nan, 2.0], [1e300, 1e-300], [0.0, 0.0]]), lambda _: np.zeros(4, np.int32)

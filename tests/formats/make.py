@@ -23,7 +23,10 @@ from tests.tables import write_mixed
 HERE = Path(__file__).parent
 BUNDLES = {
     "arrays": ("binary", {"linear": {}, "hist_gradient_boosting": {"n_trees": 8}, "extra_trees": {"n_trees": 3}}),
-    "boosters": ("regression", {"xgboost": {"n_trees": 8}, "lightgbm": {"n_trees": 8}, "catboost": {"n_trees": 8}}),
+    "boosters": (
+        "regression",
+        {"xgboost": {"n_trees": 8}, "lightgbm": {"n_trees": 8, "derived_features": True}, "catboost": {"n_trees": 8}},
+    ),
     "networks": ("multiclass", {"mlp": {"max_epochs": 2, "widths": (8,)}, "k_neighbors": {}}),
 }
 """Task and models of each bundle, by name."""
