@@ -69,25 +69,27 @@ class Divided:
 
     def errors(self, plugin: Plugin, params: Params) -> Errors:
         """Fit a configuration on all folds."""
-        truth = self._source.target
         began = time.process_time()
+        out_of_fold, test = self.predictions(plugin, params)
+        seconds = time.process_time() - began
+        return (*self.errors_of(out_of_fold, test), seconds)
+
+    def predictions(self, plugin: Plugin, params: Params) -> tuple[Any, Any]:
+        """Predictions of the training rows out of fold, fold by fold, and of the test rows, as the mean of the folds."""
         parts: list[Any] = []
         tests: list[Any] = []
         for fold in range(self.n_folds):
             data = self.prepared(fold, plugin, params)
             model = fitted(plugin, data, params, metric=self.metric, seed=self._seed + fold, seconds=600.0)
-            held_out = self.held_out(fold)
-            predicted = model.predict(data.preparer.transform(self._source.frame[held_out.tolist()]))
-            parts.append((held_out, predicted))
+            held_out = self._source.frame[self.held_out(fold).tolist()]
+            parts.append(model.predict(data.preparer.transform(held_out)))
             tests.append(model.predict(data.test))
-        rows = np.concatenate([rows for rows, _ in parts])
-        out_of_fold = np.concatenate([predicted for _, predicted in parts])
-        seconds = time.process_time() - began
-        return (
-            self.error(truth[rows], out_of_fold),
-            self.error(truth[self.test], np.mean(tests, axis=0)),
-            seconds,
-        )
+        return np.concatenate(parts), np.mean(tests, axis=0)
+
+    def errors_of(self, out_of_fold: Any, test: Any) -> tuple[float, float]:
+        """The errors of what `predictions` returned."""
+        truth, rows = self._source.target, np.concatenate([self.held_out(fold) for fold in range(self.n_folds)])
+        return self.error(truth[rows], out_of_fold), self.error(truth[self.test], test)
 
     def held_out(self, fold: int) -> Rows:
         """Numbers of the rows of a fold."""

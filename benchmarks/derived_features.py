@@ -1,10 +1,13 @@
-"""LightGBM with features made from two columns, compared with the same configurations without, on many tables.
+"""The defaults of the boosters with features made from two columns, compared with those without, on many tables.
 
-python -m benchmarks.derived_features [--data FOLDER] [--tables a,b] [--rows 2000] [--draws 0] [--cache FILE.json] [--out FILE.json]
+python -m benchmarks.derived_features [--data FOLDER] [--tables a,b] [--models a,b] [--sizes 2000,8000] [--draws 0]
+                                      [--cache FILE.json] [--out FILE.json]
 
-Draws and folds are those of `benchmarks.booster_portfolios`. "portfolio" is the first configuration that a run tries after the
-defaults, apart from those with these features. A ratio is the error with these features over the error without. Means over tables
-and draws are geometric, with their standard error.
+A draw takes at most so many rows of a table as training rows, in two folds, and half as many as test rows; sizes that add no rows
+are left out. "together" is the mean of the predictions of all models. A ratio is the error with these features over the error
+without. Means over tables and draws are geometric, with their standard error.
+
+Errors are 1 - ROC AUC, log loss and RMSE.
 """
 
 from __future__ import annotations
@@ -12,12 +15,14 @@ from __future__ import annotations
 import json
 import math
 import sys
+from itertools import pairwise
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from benchmarks.booster_portfolios import Divided, Errors, geometric_mean, parser_of_draws
-from benchmarks.fits import load
+from benchmarks.booster_portfolios import Divided, geometric_mean, parser_of_draws
+from benchmarks.fits import Source, load
 from benchmarks.machine import RESULTS, ResultTable, machine, report
 from tabapp import files
 from tabapp.models import registry
@@ -27,71 +32,84 @@ TABLES = (
     "students_dropout", "covertype", "house_prices", "kin8nm", "power_plant", "california_housing", "bike_sharing_hour", "diamonds",
     "concrete", "protein_casp", "energy_efficiency", "auto_mpg",
 )  # fmt: skip
-CONFIGURATIONS = ("defaults", "portfolio")
+TOGETHER = "together"
+N_FOLDS = 2
+Ratios = tuple[float, float]
+"""Out of fold, and on test rows."""
 
 
-def ratios(found: dict[str, Errors], tables: list[str], configuration: str) -> list[tuple[float, float]]:
-    """Ratios of the errors out of fold and on test rows, over the draws of some tables."""
-    pairs = [
-        (errors, found[f"{key}/derived"])
-        for key, errors in found.items()
-        if key.split("/")[0] in tables and key.split("/")[1:2] == [configuration] and f"{key}/derived" in found
-    ]
-    return [(derived[0] / plain[0], derived[1] / plain[1]) for plain, derived in pairs]
+def ratios_of(draw: Divided, task: str, models: list[str]) -> dict[str, Ratios]:
+    """Ratios of the errors of each model, and of the mean of all of them."""
+    errors: dict[str, list[tuple[float, float]]] = {}
+    sums: list[Any] = [(0.0, 0.0), (0.0, 0.0)]
+    for name in models:
+        plugin = registry.get(name)
+        defaults = plugin.defaults(task, draw.shape(plugin), "cpu")  # pyright: ignore[reportArgumentType]
+        for i, derived in enumerate((False, True)):
+            found = draw.predictions(plugin, msgspec.structs.replace(defaults, derived_features=derived))
+            errors.setdefault(name, []).append(draw.errors_of(*found))
+            sums[i] = tuple(total + each / len(models) for total, each in zip(sums[i], found, strict=True))
+    errors[TOGETHER] = [draw.errors_of(*each) for each in sums]
+    return {name: (derived[0] / plain[0], derived[1] / plain[1]) for name, (plain, derived) in errors.items()}
+
+
+def sizes_of(source: Source, sizes: list[str]) -> list[str]:
+    """The sizes of draws that differ, in increasing order."""
+    ordered = sorted(sizes, key=int)
+    more = [size for smaller, size in pairwise(ordered) if len(source) > 1.5 * int(smaller)]
+    return [ordered[0], *more]
 
 
 def mean_and_error(values: list[float]) -> str:
+    """Geometric mean, with its standard error."""
     spread = np.std(np.log(values), ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
     return f"{geometric_mean(values):.3f} ± {spread:.3f}"
 
 
 def main() -> int:
     parser = parser_of_draws(__doc__, RESULTS / "derived_features.json")
-    parser.set_defaults(tables=",".join(TABLES), rows=2_000)
+    parser.set_defaults(tables=",".join(TABLES))
+    parser.add_argument("--sizes", default="2000,8000", help="numbers of rows, with commas")
     options = parser.parse_args()
-    plugin, tables = registry.get("lightgbm"), options.tables.split(",")
-    found: dict[str, Errors] = {}
+    tables, models = options.tables.split(","), options.models.split(",")
+    seeds, sizes = options.draws.split(","), options.sizes.split(",")
+    found: dict[str, dict[str, Ratios]] = {}
     if options.cache is not None and options.cache.is_file():
-        found = {key: tuple(value) for key, value in json.loads(options.cache.read_text()).items()}
-    tasks: dict[str, str] = {}
+        found = json.loads(options.cache.read_text())
+    of_table = {table: sizes_of(load(options.data, table), sizes) for table in tables}
     for table in tables:
         source = load(options.data, table)
-        tasks[table] = source.task
-        for seed in map(int, options.draws.split(",")):
-            draw = Divided(source, options.rows, seed)
-            shape = draw.shape(plugin)
-            plain = [
-                each
-                for each in plugin.portfolio(source.task, shape, "cpu")
-                if not msgspec.to_builtins(each)["derived_features"]
-            ]
-            tried = plugin.defaults(source.task, shape, "cpu"), plain[0]
-            for name, params in zip(CONFIGURATIONS, tried, strict=True):
-                for ending, derived in (("", False), ("/derived", True)):
-                    key = f"{table}/{name}/{seed}{ending}"
-                    if key in found:
-                        continue
-                    found[key] = draw.errors(plugin, msgspec.structs.replace(params, derived_features=derived))
-                    print(key, *(f"{value:.5g}" for value in found[key]), flush=True)
-                    if options.cache is not None:
-                        files.write_bytes(options.cache, json.dumps(found, indent=1).encode())
+        for size in of_table[table]:
+            for seed in seeds:
+                key = f"{table}/{size}/{seed}"
+                if key in found:
+                    continue
+                found[key] = ratios_of(Divided(source, int(size), int(seed), N_FOLDS), source.task, models)
+                print(key, *(f"{name} {ratio[1]:.3f}" for name, ratio in found[key].items()), flush=True)
+                if options.cache is not None:
+                    files.write_bytes(options.cache, json.dumps(found, indent=1).encode())
+    tasks = {table: load(options.data, table).task for table in tables}
     rows: list[list[str]] = []
     for table in tables:
-        means = [geometric_mean(ratio[1] for ratio in ratios(found, [table], name)) for name in CONFIGURATIONS]
-        rows.append([table, tasks[table], *(f"{mean:.3f}" for mean in means)])
+        for size in of_table[table]:
+            draws = [found[f"{table}/{size}/{seed}"] for seed in seeds]
+            means = [geometric_mean(draw[name][1] for draw in draws) for name in (*models, TOGETHER)]
+            rows.append([table, tasks[table], size, *(f"{mean:.3f}" for mean in means)])
     summary: list[list[str]] = []
     for task in dict.fromkeys(tasks.values()):
-        of_task = [table for table in tables if tasks[table] == task]
-        for name in CONFIGURATIONS:
-            each = ratios(found, of_task, name)
-            out_of_fold, test = [ratio[0] for ratio in each], [ratio[1] for ratio in each]
-            lower = sum(value < 1 for value in test)
-            summary.append([task, name, str(len(each)), mean_and_error(out_of_fold), mean_and_error(test), str(lower)])
-    header = ["task", "configuration", "draws", "error out of fold", "error", "lower on"]
-    by_task = ResultTable(name="tasks", columns=header, right=[2, 3, 4, 5], rows=summary)
-    facts = machine("lightgbm") | {"rows": options.rows, "draws": options.draws}
-    columns = ["table", "task", *CONFIGURATIONS]
-    report(facts, columns, rows, msgspec.to_builtins(found), options.out, (2, 3), more=[by_task])
+        for size in sizes:
+            of_task = [table for table in tables if tasks[table] == task and size in of_table[table]]
+            for name in (*models, TOGETHER):
+                each = [found[f"{table}/{size}/{seed}"][name] for table in of_task for seed in seeds]
+                out_of_fold, test = [ratio[0] for ratio in each], [ratio[1] for ratio in each]
+                lower = sum(value < 1 for value in test)
+                means = mean_and_error(out_of_fold), mean_and_error(test)
+                summary.append([task, size, name, str(len(each)), *means, str(lower)])
+    header = ["task", "rows", "model", "draws", "error out of fold", "error", "lower on"]
+    by_task = ResultTable(name="tasks", columns=header, right=[1, 3, 4, 5, 6], rows=summary)
+    facts = machine("lightgbm", "xgboost", "catboost") | {"draws": options.draws}
+    columns = ["table", "task", "rows", *models, TOGETHER]
+    report(facts, columns, rows, found, options.out, range(2, len(columns)), more=[by_task])
     return 0
 
 

@@ -26,6 +26,7 @@ from ._shared.boosting import (
     slowest_rate,
     target_of,
 )
+from ._shared.derived import derives, learned_from, switched
 from ._shared.tree_formulas import of_catboost
 
 REPORTED: dict[str, dict[str, str]] = {
@@ -47,6 +48,11 @@ REPORTED: dict[str, dict[str, str]] = {
     "regression": {"r2": "R2"},
 }
 """The run's metrics under CatBoost's names. Its callback receives no predictions, only requested metrics."""
+
+
+ROWS_TO_DERIVE = 3_000
+"""From this number of rows, the defaults for regression use features made from two columns, with which fits take two to three times
+as long (`benchmarks.derived_features`)."""
 
 
 def with_weights(values: Mapping[str, Any], name: str) -> str:
@@ -139,18 +145,24 @@ class CatBoost(BoostingPlugin):
         with the Bayesian bootstrap and one step.
         """
         steps = 10 if task == "binary" else 1
-        if shape.n_rows < 10_000:
-            return CatBoostParams(depth=4, learning_rate=0.06, leaf_estimation_iterations=steps)
-        return CatBoostParams(depth=6, learning_rate=0.08, leaf_estimation_iterations=steps)
+        derived = task == "regression" and shape.n_rows >= ROWS_TO_DERIVE and derives(task, shape)
+        depth, learning_rate = (4, 0.06) if shape.n_rows < 10_000 else (6, 0.08)
+        return CatBoostParams(
+            derived_features=derived, depth=depth, learning_rate=learning_rate, leaf_estimation_iterations=steps
+        )
 
     def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[CatBoostParams, ...]:
-        """For small tables, where fits are short: deeper trees, and splits that see fewer columns, with a low learning rate."""
+        """For small tables, where fits are short: deeper trees, and splits that see fewer columns, with a low learning rate; and
+        the defaults with features made from two columns.
+        """
+        defaults = self.defaults(task, shape, device)
         if shape.n_rows >= 10_000:
-            return ()
-        return (
-            CatBoostParams(depth=6, learning_rate=0.05, l2_leaf_reg=6.0),
-            msgspec.structs.replace(self.defaults(task, shape, device), learning_rate=0.04, colsample_bylevel=0.7),
+            return () if defaults.derived_features else switched(defaults, task, shape)
+        others = (
+            CatBoostParams(derived_features=defaults.derived_features, depth=6, learning_rate=0.05, l2_leaf_reg=6.0),
+            msgspec.structs.replace(defaults, learning_rate=0.04, colsample_bylevel=0.7),
         )
+        return others if defaults.derived_features else (*switched(defaults, task, shape), *others)
 
     def reduced(self, params: Params) -> tuple[CatBoostParams, ...]:
         """Symmetric trees predict much faster than others, so there may be more of them."""
@@ -172,6 +184,7 @@ class CatBoost(BoostingPlugin):
         """
         few_rows = shape.n_rows < 10_000
         return CatBoostParams(
+            derived_features=derives(task, shape) and trial.suggest_categorical("derived_features", [False, True]),
             learning_rate=trial.suggest_float("learning_rate", slowest_rate(shape), 0.1, log=True),
             bootstrap_type="Bernoulli",
             subsample=trial.suggest_float("subsample", 0.7, 1.0),
@@ -186,6 +199,8 @@ class CatBoost(BoostingPlugin):
         )
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
+        assert isinstance(params, CatBoostParams)
+        shape = learned_from(shape, params)
         per_tree = 5e-4 + 3e-8 * shape.n_rows * (0.5 * shape.n_numeric + 0.25 * shape.n_categorical)
         trees = 1200 * (0.5 * shape.n_classes if task == "multiclass" else 1)
         return Cost(seconds=0.5 + trees * per_tree, n_bytes=17_000_000 + 17 * shape.n_rows * shape.n_features)

@@ -25,6 +25,7 @@ from ._shared.boosting import (
     split_seconds,
     target_of,
 )
+from ._shared.derived import learned_from
 from ._shared.tree_arrays import Trees
 from ._shared.trees import Grown, TreesModel, classes_of
 
@@ -87,6 +88,7 @@ class HistGradientBoosting(BoostingPlugin):
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         assert isinstance(params, HistGradientBoostingParams)
+        shape = learned_from(shape, params)
         # scikit-learn has the most bins for every column, and counts their rows.
         leaves = min(params.max_leaf_nodes, 0.6 * shape.n_rows / params.min_samples_leaf)
         per_tree = 4e-3 + 1e-8 * shape.n_rows * max(shape.n_features, 4) + split_seconds(shape, leaves)

@@ -28,6 +28,7 @@ from ._shared.boosting import (
     split_seconds,
     target_of,
 )
+from ._shared.derived import derives, learned_from, switched
 from ._shared.tree_formulas import of_xgboost
 
 
@@ -105,12 +106,13 @@ class XGBoost(BoostingPlugin):
         return XGBoostParams(max_depth=6 if shape.n_rows < 25_000 else 8)
 
     def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[XGBoostParams, ...]:
-        """On fewer columns and rows than the defaults: shallow trees and penalized deep trees for small tables, deep trees for
-        large ones.
+        """The defaults with features made from two columns; on fewer columns and rows than the defaults: shallow trees and
+        penalized deep trees for small tables, deep trees for large ones.
         """
         defaults = self.defaults(task, shape, device)
         if shape.n_rows < 10_000:
             return (
+                *switched(defaults, task, shape),
                 msgspec.structs.replace(
                     defaults, max_depth=3, learning_rate=0.05, colsample_bytree=0.5, subsample=0.7, reg_lambda=3.0
                 ),
@@ -119,6 +121,7 @@ class XGBoost(BoostingPlugin):
                 ),
             )
         return (
+            *switched(defaults, task, shape),
             msgspec.structs.replace(
                 defaults,
                 max_depth=10,
@@ -153,6 +156,7 @@ class XGBoost(BoostingPlugin):
         """
         grow_policy = trial.suggest_categorical("grow_policy", ["depthwise", "lossguide"])
         return XGBoostParams(
+            derived_features=derives(task, shape) and trial.suggest_categorical("derived_features", [False, True]),
             learning_rate=trial.suggest_float("learning_rate", slowest_rate(shape), 0.1, log=True),
             max_depth=trial.suggest_int("max_depth", 4, 10, log=True),
             min_child_weight=trial.suggest_float("min_child_weight", 1e-3, 5.0, log=True),
@@ -169,6 +173,7 @@ class XGBoost(BoostingPlugin):
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         assert isinstance(params, XGBoostParams)
+        shape = learned_from(shape, params)
         # Those of a tree's inner nodes are kept, too.
         nodes = min(2 ** (params.max_depth + 1) - 1, 0.3 * shape.n_rows)
         # Searching a split takes about twice the time that LightGBM needs.

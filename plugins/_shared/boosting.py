@@ -49,12 +49,14 @@ class BoostingParams(Params, frozen=True, kw_only=True):
     """Hyperparameters of all boosters.
 
     Attributes:
+        derived_features: learn from features made from two columns, too.
         n_trees: maximum number of trees; early stopping selects fewer.
         patience: number of trees without improvement on the early-stopping rows after which training stops; None chooses it by the
             number of rows.
         refit: train again on training and early-stopping rows, with the selected number of trees.
     """
 
+    derived_features: bool = False
     n_trees: int = N_TREES
     patience: int | None = None
     refit: bool = True
@@ -359,6 +361,10 @@ class BoostingPlugin(Plugin):
 
     def features(self) -> FeatureRecipe:
         return FeatureRecipe(numeric="raw")
+
+    def features_for(self, params: Params) -> FeatureRecipe:
+        assert isinstance(params, BoostingParams)
+        return msgspec.structs.replace(self.features(), derived=params.derived_features)
 
     def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
         assert isinstance(params, BoostingParams)

@@ -12,7 +12,10 @@ from tabapp.bundle.archive import open_archive
 from tabapp.bundle.contents import decode_contents
 from tabapp.bundle.format import Candidate, Manifest
 from tabapp.data.schema import Column, Schema
-from tabapp.errors import UsageError
+from tabapp.errors import BundleError, UsageError
+from tabapp.features.columns import NumericStep
+from tabapp.features.derived import SIGNS, Arithmetic
+from tabapp.features.state import STATE_FILE, PreparerState, decode_state
 
 _SCORING = {
     "roc_auc": "roc_auc", "log_loss": "neg_log_loss", "accuracy": "accuracy", "balanced_accuracy": "balanced_accuracy", "f1": "f1",
@@ -134,9 +137,14 @@ def write_script(bundle: Path, target: Path) -> str:
             path = f"{fold.model}/model.json"
             facts: Any = json.loads(archive.read(path)).get("facts", {}) if path in archive else {}
             counts += [facts["trees"]] if isinstance(facts, dict) and isinstance(facts.get("trees"), int) else []
+        path = f"{best.folds[0].features}/{STATE_FILE}"
+        try:
+            state = decode_state(archive.read(path))
+        except ValueError as error:
+            raise BundleError(f"{bundle}: {path} cannot be read ({error})") from None
     n_trees = round(sum(counts) / len(counts)) if counts else None
     threshold = contents.ensemble.threshold
-    text = _script(contents.manifest, contents.schema, best, n_trees, threshold, target.name)
+    text = _script(contents.manifest, contents.schema, best, state, n_trees, threshold, target.name)
     try:
         files.write_text(target, text)
     except OSError as error:
@@ -145,7 +153,13 @@ def write_script(bundle: Path, target: Path) -> str:
 
 
 def _script(
-    manifest: Manifest, schema: Schema, best: Candidate, n_trees: int | None, threshold: float | None, file: str
+    manifest: Manifest,
+    schema: Schema,
+    best: Candidate,
+    state: PreparerState,
+    n_trees: int | None,
+    threshold: float | None,
+    file: str,
 ) -> str:
     imports, packages, code = _MODELS[best.model](schema, best.params, n_trees)
     row = next((row for row in manifest.leaderboard if row.get("model") == best.model), {})
@@ -156,7 +170,7 @@ def _script(
     if schema.task == "multiclass" and scoring in ("roc_auc", "f1", "average_precision"):
         scoring = {"roc_auc": "roc_auc_ovr", "f1": "f1_macro"}.get(scoring, "neg_log_loss")
     splitter = "StratifiedKFold" if is_class else "KFold"
-    lines = [line for column in schema.features for line in _feature(column)]
+    lines = [line for column in schema.features for line in _feature(column)] + _derived(state)
     return _TEMPLATE.format(
         target=schema.target,
         title=f"{best.model} (trial {best.trial})",
@@ -195,6 +209,22 @@ def _feature(column: Column) -> list[str]:
             f"made[{f'{column.name} {part}'!r}] = dates.dt.{method}" for part, method in _DATE_PARTS.items()
         ]
     return [f"# The {column.kind} column {name} is left out."]
+
+
+def _derived(state: PreparerState) -> list[str]:
+    """Lines that compute the features made from two numeric columns, as the first fold of the model has them."""
+    made = [(step, name) for step in state.steps for name in step.names()]
+    numbers = {i: name for i, (step, name) in enumerate(made) if isinstance(step, NumericStep)}
+    lines: list[str] = []
+    for feature in state.derived:
+        if isinstance(feature, Arithmetic) and feature.first in numbers and feature.second in numbers:
+            first, second, sign = numbers[feature.first], numbers[feature.second], SIGNS[feature.operation]
+            value = f"made[{first!r}] {'*' if sign == '×' else sign} made[{second!r}]"
+            if feature.operation == "ratio":
+                value = f"({value}).replace([np.inf, -np.inf], np.nan)"
+            lines.append(f"made[{f'{first} {sign} {second}'!r}] = {value}")
+    n_others = len(state.derived) - len(lines)
+    return lines + ([f"# {n_others} features made from other columns are left out."] if n_others else [])
 
 
 def _target(schema: Schema) -> str:
@@ -250,10 +280,7 @@ def _lightgbm(schema: Schema, params: dict[str, Any], n_trees: int | None) -> _M
         "random_state": 0,
         "verbosity": -1,
     }
-    lines = _call(f"lightgbm.LGBM{_kind(schema)}", arguments)
-    if params.get("derived_features"):
-        lines.insert(0, "# tabapp also made features from two columns, which are left out here.")
-    return ["import lightgbm"], ["lightgbm"], lines
+    return ["import lightgbm"], ["lightgbm"], _call(f"lightgbm.LGBM{_kind(schema)}", arguments)
 
 
 def _xgboost(schema: Schema, params: dict[str, Any], n_trees: int | None) -> _Model:

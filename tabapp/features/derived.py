@@ -65,7 +65,7 @@ _FUNCTIONS: Mapping[str, Callable[[Float64, Float64], Float64]] = {
     "product": np.multiply,
     "ratio": np.divide,
 }
-_SIGNS = {"sum": "+", "difference": "-", "product": "×", "ratio": "/"}
+SIGNS = {"sum": "+", "difference": "-", "product": "×", "ratio": "/"}
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def name_and_columns(feature: Derived, made: Sequence[tuple[str, str]], steps: S
         category = steps[feature.step].column
         return f"{name} - mean by {category}", column, category
     (first, column), (second, other) = made[feature.first], made[feature.second]
-    return f"{first} {_SIGNS[feature.operation]} {second}", column, other
+    return f"{first} {SIGNS[feature.operation]} {second}", column, other
 
 
 def select(

@@ -24,7 +24,7 @@ from tabapp.features.derived import Derived, Deviation, Numbers, name_and_column
 from tabapp.features.quantile import QuantileMap
 from tabapp.features.saved import demand, read_arrays
 from tabapp.features.scale import ScaleMap
-from tabapp.features.state import STATE_VERSION, EncodedColumn, PreparerState
+from tabapp.features.state import STATE_FILE, EncodedColumn, PreparerState, decode_state
 from tabapp.features.target_encoding import Target, TargetEncoding, classes_to_encode, cross_fitted, names_of
 from tabapp.features.text import TextMap
 from tabapp.files import write_bytes, write_json
@@ -32,7 +32,7 @@ from tabapp.files import write_bytes, write_json
 Float64 = npt.NDArray[np.float64]
 Scaling = QuantileMap | ScaleMap
 
-_JSON, _ARRAYS = "features.json", "features.safetensors"
+_ARRAYS = "features.safetensors"
 _CHUNK_ROWS = 65_536
 """Rows whose numbers are scaled at the same time, which needs a few copies of them."""
 _MANY_LEVELS = 50
@@ -250,7 +250,7 @@ class FeaturePreparer:
             del state["recipe"]["rows"]
         if not self.recipe.derived:
             del state["recipe"]["derived"], state["derived"], state["spec"]["partners"]
-        write_json(folder / _JSON, state)
+        write_json(folder / STATE_FILE, state)
         write_bytes(
             folder / _ARRAYS, save_arrays({name: np.ascontiguousarray(array) for name, array in arrays.items()})
         )
@@ -263,9 +263,7 @@ class FeaturePreparer:
             BundleError: the files are missing, damaged, or of an unsupported version.
         """
         try:
-            state = msgspec.json.decode((folder / _JSON).read_bytes(), type=PreparerState)
-            if state.version != STATE_VERSION:
-                raise BundleError(f"{folder}: the features have format {state.version}, which this version cannot read")
+            state = decode_state((folder / STATE_FILE).read_bytes())
             arrays = read_arrays(folder / _ARRAYS, expected_arrays(state), unchecked=("quantile.means",))
             check_state(state, arrays)
             demand(_agree(state.spec, _spec(state)), "its columns do not follow from its steps")

@@ -8,7 +8,7 @@ from tabapp.features.arrays import FeatureRecipe, FeatureSpec
 from tabapp.features.columns import Step
 from tabapp.features.derived import Derived
 
-STATE_VERSION = 2
+STATE_VERSION, STATE_FILE = 2, "features.json"
 
 
 class EncodedColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,3 +46,18 @@ class PreparerState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     indicators: tuple[int, ...]
     kept_categorical: tuple[int, ...]
     spec: FeatureSpec
+
+
+def decode_state(data: bytes) -> PreparerState:
+    """Read the JSON of a state.
+
+    Raises:
+        ValueError: it is damaged, or of an unsupported version.
+    """
+    try:
+        state = msgspec.json.decode(data, type=PreparerState)
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from None
+    if state.version != STATE_VERSION:
+        raise ValueError(f"the features have format {state.version}, which this version cannot read")
+    return state

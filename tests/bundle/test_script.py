@@ -17,7 +17,7 @@ from tabapp.bundle.write import write_bundle
 from tabapp.cli.main import run_command_line
 from tabapp.errors import UsageError
 from tests.bundle.making import make_contents, text_table
-from tests.bundle.portable import make_bundle
+from tests.bundle.portable import DERIVED, make_bundle
 
 pytest.importorskip("pandas")
 
@@ -85,6 +85,22 @@ def test_a_date_column_becomes_its_parts(tmp_path, monkeypatch):
     dates = text_table("regression", n_rows=5)["joined"].str.to_date()
     assert made["joined month"].tolist() == dates.dt.month().to_list()
     assert made["joined days"].tolist() == dates.to_physical().to_list()
+
+
+def test_features_made_from_two_numbers_are_made_again(tmp_path, monkeypatch):
+    bundle = make_bundle(tmp_path, "regression", ["lightgbm"], lightgbm=DERIVED)
+    write_script(bundle, tmp_path / "model.py")
+    text_table("regression", n_rows=300).write_csv(tmp_path / "training.csv")
+    names = runpy.run_path(str(tmp_path / "model.py"))
+    made = names["features"](names["read"](tmp_path / "training.csv"))
+    size, age = made["size"].to_numpy(), made["age"].to_numpy()
+    expected = {"size + age": size + age, "size - age": size - age, "size × age": size * age, "size / age": size / age}
+    found = [name for name in expected if name in made]
+    assert found
+    for name in found:
+        np.testing.assert_array_equal(made[name].to_numpy(), expected[name])
+    run_script(monkeypatch, tmp_path / "model.py", *[tmp_path / "training.csv"] * 2, tmp_path / "out.csv")
+    assert len(pl.read_csv(tmp_path / "out.csv")) == 300
 
 
 def test_members_that_no_script_can_contain_are_named(tmp_path):
