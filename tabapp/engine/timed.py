@@ -12,9 +12,11 @@ A candidate counts once it has all of its folds, so it is either completed or dr
    improvement, less the price of their time.
 5. The first folds of other models, those that take little time first. Here and in 2 and 3, all of their folds must end in time;
    here and in 2, dropped first folds may take little of it.
-6. New trials of models in the ensemble, in proportion to their weight and to the success of their earlier trials. A trial is pruned
+6. The first fold of the second trial of quick models that start first on all tables: its hyperparameters differ much from the
+   defaults, and on some tables only they improve the ensemble.
+7. New trials of models in the ensemble, in proportion to their weight and to the success of their earlier trials. A trial is pruned
    if its first fold does not improve the ensemble.
-7. In time that nothing else can use: candidates that do not improve the ensemble yet, models that have not run, and new trials of
+8. In time that nothing else can use: candidates that do not improve the ensemble yet, models that have not run, and new trials of
    models outside the ensemble.
 """
 
@@ -167,6 +169,7 @@ class TimedScheduler(Scheduler):
             or self._begun(running, time)
             or first_fold(lambda record: self._is_quick(record.name))
             or self._first_fold(running, lambda record: self._may_start(record, running, time))
+            or self._second_trial(running, time)
             or self._next_share(running, seconds_left, self._targets_of_members())
             or self._ahead(running, time)
             or self._begun(running, time, improving=False)
@@ -174,6 +177,18 @@ class TimedScheduler(Scheduler):
             or self._next_share(running, seconds_left)
             or self._beside(running, seconds_left, self._targets_of_members())
         )
+
+    def _second_trial(self, running: set[Fold], time: TimeLeft) -> Work | None:
+        """The first fold of the second trial of a quick core model, the cheapest first, if all of its folds would end in time."""
+        for record in sorted(self.models.values(), key=lambda record: (record.price, record.name)):
+            candidates, each = self.of_model(record.name), self.expected_seconds(record.name)
+            if not (self._tune and record.is_core) or record.is_held or self.is_out(record.name):
+                continue
+            if len(candidates) != 1 or not candidates[0].results or not self._has_trials_left(record.name):
+                continue
+            if self._is_quick(record.name) and time.fits(self.n_folds, each, time.committed):
+                return Work(self.add(self._new_trial(record.name)), 0)
+        return None
 
     def _first_complete(self, running: set[Fold], time: TimeLeft) -> Work | None:
         """The next fit of a run without a complete candidate: a few first folds, then the other folds of the best of them, so that

@@ -324,6 +324,21 @@ def test_only_members_of_the_ensemble_get_new_trials_and_those_that_succeed_get_
     assert take(scheduler, seconds=100.0)[0] == "b"
 
 
+def test_quick_core_models_get_a_first_fold_of_a_second_trial_before_members_are_tuned() -> None:
+    weights = {("a", 0): 1.0}
+    scheduler = make_timed(dict.fromkeys("abcd", 1.0), weights)
+    for name, is_core in (("a", True), ("b", True), ("c", False)):
+        scheduler.models[name].is_core = is_core
+        complete(scheduler, name)
+    scheduler.models["d"].is_core = True
+    complete(scheduler, "d", seconds=20.0)
+    # One does not start first, and another is too slow.
+    assert [take(scheduler, seconds=100.0), take(scheduler, seconds=100.0)] == [("a", 1, 0), ("b", 1, 0)]
+    for name in "ab":
+        complete(scheduler, name, trial=1)
+    assert take(scheduler, seconds=100.0)[:2] == ("a", 2)
+
+
 def test_a_run_continues_while_there_is_no_ensemble_or_its_members_have_all_of_their_trials() -> None:
     unselected = make_timed({"a": 1.0})
     complete(unselected, "a")
@@ -428,7 +443,7 @@ def mean_of(kind: type[Scheduler], measure: Callable[[Simulation], float], secon
 @pytest.mark.parametrize("seconds", [60.0, pytest.param(200.0, marks=pytest.mark.slow)])
 def test_little_time_goes_to_candidates_that_count_nowhere(seconds: float) -> None:
     nowhere = mean_of(TimedScheduler, Simulation.share_nowhere, seconds)
-    assert nowhere < 0.13
+    assert nowhere < 0.14
     for other in (BreadthFirst, RoundRobin):
         assert nowhere < mean_of(other, Simulation.share_nowhere, seconds)
 
