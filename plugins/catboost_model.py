@@ -188,7 +188,10 @@ class CatBoost(BoostingPlugin):
             learning_rate=trial.suggest_float("learning_rate", slowest_rate(shape), 0.1, log=True),
             bootstrap_type="Bernoulli",
             subsample=trial.suggest_float("subsample", 0.7, 1.0),
-            grow_policy=trial.suggest_categorical("grow_policy", ["SymmetricTree", "Depthwise"]),
+            # Constraints are possible in symmetric trees only.
+            grow_policy=trial.suggest_categorical(
+                "grow_policy", ["SymmetricTree", "Depthwise"][: 1 if shape.n_monotonic else 2]
+            ),
             depth=trial.suggest_int("depth", 4, 8),
             colsample_bylevel=trial.suggest_float("colsample_bylevel", 0.85, 1.0),
             l2_leaf_reg=trial.suggest_float("l2_leaf_reg", 1e-4, 5.0, log=True),
@@ -285,4 +288,6 @@ class CatBoost(BoostingPlugin):
             settings["subsample"] = params.subsample
         if context.task == "multiclass":
             settings["classes_count"] = context.n_classes
+        if any(directions := context.features.directions(params.monotonic)):
+            settings["monotone_constraints"] = directions
         return settings

@@ -115,6 +115,8 @@ class HistGradientBoosting(BoostingPlugin):
             "warm_start": True,
             "random_state": context.seed,
         }
+        if any(directions := context.features.directions(params.monotonic)):
+            settings["monotonic_cst"] = directions
         if context.task == "regression":
             settings["loss"] = "absolute_error" if mean_absolute else "squared_error"
             booster: Any = sklearn.ensemble.HistGradientBoostingRegressor(**settings)

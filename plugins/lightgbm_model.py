@@ -311,4 +311,7 @@ class LightGBM(BoostingPlugin):
         }
         if context.task == "multiclass":
             settings["num_class"] = context.n_classes
+        if any(directions := context.features.directions(params.monotonic)):
+            # The default method "basic": "advanced" breaks constraints where splits of categories follow.
+            settings["monotone_constraints"] = directions
         return settings

@@ -266,4 +266,6 @@ class XGBoost(BoostingPlugin):
         }
         if context.task == "multiclass":
             settings["num_class"] = context.n_classes
+        if any(directions := context.features.directions(params.monotonic)):
+            settings["monotone_constraints"] = tuple(directions)
         return settings

@@ -54,12 +54,15 @@ class BoostingParams(Params, frozen=True, kw_only=True):
         patience: number of trees without improvement on the early-stopping rows after which training stops; None chooses it by the
             number of rows.
         refit: train again on training and early-stopping rows, with the selected number of trees.
+        monotonic: 1 for each data column with which predictions may only rise, and -1 where they may only fall; `--monotonic` sets
+            it.
     """
 
     derived_features: bool = False
     n_trees: int = N_TREES
     patience: int | None = None
     refit: bool = True
+    monotonic: dict[str, int] | None = None
 
     def patience_on(self, n_rows: int) -> int:
         """The patience on a table with so many rows."""

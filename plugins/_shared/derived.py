@@ -19,8 +19,11 @@ MOST_ROWS = 100_000
 
 
 def derives(task: Task, shape: Shape) -> bool:
-    """Whether these features are tried: they do not help with two classes (`benchmarks.derived_features`)."""
-    return task != "binary" and shape.n_rows <= MOST_ROWS and shape.n_numeric > 0 and shape.n_features > 1
+    """Whether these features are tried: they do not help with two classes (`benchmarks.derived_features`), and a constraint on a
+    column is none on what is made from it."""
+    if task == "binary" or shape.n_rows > MOST_ROWS or shape.n_monotonic:
+        return False
+    return shape.n_numeric > 0 and shape.n_features > 1
 
 
 def switched(params: _Params, task: Task, shape: Shape) -> tuple[_Params, ...]:

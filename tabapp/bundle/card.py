@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from tabapp.bundle.format import Ensemble, Manifest, MetricValue, TargetsManifest
 from tabapp.data.schema import Schema
 from tabapp.metrics import known
+from tabapp.models.contract import MONOTONIC
 from tabapp.printable import multi_line, one_line
 
 _MAX_LEADERBOARD_ROWS = 15
@@ -38,6 +39,7 @@ def model_card(manifest: Manifest, schema: Schema, ensemble: Ensemble) -> str:
             [[c.model, str(c.trial), f"{c.weight:.3f}", str(len(c.folds))] for c in ensemble.candidates],
         ),
         "A prediction is the weighted mean of these models. Each of them is the mean of its fold models.",
+        _constraints(ensemble),
         _leaderboard(manifest),
         "## Use",
         f"`tabapp predict FILE.tabapp DATA.csv -o OUT.csv`; `tabapp inspect FILE.tabapp` shows the contents. Made with Python "
@@ -105,6 +107,16 @@ def _classes(schema: Schema) -> str:
     listed = ", ".join(f"`{_cell(label)}`" for label in schema.classes[:50])
     more = f" and {len(schema.classes) - 50} more" if len(schema.classes) > 50 else ""
     return f"Classes: {listed}{more}." + (" The last is the positive class." if schema.task == "binary" else "")
+
+
+def _constraints(ensemble: Ensemble) -> str:
+    """The monotonic constraints that all members keep to."""
+    first, *others = [candidate.params.get(MONOTONIC) for candidate in ensemble.candidates] or [None]
+    if not isinstance(first, dict) or any(other != first for other in others):
+        return ""
+    directions = {str(column): "rises" if sign == 1 else "falls" for column, sign in first.items()}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    listed = "; ".join(f"`{_cell(column)}`: only {direction}" for column, direction in directions.items())
+    return f"Constraints on how the prediction changes when a column rises and all others stay: {listed}."
 
 
 def _leaderboard(manifest: Manifest) -> str:

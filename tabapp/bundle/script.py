@@ -16,6 +16,7 @@ from tabapp.errors import BundleError, UsageError
 from tabapp.features.columns import NumericStep
 from tabapp.features.derived import SIGNS, Arithmetic
 from tabapp.features.state import STATE_FILE, PreparerState, decode_state
+from tabapp.models.contract import MONOTONIC
 
 _SCORING = {
     "roc_auc": "roc_auc", "log_loss": "neg_log_loss", "accuracy": "accuracy", "balanced_accuracy": "balanced_accuracy", "f1": "f1",
@@ -280,6 +281,8 @@ def _lightgbm(schema: Schema, params: dict[str, Any], n_trees: int | None) -> _M
         "random_state": 0,
         "verbosity": -1,
     }
+    if monotonic := params.get(MONOTONIC):
+        arguments["monotone_constraints"] = [monotonic.get(name, 0) for name in _names(schema)]
     return ["import lightgbm"], ["lightgbm"], _call(f"lightgbm.LGBM{_kind(schema)}", arguments)
 
 
@@ -290,6 +293,8 @@ def _xgboost(schema: Schema, params: dict[str, Any], n_trees: int | None) -> _Mo
     )  # fmt: skip
     arguments = {"n_estimators": n_trees or params["n_trees"]} | {name: params[name] for name in same}
     arguments |= {"tree_method": "hist", "enable_categorical": True, "random_state": 0}
+    if monotonic := params.get(MONOTONIC):
+        arguments["monotone_constraints"] = monotonic
     return ["import xgboost"], ["xgboost"], _call(f"xgboost.XGB{_kind(schema)}", arguments)
 
 
@@ -302,12 +307,25 @@ def _catboost(schema: Schema, params: dict[str, Any], n_trees: int | None) -> _M
     if params["bootstrap_type"] == "Bayesian":
         arguments["bagging_temperature"] = params["bagging_temperature"]
     arguments |= {"random_seed": 0, "verbose": False, "allow_writing_files": False}
+    if monotonic := params.get(MONOTONIC):
+        arguments["monotone_constraints"] = monotonic
     return [f"from catboost import CatBoost{_kind(schema)}"], ["catboost"], _call("Booster", arguments)
 
 
 def _catboost_class(schema: Schema) -> str:
     predict = "predict_proba" if schema.classes else "predict"
     return f"\n\n\nTEXTS = {_texts(schema)!r}" + _CATBOOST.format(kind=_kind(schema), predict=predict)
+
+
+def _names(schema: Schema) -> list[str]:
+    """The columns of the script's features, without those made from two columns, in order."""
+    names: list[str] = []
+    for column in schema.features:
+        if column.kind in ("numeric", "categorical", "boolean"):
+            names.append(column.name)
+        elif column.kind == "datetime":
+            names += [f"{column.name} {part}" for part in ("days", *_DATE_PARTS)]
+    return names
 
 
 def _texts(schema: Schema) -> list[str]:
@@ -355,7 +373,12 @@ def _hist(schema: Schema, params: dict[str, Any], n_trees: int | None) -> _Model
     arguments = {"max_iter": n_trees or params["n_trees"]} | {name: params[name] for name in same}
     class_name = f"HistGradientBoosting{_kind(schema)}"
     imports = [*_PREPARED, f"from sklearn.ensemble import {class_name}"]
-    return imports, [], _prepared(schema, _call(class_name, arguments | {"early_stopping": False, "random_state": 0}))
+    arguments |= {"early_stopping": False, "random_state": 0}
+    if monotonic := params.get(MONOTONIC):
+        texts = _texts(schema)
+        ordered = [*texts, *(name for name in _names(schema) if name not in texts)]
+        arguments["monotonic_cst"] = [monotonic.get(name, 0) for name in ordered]
+    return imports, [], _prepared(schema, _call(class_name, arguments))
 
 
 def _linear(schema: Schema, params: dict[str, Any], n_trees: int | None) -> _Model:

@@ -12,7 +12,7 @@ import click
 from tabapp.cli.completion import columns, metrics, models, several, tables
 from tabapp.errors import DataError, UsageError, did_you_mean
 from tabapp.run.bounds import FOLDS, PORT, SEED, TRIALS, WORKERS, Bounds
-from tabapp.run.config import check_hidden, parse_budget, parse_bytes
+from tabapp.run.config import check_directions, check_hidden, parse_budget, parse_bytes
 
 
 def split_names(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -27,6 +27,19 @@ def split_kinds(ctx: click.Context, parameter: click.Parameter, value: tuple[str
             raise UsageError(f"--kind {item!r} does not have the form COLUMN=KIND. Example: --kind zip=categorical.")
         kinds[column.strip()] = kind.strip()
     return kinds
+
+
+def split_directions(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
+    directions: dict[str, str] = {}
+    for item in (part for text in value for part in text.split(",")):
+        column, equals, sign = item.rpartition("=")
+        if not equals:
+            raise UsageError(
+                f"--monotonic {item!r} does not have the form COLUMN=+ or COLUMN=-. Example: --monotonic age=+."
+            )
+        directions[column.strip()] = sign.strip()
+    check_directions(directions)
+    return directions
 
 
 def read_budget(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
@@ -287,6 +300,14 @@ RUN_OPTIONS = (
         default="0",
         metavar="SHARE",
         help="Share of cells hidden from networks in training, for data with missing cells [default: 0].",
+    ),
+    _option(
+        SEARCH,
+        "--monotonic",
+        callback=split_directions,
+        multiple=True,
+        metavar="COL=+|-,…",
+        help="Columns with which predictions may only rise (+) or fall (-), for the models that support it.",
     ),
     _option(
         COLUMNS,

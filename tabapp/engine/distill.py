@@ -21,13 +21,13 @@ from tabapp.engine.board import Selected
 from tabapp.engine.candidates import Score
 from tabapp.engine.finished import FinishedRun
 from tabapp.engine.fit import features_folder, prepared_table
-from tabapp.engine.plan import approximate_shape
+from tabapp.engine.plan import NOT_MONOTONIC, shape_of, supports_monotonic
 from tabapp.engine.refit import Refitter, context_for, fit_with_stopping
 from tabapp.engine.seeds import seed_of
 from tabapp.errors import UsageError
 from tabapp.features.prepare import FeaturePreparer, recipe_for
 from tabapp.models import registry
-from tabapp.models.contract import Plugin
+from tabapp.models.contract import MONOTONIC, Plugin
 from tabapp.run.folder import RunFolder
 
 TEACHER_SHARE = 0.5
@@ -102,13 +102,16 @@ def _student(run: FinishedRun, name: str) -> tuple[Plugin, dict[str, Any]]:
     plugin = registry.get(name)
     if run.plan.task not in plugin.tasks:
         raise UsageError(f"The model {name!r} does not support a {run.plan.task} task. Choose another --distill.")
-    shape = approximate_shape(run.data.schema, run.plan.n_classes, run.plan.n_unlabeled)
+    if run.plan.monotonic and not supports_monotonic(plugin):
+        raise UsageError(f"The model {name!r} {NOT_MONOTONIC}. Choose another --distill.")
+    shape = shape_of(run.plan, run.data.schema)
     if (reason := plugin.supports(run.plan.task, shape)) is not None:
         raise UsageError(f"The model {name!r} cannot be used here. {reason}")
     tried = [c for c in run.candidates.values() if c.model == name and c.is_complete]
     if tried:
         return plugin, min(tried, key=lambda c: (run.scorer.loss(c), c.key)).params
-    return plugin, msgspec.to_builtins(plugin.defaults(run.plan.task, shape, "cpu"))
+    params = msgspec.to_builtins(plugin.defaults(run.plan.task, shape, "cpu"))
+    return plugin, params | ({MONOTONIC: run.plan.monotonic} if run.plan.monotonic else {})
 
 
 def _soft_targets(run: FinishedRun, teacher: Selected) -> npt.NDArray[np.float64]:

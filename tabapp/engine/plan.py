@@ -17,16 +17,17 @@ from tabapp.data.schema import Schema
 from tabapp.engine.devices import CPU, device_for
 from tabapp.engine.server import LIGHT_MODELS
 from tabapp.engine.validation import choose_validation
-from tabapp.errors import UsageError
+from tabapp.errors import UsageError, did_you_mean
 from tabapp.metrics import Task
 from tabapp.models import registry
-from tabapp.models.contract import Plugin, Shape
+from tabapp.models.contract import MONOTONIC, Plugin, Shape
 from tabapp.models.devices import existing_gpu
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig, check_bounds, command_line
 
 LEAST_UNLABELED = 200
 """Rows without a target from which pre-trained variants are planned."""
+NOT_MONOTONIC = "cannot keep its predictions from falling or rising with a column (--monotonic)"
 FIRST_GPU = "cuda:0"
 """On a cluster, each fit sees only the GPU that it gets."""
 
@@ -60,6 +61,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         n_unlabeled: rows without a target, of the table and of `--unlabelled`.
         n_other_targets: other targets that models may learn, too.
         hide_cells: share of the cells that networks hide in training.
+        monotonic: 1 for each column with which predictions may only rise, and -1 where they may only fall.
     """
 
     target: str
@@ -81,6 +83,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     n_unlabeled: int = 0
     n_other_targets: int = 0
     hide_cells: float = 0.0
+    monotonic: dict[str, int] = {}
 
     @property
     def competing(self) -> tuple[PlannedModel, ...]:
@@ -135,12 +138,21 @@ def choose_metric(wanted: str | None, task: Task) -> str:
     return metric.name
 
 
-def approximate_shape(schema: Schema, n_classes: int, n_unlabeled: int = 0, n_other_targets: int = 0) -> Shape:
+def shape_of(plan: Plan, schema: Schema) -> Shape:
+    """The size of the problem of a plan, estimated from the schema."""
+    return approximate_shape(
+        schema, plan.n_classes, plan.n_unlabeled, plan.n_other_targets, n_monotonic=len(plan.monotonic)
+    )
+
+
+def approximate_shape(
+    schema: Schema, n_classes: int, n_unlabeled: int = 0, n_other_targets: int = 0, n_monotonic: int = 0
+) -> Shape:
     """The size of the problem estimated from the schema, before features are prepared."""
     kinds = [column.kind for column in schema.features]
     n_categorical = sum(kind in ("categorical", "boolean") for kind in kinds)
     n_numeric = sum({"numeric": 1, "datetime": 5, "text": 10}.get(kind, 0) for kind in kinds)
-    return Shape(schema.rows, n_numeric, n_categorical, n_classes, n_unlabeled, n_other_targets)
+    return Shape(schema.rows, n_numeric, n_categorical, n_classes, n_unlabeled, n_other_targets, n_monotonic)
 
 
 class _LowestTrial:
@@ -184,6 +196,11 @@ def _why_skipped(
     return None
 
 
+def supports_monotonic(plugin: Plugin) -> bool:
+    """Whether a model has the hyperparameter that `--monotonic` sets."""
+    return MONOTONIC in plugin.params_type.__struct_fields__
+
+
 def _planned_model(name: str, task: Task, shape: Shape, device: str, memory_limit: int, *, named: bool) -> PlannedModel:
     """Load a plugin and decide whether it competes."""
     found = registry.find(name)
@@ -192,6 +209,8 @@ def _planned_model(name: str, task: Task, shape: Shape, device: str, memory_limi
     reason = found.reason
     if reason is None and task not in found.plugin.tasks:
         reason = f"does not support {task} tasks"
+    if reason is None and shape.n_monotonic and not supports_monotonic(found.plugin):
+        reason = NOT_MONOTONIC
     if reason is None:
         reason = _why_skipped(found.plugin, task, shape, device, memory_limit, named=named)
     return PlannedModel(name=name, title=found.plugin.title, family=found.plugin.family, reason=reason, named=named)
@@ -275,7 +294,8 @@ def make_plan(
     memory_limit = memory_limit_of(config, machines)
     n_unlabeled = schema.rows_without_target + n_more
     n_other_targets = len(learnable(schema, config.other_targets))
-    shape = approximate_shape(schema, n_classes, n_unlabeled, n_other_targets)
+    monotonic = directions_of(config, schema)
+    shape = approximate_shape(schema, n_classes, n_unlabeled, n_other_targets, len(monotonic))
     folds, validation, why = choose_validation(config, schema, shape, workers)
     return Plan(
         target=schema.target,
@@ -297,7 +317,32 @@ def make_plan(
         n_unlabeled=n_unlabeled,
         n_other_targets=n_other_targets,
         hide_cells=config.hide_cells,
+        monotonic=monotonic,
     )
+
+
+def directions_of(config: RunConfig, schema: Schema) -> dict[str, int]:
+    """The constraints of `--monotonic` as numbers.
+
+    Raises:
+        UsageError: they are not possible for the target or a column.
+    """
+    if config.monotonic and schema.task == "multiclass":
+        raise UsageError(
+            f"--monotonic is for a number or two classes; {schema.target!r} has {len(schema.classes)} classes. Leave it out."
+        )
+    if config.monotonic and config.other_targets:
+        raise UsageError("--monotonic is for one target. Name one --target, or leave --monotonic out.")
+    kinds = {column.name: column.kind for column in schema.features}
+    for name in config.monotonic:
+        if name not in kinds:
+            raise UsageError(f"--monotonic: {name!r} is not a feature column{did_you_mean(name, kinds) or '.'}")
+        if kinds[name] != "numeric":
+            raise UsageError(
+                f"--monotonic: {name!r} is {kinds[name]}, not numeric. Leave it out, or set --kind {name}=numeric if its cells are "
+                "numbers."
+            )
+    return {name: 1 if sign == "+" else -1 for name, sign in config.monotonic.items()}
 
 
 def device_of(config: RunConfig, machines: Machines | None = None) -> str:

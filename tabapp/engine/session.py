@@ -19,11 +19,11 @@ from tabapp.engine.draft import Draft, make_draft, without_lost_metric
 from tabapp.engine.plan import (
     Machines,
     Plan,
-    approximate_shape,
     available_cores,
     device_of,
     memory_limit_of,
     plan_event,
+    shape_of,
     usable_device,
 )
 from tabapp.engine.prepare import read_data, read_more, reading_event
@@ -169,7 +169,7 @@ class Session:
         from tabapp.engine.run_data import RunData
         from tabapp.engine.studies import known_trials, open_study
 
-        shape = approximate_shape(schema, plan.n_classes, plan.n_unlabeled, plan.n_other_targets)
+        shape = shape_of(plan, schema)
         # Reading counts towards the budget of a run that starts at once; time before a start by the user does not.
         used = self._used + (0.0 if waited else time.monotonic() - self._started)
         clock = Clock(plan.budget, used)

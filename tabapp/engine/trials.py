@@ -60,6 +60,7 @@ class Trials:
             metric=plan.metric,
             seed=plan.seed,
             hide_cells=plan.hide_cells,
+            monotonic=plan.monotonic,
         )
         restored = tuner.restore(self._known.get(name, {}))
         if restored:

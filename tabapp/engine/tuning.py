@@ -20,7 +20,7 @@ from tabapp.engine.devices import device_class
 from tabapp.engine.seeds import seed_of
 from tabapp.engine.stored_trials import StoredTrials
 from tabapp.metrics import Task
-from tabapp.models.contract import Params, Plugin, Shape
+from tabapp.models.contract import MONOTONIC, Params, Plugin, Shape
 
 N_STARTUP_TRIALS = 5
 PARAMS = "params"
@@ -75,6 +75,7 @@ class Tuner:
         device: the device of the model's fits.
         seed: the run's seed; each trial draws from (seed, model, number), so a resumed run continues the same sequence.
         hide_cells: share of the cells that all trials of a network hide in training.
+        monotonic: constraints that all trials keep to.
     """
 
     def __init__(
@@ -88,13 +89,14 @@ class Tuner:
         metric: str,
         seed: int,
         hide_cells: float = 0.0,
+        monotonic: Mapping[str, int] | None = None,
     ) -> None:
         self._plugin = plugin
         self._task: Task = task
         self._shape = shape
         self.device = device
         self._seed = seed
-        self._hide_cells = hide_cells
+        self._hide_cells, self._monotonic = hide_cells, monotonic
         direction = "maximize" if metrics.get(metric).greater_is_better else "minimize"
         self._stored = StoredTrials(storage, plugin.name, direction, PARAMS)
         # The sampler and the pruner read the trials in memory.
@@ -178,6 +180,8 @@ class Tuner:
             params = msgspec.to_builtins(self._plugin.search_space(trial, *problem))
         if self._hide_cells and HIDDEN_RATE in params:
             params[HIDDEN_RATE] = self._hide_cells
+        if self._monotonic:
+            params[MONOTONIC] = dict(self._monotonic)
         trial.set_user_attr(PARAMS, params)
         trial.set_user_attr(DEVICE, device_class(self.device))
         self._stored.add(self._study.get_trials(deepcopy=False)[trial.number])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,6 +64,18 @@ class FeatureSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         partners = dict(self.partners)
         return [
             (source, partners[index]) if index in partners else (source,) for index, source in enumerate(self.sources)
+        ]
+
+    def directions(self, monotonic: Mapping[str, int] | None) -> list[int]:
+        """For each feature the constraint on its data column: 1, -1, or 0 for none. A missing indicator has none.
+
+        Args:
+            monotonic: 1 for each data column with which predictions may only rise, and -1 where they may only fall.
+        """
+        names = (*self.numeric, *self.categorical)
+        return [
+            monotonic.get(name, 0) if monotonic and name == source else 0
+            for name, source in zip(names, self.sources, strict=True)
         ]
 
 

@@ -22,6 +22,7 @@ from tabapp.models.explanations import AttentionMap, FeatureContributions, Float
 from tabapp.models.formula import Formula
 
 __all__ = [
+    "MONOTONIC",
     "STEP_ROWS",
     "AttentionMap",
     "Cost",
@@ -47,6 +48,8 @@ __all__ = [
 Family = Literal["gbdt", "deep", "classic"]
 STEP_ROWS = "step_rows"
 """In `FittedModel.summary`: rows whose gradients fit in memory together, if the fit ran out of memory with more."""
+MONOTONIC = "monotonic"
+"""The hyperparameter that `--monotonic` sets, of the models that have it."""
 
 
 class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -73,6 +76,7 @@ class Shape:
         n_classes: number of classes; 2 for binary, 1 for regression.
         n_unlabeled: rows without a target.
         n_other_targets: other targets of the run that models may learn, too.
+        n_monotonic: columns that `--monotonic` constrains.
     """
 
     n_rows: int
@@ -81,6 +85,7 @@ class Shape:
     n_classes: int
     n_unlabeled: int = 0
     n_other_targets: int = 0
+    n_monotonic: int = 0
 
     @property
     def n_features(self) -> int:

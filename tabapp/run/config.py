@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -29,6 +30,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         unlabelled: path of a table of further rows, which are used without their target.
         other_targets: columns that other runs of the same table predict, in the run of one of several targets; no option sets it.
         hide_cells: share of the cells that networks hide in training.
+        monotonic: "+" for each column with which predictions may only rise, and "-" where they may only fall.
         start: start as soon as the plan is ready; a screen sets it to False and sends the command `start`.
     """
 
@@ -52,6 +54,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     unlabelled: str | None = None
     other_targets: tuple[str, ...] = ()
     hide_cells: float = 0.0
+    monotonic: dict[str, str] = {}
     positive: str | None = None
     seed: int = 0
     device: str = "auto"
@@ -87,6 +90,20 @@ def check_hidden(share: object) -> float:
     return share
 
 
+def check_directions(directions: Mapping[str, str]) -> None:
+    """Check the values of `--monotonic`.
+
+    Raises:
+        UsageError: a value is neither + nor -.
+    """
+    for column, sign in directions.items():
+        if sign not in ("+", "-"):
+            raise UsageError(
+                f"--monotonic {column + '=' + sign!r} is not valid. Use {column}=+ if predictions may only rise with the "
+                f"column, or {column}=- if they may only fall."
+            )
+
+
 def check_bounds(config: RunConfig) -> None:
     """Reject options that are out of range.
 
@@ -104,6 +121,7 @@ def check_bounds(config: RunConfig) -> None:
     if config.address is not None and config.executor != "ray":
         raise UsageError("--address is the address of a Ray cluster. Add --executor ray.")
     check_hidden(config.hide_cells)
+    check_directions(config.monotonic)
     if config.budget is not None and not config.budget > 0:
         raise UsageError(f"--budget {config.budget!r} is not valid. Use more than 0 seconds.")
 
@@ -159,8 +177,8 @@ def command_line(config: RunConfig) -> str:
         option = "--kind" if field == "kinds" else "--" + field.replace("_", "-")
         if field == "budget":
             text = format_duration(value)
-        elif field == "kinds":
-            text = ",".join(f"{column}={kind}" for column, kind in config.kinds.items())
+        elif field in ("kinds", "monotonic"):
+            text = ",".join(f"{column}={setting}" for column, setting in value.items())
         elif field in ("models", "exclude", "ignore", "null"):
             text = ",".join(value)
         else:

@@ -18,6 +18,8 @@ from tabapp.run.targets import join_targets
 _OPTIONS = {"kinds": "kind"}
 """Fields whose option has another name."""
 _NOT_OPTIONS = ("data", "start", "other_targets")
+_FORMS = {"kind": ("COLUMN=KIND", "zip", "categorical"), "monotonic": ("COLUMN=+ or COLUMN=-", "age", "+")}
+"""Keywords with a setting for each column: the form of their text, and an example."""
 _COLUMN_OPTIONS = ("target", "group", "time", "weight")
 """Options that name one column."""
 
@@ -67,8 +69,8 @@ def normalized_columns(keyword: str, value: Any) -> Any:
         return column_name(value)
     if keyword == "ignore" and not isinstance(value, str | None):
         return [column_name(name) for name in value]
-    if keyword == "kind" and isinstance(value, Mapping):
-        return {column_name(name): kind for name, kind in value.items()}  # pyright: ignore[reportUnknownArgumentType]
+    if keyword in ("kind", "monotonic") and isinstance(value, Mapping):
+        return {column_name(name): setting for name, setting in value.items()}  # pyright: ignore[reportUnknownArgumentType]
     return value
 
 
@@ -85,8 +87,8 @@ def _converted(keyword: str, field: str, value: Any, wanted: Any) -> Any:
         return None
     elif field == "target" and _is_list(value):
         value = join_targets([str(name) for name in value])
-    elif field == "kinds":
-        value = _kinds(value)
+    elif keyword in _FORMS:
+        value = _settings(keyword, value)
     elif get_origin(wanted) is tuple:
         value = _names(value)
     try:
@@ -115,16 +117,18 @@ def _names(value: Any) -> Any:
     return tuple(value) if isinstance(value, Iterable) else value  # pyright: ignore[reportUnknownVariableType]
 
 
-def _kinds(value: Any) -> Any:
+def _settings(keyword: str, value: Any) -> Any:
+    """Settings by column as a mapping, or as text like that of the option."""
     if not isinstance(value, str):
         return value
-    pairs = [part.partition("=") for part in value.split(",")]
+    pairs = [part.rpartition("=") for part in value.split(",")]
     if not all(equals for _, equals, _ in pairs):
+        form, column, setting = _FORMS[keyword]
         raise UsageError(
-            f"kind={value!r} does not have the form COLUMN=KIND. Use text such as 'zip=categorical' or a mapping such as "
-            "{'zip': 'categorical'}."
+            f"{keyword}={value!r} does not have the form {form}. Use text such as '{column}={setting}' or a mapping such as "
+            f"{{'{column}': '{setting}'}}."
         )
-    return {column.strip(): kind.strip() for column, _, kind in pairs}
+    return {column.strip(): setting.strip() for column, _, setting in pairs}
 
 
 def in_python(message: str) -> str:

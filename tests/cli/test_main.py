@@ -86,6 +86,8 @@ def one_sentence(text: str) -> str:
         ("--auto shop.csv --device gpu", USAGE, "Unknown device 'gpu'. Use auto, cpu, cuda or cuda:N"),
         ("--auto shop.csv --device cuda:x", USAGE, "Unknown device 'cuda:x'"),
         ("--auto shop.csv --kind age", USAGE, "--kind 'age' does not have the form COLUMN=KIND"),
+        ("--auto shop.csv --monotonic age", USAGE, "--monotonic 'age' does not have the form COLUMN=+ or COLUMN=-"),
+        ("--auto shop.csv --monotonic age=up", USAGE, "--monotonic 'age=up' is not valid. Use age=+ if predictions"),
         ("--auto shop.csv --out nowhere/m.tabapp", USAGE, "there is no folder"),
         ("--auto shop.csv --out folder.csv", USAGE, "is a directory. Choose a file inside it"),
         ("prdict model.tabapp shop.csv", USAGE, "no command and no file 'prdict'; did you mean 'predict'?"),
