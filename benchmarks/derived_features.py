@@ -16,6 +16,7 @@ import json
 import math
 import sys
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -38,19 +39,20 @@ Ratios = tuple[float, float]
 """Out of fold, and on test rows."""
 
 
-def ratios_of(draw: Divided, task: str, models: list[str]) -> dict[str, Ratios]:
-    """Ratios of the errors of each model, and of the mean of all of them."""
+def ratios_of(draw: Divided, task: str, models: list[str], name: str, values: tuple[Any, Any]) -> dict[str, Ratios]:
+    """Ratios of the errors with the second value of a hyperparameter to those with the first: of each model, and of the mean of
+    all of them."""
     errors: dict[str, list[tuple[float, float]]] = {}
     sums: list[Any] = [(0.0, 0.0), (0.0, 0.0)]
-    for name in models:
-        plugin = registry.get(name)
+    for model in models:
+        plugin = registry.get(model)
         defaults = plugin.defaults(task, draw.shape(plugin), "cpu")  # pyright: ignore[reportArgumentType]
-        for i, derived in enumerate((False, True)):
-            found = draw.predictions(plugin, msgspec.structs.replace(defaults, derived_features=derived))
-            errors.setdefault(name, []).append(draw.errors_of(*found))
+        for i, value in enumerate(values):
+            found = draw.predictions(plugin, msgspec.structs.replace(defaults, **{name: value}))
+            errors.setdefault(model, []).append(draw.errors_of(*found))
             sums[i] = tuple(total + each / len(models) for total, each in zip(sums[i], found, strict=True))
     errors[TOGETHER] = [draw.errors_of(*each) for each in sums]
-    return {name: (derived[0] / plain[0], derived[1] / plain[1]) for name, (plain, derived) in errors.items()}
+    return {model: (after[0] / before[0], after[1] / before[1]) for model, (before, after) in errors.items()}
 
 
 def sizes_of(source: Source, sizes: list[str]) -> list[str]:
@@ -66,9 +68,16 @@ def mean_and_error(values: list[float]) -> str:
     return f"{geometric_mean(values):.3f} ± {spread:.3f}"
 
 
-def main() -> int:
-    parser = parser_of_draws(__doc__, RESULTS / "derived_features.json")
-    parser.set_defaults(tables=",".join(TABLES))
+def compare(
+    description: str | None, out: Path, tables_of: tuple[str, ...], defaults: str, name: str, values: tuple[Any, Any]
+) -> int:
+    """Read the options, and compare the defaults with two values of a hyperparameter.
+
+    Args:
+        defaults: models, with commas.
+    """
+    parser = parser_of_draws(description, out)
+    parser.set_defaults(tables=",".join(tables_of), models=defaults)
     parser.add_argument("--sizes", default="2000,8000", help="numbers of rows, with commas")
     options = parser.parse_args()
     tables, models = options.tables.split(","), options.models.split(",")
@@ -84,8 +93,9 @@ def main() -> int:
                 key = f"{table}/{size}/{seed}"
                 if key in found:
                     continue
-                found[key] = ratios_of(Divided(source, int(size), int(seed), N_FOLDS), source.task, models)
-                print(key, *(f"{name} {ratio[1]:.3f}" for name, ratio in found[key].items()), flush=True)
+                draw = Divided(source, int(size), int(seed), N_FOLDS)
+                found[key] = ratios_of(draw, source.task, models, name, values)
+                print(key, *(f"{model} {ratio[1]:.3f}" for model, ratio in found[key].items()), flush=True)
                 if options.cache is not None:
                     files.write_bytes(options.cache, json.dumps(found, indent=1).encode())
     tasks = {table: load(options.data, table).task for table in tables}
@@ -93,24 +103,29 @@ def main() -> int:
     for table in tables:
         for size in of_table[table]:
             draws = [found[f"{table}/{size}/{seed}"] for seed in seeds]
-            means = [geometric_mean(draw[name][1] for draw in draws) for name in (*models, TOGETHER)]
+            means = [geometric_mean(draw[model][1] for draw in draws) for model in (*models, TOGETHER)]
             rows.append([table, tasks[table], size, *(f"{mean:.3f}" for mean in means)])
     summary: list[list[str]] = []
     for task in dict.fromkeys(tasks.values()):
         for size in sizes:
             of_task = [table for table in tables if tasks[table] == task and size in of_table[table]]
-            for name in (*models, TOGETHER):
-                each = [found[f"{table}/{size}/{seed}"][name] for table in of_task for seed in seeds]
+            for model in (*models, TOGETHER):
+                each = [found[f"{table}/{size}/{seed}"][model] for table in of_task for seed in seeds]
                 out_of_fold, test = [ratio[0] for ratio in each], [ratio[1] for ratio in each]
                 lower = sum(value < 1 for value in test)
                 means = mean_and_error(out_of_fold), mean_and_error(test)
-                summary.append([task, size, name, str(len(each)), *means, str(lower)])
+                summary.append([task, size, model, str(len(each)), *means, str(lower)])
     header = ["task", "rows", "model", "draws", "error out of fold", "error", "lower on"]
     by_task = ResultTable(name="tasks", columns=header, right=[1, 3, 4, 5, 6], rows=summary)
     facts = machine("lightgbm", "xgboost", "catboost") | {"draws": options.draws}
     columns = ["table", "task", "rows", *models, TOGETHER]
     report(facts, columns, rows, found, options.out, range(2, len(columns)), more=[by_task])
     return 0
+
+
+def main() -> int:
+    models, values = "lightgbm,xgboost,catboost", (False, True)
+    return compare(__doc__, RESULTS / "derived_features.json", TABLES, models, "derived_features", values)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ from unittest import mock
 
 import msgspec
 import numpy as np
-from tabapp_plugins._shared.boosting import BoostedModel, BoostingParams, BoostingPlugin, Target, Watch, concatenate
+from tabapp_plugins._shared.boosting import BoostedModel, BoostingParams, BoostingPlugin, Watch, concatenate
+from tabapp_plugins._shared.target import Target
 
 from benchmarks.booster_portfolios import Divided, geometric_mean, parser_of_draws
 from benchmarks.fits import Source, TimedContext, load

@@ -124,7 +124,13 @@ class Prepared:
     @property
     def shape(self) -> Shape:
         """The size of the training rows."""
-        return Shape(len(self.train), len(self.spec.numeric), len(self.spec.categorical), self.source.n_classes)
+        return Shape(
+            len(self.train),
+            len(self.spec.numeric),
+            len(self.spec.categorical),
+            self.source.n_classes,
+            target_ratio=self.source.schema.target_ratio,
+        )
 
 
 def prepared(source: Source, division: Division, plugin: Plugin, seed: int, params: Params | None = None) -> Prepared:

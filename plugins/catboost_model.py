@@ -15,18 +15,17 @@ import numpy.typing as npt
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.models.contract import Cost, FitContext, FitStopped, Params, Shape, Task, Trial
 from tabapp.models.formula import Formula
-from tabapp.nn.stopping import criterion
 
 from ._shared.boosting import (
     BoostedModel,
-    BoostingParams,
     BoostingPlugin,
-    Target,
+    GradientBoostingParams,
     Watch,
     slowest_rate,
-    target_of,
 )
 from ._shared.derived import derives, learned_from, switched
+from ._shared.losses import default_loss, suggested_loss, with_other_loss
+from ._shared.target import Target, target_of
 from ._shared.tree_formulas import of_catboost
 
 REPORTED: dict[str, dict[str, str]] = {
@@ -60,7 +59,7 @@ def with_weights(values: Mapping[str, Any], name: str) -> str:
     return name if name in values else f"{name}{';' if ':' in name else ':'}use_weights=true"
 
 
-class CatBoostParams(BoostingParams, frozen=True, kw_only=True):
+class CatBoostParams(GradientBoostingParams, frozen=True, kw_only=True):
     """Named as in CatBoost's parameter reference; `bagging_temperature` applies only to the Bayesian bootstrap, and `subsample`
     only to the others.
     """
@@ -148,7 +147,11 @@ class CatBoost(BoostingPlugin):
         derived = task == "regression" and shape.n_rows >= ROWS_TO_DERIVE and derives(task, shape)
         depth, learning_rate = (4, 0.06) if shape.n_rows < 10_000 else (6, 0.08)
         return CatBoostParams(
-            derived_features=derived, depth=depth, learning_rate=learning_rate, leaf_estimation_iterations=steps
+            loss=default_loss(task, shape),
+            derived_features=derived,
+            depth=depth,
+            learning_rate=learning_rate,
+            leaf_estimation_iterations=steps,
         )
 
     def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[CatBoostParams, ...]:
@@ -156,13 +159,21 @@ class CatBoost(BoostingPlugin):
         the defaults with features made from two columns.
         """
         defaults = self.defaults(task, shape, device)
+        tried = with_other_loss(defaults, task, shape)
+        tried += () if defaults.derived_features else switched(defaults, task, shape)
         if shape.n_rows >= 10_000:
-            return () if defaults.derived_features else switched(defaults, task, shape)
-        others = (
-            CatBoostParams(derived_features=defaults.derived_features, depth=6, learning_rate=0.05, l2_leaf_reg=6.0),
+            return tried
+        return (
+            *tried,
+            CatBoostParams(
+                loss=defaults.loss,
+                derived_features=defaults.derived_features,
+                depth=6,
+                learning_rate=0.05,
+                l2_leaf_reg=6.0,
+            ),
             msgspec.structs.replace(defaults, learning_rate=0.04, colsample_bylevel=0.7),
         )
-        return others if defaults.derived_features else (*switched(defaults, task, shape), *others)
 
     def reduced(self, params: Params) -> tuple[CatBoostParams, ...]:
         """Symmetric trees predict much faster than others, so there may be more of them."""
@@ -184,6 +195,7 @@ class CatBoost(BoostingPlugin):
         """
         few_rows = shape.n_rows < 10_000
         return CatBoostParams(
+            loss=suggested_loss(trial, task, shape),
             derived_features=derives(task, shape) and trial.suggest_categorical("derived_features", [False, True]),
             learning_rate=trial.suggest_float("learning_rate", slowest_rate(shape), 0.1, log=True),
             bootstrap_type="Bernoulli",
@@ -214,7 +226,8 @@ class CatBoost(BoostingPlugin):
         import catboost
 
         watch = Watch(context, params.patience_on(len(train)))
-        reported = REPORTED[context.task].get(context.metric)
+        # With the Poisson deviance, other metrics would compare the target with logarithms.
+        reported = None if target.loss == "poisson" else REPORTED[context.task].get(context.metric)
         stopped: FitStopped | None = None
 
         class Follow:
@@ -225,7 +238,7 @@ class CatBoost(BoostingPlugin):
                 values = info.metrics["validation"]
                 # An exception in a callback does not propagate through CatBoost's C++, so it is raised after training.
                 try:
-                    if context.task == "regression" and context.metric == criterion(context):
+                    if context.task == "regression" and context.metric == target.minimizes(context):
                         watch.report(info.iteration, lambda: next(iter(values.values()))[-1] * target.std)
                     elif reported:
                         name = with_weights(values, reported)
@@ -237,9 +250,9 @@ class CatBoost(BoostingPlugin):
 
             @staticmethod
             def loss(values: dict[str, Any]) -> str:
-                return next(name for name in values if name in ("Logloss", "MultiClass", "RMSE", "MAE"))
+                return next(name for name in values if name in ("Logloss", "MultiClass", "RMSE", "MAE", "Poisson"))
 
-        settings = self._settings(params, context, n_trees, validated=valid is not None)
+        settings = self._settings(params, context, target, n_trees, validated=valid is not None)
         if valid is not None and reported and reported != settings["loss_function"]:
             settings["custom_metric"] = [reported + (";" if ":" in reported else ":") + "hints=skip_train~true"]
         booster = catboost.CatBoost(settings)
@@ -249,7 +262,7 @@ class CatBoost(BoostingPlugin):
         return booster, int(booster.tree_count_ or 0)
 
     def _settings(
-        self, params: CatBoostParams, context: FitContext, n_trees: int, *, validated: bool
+        self, params: CatBoostParams, context: FitContext, target: Target, n_trees: int, *, validated: bool
     ) -> dict[str, Any]:
         """The library's parameters.
 
@@ -258,11 +271,9 @@ class CatBoost(BoostingPlugin):
         because CatBoost has only one overfitting detector at a time and patience is the other. The paper's is 50 trees; here it
         depends on the number of rows (`BoostingParams.patience_on`).
         """
-        loss = {"binary": "Logloss", "multiclass": "MultiClass", "rmse": "RMSE", "mae": "MAE"}[
-            criterion(context) if context.task == "regression" else context.task
-        ]
+        losses = {"binary": "Logloss", "multiclass": "MultiClass", "rmse": "RMSE", "poisson": "Poisson", "mae": "MAE"}
         settings: dict[str, Any] = {
-            "loss_function": loss,
+            "loss_function": losses[target.minimizes(context)],
             "iterations": n_trees,
             "depth": params.depth,
             "learning_rate": params.learning_rate,

@@ -15,22 +15,22 @@ from tabapp.nn.stopping import criterion
 from ._shared.boosting import (
     CLASSES_POWER,
     REPORT_EVERY,
-    BoostingParams,
     BoostingPlugin,
-    Target,
+    GradientBoostingParams,
     Watch,
     histogram_bytes,
     matrix,
     max_bins,
     split_seconds,
-    target_of,
 )
 from ._shared.derived import learned_from
+from ._shared.losses import default_loss, suggested_loss, with_other_loss
+from ._shared.target import Target, target_of
 from ._shared.tree_arrays import Trees
 from ._shared.trees import Grown, TreesModel, classes_of
 
 
-class HistGradientBoostingParams(BoostingParams, frozen=True, kw_only=True):
+class HistGradientBoostingParams(GradientBoostingParams, frozen=True, kw_only=True):
     """Named as in scikit-learn's reference."""
 
     n_trees: int = 1000
@@ -58,17 +58,20 @@ class HistGradientBoosting(BoostingPlugin):
         rows, small trees with a penalty on half of the columns have an out-of-fold error of 0.93 times that of its defaults.
         """
         min_samples_leaf = 20 if shape.n_rows > 1000 else 5
+        loss = default_loss(task, shape)
         if shape.n_rows >= 10_000:
-            return HistGradientBoostingParams(min_samples_leaf=min_samples_leaf)
+            return HistGradientBoostingParams(loss=loss, min_samples_leaf=min_samples_leaf)
         return HistGradientBoostingParams(
-            max_leaf_nodes=16, min_samples_leaf=min_samples_leaf, l2_regularization=20.0, max_features=0.5
+            loss=loss, max_leaf_nodes=16, min_samples_leaf=min_samples_leaf, l2_regularization=20.0, max_features=0.5
         )
 
     def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[HistGradientBoostingParams, ...]:
         """For small tables: larger trees, with a strong penalty and with a low learning rate."""
+        tried = with_other_loss(self.defaults(task, shape, device), task, shape)
         if shape.n_rows >= 10_000:
-            return ()
+            return tried
         return (
+            *tried,
             HistGradientBoostingParams(
                 learning_rate=0.1, max_leaf_nodes=63, min_samples_leaf=10, l2_regularization=50.0, max_features=0.8
             ),
@@ -79,6 +82,7 @@ class HistGradientBoosting(BoostingPlugin):
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> HistGradientBoostingParams:
         return HistGradientBoostingParams(
+            loss=suggested_loss(trial, task, shape),
             learning_rate=trial.suggest_float("learning_rate", 0.01, 0.3, log=True),
             max_leaf_nodes=trial.suggest_int("max_leaf_nodes", 7, 127, log=True),
             min_samples_leaf=trial.suggest_int("min_samples_leaf", 2, 100, log=True),
@@ -118,7 +122,7 @@ class HistGradientBoosting(BoostingPlugin):
         if any(directions := context.features.directions(params.monotonic)):
             settings["monotonic_cst"] = directions
         if context.task == "regression":
-            settings["loss"] = "absolute_error" if mean_absolute else "squared_error"
+            settings["loss"] = "absolute_error" if mean_absolute else target.loss
             booster: Any = sklearn.ensemble.HistGradientBoostingRegressor(**settings)
         else:
             booster = sklearn.ensemble.HistGradientBoostingClassifier(**settings)

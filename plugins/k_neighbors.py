@@ -16,8 +16,9 @@ from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
 from tabapp.features.saved import demand, read_arrays
 from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task, Trial
 
-from ._shared.boosting import ConstantModel, Target, concatenate, target_of
+from ._shared.boosting import ConstantModel, concatenate
 from ._shared.design import ARRAYS, Design
+from ._shared.target import Target, target_of
 
 PREDICTION_ROWS = 4096
 MOST_ROWS = 50_000

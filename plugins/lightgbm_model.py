@@ -13,28 +13,27 @@ from tabapp import metrics
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
 from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
 from tabapp.models.formula import Formula
-from tabapp.nn.stopping import criterion
 
 from ._shared.boosting import (
     CLASSES_POWER,
     MANY_COLUMNS,
     BoostedModel,
-    BoostingParams,
     BoostingPlugin,
-    Target,
+    GradientBoostingParams,
     Watch,
     histogram_bytes,
     matrix,
     max_bins,
     slowest_rate,
     split_seconds,
-    target_of,
 )
 from ._shared.derived import derives, learned_from, switched
+from ._shared.losses import default_loss, suggested_loss, with_other_loss
+from ._shared.target import Target, target_of
 from ._shared.tree_formulas import of_lightgbm
 
 
-class LightGBMParams(BoostingParams, frozen=True, kw_only=True):
+class LightGBMParams(GradientBoostingParams, frozen=True, kw_only=True):
     """Named as in LightGBM's parameter reference."""
 
     learning_rate: float = 0.05
@@ -115,8 +114,10 @@ class LightGBM(BoostingPlugin):
 
         With several classes and many rows, fits take long, and features made from two columns hardly help.
         """
+        loss = default_loss(task, shape)
         if shape.n_rows < 10_000:
             return LightGBMParams(
+                loss=loss,
                 derived_features=derives(task, shape),
                 num_leaves=16,
                 learning_rate=0.04,
@@ -124,7 +125,8 @@ class LightGBM(BoostingPlugin):
                 max_cat_to_onehot=20,
                 cat_l2=0.5,
             )
-        return LightGBMParams(derived_features=derives(task, shape) and task == "regression", num_leaves=63)
+        derived = derives(task, shape) and task == "regression"
+        return LightGBMParams(loss=loss, derived_features=derived, num_leaves=63)
 
     def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[LightGBMParams, ...]:
         """For small tables: small trees with random thresholds (Geurts et al. 2006), larger trees with a penalty, smaller trees on
@@ -157,6 +159,7 @@ class LightGBM(BoostingPlugin):
                 cat_smooth=0.001,
             )
             return (
+                *with_other_loss(smooth, task, shape),
                 smooth,
                 *switched(defaults, task, shape),
                 *switched(smooth, task, shape),
@@ -174,6 +177,7 @@ class LightGBM(BoostingPlugin):
                 msgspec.structs.replace(defaults, num_leaves=31, min_data_in_leaf=3, extra_trees=True),
             )
         return (
+            *with_other_loss(defaults, task, shape),
             *switched(defaults, task, shape),
             msgspec.structs.replace(
                 defaults, num_leaves=31, learning_rate=0.03, feature_fraction=0.5, bagging_fraction=0.6
@@ -198,6 +202,7 @@ class LightGBM(BoostingPlugin):
         Table 6 of Gorishniy et al. 2021 (XGBoost) with LightGBM's names 1.33 times (`benchmarks.booster_spaces`).
         """
         return LightGBMParams(
+            loss=suggested_loss(trial, task, shape),
             derived_features=derives(task, shape) and trial.suggest_categorical("derived_features", [False, True]),
             learning_rate=trial.suggest_float("learning_rate", slowest_rate(shape), 0.1, log=True),
             num_leaves=trial.suggest_int("num_leaves", 2, 200, log=True),
@@ -229,7 +234,7 @@ class LightGBM(BoostingPlugin):
     ) -> tuple[Any, int]:
         import lightgbm
 
-        settings = self._settings(params, context)
+        settings = self._settings(params, context, target)
         n_numeric = train.numeric.shape[1]
         categorical = list(range(n_numeric, n_numeric + train.categorical.shape[1]))
         rows = lightgbm.Dataset(
@@ -255,6 +260,8 @@ class LightGBM(BoostingPlugin):
         def report(output: npt.NDArray[Any], _: Any) -> list[Any]:
             nonlocal n_seen
             n_seen += 1
+            # The library passes predictions, not their logarithms.
+            output = np.log(output) if target.loss == "poisson" else output
             watch.report(n_seen, lambda: metrics.score(context.metric, truth, target.prediction(output), valid.weight))
             return []
 
@@ -273,13 +280,14 @@ class LightGBM(BoostingPlugin):
         cut = lightgbm.Booster(model_str=booster.model_to_string(num_iteration=watch.best_n_trees))
         return cut, watch.best_n_trees
 
-    def _settings(self, params: LightGBMParams, context: FitContext) -> dict[str, Any]:
+    def _settings(self, params: LightGBMParams, context: FitContext, target: Target) -> dict[str, Any]:
         objective, metric = {
             "binary": ("binary", "binary_logloss"),
             "multiclass": ("multiclass", "multi_logloss"),
             "rmse": ("regression", "rmse"),
+            "poisson": ("poisson", "poisson"),
             "mae": ("regression_l1", "l1"),
-        }[criterion(context) if context.task == "regression" else context.task]
+        }[target.minimizes(context)]
         n_columns = len(context.features.sources)
         settings: dict[str, Any] = {
             "objective": objective,

@@ -19,8 +19,9 @@ from tabapp.features.saved import demand, demand_limits, read_arrays
 from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task, Trial
 from tabapp.models.formula import Formula, LinearFormula
 
-from ._shared.boosting import ConstantModel, Target, concatenate, target_of
+from ._shared.boosting import ConstantModel, concatenate
 from ._shared.design import ARRAYS, LIMIT, MOST_LEVELS, Design
+from ._shared.target import Target, target_of
 
 MOST_CELLS = 50_000_000
 """Number of rows times columns up to which any number of columns is supported."""

@@ -12,27 +12,26 @@ from tabapp import metrics
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
 from tabapp.models.formula import Formula, probe
-from tabapp.nn.stopping import criterion
 
 from ._shared.boosting import (
     CLASSES_POWER,
     BoostedModel,
-    BoostingParams,
     BoostingPlugin,
-    Target,
+    GradientBoostingParams,
     Watch,
     histogram_bytes,
     matrix,
     max_bins,
     slowest_rate,
     split_seconds,
-    target_of,
 )
 from ._shared.derived import derives, learned_from, switched
+from ._shared.losses import default_loss, suggested_loss, with_other_loss
+from ._shared.target import Target, target_of
 from ._shared.tree_formulas import of_xgboost
 
 
-class XGBoostParams(BoostingParams, frozen=True, kw_only=True):
+class XGBoostParams(GradientBoostingParams, frozen=True, kw_only=True):
     """Named as in XGBoost's parameter reference."""
 
     max_depth: int = 6
@@ -59,7 +58,7 @@ class XGBoostModel(BoostedModel):
     file_name = "model.ubj"
 
     def output(self, table: Table) -> npt.NDArray[Any]:
-        return self.booster.predict(self._rows(table))
+        return self.booster.predict(self._rows(table), output_margin=self.target.task == "regression")
 
     def shap_values(self, table: Table) -> npt.NDArray[Any]:
         return self.booster.predict(self._rows(table), pred_contribs=True)
@@ -101,9 +100,10 @@ class XGBoost(BoostingPlugin):
         """NOTE[DIFF]: the paper uses the library's defaults, whose learning rate of 0.3 overfits. These values were chosen
         by five-fold cross-validation on six public tables with 300 to 54,000 rows; depth increases with the number of rows.
         """
+        loss = default_loss(task, shape)
         if shape.n_rows < 10_000:
-            return XGBoostParams(max_depth=4, learning_rate=0.04, max_cat_to_onehot=20)
-        return XGBoostParams(max_depth=6 if shape.n_rows < 25_000 else 8)
+            return XGBoostParams(loss=loss, max_depth=4, learning_rate=0.04, max_cat_to_onehot=20)
+        return XGBoostParams(loss=loss, max_depth=6 if shape.n_rows < 25_000 else 8)
 
     def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[XGBoostParams, ...]:
         """The defaults with features made from two columns; on fewer columns and rows than the defaults: shallow trees and
@@ -112,6 +112,7 @@ class XGBoost(BoostingPlugin):
         defaults = self.defaults(task, shape, device)
         if shape.n_rows < 10_000:
             return (
+                *with_other_loss(defaults, task, shape),
                 *switched(defaults, task, shape),
                 msgspec.structs.replace(
                     defaults, max_depth=3, learning_rate=0.05, colsample_bytree=0.5, subsample=0.7, reg_lambda=3.0
@@ -121,6 +122,7 @@ class XGBoost(BoostingPlugin):
                 ),
             )
         return (
+            *with_other_loss(defaults, task, shape),
             *switched(defaults, task, shape),
             msgspec.structs.replace(
                 defaults,
@@ -156,6 +158,7 @@ class XGBoost(BoostingPlugin):
         """
         grow_policy = trial.suggest_categorical("grow_policy", ["depthwise", "lossguide"])
         return XGBoostParams(
+            loss=suggested_loss(trial, task, shape),
             derived_features=derives(task, shape) and trial.suggest_categorical("derived_features", [False, True]),
             learning_rate=trial.suggest_float("learning_rate", slowest_rate(shape), 0.1, log=True),
             max_depth=trial.suggest_int("max_depth", 4, 10, log=True),
@@ -210,7 +213,7 @@ class XGBoost(BoostingPlugin):
 
         def valid_score(model: Any) -> float:
             assert valid is not None
-            prediction = target.prediction(model.predict(held_out))
+            prediction = target.prediction(model.predict(held_out, output_margin=target.task == "regression"))
             return metrics.score(context.metric, target_of(valid), prediction, valid.weight)
 
         class Follow(TrainingCallback):
@@ -222,7 +225,7 @@ class XGBoost(BoostingPlugin):
                 return watch.should_stop(epoch + 1, history[-1])
 
         booster = xgboost.train(
-            self._settings(params, context),
+            self._settings(params, context, target),
             rows,
             n_trees,
             evals=[(held_out, "valid")] if held_out else [],
@@ -233,13 +236,14 @@ class XGBoost(BoostingPlugin):
             return booster, booster.num_boosted_rounds()
         return booster[: watch.best_n_trees], watch.best_n_trees
 
-    def _settings(self, params: XGBoostParams, context: FitContext) -> dict[str, Any]:
+    def _settings(self, params: XGBoostParams, context: FitContext, target: Target) -> dict[str, Any]:
         objective, metric = {
             "binary": ("binary:logistic", "logloss"),
             "multiclass": ("multi:softprob", "mlogloss"),
             "rmse": ("reg:squarederror", "rmse"),
+            "poisson": ("count:poisson", "poisson-nloglik"),
             "mae": ("reg:absoluteerror", "mae"),
-        }[criterion(context) if context.task == "regression" else context.task]
+        }[target.minimizes(context)]
         settings: dict[str, Any] = {
             "booster": "gbtree",
             "tree_method": "hist",

@@ -12,7 +12,6 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,7 +23,9 @@ from tabapp import metrics
 from tabapp.features.arrays import UNSEEN, FeatureRecipe, FeatureSpec, Table
 from tabapp.features.saved import demand
 from tabapp.models.contract import FeatureContributions, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task
-from tabapp.models.formula import ConstantFormula, Formula, Head
+from tabapp.models.formula import ConstantFormula, Formula
+
+from .target import Loss, Target, target_of
 
 N_TREES = 2000
 MOST_PATIENCE, LEAST_PATIENCE, PATIENT_ROWS = 200, 50, 10_000
@@ -71,11 +72,16 @@ class BoostingParams(Params, frozen=True, kw_only=True):
         return round(min(MOST_PATIENCE, max(LEAST_PATIENCE, MOST_PATIENCE * PATIENT_ROWS / max(1, n_rows))))
 
 
-def target_of(table: Table) -> npt.NDArray[Any]:
-    """The target of a table."""
-    if table.target is None:
-        raise ValueError("a table to train on has no target")
-    return table.target
+class GradientBoostingParams(BoostingParams, frozen=True, kw_only=True):
+    """Hyperparameters of gradient boosting, which forests do not have.
+
+    Attributes:
+        loss: of a regression by the RMSE or R². "poisson" is the Poisson deviance with a logarithmic link, which takes the variance
+            of the target as proportional to its mean (Nelder & Wedderburn 1972); with negative targets, the squared error replaces
+            it. Other metrics have their own loss.
+    """
+
+    loss: Loss = "squared_error"
 
 
 def concatenate(a: Table, b: Table) -> Table:
@@ -120,6 +126,11 @@ def histogram_bytes(n_columns: int, n_nodes: float, n_bins: float = 256, bin_byt
     return int(n_nodes * n_columns * min(n_bins, max_bins(n_columns) + 1) * bin_bytes)
 
 
+def loss_of(params: Params) -> Loss:
+    """The loss of a regression with these hyperparameters; forests have no other than the squared error."""
+    return params.loss if isinstance(params, GradientBoostingParams) else "squared_error"
+
+
 class Watch:
     """Early stopping, the soft deadline and reports for one booster, called from its library's callback.
 
@@ -147,56 +158,6 @@ class Watch:
         """
         if n_trees % REPORT_EVERY == 0:
             self._context.report(n_trees, score())
-
-
-@dataclass(frozen=True)
-class Target:
-    """The target that a booster is trained on: class codes, or standardized values (Gorishniy et al. 2021, A.2, eq. 1).
-    Standardizing makes penalties independent of the unit.
-    """
-
-    task: Task
-    n_classes: int
-    mean: float
-    std: float
-
-    def check(self, task: Task, n_classes: int) -> None:
-        """Raises: ValueError: the target is not the one of the bundle, or its scale is not usable."""
-        same = (self.task, self.n_classes) == (task, n_classes)
-        demand(same, f"it was trained for {self.task} with {self.n_classes} classes, not for {task} with {n_classes}")
-        demand(math.isfinite(self.mean) and 0 < self.std < math.inf, "the scale of its target is not usable")
-
-    @classmethod
-    def fit(cls, train: Table, context: FitContext) -> Target:
-        """Compute mean and population standard deviation of the training target."""
-        y = target_of(train)
-        if context.task != "regression":
-            return cls(context.task, context.n_classes, 0.0, 1.0)
-        return cls("regression", 1, float(np.average(y, weights=train.weight)), float(y.std()) or 1.0)
-
-    def transform(self, y: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Convert class codes or target units to what the booster is trained on."""
-        return (y.astype(np.float64) - self.mean) / self.std
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of raw outputs of a library: the log-odds of each of several classes, or of the second of two."""
-        return self.n_classes if self.task == "multiclass" else 1
-
-    def head(self) -> Head:
-        """How a library's raw outputs become predictions."""
-        if self.task == "regression":
-            return Head("identity", scale=self.std, shift=self.mean)
-        return Head("logistic" if self.task == "binary" else "softmax", tuple(range(self.n_classes)), self.n_classes)
-
-    def prediction(self, output: npt.NDArray[Any]) -> Float32:
-        """A library's output to the contract's prediction: (rows, classes) probabilities or (rows,) in target units."""
-        output = np.asarray(output, dtype=np.float64)
-        if self.task == "regression":
-            return (output.reshape(-1) * self.std + self.mean).astype(np.float32)
-        if self.task == "binary" and output.ndim == 1:
-            return np.column_stack([1 - output, output]).astype(np.float32)
-        return (output / output.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
 class _SavedConstant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -289,6 +250,9 @@ class BoostedModel(FittedModel):
         return None
 
     def contributions(self, table: Table, code: int, reference: Table | None = None) -> FeatureContributions | None:
+        if self.target.loss == "poisson":
+            # TreeSHAP explains sums of leaves, which are logarithms, and contributions are in units of the target.
+            return None
         shap_values = self.shap_values(table)
         if shap_values is None:
             return None
@@ -319,6 +283,8 @@ class BoostedModel(FittedModel):
         self.save_booster(folder / self.file_name)
         target = {"task": self.target.task, "n_classes": self.target.n_classes}
         target |= {"mean": self.target.mean, "std": self.target.std}
+        if self.target.loss != "squared_error":
+            target["loss"] = self.target.loss
         (folder / "model.json").write_text(json.dumps({"target": target, "facts": self.facts}))
 
     @classmethod
@@ -373,7 +339,7 @@ class BoostingPlugin(Plugin):
         assert isinstance(params, BoostingParams)
         if constant := ConstantModel.when_needed(train, context):
             return constant
-        target = Target.fit(train, context)
+        target = Target.fit(train, context, loss_of(params))
         started = time.monotonic()
         booster, n_trees = self.grow(train, valid, params.n_trees, target, params, context)
         seconds = time.monotonic() - started
@@ -403,7 +369,7 @@ class BoostingPlugin(Plugin):
         counts = [summary["trees"] for summary in summaries if "trees" in summary]
         if not counts:
             return None
-        target = Target.fit(train, context)
+        target = Target.fit(train, context, loss_of(params))
         booster, n_trees = self.grow(train, None, max(1, round(sum(counts) / len(counts))), target, params, context)
         return self.model_type(booster, target, {"trees": n_trees, "refit": True}, context.n_threads)
 

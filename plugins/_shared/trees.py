@@ -18,7 +18,8 @@ from tabapp.features.saved import array_names, demand, read_arrays_and_notes
 from tabapp.models.contract import FitContext, Float32, Shape, Task
 from tabapp.models.formula import Formula, TreeFormula, codes_up_to
 
-from .boosting import MANY_COLUMNS, BoostedModel, BoostingParams, BoostingPlugin, Target, matrix, target_of
+from .boosting import MANY_COLUMNS, BoostedModel, BoostingParams, BoostingPlugin, matrix
+from .target import Target, target_of
 from .tree_arrays import ARRAYS, WIDE_ARRAYS, Trees
 
 TREES_PER_STEP = 10

@@ -27,13 +27,13 @@ from typing import Any, Literal
 
 import msgspec
 
-FORMAT_VERSION = 10
+FORMAT_VERSION = 12
 """Version 2 added `Ensemble.half_widths`, version 3 `training_rows.json`, version 4 arrays in half precision, version 5
 `Ensemble.threshold`, version 6 trees in breadth-first order, version 8 `Ensemble.interval_scale` and `Ensemble.temperature`,
-version 10 limits of regressions. Bundles of one target are written in this version."""
-TARGETS_VERSION = 11
-"""The version of bundles of several targets, and the latest that is read. Version 7 was the first; versions 9 and 11 have targets
-of the version before."""
+version 10 limits of regressions, version 12 the loss of boosters. Bundles of one target are written in this version."""
+TARGETS_VERSION = 13
+"""The version of bundles of several targets, and the latest that is read. Version 7 was the first; versions 9, 11 and 13 have
+targets of the version before."""
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"

@@ -279,7 +279,8 @@ def _linear(graph: Graph, features: FeatureTensors, formula: LinearFormula) -> s
 
 
 def _finished(graph: Graph, outputs: str, head: Head) -> str:
-    if head.link == "identity":
+    if head.link in ("identity", "exponential"):
+        outputs = graph.add("Exp", outputs) if head.link == "exponential" else outputs
         value = graph.add("Add", graph.add("Mul", outputs, graph.constant(head.scale)), graph.constant(head.shift))
         return value if head.limits is None else graph.add("Clip", value, *map(graph.constant, head.limits))
     if head.link == "logistic":

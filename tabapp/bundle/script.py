@@ -112,6 +112,11 @@ class Booster(CatBoost{kind}):
 
     def {predict}(self, X):
         return super().{predict}(self.as_text(X))'''
+_CATBOOST_POISSON = _CATBOOST.replace(
+    "        return super().fit(self.as_text(X), y,",
+    "        self.scale = np.mean(y)  # With this loss, CatBoost starts from 1.\n"
+    "        return super().fit(self.as_text(X), y / self.scale,",
+).replace("(self.as_text(X))", "(self.as_text(X)) * self.scale")
 
 
 def write_script(bundle: Path, target: Path) -> str:
@@ -182,7 +187,7 @@ def _script(
         imports="\n".join(sorted([*imports, f"from sklearn.model_selection import {splitter}, cross_val_score"])),
         classes=f"CLASSES = {list(schema.classes)!r}\n" if is_class else "",
         features="\n".join(f"    {line}" for line in lines),
-        target_code=_target(schema) + (_catboost_class(schema) if best.model == "catboost" else ""),
+        target_code=_target(schema) + (_catboost_class(schema, best.params) if best.model == "catboost" else ""),
         model="\n".join(f"    {line}" for line in code),
         folds=f"{splitter}(5, shuffle=True, random_state={manifest.seed})",
         scoring=scoring,
@@ -265,6 +270,10 @@ def _kind(schema: Schema) -> str:
     return "Classifier" if schema.classes else "Regressor"
 
 
+def _is_poisson(params: dict[str, Any]) -> bool:
+    return params.get("loss") == "poisson"
+
+
 def _lightgbm(schema: Schema, params: dict[str, Any], n_trees: int | None) -> _Model:
     arguments = {
         "n_estimators": n_trees or params["n_trees"],
@@ -281,6 +290,8 @@ def _lightgbm(schema: Schema, params: dict[str, Any], n_trees: int | None) -> _M
         "random_state": 0,
         "verbosity": -1,
     }
+    if _is_poisson(params):
+        arguments["objective"] = "poisson"
     if monotonic := params.get(MONOTONIC):
         arguments["monotone_constraints"] = [monotonic.get(name, 0) for name in _names(schema)]
     return ["import lightgbm"], ["lightgbm"], _call(f"lightgbm.LGBM{_kind(schema)}", arguments)
@@ -293,6 +304,8 @@ def _xgboost(schema: Schema, params: dict[str, Any], n_trees: int | None) -> _Mo
     )  # fmt: skip
     arguments = {"n_estimators": n_trees or params["n_trees"]} | {name: params[name] for name in same}
     arguments |= {"tree_method": "hist", "enable_categorical": True, "random_state": 0}
+    if _is_poisson(params):
+        arguments["objective"] = "count:poisson"
     if monotonic := params.get(MONOTONIC):
         arguments["monotone_constraints"] = monotonic
     return ["import xgboost"], ["xgboost"], _call(f"xgboost.XGB{_kind(schema)}", arguments)
@@ -307,14 +320,17 @@ def _catboost(schema: Schema, params: dict[str, Any], n_trees: int | None) -> _M
     if params["bootstrap_type"] == "Bayesian":
         arguments["bagging_temperature"] = params["bagging_temperature"]
     arguments |= {"random_seed": 0, "verbose": False, "allow_writing_files": False}
+    if _is_poisson(params):
+        arguments["loss_function"] = "Poisson"
     if monotonic := params.get(MONOTONIC):
         arguments["monotone_constraints"] = monotonic
     return [f"from catboost import CatBoost{_kind(schema)}"], ["catboost"], _call("Booster", arguments)
 
 
-def _catboost_class(schema: Schema) -> str:
+def _catboost_class(schema: Schema, params: dict[str, Any]) -> str:
     predict = "predict_proba" if schema.classes else "predict"
-    return f"\n\n\nTEXTS = {_texts(schema)!r}" + _CATBOOST.format(kind=_kind(schema), predict=predict)
+    template = _CATBOOST_POISSON if _is_poisson(params) else _CATBOOST
+    return f"\n\n\nTEXTS = {_texts(schema)!r}" + template.format(kind=_kind(schema), predict=predict)
 
 
 def _names(schema: Schema) -> list[str]:
@@ -374,6 +390,8 @@ def _hist(schema: Schema, params: dict[str, Any], n_trees: int | None) -> _Model
     class_name = f"HistGradientBoosting{_kind(schema)}"
     imports = [*_PREPARED, f"from sklearn.ensemble import {class_name}"]
     arguments |= {"early_stopping": False, "random_state": 0}
+    if _is_poisson(params):
+        arguments["loss"] = "poisson"
     if monotonic := params.get(MONOTONIC):
         texts = _texts(schema)
         ordered = [*texts, *(name for name in _names(schema) if name not in texts)]

@@ -231,8 +231,9 @@ def _model(
 
 
 def _predictions(head: Head, outputs: Sequence[str]) -> list[str]:
-    if head.link == "identity":
-        value = f"({_number(head.scale)} * {outputs[0]} + {_number(head.shift)})"
+    if head.link in ("identity", "exponential"):
+        output = f"EXP({outputs[0]})" if head.link == "exponential" else outputs[0]
+        value = f"({_number(head.scale)} * {output} + {_number(head.shift)})"
         if head.limits is None:
             return [value]
         low, high = map(_number, head.limits)

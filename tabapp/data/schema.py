@@ -114,6 +114,20 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         """The columns that models learn from, in file order."""
         return tuple(column for column in self.columns if column.role == "feature")
 
+    @property
+    def target_ratio(self) -> float:
+        """The largest target over its median, which the histogram estimates; 0 if there are classes or negative targets."""
+        target = self.column(self.target)
+        if self.task != "regression" or target.low is None or target.high is None or target.low < 0:
+            return 0.0
+        width, below, half = (target.high - target.low) / max(1, len(target.histogram)), 0, sum(target.histogram) / 2
+        for number, count in enumerate(target.histogram):
+            if count and below + count >= half:
+                median = target.low + width * (number + (half - below) / count)
+                return target.high / median if median > 0 else 0.0
+            below += count
+        return 0.0
+
     def with_role(self, role: Role) -> Column | None:
         """The one column with a special role (target, weight, group, time), if any."""
         return next((column for column in self.columns if column.role == role), None)

@@ -141,18 +141,37 @@ def choose_metric(wanted: str | None, task: Task) -> str:
 def shape_of(plan: Plan, schema: Schema) -> Shape:
     """The size of the problem of a plan, estimated from the schema."""
     return approximate_shape(
-        schema, plan.n_classes, plan.n_unlabeled, plan.n_other_targets, n_monotonic=len(plan.monotonic)
+        schema,
+        plan.n_classes,
+        plan.n_unlabeled,
+        plan.n_other_targets,
+        n_monotonic=len(plan.monotonic),
+        metric=plan.metric,
     )
 
 
 def approximate_shape(
-    schema: Schema, n_classes: int, n_unlabeled: int = 0, n_other_targets: int = 0, n_monotonic: int = 0
+    schema: Schema,
+    n_classes: int,
+    n_unlabeled: int = 0,
+    n_other_targets: int = 0,
+    n_monotonic: int = 0,
+    metric: str = "rmse",
 ) -> Shape:
     """The size of the problem estimated from the schema, before features are prepared."""
     kinds = [column.kind for column in schema.features]
     n_categorical = sum(kind in ("categorical", "boolean") for kind in kinds)
     n_numeric = sum({"numeric": 1, "datetime": 5, "text": 10}.get(kind, 0) for kind in kinds)
-    return Shape(schema.rows, n_numeric, n_categorical, n_classes, n_unlabeled, n_other_targets, n_monotonic)
+    return Shape(
+        schema.rows,
+        n_numeric,
+        n_categorical,
+        n_classes,
+        n_unlabeled,
+        n_other_targets,
+        n_monotonic,
+        target_ratio=schema.target_ratio if metrics.get(metric).early_stopping == "rmse" else 0.0,
+    )
 
 
 class _LowestTrial:
@@ -295,13 +314,14 @@ def make_plan(
     n_unlabeled = schema.rows_without_target + n_more
     n_other_targets = len(learnable(schema, config.other_targets))
     monotonic = directions_of(config, schema)
-    shape = approximate_shape(schema, n_classes, n_unlabeled, n_other_targets, len(monotonic))
+    metric = choose_metric(config.metric, task)
+    shape = approximate_shape(schema, n_classes, n_unlabeled, n_other_targets, len(monotonic), metric)
     folds, validation, why = choose_validation(config, schema, shape, workers)
     return Plan(
         target=schema.target,
         task=task,
         n_classes=n_classes,
-        metric=choose_metric(config.metric, task),
+        metric=metric,
         validation=validation,
         validation_reason=why,
         folds=folds,

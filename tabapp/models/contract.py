@@ -77,6 +77,7 @@ class Shape:
         n_unlabeled: rows without a target.
         n_other_targets: other targets of the run that models may learn, too.
         n_monotonic: columns that `--monotonic` constrains.
+        target_ratio: the largest target over its median, in a regression by squared errors without negative targets; otherwise 0.
     """
 
     n_rows: int
@@ -86,6 +87,7 @@ class Shape:
     n_unlabeled: int = 0
     n_other_targets: int = 0
     n_monotonic: int = 0
+    target_ratio: float = 0.0
 
     @property
     def n_features(self) -> int:

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from tabapp.features.arrays import MISSING, UNSEEN, FeatureSpec, Table
 
 Float64 = npt.NDArray[np.float64]
-Link = Literal["identity", "logistic", "softmax", "shares"]
-"""How outputs become predictions: "identity" for numbers, "logistic" for the log-odds of the second class, "softmax" for log-odds
-of all classes, "shares" for shares of all classes."""
+Link = Literal["identity", "exponential", "logistic", "softmax", "shares"]
+"""How outputs become predictions: "identity" for numbers, "exponential" for logarithms of numbers, "logistic" for the log-odds of
+the second class, "softmax" for log-odds of all classes, "shares" for shares of all classes."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Head:
     Attributes:
         classes: class codes of the outputs; the second of two for "logistic". Empty for regression.
         n_classes: number of classes; 1 for regression.
-        scale, shift: a regression predicts `scale * output + shift`.
+        scale, shift: a regression predicts `scale * output + shift`, or `scale * exp(output) + shift` with the link "exponential".
         limits: least and largest prediction of a regression, or None.
     """
 
@@ -36,7 +36,8 @@ class Head:
 
     def predictions(self, outputs: Float64) -> Float64:
         """(rows,) numbers or (rows, n_classes) probabilities of (rows, outputs)."""
-        if self.link == "identity":
+        if self.link in ("identity", "exponential"):
+            outputs = np.exp(outputs) if self.link == "exponential" else outputs
             values = self.scale * outputs[:, 0] + self.shift
             return values if self.limits is None else values.clip(*self.limits)
         if self.link == "logistic":

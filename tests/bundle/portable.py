@@ -18,17 +18,18 @@ PARAMS = {
     "catboost": {"n_trees": 15},
     "linear": {},
     "extra_trees": {"n_trees": 5},
+    "hist_gradient_boosting": {"n_trees": 15},
 }
-
-
-DERIVED = {"n_trees": 15, "min_data_in_leaf": 5, "derived_features": True}
-"""Hyperparameters of LightGBM."""
+BOOSTERS = ["lightgbm", "xgboost", "catboost", "hist_gradient_boosting"]
+DERIVED = {"derived_features": True}
+POISSON = {"loss": "poisson"}
+"""Hyperparameters of boosters."""
 
 
 def make_bundle(
-    folder: Path, task: str, names: list[str], threshold: float | None = None, lightgbm: dict[str, object] | None = None
+    folder: Path, task: str, names: list[str], threshold: float | None = None, changes: dict[str, object] | None = None
 ) -> Path:
-    """A bundle of some models."""
+    """A bundle of some models, with changed hyperparameters."""
     contents = make_contents(folder / "made", task)
     columns = [
         msgspec.structs.replace(column, role="ignore") if column.kind == "datetime" else column
@@ -39,7 +40,7 @@ def make_bundle(
     candidates = []
     for name in names:
         plugin = registry.get(name)
-        params = plugin.params_type(**(lightgbm if lightgbm and name == "lightgbm" else PARAMS.get(name, {})))
+        params = plugin.params_type(**PARAMS.get(name, {}), **(changes or {}))
         place = folder / "fits" / name
         candidates.append(fit_candidate(place, plugin, params, frame, schema, 1.0, folder / name))
     path = folder / "model.tabapp"

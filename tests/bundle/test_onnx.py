@@ -20,7 +20,7 @@ from tabapp.errors import UsageError
 from tabapp.features.columns import DATE_PARTS, PERIODS, DatetimeStep
 from tabapp.models import registry
 from tests.bundle.making import fit_candidate, make_contents, text_table
-from tests.bundle.portable import DERIVED, PARAMS, make_bundle, new_rows
+from tests.bundle.portable import BOOSTERS, DERIVED, PARAMS, POISSON, make_bundle, new_rows
 
 pytest.importorskip("onnx", reason="the extra `onnx` is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")
@@ -52,9 +52,19 @@ def test_onnx_predicts_like_the_bundle(task, tmp_path):
         assert found[0].tolist() == [classes[code] for code in found[1].argmax(axis=1)]
 
 
+def test_boosters_with_a_logarithmic_link_predict_like_the_bundle(tmp_path):
+    bundle = make_bundle(tmp_path, "regression", BOOSTERS, changes=POISSON)
+    result = write_onnx(bundle, tmp_path / "onnx")
+    assert result.left_out == {}
+    rows = new_rows("regression")
+    expected = load_bundle(bundle).predictor.predict_frame(rows).values
+    found = run(tmp_path / "onnx" / ENSEMBLE, rows, bundle)
+    np.testing.assert_allclose(found[-1].reshape(expected.shape), expected, atol=PARITY * np.ptp(expected))
+
+
 @pytest.mark.parametrize("task", ["multiclass", "regression"])
 def test_features_of_two_columns_are_computed_like_the_features(task, tmp_path):
-    bundle = make_bundle(tmp_path, task, ["lightgbm"], lightgbm=DERIVED)
+    bundle = make_bundle(tmp_path, task, ["lightgbm"], changes=DERIVED)
     result = write_onnx(bundle, tmp_path / "onnx")
     assert result.left_out == {}
     rows = new_rows(task)

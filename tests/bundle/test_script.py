@@ -17,7 +17,7 @@ from tabapp.bundle.write import write_bundle
 from tabapp.cli.main import run_command_line
 from tabapp.errors import UsageError
 from tests.bundle.making import make_contents, text_table
-from tests.bundle.portable import DERIVED, make_bundle
+from tests.bundle.portable import BOOSTERS, DERIVED, POISSON, make_bundle
 
 pytest.importorskip("pandas")
 
@@ -88,7 +88,7 @@ def test_a_date_column_becomes_its_parts(tmp_path, monkeypatch):
 
 
 def test_features_made_from_two_numbers_are_made_again(tmp_path, monkeypatch):
-    bundle = make_bundle(tmp_path, "regression", ["lightgbm"], lightgbm=DERIVED)
+    bundle = make_bundle(tmp_path, "regression", ["lightgbm"], changes=DERIVED)
     write_script(bundle, tmp_path / "model.py")
     text_table("regression", n_rows=300).write_csv(tmp_path / "training.csv")
     names = runpy.run_path(str(tmp_path / "model.py"))
@@ -101,6 +101,21 @@ def test_features_made_from_two_numbers_are_made_again(tmp_path, monkeypatch):
         np.testing.assert_array_equal(made[name].to_numpy(), expected[name])
     run_script(monkeypatch, tmp_path / "model.py", *[tmp_path / "training.csv"] * 2, tmp_path / "out.csv")
     assert len(pl.read_csv(tmp_path / "out.csv")) == 300
+
+
+@pytest.mark.parametrize("name", BOOSTERS)
+def test_a_script_minimizes_the_poisson_deviance(name, tmp_path, monkeypatch):
+    bundle = make_bundle(tmp_path, "regression", [name], changes=POISSON)
+    write_script(bundle, tmp_path / "model.py")
+    assert "poisson" in (tmp_path / "model.py").read_text().lower()
+    training, new = text_table("regression", n_rows=300), text_table("regression", n_rows=80, seed=5)
+    training.write_csv(tmp_path / "training.csv")
+    new.write_csv(tmp_path / "new.csv")
+    run_script(monkeypatch, tmp_path / "model.py", *(tmp_path / f"{part}.csv" for part in ("training", "new", "out")))
+    found = pl.read_csv(tmp_path / "out.csv")["prediction"].to_numpy()
+    expected = load_bundle(bundle).predictor.predict_frame(new).values
+    assert np.corrcoef(found, expected)[0, 1] > 0.7
+    assert found.mean() == pytest.approx(expected.mean(), rel=0.1)
 
 
 def test_members_that_no_script_can_contain_are_named(tmp_path):

@@ -13,7 +13,7 @@ from tabapp.bundle.sql import Number, _of_derived, boundary, write_sql
 from tabapp.cli.main import run_command_line
 from tabapp.errors import UsageError
 from tabapp.features.derived import Arithmetic, Deviation, Numbers
-from tests.bundle.portable import make_bundle, new_rows
+from tests.bundle.portable import BOOSTERS, POISSON, make_bundle, new_rows
 
 
 def run_query(query: str, typed: pl.DataFrame) -> tuple[list[str], list[tuple[object, ...]]]:
@@ -30,9 +30,18 @@ def run_query(query: str, typed: pl.DataFrame) -> tuple[list[str], list[tuple[ob
         return [each[0] for each in cursor.description], cursor.fetchall()
 
 
-@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
-def test_a_database_predicts_like_the_bundle(task, tmp_path, capfd):
-    bundle = make_bundle(tmp_path, task, ["lightgbm", "catboost", "linear", "extra_trees"])
+@pytest.mark.parametrize(
+    ("task", "names", "changes"),
+    [
+        *(
+            (task, ["lightgbm", "catboost", "linear", "extra_trees"], {})
+            for task in ("binary", "multiclass", "regression")
+        ),
+        ("regression", BOOSTERS, POISSON),
+    ],
+)
+def test_a_database_predicts_like_the_bundle(task, names, changes, tmp_path, capfd):
+    bundle = make_bundle(tmp_path, task, names, changes=changes)
     assert run_command_line(["export", str(bundle), "--sql", str(tmp_path / "model.sql")]) == 0
     assert capfd.readouterr().out.split() == [str(tmp_path / "model.sql")]
     predictor = load_bundle(bundle).predictor

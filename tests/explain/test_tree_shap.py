@@ -62,7 +62,7 @@ def expectation(node, row, known):
 
 def test_contributions_are_the_shapley_values_of_conditional_expectations():
     import xgboost
-    from tabapp_plugins._shared.boosting import Target
+    from tabapp_plugins._shared.target import Target
     from tabapp_plugins.xgboost_model import XGBoostModel
 
     generator = np.random.default_rng(0)
@@ -96,7 +96,7 @@ def test_contributions_are_the_shapley_values_of_conditional_expectations():
 def test_contributions_are_those_of_the_shap_package(library):
     """The package reads the native booster and computes path-dependent TreeSHAP with its own code."""
     shap = pytest.importorskip("shap")
-    from tabapp_plugins._shared.boosting import Target
+    from tabapp_plugins._shared.target import Target
     from tabapp_plugins.lightgbm_model import LightGBMModel
     from tabapp_plugins.xgboost_model import XGBoostModel
 

@@ -25,7 +25,11 @@ BUNDLES = {
     "arrays": ("binary", {"linear": {}, "hist_gradient_boosting": {"n_trees": 8}, "extra_trees": {"n_trees": 3}}),
     "boosters": (
         "regression",
-        {"xgboost": {"n_trees": 8}, "lightgbm": {"n_trees": 8, "derived_features": True}, "catboost": {"n_trees": 8}},
+        {
+            "xgboost": {"n_trees": 8, "loss": "poisson"},
+            "lightgbm": {"n_trees": 8, "derived_features": True},
+            "catboost": {"n_trees": 8},
+        },
     ),
     "networks": ("multiclass", {"mlp": {"max_epochs": 2, "widths": (8,)}, "k_neighbors": {}}),
 }
