@@ -346,8 +346,12 @@ def test_many_workers_run_several_trials_of_a_model(tmp_path: Path) -> None:
     options += ["--runs-dir", str(runs)]
     process = start("--auto", str(write_wine(tmp_path / "wine.csv")), *options)
     wait_until(lambda: any(most_open_trials(run) > 1 for run in list_runs(runs)), "two open trials")
+    children = psutil.Process(process.pid).children(recursive=True)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    # The engine holds the lock of the run until it has ended.
+    _, alive = psutil.wait_procs(children, timeout=HANG_SECONDS)
+    assert not alive
     (folder,) = list_runs(runs)
     before = finished_fits(folder)
     resumed = start("resume", str(folder.path))
