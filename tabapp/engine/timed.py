@@ -9,7 +9,7 @@ A candidate counts once it has all of its folds, so it is either completed or dr
    of all others, and later there would be no time for their other folds. One of a family that is dropped is enough to count the
    others as models without merit.
 4. The other folds of candidates whose first fold improves the ensemble, together with those that are being completed: by
-   improvement, less the price of their time.
+   improvement, less the price of their time. Those that improve it far more than candidates that are being completed go first.
 5. The first folds of other models, those that take little time first. Here and in 2 and 3, all of their folds must end in time;
    here and in 2, dropped first folds may take little of it.
 6. The first fold of the second trial of quick models that start first on all tables: its hyperparameters differ much from the
@@ -334,7 +334,7 @@ class TimedScheduler(Scheduler):
             improving: leave out candidates that do not improve the ensemble.
             only: names of the models that may continue; None means all.
         """
-        options: list[tuple[bool, bool, float, Candidate]] = []
+        options: list[tuple[bool, int, float, Candidate]] = []
         share = (
             AFFORDABLE_SHARE if any(candidate.is_complete for candidate in self.candidates.values()) else LEADER_SHARE
         )
@@ -349,7 +349,8 @@ class TimedScheduler(Scheduler):
             if not is_new:
                 # At its deadline, a fit returns its best so far: rather that than two folds that count nowhere.
                 each = max(SHORT_SHARE * each, min(each, 0.999 * self._slot(max(1, len(folds)), time.seconds)))
-            committed = self._committed_beside(record.name) if is_new else 0.0
+            leads = is_new and improving and self._leads(candidate)
+            committed = self._committed_beside(record.name) if is_new and not leads else 0.0
             if self.next_fold(candidate, running) is None or not time.fits(len(folds), each, committed):
                 continue
             if improving and not record.is_favored and not self._improves(candidate):
@@ -360,12 +361,20 @@ class TimedScheduler(Scheduler):
             if improving and is_new and not record.is_favored and cost > affordable * time.of_workers:
                 continue
             value = gain - PRICE_OF_ALL_TIME_LEFT * cost / time.of_workers if improving else gain * cost
-            options.append((not record.is_favored, is_new, -value, candidate))
+            options.append((not record.is_favored, -1 if leads else int(is_new), -value, candidate))
         if not options:
             return None
         candidate = min(options, key=lambda option: (*option[:3], option[3].key))[-1]
         fold = self.next_fold(candidate, running)
         return None if fold is None else Work(candidate, fold)
+
+    def _leads(self, candidate: Candidate) -> bool:
+        """Whether a candidate with one fold lowers the error by so much more than each of those that are being completed that it
+        does not wait for them: beside them, its own folds might not end in time."""
+        if not any(other.is_complete for other in self.candidates.values()):
+            return False
+        rivals = [self._gain(other) for other in self._being_completed]
+        return bool(rivals) and self._gain(candidate) >= LARGE_GAIN + max(rivals)
 
     def _committed_beside(self, name: str) -> float:
         """Expected seconds of the missing folds of candidates of other models that are being completed."""

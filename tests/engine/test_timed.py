@@ -229,6 +229,19 @@ def test_two_candidates_are_completed_at_once_only_if_there_is_time_for_both() -
         assert (None if work is None else (*work.candidate.key, work.fold)) == expected
 
 
+def test_a_candidate_that_improves_the_ensemble_far_more_does_not_wait_for_others() -> None:
+    gains = {("slow", 0): 0.02, ("strong", 0): 0.3}
+    scheduler = make_timed({"slow": 10.0, "strong": 10.0, "first": 1.0}, {("first", 0): 1.0}, gains=gains)
+    complete(scheduler, "first")
+    with_first_folds(scheduler, {"slow": 0.9, "strong": 0.9}, seconds=10.0)
+    finish(scheduler.candidates["slow", 0], 1, 0.9, seconds=10.0)
+    # There is no time for the last fold of one and two folds of the other.
+    assert take(scheduler, seconds=14.0) == ("strong", 0, 1)
+    assert take(scheduler, seconds=100.0) == ("strong", 0, 1)
+    gains["strong", 0] = 0.06
+    assert take(scheduler, seconds=14.0) == take(scheduler, seconds=100.0) == ("slow", 0, 2)
+
+
 def test_a_model_of_high_merit_may_start_after_dropped_first_folds_unless_another_like_it_was_dropped() -> None:
     models = {"good": 1.0, "poor": 20.0, "network": 5.0, "similar": 5.0}
     scheduler = make_timed(models, {("good", 0): 1.0}, tune=False)
