@@ -13,7 +13,7 @@ from .target import Loss
 
 _Params = TypeVar("_Params", bound=GradientBoostingParams)
 
-SKEWED, ROWS_TO_START_WITH = 4.0, 2_000
+SKEWED, ROWS_TO_START_WITH = 4.0, 1_000
 """The Poisson deviance is tried where the largest target is at least the first number of times its median; from the second number
 of training rows on, the defaults have it (`benchmarks.losses`)."""
 
