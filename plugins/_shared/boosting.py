@@ -250,9 +250,6 @@ class BoostedModel(FittedModel):
         return None
 
     def contributions(self, table: Table, code: int, reference: Table | None = None) -> FeatureContributions | None:
-        if self.target.loss == "poisson":
-            # TreeSHAP explains sums of leaves, which are logarithms, and contributions are in units of the target.
-            return None
         shap_values = self.shap_values(table)
         if shap_values is None:
             return None
@@ -262,6 +259,8 @@ class BoostedModel(FittedModel):
         values = found[:, code if self.target.task == "multiclass" else 0]
         base = float(values[0, -1]) if len(values) else 0.0
         values = values[:, :-1]
+        if self.target.loss == "poisson":
+            return FeatureContributions(base + math.log(self.target.std), values, "log-target")
         if self.target.task == "regression":
             return FeatureContributions(base * self.target.std + self.target.mean, values * self.target.std, "target")
         sign = -1.0 if self.target.task == "binary" and code == 0 else 1.0

@@ -104,7 +104,7 @@ class Decomposed(Reply, frozen=True):
     output."""
 
     base: float
-    unit: Literal["target", "log-odds"]
+    unit: Literal["target", "log-target", "log-odds"]
     columns: dict[str, list[float]]
     method: Literal["TreeSHAP", "integrated gradients"] = "TreeSHAP"
     errors: list[float] = []

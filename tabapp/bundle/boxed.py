@@ -183,10 +183,9 @@ class _Server:
         found = self._predictor.decompose(batch, request.model, request.code, reference)
         if found is None:
             return Decomposed(0.0, "target", {})
-        unit = "log-odds" if found.unit == "log-odds" else "target"
         return Decomposed(
             found.base,
-            unit,
+            found.unit,
             {name: values.tolist() for name, values in found.columns.items()},
             "TreeSHAP" if found.method == "TreeSHAP" else "integrated gradients",
             found.errors.tolist(),

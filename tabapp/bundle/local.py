@@ -23,6 +23,7 @@ from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
 from tabapp.models.contract import FittedModel, RowNeighbors
+from tabapp.models.explanations import Unit
 
 _ROWS_FOR_THREADS = 500
 """With fewer rows, a model predicts in about the time that a thread takes to start."""
@@ -112,14 +113,15 @@ class LocalPredictor(Predictor):
         }
         members = [member for member in self._members if member.folder in folders]
         total = sum(member.share for member in members)
-        base, unit, method, errors = 0.0, "", "", np.zeros(batch.height)
+        base, method, errors = 0.0, "", np.zeros(batch.height)
+        unit: Unit | None = None
         columns = {column.name: np.zeros(batch.height) for column in self.schema.features}
         for member in members:
             preparer = self.preparers[member.features]
             with bundle_errors(f"{member.where} fails to explain"):
                 origin = None if reference is None else preparer.transform(reference)
                 found = member.model.contributions(preparer.transform(batch), code, origin)
-                if found is None:
+                if found is None or unit not in (None, found.unit):
                     return None
                 base += member.share / total * found.base
                 unit, method = found.unit, found.method
@@ -128,7 +130,7 @@ class LocalPredictor(Predictor):
                 for index, sources in enumerate(preparer.spec.columns()):
                     for source in sources:
                         columns[source] += member.share / total / len(sources) * found.values[:, index]
-        if not members:
+        if unit is None:
             return None
         if not (np.isfinite(base) and all(np.isfinite(values).all() for values in [errors, *columns.values()])):
             raise BundleError(f"{self.where} explains by values that are not finite. Do not use this bundle.")

@@ -18,6 +18,7 @@ from tabapp.data.typed import check_columns, typed_frame
 from tabapp.ensemble.temperature import tempered
 from tabapp.errors import BundleError, UsageError
 from tabapp.models.contract import RowNeighbors
+from tabapp.models.explanations import Unit
 
 _BATCH_ROWS = 50_000
 
@@ -46,14 +47,14 @@ class Decomposition:
     """The output of one model of the ensemble, or of all, as a sum: `base` plus the contributions of all columns.
 
     Attributes:
-        unit: "target", or "log-odds" for a classification.
+        unit: "target", "log-target" for the logarithm of a prediction, or "log-odds" for a classification.
         columns: (rows,) contributions by column.
         method: "TreeSHAP" or "integrated gradients".
         errors: (rows,) completeness errors in the unit, which were distributed over the columns; 0 if exact.
     """
 
     base: float
-    unit: str
+    unit: Unit
     columns: dict[str, Float64]
     method: str
     errors: Float64
@@ -72,7 +73,7 @@ class Predictor(ABC):
         self, batch: pl.DataFrame, model: str, code: int, reference: pl.DataFrame | None = None
     ) -> Decomposition | None:
         """The contribution of each column to the output of one model, averaged over its folds and weighted over its trials; None
-        if the model does not decompose its output.
+        if the model does not decompose its output, or its trials have outputs of different units.
 
         Args:
             batch: typed rows.
@@ -85,7 +86,8 @@ class Predictor(ABC):
         """
 
     def decompose_exactly(self, batch: pl.DataFrame) -> Decomposition | None:
-        """The exact contribution of each column to the prediction of a regression, if all models are boosters with TreeSHAP.
+        """The exact contribution of each column to the prediction of a regression, if all models are boosters with TreeSHAP of the
+        target.
 
         The prediction is then the weighted mean of sums. The probabilities of a classification are not: None.
 
@@ -101,7 +103,7 @@ class Predictor(ABC):
         columns = {column.name: np.zeros(batch.height) for column in self.schema.features}
         for model, weight in weights.items():
             found = self.decompose(batch, model, 0)
-            if found is None:
+            if found is None or found.unit != "target":
                 return None
             base += weight * found.base
             for name, values in found.columns.items():

@@ -76,8 +76,8 @@ def _read_settings(ctx: click.Context, parameter: click.Parameter, value: tuple[
 @click.option(
     "--member",
     metavar="MODEL",
-    help="Explain the output of one model of the ensemble, the target or the log-odds of the class: a boosting model by TreeSHAP, "
-    "a network by integrated gradients.",
+    help="Explain the output of one model of the ensemble, the target, its logarithm or the log-odds of the class: a boosting "
+    "model by TreeSHAP, a network by integrated gradients.",
 )
 @click.option(
     "-o",
@@ -162,7 +162,8 @@ def explain(
         decomposed = predictor.decompose(chosen, member, code, explainer.reference)
         if decomposed is None:
             raise UsageError(
-                f"The model {member!r} cannot be explained alone. Choose a boosting model or a network, or omit --member."
+                f"The model {member!r} cannot be explained alone. Choose a network or a boosting model whose trials have the same "
+                "loss, or omit --member."
             )
         explained = schema.classes[code] if schema.classes else None
         found = decomposed_explanations(decomposed, explainer.predictions(predicted), numbers, explained, member)

@@ -25,6 +25,9 @@ class RowNeighbors:
     weight: Float32
 
 
+Unit = Literal["target", "log-target", "log-odds"]
+
+
 @dataclass(frozen=True)
 class FeatureContributions:
     """A decomposition of one output of a model: `base` plus the sum of `values` of a row is the output.
@@ -32,7 +35,8 @@ class FeatureContributions:
     Attributes:
         base: output without any feature, or the mean output of reference rows.
         values: (rows, n_features) float64, numeric features before categorical ones.
-        unit: "target" for a regression; "log-odds" for the raw score of a class, from which probabilities are computed.
+        unit: "target" for a regression, or "log-target" if the model sums up logarithms of the prediction; "log-odds" for the raw
+            score of a class, from which probabilities are computed.
         method: how the values were computed.
         errors: (rows,) completeness errors of integrated gradients: what the values missed of the output before it was distributed
             over them. None for exact values.
@@ -40,7 +44,7 @@ class FeatureContributions:
 
     base: float
     values: npt.NDArray[np.float64]
-    unit: Literal["target", "log-odds"]
+    unit: Unit
     method: Literal["TreeSHAP", "integrated gradients"] = "TreeSHAP"
     errors: npt.NDArray[np.float64] | None = None
 
