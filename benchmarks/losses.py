@@ -5,8 +5,8 @@ python -m benchmarks.losses [--data FOLDER] [--tables a,b] [--models a,b] [--siz
 
 A draw takes at most so many rows of a table as training rows, in two folds, and half as many as test rows; sizes that add no rows
 are left out. "together" is the mean of the predictions of all models. A ratio is the RMSE with the Poisson deviance over that with
-the squared error. Means over tables and draws are geometric, with their standard error. The first tables have the largest targets
-relative to the median: from house_prices on up, it is at least four times the median, and from concrete on, less than three times.
+the squared error. Means over tables and draws are geometric, with their standard error. The largest target is at least four times
+the median in the first six tables, and less than three times in the others.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -115,6 +116,8 @@ def measure(
             folder = stack.enter_context(tempfile.TemporaryDirectory())
         else:
             folder = options.keep / f"{name}-{system.replace(':', '-')}-{draw}"
+            # An interrupted run may have left one without a score.
+            shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
         paths = {"train": "train.csv", "test": "test.csv", "out": "out.csv", "bundle": "b.tabapp", "runs": "runs"}
         files = {key: str(Path(folder, name)) for key, name in paths.items()}
