@@ -51,7 +51,7 @@ REPORTED: dict[str, dict[str, str]] = {
 
 ROWS_TO_DERIVE, MOST_ROWS_TO_DERIVE = 3_000, 20_000
 """With so many rows, the defaults for regression use features made from two columns (`benchmarks.derived_features`). Fits take
-several times as long with them: on diamonds (43,000 rows), CatBoost would not start within two minutes."""
+several times as long with them, for which more rows leave too little time."""
 
 
 def with_weights(values: Mapping[str, Any], name: str) -> str:
