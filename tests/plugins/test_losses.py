@@ -14,10 +14,12 @@ from tabapp_plugins.hist_gradient_boosting import HistGradientBoosting
 from tabapp_plugins.lightgbm_model import LightGBM
 from tabapp_plugins.xgboost_model import XGBoost
 
+from tabapp.bundle.load import load_bundle
 from tabapp.data.schema import Column, Schema
 from tabapp.engine.plan import approximate_shape
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.models.contract import FitContext, FittedModel, Shape
+from tests.bundle.portable import POISSON, make_bundle, new_rows
 
 PLUGINS = [LightGBM(), XGBoost(), CatBoost(), HistGradientBoosting()]
 SPEC = FeatureSpec(numeric=("a", "b"), categorical=("c",), cardinalities=(5,), sources=("a", "b", "c"))
@@ -83,6 +85,18 @@ def test_negative_targets_and_other_metrics_have_their_usual_loss(
         fitted(plugin, loss, tmp_path, rows, metric).predict(rows) for loss in ("poisson", "squared_error")
     )
     np.testing.assert_array_equal(poisson, usual)
+
+
+def test_a_bundle_explains_the_logarithm_and_not_the_target(tmp_path: Path) -> None:
+    predictor = load_bundle(make_bundle(tmp_path, "regression", ["lightgbm"], changes=POISSON)).predictor
+    rows = predictor.typed_rows(new_rows("regression"))[0]
+    found = predictor.decompose(rows, "lightgbm", 0)
+    assert found is not None
+    assert found.unit == "log-target"
+    # The bundle averages the predictions of two folds, and the explanation their logarithms, which are close.
+    total = found.base + sum(found.columns.values())
+    np.testing.assert_allclose(total, np.log(predictor.predict_typed(rows)), atol=0.01)
+    assert predictor.decompose_exactly(rows) is None
 
 
 def losses(plugin: BoostingPlugin, shape: Shape) -> list[str]:
