@@ -6,7 +6,6 @@ import math
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,23 +14,19 @@ from msgspec.structs import replace
 from tabapp import metrics
 from tabapp.engine.allowance import Allowance
 from tabapp.engine.candidates import Candidate, Score, Scorer
+from tabapp.engine.gains import Gain, gain_over, prior_gain
 from tabapp.engine.plan import Plan
 from tabapp.engine.scheduler import Scheduler
 from tabapp.ensemble.greedy import cross_fitted
-from tabapp.ensemble.sampling import sample_rows
 from tabapp.run import events as ev
 
 MOST_ENSEMBLE_CANDIDATES = 30
 INTERIM_CANDIDATES, INTERIM_ROUNDS, INTERIM_ROWS = 15, 12, 3_000
 """Candidates, rounds and rows of a selection during fitting, which takes a tenth of the time of the last one."""
-GAIN_ROWS = 20_000
-"""Rows that a gain is measured on."""
 STOPPED = "stopped by you"
 NOT_STARTED = "not started within the budget"
 WITHOUT_SCORE = {"running": 0, "queued": 1, "failed": 2}
 """Order of rows without a score; skipped models come last."""
-GAIN_SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
-"""Weights of a candidate in the blends with the ensemble that measure what it adds."""
 SELECTION_SHARE, FIRST_SELECTION_SECONDS = 0.006, 0.3
 """Selections during fitting take at most the first share of the elapsed time, plus these seconds: the first candidates change the
 ensemble most."""
@@ -79,7 +74,7 @@ def select_ensemble(
     folds = max((tuple(sorted(c.results)) for c in scored if len(c.results) == most), key=lambda folds: -folds[0])
     usable = [candidate for candidate in scored if tuple(sorted(candidate.results)) == folds]
     most_candidates = MOST_ENSEMBLE_CANDIDATES if is_final else INTERIM_CANDIDATES
-    usable = sorted(usable, key=lambda c: (scorer.loss(c), c.key))[:most_candidates]
+    usable = best_of_all_models(sorted(usable, key=lambda c: (scorer.loss(c), c.key)), most_candidates)
     predictions: list[npt.NDArray[np.float32]] = []
     covered = scorer.out_of_fold(usable[0])[1]
     for candidate in usable:
@@ -92,12 +87,23 @@ def select_ensemble(
         metric,
         weight=None if weight is None else weight[covered],
         seed=seed,
+        kinds=[candidate.model for candidate in usable],
         is_final=is_final,
         **({} if is_final else {"n_rounds": INTERIM_ROUNDS, "max_rows": INTERIM_ROWS}),
     )
     members = tuple((candidate, float(w)) for candidate, w in zip(usable, result.weights, strict=True) if w > 0)
     score = Score(result.score, result.low, result.high)
     return Selected(members, score, result.prediction, covered, result.blend, result.temperature)
+
+
+def best_of_all_models(candidates: list[Candidate], n: int) -> list[Candidate]:
+    """The first n candidates, in their order, but the first of each model before others of the same models."""
+    firsts: dict[str, Candidate] = {}
+    for candidate in candidates:
+        firsts.setdefault(candidate.model, candidate)
+    others = (candidate for candidate in candidates if firsts[candidate.model] is not candidate)
+    chosen = {candidate.key for candidate in [*firsts.values(), *others][:n]}
+    return [candidate for candidate in candidates if candidate.key in chosen]
 
 
 @dataclass
@@ -155,8 +161,8 @@ class Board:
         return {} if self.selected is None else {candidate.key: weight for candidate, weight in self.selected.members}
 
     def gain(self, candidate: Candidate, beside: tuple[Candidate, ...] = ()) -> float:
-        """How much lower the error of the current ensemble is with a candidate, on the rows of the candidate's folds, as a share of
-        the error: the difference of its score to 1, or the score itself if lower is better.
+        """How much lower the error of the current ensemble is expected to be with a candidate, as a share of the error: the
+        difference of its score to 1, or the score itself if lower is better. It is measured on the rows of the candidate's folds.
 
         Without an ensemble, the best other candidate on these rows takes its place; infinite without that.
 
@@ -168,7 +174,8 @@ class Board:
         state = tuple(len(c.results) for c in (candidate, *beside)), self._state_of_rivals()
         known = self._gains.get(keys)
         if known is None or known[0] != state:
-            known = self._gains[keys] = state, self._gain(candidate, beside)
+            prior = prior_gain(candidate.trial, self.scheduler.models[candidate.model].merit)
+            known = self._gains[keys] = state, self.measured_gain(candidate, beside).shrunk(prior)
         return known[1]
 
     def _state_of_rivals(self) -> object:
@@ -177,7 +184,8 @@ class Board:
             return self.n_selections
         return tuple((candidate.key, len(candidate.results)) for candidate in self.scheduler.candidates.values())
 
-    def _gain(self, candidate: Candidate, beside: tuple[Candidate, ...]) -> float:
+    def measured_gain(self, candidate: Candidate, beside: tuple[Candidate, ...] = ()) -> Gain:
+        """The gain on the rows of the candidate's folds."""
         prediction, covered = self.scorer.out_of_fold(candidate)
         if self.selected is not None:
             blended = np.zeros(prediction.shape, dtype=np.float32)
@@ -193,35 +201,12 @@ class Board:
         else:
             others = (c for c in self.scheduler.candidates.values() if c.results and c is not candidate)
             rivals = [([values], rows & covered) for values, rows in map(self.scorer.out_of_fold, others)]
-        return min((self._gain_over(known, prediction, rows) for known, rows in rivals if rows.any()), default=math.inf)
-
-    def _gain_over(
-        self,
-        known: list[npt.NDArray[np.float32]],
-        prediction: npt.NDArray[np.float32],
-        among: npt.NDArray[np.bool_],
-    ) -> float:
-        """The gain of a prediction over the first of the known ones, which the others join one after another."""
-        metric, weight, places = metrics.get(self.plan.metric), self.scorer.weight, np.flatnonzero(among)
-        weight = None if weight is None else weight[places]
-        sample = sample_rows(self.scorer.target[places], metric.name, GAIN_ROWS, self.plan.seed, weight)
-        rows = places[sample.rows]
-        stacked = np.stack([values[rows] for values in (*known, prediction)]).astype(np.float64)
-        (current, *joining, added), function = metric.blended(stacked, self.scorer.target[rows], sample.weight)
-
-        def best_blend(values: npt.NDArray[Any], joined: npt.NDArray[Any]) -> tuple[float, npt.NDArray[Any]]:
-            blends = [share * joined + (1 - share) * values for share in GAIN_SHARES]
-            losses = [metric.as_loss(function(blend)) for blend in blends]
-            best = int(np.argmin(losses))
-            return losses[best], blends[best]
-
-        alone = metric.as_loss(function(current))
-        for values in joining:
-            least, blend = best_blend(current, values)
-            if least < alone:
-                alone, current = least, blend
-        error = 1.0 + alone if metric.greater_is_better else alone
-        return (alone - best_blend(current, added)[0]) / max(abs(error), 1e-9)
+        gains = [
+            gain_over(known, prediction, rows, self.scorer, self.plan.metric, self.plan.seed)
+            for known, rows in rivals
+            if rows.any()
+        ]
+        return min(gains, key=lambda gain: gain.value, default=Gain(math.inf))
 
     def _eligible(self) -> list[Candidate]:
         """The candidates that may join the ensemble: all of them if the user excludes every model that has a score."""

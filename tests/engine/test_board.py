@@ -14,6 +14,7 @@ from tabapp.engine import board as board_module
 from tabapp.engine.allowance import Allowance
 from tabapp.engine.board import Board, Selected
 from tabapp.engine.candidates import Candidate, Score
+from tabapp.engine.gains import Gain, prior_gain
 from tabapp.engine.plan import PlannedModel
 from tests.engine.test_scheduler import finish, make
 
@@ -122,7 +123,33 @@ def test_a_gain_is_the_share_of_the_error_that_the_best_blend_removes(board: Boa
     rows = FOLD == 0
     # Equal and independent errors are best blended in equal parts.
     blended = np.sqrt(np.mean(((noise + other)[rows] / 2) ** 2) / np.mean(noise[rows] ** 2))
-    assert board.gain(independent) == pytest.approx(1 - blended, abs=1e-5)
+    measured = board.measured_gain(independent)
+    assert measured.value == pytest.approx(1 - blended, abs=1e-5)
+    assert board.gain(independent) == measured.shrunk(prior_gain(0, 1.0))
+
+
+def test_the_standard_error_of_a_gain_is_that_of_other_rows(board: Board, predictions: Predictions) -> None:
+    values: list[float] = []
+    errors: list[float] = []
+    for _ in range(60):
+        noise, other = GENERATOR.normal(size=(2, ROWS))
+        select(board, TARGET + noise)
+        gain = board.measured_gain(candidate_with(board, predictions, "a", TARGET + 0.8 * noise + 0.4 * other, folds=1))
+        values.append(gain.value)
+        errors.append(gain.error)
+    assert np.mean(errors) == pytest.approx(np.std(values), rel=0.4)
+
+
+def test_a_noisy_gain_is_shrunk_and_a_clear_one_is_not() -> None:
+    assert Gain(0.5).shrunk(0.01) == 0.5
+    assert Gain(float("inf"), 0.1).shrunk(0.01) == float("inf")
+    assert Gain(-0.02, 0.05).shrunk(0.01) == pytest.approx(0.01, abs=0.005)
+    assert Gain(0.4, 0.05).shrunk(0.01) == pytest.approx(0.4, abs=0.05)
+    assert Gain(0.02, 0.02).shrunk(0.0) < Gain(0.02, 0.01).shrunk(0.0) < 0.02
+
+
+def test_new_trials_are_expected_to_add_less_than_other_models() -> None:
+    assert prior_gain(1, 4.0) < prior_gain(0, 1.0) < prior_gain(0, 4.0)
 
 
 def test_a_candidate_that_does_not_help_has_a_negative_gain(board: Board, predictions: Predictions) -> None:
@@ -174,3 +201,12 @@ def test_models_in_training_come_before_other_models_without_a_score(board: Boar
         ("a", "failed"),
         ("a0", "skipped"),
     ]
+
+
+def test_the_best_trial_of_every_model_may_join_the_ensemble(board: Board, predictions: Predictions) -> None:
+    candidates: list[Candidate] = []
+    for trial in range(board_module.MOST_ENSEMBLE_CANDIDATES + 5):
+        candidates.append(board.scheduler.add(Candidate("a", trial, {}, 3)))
+    candidates.append(board.scheduler.add(Candidate("b", 0, {}, 3)))
+    chosen = board_module.best_of_all_models(candidates, board_module.MOST_ENSEMBLE_CANDIDATES)
+    assert chosen == [*candidates[: board_module.MOST_ENSEMBLE_CANDIDATES - 1], candidates[-1]]
