@@ -32,6 +32,11 @@ HARM = 0.1
 """A member without which the cross-fitted error is lower by this share is left out. Selection on the other folds cannot see that a
 candidate's model of one fold is broken, such as a network that was stopped after its first epoch."""
 
+EQUAL_ROWS, MOST_SHARE, MOST_EQUAL, NEAR = 1_000, 0.5, 10, 1.2
+"""Of n rows, EQUAL_ROWS / (EQUAL_ROWS + n) of the weight, and at most the second value, is shared equally by the best candidates of
+at most the third number of kinds, whose error is at most the fourth value times the lowest: on few rows, selection is noisy. See
+`benchmarks/results/lab_variants.json`."""
+
 SELECTED_BY = {"roc_auc": "log_loss"}
 """Metrics whose ensembles are selected by another one. With few positives the ROC AUC is a noisy criterion, and it compares rows of
 folds whose models have different scales: selected by log loss, ensembles rank held-out rows better (`benchmarks.selecting`)."""
@@ -118,8 +123,9 @@ def _selected(
     n_rounds: int,
     seed: int,
     max_rows: int,
+    kinds: Sequence[str] | None = None,
 ) -> Weights:
-    """`select` for finite predictions, on the rows at `places`."""
+    """`select` for finite predictions, on the rows at `places`; with kinds, part of the weight is shared equally (`EQUAL_ROWS`)."""
     width = predictions[0].shape[1] if np.ndim(predictions[0]) == 2 else 1
     limit = min(max_rows, max(2_000, MAX_CELLS // width))
     sample = sample_rows(target[places], metric, limit, seed, None if weight is None else weight[places])
@@ -131,8 +137,10 @@ def _selected(
     total = np.zeros(stacked.shape[1:])
     counts = np.zeros(len(predictions), dtype=np.int64)
     trajectory: list[tuple[float, Weights]] = []
+    alone = np.zeros(len(predictions))
     for size in range(1, n_rounds + 1):
         losses = np.array([scorer.as_loss(function((total + candidate) / size)) for candidate in stacked])
+        alone = losses if size == 1 else alone
         lowest = losses.min()
         tied = np.isclose(losses, lowest, rtol=_TIE, atol=_TIE) if np.isfinite(lowest) else losses == lowest
         known = tied & (counts > 0)
@@ -143,7 +151,23 @@ def _selected(
         if len(predictions) == 1:
             break
     lowest = min(value for value, _ in trajectory)
-    return next(weights for value, weights in trajectory if value <= lowest + _TIE * max(1.0, abs(lowest)))
+    weights = next(weights for value, weights in trajectory if value <= lowest + _TIE * max(1.0, abs(lowest)))
+    if kinds is None:
+        return weights
+    equal = _equal_weights(alone + (1.0 if scorer.greater_is_better else 0.0), kinds)
+    share = min(MOST_SHARE, EQUAL_ROWS / (EQUAL_ROWS + len(places))) if equal.any() else 0.0
+    return (1.0 - share) * weights + share * equal
+
+
+def _equal_weights(errors: npt.NDArray[np.float64], kinds: Sequence[str]) -> Weights:
+    """Equal weights of the best candidate of each kind; all 0 if an error is negative, so that errors have no ratio."""
+    weights, lowest = np.zeros(len(errors)), float(errors.min())
+    best: dict[str, int] = {}
+    for i in np.argsort(errors, kind="stable").tolist():
+        if lowest > 0.0 and errors[i] <= NEAR * lowest and len(best) < MOST_EQUAL:
+            best.setdefault(kinds[i], i)
+    weights[list(best.values())] = 1.0 / max(1, len(best))
+    return weights
 
 
 def _parts(folds: npt.NDArray[np.integer], target: Array, metric: str, seed: int) -> npt.NDArray[np.intp]:
@@ -211,6 +235,7 @@ def cross_fitted(
     seed: int = 0,
     n_rounds: int = 25,
     max_rows: int = MAX_ROWS,
+    kinds: Sequence[str] | None = None,
     is_final: bool = True,
 ) -> EnsembleResult:
     """Select an ensemble, and score it with weights that were selected on other rows than those they are scored on.
@@ -224,6 +249,7 @@ def cross_fitted(
         predictions: candidates' held-out predictions of the same rows, each (rows, classes) or (rows,).
         target: (rows,) class codes or numbers.
         folds: (rows,) the fold that each row was held out in.
+        kinds: the model of each candidate; with them, part of the weight is shared equally (`EQUAL_ROWS`).
         is_final: False leaves the probabilities as they are, and approximates the interval of the score on large tables.
 
     Raises:
@@ -236,8 +262,14 @@ def cross_fitted(
     parts = _parts(folds, target, metric, seed) if len(usable) > 1 else None
     while parts is not None:
         candidates = [np.asarray(predictions[i]) for i in usable]
+        kinds_of_usable = None if kinds is None else [kinds[i] for i in usable]
         selections = [
-            (parts == part, _selected(candidates, places, np.asarray(target), metric, weight, n_rounds, seed, max_rows))
+            (
+                parts == part,
+                _selected(
+                    candidates, places, np.asarray(target), metric, weight, n_rounds, seed, max_rows, kinds_of_usable
+                ),
+            )
             for part in range(int(parts.max(initial=0)) + 1)
             if len(places := np.flatnonzero(parts != part))
         ]
