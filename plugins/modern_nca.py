@@ -217,6 +217,10 @@ class ModernNCA(RetrievalPlugin):
             weight_decay=zero_or(trial, "weight_decay", 1e-6, 1e-3, log=True),
         )
 
+    def merit(self, task: Task, shape: Shape) -> float:
+        """Third to RealMLP and TabM among networks in TabArena's comparison of 2026."""
+        return 2.0
+
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         assert isinstance(params, ModernNCAParams)
         d_in = shape.n_numeric * max(params.d_embedding, 1) + 6 * shape.n_categorical
