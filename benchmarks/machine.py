@@ -75,10 +75,10 @@ def machine(*packages: str) -> dict[str, Any]:
     }
 
 
-def benchmark_name() -> str:
-    """The name of the running script."""
+def benchmark_module() -> str:
+    """The running module, without the package: `rivals`, or `lab.variants`."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
-    return spec.name.rpartition(".")[2] if spec is not None else Path(sys.argv[0]).stem
+    return spec.name.removeprefix("benchmarks.") if spec is not None else Path(sys.argv[0]).stem
 
 
 def write_results(
@@ -97,7 +97,7 @@ def write_results(
         unpublished: columns of the table that the documentation leaves out.
         more: further tables of the page.
     """
-    name = benchmark_name()
+    name = benchmark_module().replace(".", "_")
     shown = [i for i, column in enumerate(header) if column not in unpublished]
     table = ResultTable(
         name=name,
@@ -110,7 +110,7 @@ def write_results(
         benchmark=name,
         title=earlier.get("title") or name.replace("_", " ").capitalize(),
         source=None,
-        command=shlex.join(["python", "-m", f"benchmarks.{name}", *sys.argv[1:]]),
+        command=shlex.join(["python", "-m", f"benchmarks.{benchmark_module()}", *sys.argv[1:]]),
         date=datetime.now(UTC).date().isoformat(),
         machine=facts,
         tables=[table, *more],

@@ -3,13 +3,14 @@
 PYTHON benchmarks/rival_autogluon.py TRAIN.csv TEST.csv TARGET TASK METRIC SECONDS PRESET OUT.csv
 
 Trains on TRAIN for SECONDS as documented, predicts TEST and writes a row of predictions for each row: one column per class, named
-after it, or `prediction`.
+after it, or `prediction`. A file `leaderboard.csv` beside it has the score of each of its models.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from pathlib import Path
 
 import pandas as pd
 from autogluon.tabular import TabularPredictor
@@ -29,6 +30,7 @@ def main() -> None:
         regression = task == "regression"
         predictions = predictor.predict(rows).to_frame("prediction") if regression else predictor.predict_proba(rows)
         predictions.to_csv(out, index=False)
+        predictor.leaderboard(silent=True).to_csv(Path(out).with_name("leaderboard.csv"), index=False)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.machine import RESULTS, Results, ResultTable, benchmark_name, machine
+from benchmarks.machine import RESULTS, Results, ResultTable, benchmark_module, machine
 from tabapp.engine import conductor as conductor_module
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.clock import Clock
@@ -309,7 +309,7 @@ def main() -> int:
         print("\n".join(plain_table(table.columns, table.rows, table.right)), flush=True)
     counts = {name: len(each) for name, each in fits.items()}
     results = Results(
-        benchmark=benchmark_name(),
+        benchmark=benchmark_module(),
         title="Scaling with the number of workers",
         source=None,
         command="python -m benchmarks.scaling",

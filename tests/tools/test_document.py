@@ -52,7 +52,7 @@ def test_an_unknown_table_is_named_with_its_place() -> None:
 
 
 def test_a_changed_result_makes_its_documents_outdated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "benchmark_name", lambda: "speed")
+    monkeypatch.setattr(machine, "benchmark_module", lambda: "speed")
     (tmp_path / "docs").mkdir()
     readme = tmp_path / "README.md"
     readme.write_text("<!-- results: speed -->\n<!-- end of results -->\n")

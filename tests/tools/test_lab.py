@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.lab import variants
 from benchmarks.lab.collect import RandomTrial
 from benchmarks.lab.library import Library
 from benchmarks.lab.replay import OVERHEAD_SECONDS, START_SECONDS, blended, replay, standard_errors
+from tabapp.engine import gains
+from tabapp.ensemble import greedy
 from tabapp.models import registry
 from tabapp.models.contract import Shape
 
@@ -81,3 +84,18 @@ def test_random_trials_are_in_the_search_space_and_depend_on_the_seed() -> None:
     plugin, shape = registry.get("lightgbm"), Shape(1000, 5, 2, 2)
     drawn = [plugin.search_space(RandomTrial(seed), "binary", shape, "cpu") for seed in (0, 0, 1)]
     assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_constants_are_changed_for_replays_only(
+    library: Library, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = greedy.MOST_SHARE
+    with variants.changed("ensemble.greedy.MOST_SHARE=0,engine.gains.SPREAD=2"):
+        assert (greedy.MOST_SHARE, gains.SPREAD) == (0.0, 2.0)
+    assert greedy.MOST_SHARE == before
+    out = library.place / "results.json"
+    arguments = ["variants", "ensemble.greedy.MOST_SHARE=0", "--budgets", "60", "--out", str(out)]
+    monkeypatch.setattr("sys.argv", [*arguments, "--lab", str(library.place.parent)])
+    assert variants.main() == 0
+    assert "60 s    ensemble.greedy.MOST_SHARE=0" in capsys.readouterr().out
+    assert json.loads(out.read_text())["results"]["today's constants|60"][library.place.name][0] > 0
