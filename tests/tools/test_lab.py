@@ -92,7 +92,7 @@ def test_constants_are_changed_for_replays_only(
     before = greedy.MOST_SHARE
     with variants.changed("ensemble.greedy.MOST_SHARE=0,engine.gains.SPREAD=2"):
         assert (greedy.MOST_SHARE, gains.SPREAD) == (0.0, 2.0)
-    assert greedy.MOST_SHARE == before
+    assert before == greedy.MOST_SHARE
     out = library.place / "results.json"
     arguments = ["variants", "ensemble.greedy.MOST_SHARE=0", "--budgets", "60", "--out", str(out)]
     monkeypatch.setattr("sys.argv", [*arguments, "--lab", str(library.place.parent)])
