@@ -255,6 +255,19 @@ def test_a_model_of_high_merit_may_start_after_dropped_first_folds_unless_anothe
     assert take(scheduler, seconds=100.0)[0] != "similar"
 
 
+def test_a_dropped_model_that_is_no_network_holds_no_other_back() -> None:
+    gains = {("catboost", 0): -0.2}
+    scheduler = make_timed({"first": 1.0, "catboost": 10.0, "lightgbm": 10.0}, {("first", 0): 1.0}, gains=gains)
+    complete(scheduler, "first")
+    with_first_folds(scheduler, {"catboost": 0.1}, seconds=DROPPED_SHARE * 100)
+    for name in ("catboost", "lightgbm"):
+        scheduler.models[name].merit, scheduler.models[name].family = 2.0, "gbdt"
+    assert take(scheduler, seconds=50.0) == ("lightgbm", 0, 0)
+    for name in ("catboost", "lightgbm"):
+        scheduler.models[name].family = "deep"
+    assert take(scheduler, seconds=50.0) != ("lightgbm", 0, 0)
+
+
 def test_models_of_high_merit_start_before_others_are_completed() -> None:
     gains = {("good", 0): 0.2}
     scheduler = make_timed({"good": 1.0, "network": 10.0, "first": 1.0}, {("first", 0): 1.0}, gains=gains)
