@@ -123,7 +123,7 @@ def _selected(
     n_rounds: int,
     seed: int,
     max_rows: int,
-    kinds: Sequence[str] | None = None,
+    kinds: list[str] | None = None,
 ) -> Weights:
     """`select` for finite predictions, on the rows at `places`; with kinds, part of the weight is shared equally (`EQUAL_ROWS`)."""
     width = predictions[0].shape[1] if np.ndim(predictions[0]) == 2 else 1
@@ -159,11 +159,12 @@ def _selected(
     return (1.0 - share) * weights + share * equal
 
 
-def _equal_weights(errors: npt.NDArray[np.float64], kinds: Sequence[str]) -> Weights:
+def _equal_weights(errors: npt.NDArray[np.float64], kinds: list[str]) -> Weights:
     """Equal weights of the best candidate of each kind; all 0 if an error is negative, so that errors have no ratio."""
     weights, lowest = np.zeros(len(errors)), float(errors.min())
     best: dict[str, int] = {}
-    for i in np.argsort(errors, kind="stable").tolist():
+    order: list[int] = np.argsort(errors, kind="stable").tolist()
+    for i in order:
         if lowest > 0.0 and errors[i] <= NEAR * lowest and len(best) < MOST_EQUAL:
             best.setdefault(kinds[i], i)
     weights[list(best.values())] = 1.0 / max(1, len(best))
