@@ -6,8 +6,8 @@ A candidate counts once it has all of its folds, so it is either completed or dr
    hardly any time, only those.
 2. The first folds of models that take hardly any time.
 3. The first folds of quick models that start first on all tables, and of those with a high merit: on some tables they are far ahead
-   of all others, and later there would be no time for their other folds. One network that is dropped is enough to count the others
-   as models without merit.
+   of all others, and later there would be no time for their other folds. Where a network is dropped, those of lower merit count as
+   models without merit.
 4. The other folds of candidates whose first fold improves the ensemble, together with those that are being completed: by
    improvement, less the price of their time. Those that improve it far more than candidates that are being completed go first.
 5. The first folds of other models, those that take little time first. Here and in 2 and 3, all of their folds must end in time;
@@ -55,7 +55,7 @@ improvement comes before a better one if it takes so much less time."""
 SAFETY = 1.05
 """Factor on expected times, since fits that do not end in time are lost."""
 NETWORKS = "deep"
-"""The family of networks: where one of them is of no use, others are expected to be of none."""
+"""The family of networks: where the best of them are of no use, others are expected to be of none."""
 SHORTENED_SHARE, PLANNED_SHARE, LEAST_SHARE = 0.5, 0.1, 0.05
 """Share of its expected time that a model must get to start: at its deadline, it returns its best so far. The second value is for
 models that plan their steps for the time they get, and the third for a single holdout, or a run in which no candidate can be
@@ -281,13 +281,13 @@ class TimedScheduler(Scheduler):
         return used + of_all <= FIRST_SHARE * self._total
 
     def _has_prospects(self, record: ModelRecord) -> bool:
-        """Whether a model has a high merit, and is not a network while another such network was dropped."""
+        """Whether a model has a high merit, and is not a network while a network of higher merit was dropped."""
         if record.merit <= 1 or record.family != NETWORKS:
             return record.merit > 1
         return not any(
             candidate.trial == 0 and candidate.results and not (candidate.is_complete or self._improves(candidate))
             for other in self.models.values()
-            if other.merit > 1 and other.family == NETWORKS
+            if other.merit > record.merit and other.family == NETWORKS
             for candidate in self.of_model(other.name)
         )
 

@@ -242,7 +242,7 @@ def test_a_candidate_that_improves_the_ensemble_far_more_does_not_wait_for_other
     assert take(scheduler, seconds=14.0) == take(scheduler, seconds=100.0) == ("slow", 0, 2)
 
 
-def test_a_model_of_high_merit_may_start_after_dropped_first_folds_unless_another_like_it_was_dropped() -> None:
+def test_a_model_of_high_merit_may_start_after_dropped_first_folds_unless_a_better_network_was_dropped() -> None:
     models = {"good": 1.0, "poor": 20.0, "network": 5.0, "similar": 5.0}
     scheduler = make_timed(models, {("good", 0): 1.0}, tune=False)
     complete(scheduler, "good")
@@ -252,6 +252,8 @@ def test_a_model_of_high_merit_may_start_after_dropped_first_folds_unless_anothe
         scheduler.models[name].merit, scheduler.models[name].family = 2.0, "deep"
     assert take(scheduler, seconds=100.0) == ("network", 0, 0)
     with_first_folds(scheduler, {"network": 0.1}, seconds=5.0)
+    assert take(scheduler, seconds=100.0) == ("similar", 0, 0)
+    scheduler.models["network"].merit = 3.0
     assert take(scheduler, seconds=100.0)[0] != "similar"
 
 
@@ -265,6 +267,7 @@ def test_a_dropped_model_that_is_no_network_holds_no_other_back() -> None:
     assert take(scheduler, seconds=50.0) == ("lightgbm", 0, 0)
     for name in ("catboost", "lightgbm"):
         scheduler.models[name].family = "deep"
+    scheduler.models["catboost"].merit = 3.0
     assert take(scheduler, seconds=50.0) != ("lightgbm", 0, 0)
 
 
