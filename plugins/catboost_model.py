@@ -215,7 +215,7 @@ class CatBoost(BoostingPlugin):
         )
 
     def merit(self, task: Task, shape: Shape) -> float:
-        """The best model with default hyperparameters in TabArena's comparison of 2026."""
+        """The best boosted trees with default hyperparameters in TabArena's comparison of 2026."""
         return 2.0
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:

@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tabapp import metrics
 from tabapp.engine import board as board_module
 from tabapp.engine.allowance import Allowance
 from tabapp.engine.board import Board, Selected
 from tabapp.engine.candidates import Candidate, Score
-from tabapp.engine.gains import Gain, prior_gain
+from tabapp.engine.gains import Gain, gain_over, prior_gain
 from tabapp.engine.plan import PlannedModel
 from tests.engine.test_scheduler import finish, make
 
@@ -146,6 +147,19 @@ def test_a_noisy_gain_is_shrunk_and_a_clear_one_is_not() -> None:
     assert Gain(-0.02, 0.05).shrunk(0.01) == pytest.approx(0.01, abs=0.005)
     assert Gain(0.4, 0.05).shrunk(0.01) == pytest.approx(0.4, abs=0.05)
     assert Gain(0.02, 0.02).shrunk(0.0) < Gain(0.02, 0.01).shrunk(0.0) < 0.02
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 40])
+@pytest.mark.parametrize("metric", [metric.name for metric in metrics.for_task("binary")])
+def test_a_gain_that_cannot_be_measured_is_what_is_expected(metric: str, n_rows: int) -> None:
+    positive = np.zeros(n_rows, dtype=np.int64)
+    positive[0] = 1
+    known, added = (np.column_stack([1 - p, p]).astype(np.float32) for p in GENERATOR.random((2, n_rows)))
+    scorer = cast(Any, SimpleNamespace(target=positive, weight=None))
+    gain = gain_over([known], added, np.ones(n_rows, dtype=np.bool_), scorer, metric, 0)
+    assert np.isfinite(gain.shrunk(0.01))
+    if n_rows == 1 or metric == "roc_auc":
+        assert gain.shrunk(0.01) == 0.01, "one positive row is in one group"
 
 
 def test_new_trials_are_expected_to_add_less_than_other_models() -> None:
