@@ -14,7 +14,10 @@ from tabapp.data.small import SMALL
 
 _ROWS_IN_KEY = 20
 MOSTLY_DISTINCT = 0.5
-"""Equal rows are kept in one fold only if at least this share of the rows is distinct."""
+"""Where a smaller share of the rows is distinct, such as three yes-or-no answers, equal rows are coincidences in any order."""
+MOST_COPIES, FEW_COPIES = 0.5, 0.02
+"""Copies are a mistake if at least the first share of them are in the order of earlier rows, or if at least the first share of the
+rows of one class and at most the second of another are copies."""
 
 
 def repeated_columns(columns: Sequence[Column], values: Mapping[str, Values]) -> dict[str, str]:
@@ -61,14 +64,53 @@ def _checksum(texts: pl.Series) -> int:
     return int((hashes * np.arange(1, 2 * len(hashes), 2, dtype=np.uint64)).sum())
 
 
-def groups_of_equal_rows(frame: pl.DataFrame) -> npt.NDArray[np.int64] | None:
-    """(rows,) a number that equal rows share; None if no row has a copy or most rows have one.
+def mistaken_copies(frame: pl.DataFrame, classes: pl.Series | None) -> str | None:
+    """How rows of a table got their copies if that was a mistake, as a clause; None if they have none or it was not.
 
-    In a table where fewer than half of the rows are distinct, such as three yes-or-no answers, equal rows are coincidences.
-    Keeping them together would score models only on answers that no other row gave.
+    Rows that are equal by nature have copies among new rows, too, for example measurements in coarse steps. A score is then
+    honest if rows have copies in other folds at the same rate; on such tables, scores of folds that keep copies together are too
+    low by up to nine standard errors (`benchmarks/results/copies.json`).
+
+    Args:
+        classes: (rows,) classes of the target; None in a regression.
     """
     hashed = frame.hash_rows()
-    distinct = hashed.n_unique()
-    if distinct == frame.height or distinct < MOSTLY_DISTINCT * frame.height:
+    return None if hashed.n_unique() == frame.height else _mistake(hashed, classes)
+
+
+def groups_of_equal_rows(frame: pl.DataFrame, classes: pl.Series | None) -> npt.NDArray[np.int64] | None:
+    """(rows,) a number that equal rows share, to keep them in one fold; None if no row has a copy by mistake.
+
+    Args:
+        classes: (rows,) classes of the target; None in a regression.
+    """
+    hashed = frame.hash_rows()
+    if hashed.n_unique() == frame.height or _mistake(hashed, classes) is None:
         return None
     return hashed.rank("dense").cast(pl.Int64).to_numpy()
+
+
+def _mistake(hashed: pl.Series, classes: pl.Series | None) -> str | None:
+    if _in_order(hashed) and hashed.n_unique() >= MOSTLY_DISTINCT * len(hashed):
+        return "most repeat earlier rows in the same order"
+    if classes is not None and _of_one_class(hashed, classes):
+        return "nearly all are of one class"
+    return None
+
+
+def _in_order(hashed: pl.Series) -> bool:
+    """Whether most copies follow the copy of the row before theirs, as in a file that was appended to itself."""
+    rows = pl.DataFrame({"hash": hashed}).with_row_index()
+    earlier = rows.select(pl.col("index").cast(pl.Int64).shift(1).over("hash"))["index"].fill_null(-1).to_numpy()
+    distance = np.arange(len(earlier)) - earlier
+    is_copy = earlier >= 0
+    # Neighbouring copies, as in a sorted file, have a distance of 1.
+    follows = is_copy[1:] & is_copy[:-1] & (distance[1:] == distance[:-1]) & (distance[1:] > 1)
+    return int(follows.sum()) >= MOST_COPIES * int(is_copy.sum())
+
+
+def _of_one_class(hashed: pl.Series, classes: pl.Series) -> bool:
+    """Whether most rows of a class are copies and nearly none of another, as after oversampling."""
+    rows = pl.DataFrame({"hash": hashed, "class": classes})
+    shares = rows.group_by("class").agg(copies=1 - pl.col("hash").n_unique() / pl.len())["copies"]
+    return bool((shares >= MOST_COPIES).any() and (shares <= FEW_COPIES).any())

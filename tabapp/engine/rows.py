@@ -42,7 +42,7 @@ CHECKSUMS = "checksums.json"
 class RowExtras:
     """Special columns of the usable rows as numbers, or None.
 
-    Without a group column, duplicate rows form a group, so that a split never separates them.
+    Without a group column, rows that were copied by mistake form a group, so that a split never separates them.
     """
 
     groups: npt.NDArray[np.int64] | None
@@ -141,7 +141,8 @@ def write_splits(folder: RunFolder, typed: pl.DataFrame, schema: Schema, plan: P
     target = encode_target(typed, schema)
     extras = _extras(typed, schema)
     if extras.groups is None:
-        extras = replace(extras, groups=groups_of_equal_rows(typed))
+        classes = None if plan.task == "regression" else typed[schema.target]
+        extras = replace(extras, groups=groups_of_equal_rows(typed, classes))
     if plan.folds > 1:
         fold = make_folds(target, plan.task, plan.folds, plan.seed, groups=extras.groups)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tabapp.data.checks.registry import Evidence, check
-from tabapp.data.duplicates import MOSTLY_DISTINCT
+from tabapp.data.duplicates import mistaken_copies
 from tabapp.data.schema import DataWarning
 
 
@@ -36,8 +36,10 @@ def duplicate_rows(evidence: Evidence) -> Iterator[DataWarning]:
     if repeated == 0:
         return
     message = f"{repeated:,} of {n_rows:,} rows repeat another row in every column."
-    if n_rows - repeated < MOSTLY_DISTINCT * n_rows:
-        action = "kept; equal rows may land in different folds, because most rows have a copy"
+    is_class = evidence.goal.task != "regression"
+    how = mistaken_copies(evidence.frame, evidence.frame[evidence.target] if is_class else None)
+    if how is None:
+        action = "kept; equal rows may land in different folds, as they would in new data"
     else:
-        action = "kept; equal rows always land in the same fold"
+        action = f"kept; equal rows always land in the same fold, because {how}"
     yield DataWarning(check="duplicate_rows", message=message, action=action)
