@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 Libraries = Literal["boosters", "trees", "torch"]
 BOOSTERS = frozenset({"catboost", "lightgbm", "xgboost"})
-LIGHT_MODELS = BOOSTERS | {"extra_trees", "hist_gradient_boosting", "k_neighbors", "linear", "random_forest"}
+LIGHT_MODELS = BOOSTERS | {"extra_trees", "hist_gradient_boosting", "k_neighbors", "linear", "random_forest", "xrfm"}
 """Models whose plugins import in milliseconds. A run that starts at once plans these first: the others import torch, or are not
 ours and may import anything."""
 

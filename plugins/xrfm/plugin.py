@@ -1,0 +1,206 @@
+"""The plugin of recursive feature machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from tabapp import metrics
+from tabapp.features.arrays import FeatureRecipe, Table
+from tabapp.models.contract import Cost, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task, Trial
+
+from .._shared.boosting import ConstantModel, concatenate
+from .._shared.design import MOST_LEVELS, Design
+from .._shared.target import Target, target_of
+from .kernel import Float64, Norm
+from .model import XRFMModel, calibrated, stored_rows
+from .tuning import Tuned, transformed, tune
+
+MOST_ROWS, MOST_FEATURES, MOST_CLASSES = 100_000, 300, 50
+FEW_ROWS = 2_000
+"""With fewer training rows, the average gradient is too noisy for the defaults to use it."""
+TUNING_ROWS = 1_500
+"""Rows that metric, width and penalty are chosen on."""
+SECONDS_OF_OPERATION = 2e-11
+
+
+class XRFMParams(Params, frozen=True, kw_only=True):
+    """Attributes:
+    norm: of the distances: 1 or 2.
+    exponent: of the distances in the kernel; at most the norm.
+    n_iterations: how often the metric is learned again from the average gradient; 0 for distances in standardized columns.
+    leaf_rows: training rows of a kernel machine at most.
+    """
+
+    norm: Norm = 1
+    exponent: float = 1.0
+    n_iterations: int = 0
+    leaf_rows: int = 6_000
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Rows of a table as a matrix, and their target as outputs of a regression.
+
+    Attributes:
+        rows: (rows, columns) standardized columns.
+        outputs: (rows, outputs) standardized target, or one column for each class, less `mean`.
+        weight: (rows,) with mean 1. Rows with the weight 0 are left out.
+    """
+
+    design: Design
+    target: Target
+    rows: Float32
+    outputs: Float64
+    mean: Float64
+    weight: Float64
+
+    @classmethod
+    def of(cls, table: Table, context: FitContext) -> Encoded:
+        """The rows of a table."""
+        design, target = Design.fit(table), Target.fit(table, context)
+        known = target.transform(target_of(table))
+        weight = np.ones(len(table)) if table.weight is None else table.weight.astype(np.float64)
+        outputs = known[:, None] if context.task == "regression" else np.eye(context.n_classes)[known.astype(np.int64)]
+        mean = np.average(outputs, axis=0, weights=weight)
+        return cls(design, target, design.matrix(table), outputs - mean, mean, weight).taken(np.flatnonzero(weight))
+
+    def taken(self, rows: npt.NDArray[np.int64]) -> Encoded:
+        """Some of the rows."""
+        weight = self.weight[rows]
+        return replace(self, rows=self.rows[rows], outputs=self.outputs[rows], weight=weight / weight.mean())
+
+    def sample(self, n: int, most: int, seed: int) -> Encoded:
+        """At most so many of the first n rows."""
+        return self.taken(np.random.default_rng(seed).permutation(min(n, len(self.rows)))[:most])
+
+    @property
+    def n_binary(self) -> int:
+        """Number of columns of indicators and levels."""
+        return self.design.n_columns - len(self.design.mean)
+
+
+def tuned(some: Encoded, params: XRFMParams, context: FitContext) -> Tuned:
+    """Metric, width and penalty for these rows, as far as time allows."""
+    return tune(
+        some.rows,
+        some.outputs,
+        some.weight,
+        norm=params.norm,
+        exponent=params.exponent,
+        n_iterations=params.n_iterations,
+        n_binary=some.n_binary,
+        may_continue=lambda: context.seconds_left() > 0,
+    )
+
+
+def model_of(data: Encoded, found: Tuned, params: XRFMParams) -> XRFMModel:
+    """A model that stores these rows."""
+    z = transformed(data.rows, found.transform)
+    tree, stored, coefficients = stored_rows(
+        z, data.outputs, data.weight, found.kernel, found.penalty, params.leaf_rows, data.n_binary
+    )
+    slope, bias = 1.0, np.zeros(len(data.mean))
+    if data.target.task != "regression":
+        slope, bias = calibrated(found.left_out + data.mean, found.codes, found.weight)
+    return XRFMModel(
+        data.design, data.target, found.transform, found.kernel, found.penalty, tree, stored, coefficients, data.mean,
+        slope, bias,
+    )  # fmt: skip
+
+
+class XRFM(Plugin):
+    """Kernel ridge regression on quantile-normal numbers and one-hot levels, in a metric that is learned from its gradients.
+
+    The defaults are the product kernel with the exponent 1. Its metric is learned with at least `FEW_ROWS` rows.
+    """
+
+    name = "xrfm"
+    title = "xRFM"
+    family = "classic"
+    paper = (
+        "Beaglehole et al. 2025, xRFM: Accurate, scalable, and interpretable feature learning models for tabular data"
+    )
+    contains_training_rows = True
+    requires = ("scipy", "safetensors", "threadpoolctl")
+    predict_requires = ("safetensors",)
+    params_type = XRFMParams
+
+    def supports(self, task: Task, shape: Shape) -> str | None:
+        if not shape.n_features:
+            return "The table has no features."
+        if shape.n_rows > MOST_ROWS:
+            return f"It stores every training row and supports at most {MOST_ROWS:,}; the table has {shape.n_rows:,}."
+        if shape.n_features > MOST_FEATURES:
+            return f"It supports at most {MOST_FEATURES} features; the table has {shape.n_features:,}."
+        if shape.n_classes > MOST_CLASSES:
+            return f"It supports at most {MOST_CLASSES} classes; the target has {shape.n_classes:,}."
+        return None
+
+    def features(self) -> FeatureRecipe:
+        return FeatureRecipe(numeric="quantile")
+
+    def merit(self, task: Task, shape: Shape) -> float:
+        return 2.0
+
+    def defaults(self, task: Task, shape: Shape, device: str) -> XRFMParams:
+        return XRFMParams(n_iterations=0 if shape.n_rows < FEW_ROWS else 2)
+
+    def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[XRFMParams, ...]:
+        """The paper's kernel of the Euclidean distance, for functions of rotated columns."""
+        return (XRFMParams(norm=2, n_iterations=3),)
+
+    def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> XRFMParams:
+        norm: Norm = trial.suggest_categorical("norm", [1, 2])
+        return XRFMParams(
+            norm=norm,
+            exponent=min(float(norm), trial.suggest_float("exponent", 0.7, 1.4)),
+            n_iterations=trial.suggest_int("n_iterations", 0, 5),
+        )
+
+    def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
+        assert isinstance(params, XRFMParams)
+        columns = shape.n_numeric + min(12 * shape.n_categorical, MOST_LEVELS)
+        tuning, leaf = min(TUNING_ROWS, shape.n_rows), min(params.leaf_rows, shape.n_rows)
+        n_models, per_cell = 12 + 4 * params.n_iterations, 4e-9 + 4e-10 * columns
+        tuned = n_models * (1.5 * SECONDS_OF_OPERATION * tuning**3 + per_cell * tuning**2)
+        solved = shape.n_rows / leaf * (SECONDS_OF_OPERATION / 3 * leaf**3 + per_cell * leaf**2)
+        predicted = 0.3 * shape.n_rows * leaf * per_cell
+        return Cost(
+            seconds=0.1 + tuned + solved + predicted,
+            n_bytes=12_000_000 + 20 * max(leaf, tuning) ** 2 + 16 * shape.n_rows * columns,
+        )
+
+    def fit(self, train: Table, valid: Table, params: Params, context: FitContext) -> FittedModel:
+        """Report the score of a model of the rows that the metric was chosen on, and then store all rows."""
+        assert isinstance(params, XRFMParams)
+        if constant := ConstantModel.when_needed(train, context):
+            return constant
+        rows = Encoded.of(concatenate(train, valid), context)
+        some = rows.sample(len(train), TUNING_ROWS, context.seed)
+        with threadpool_limits(context.n_threads):
+            found = tuned(some, params, context)
+            first = model_of(some, found, params)
+            context.report(1, metrics.score(context.metric, target_of(valid), first.predict(valid), valid.weight))
+            return first if context.seconds_left() <= 0 else model_of(rows, found, params)
+
+    def refit(
+        self, train: Table, params: Params, summaries: Sequence[Mapping[str, Any]], context: FitContext
+    ) -> FittedModel:
+        """Store all rows."""
+        assert isinstance(params, XRFMParams)
+        if constant := ConstantModel.when_needed(train, context):
+            return constant
+        rows = Encoded.of(train, context)
+        with threadpool_limits(context.n_threads):
+            found = tuned(rows.sample(len(train), TUNING_ROWS, context.seed), params, context)
+            return model_of(rows, found, params)
+
+    def load(self, folder: Path) -> FittedModel:
+        return ConstantModel.load(folder) or XRFMModel.load(folder)
