@@ -51,13 +51,14 @@ class Divided:
 
     Attributes:
         test: numbers of the test rows.
+        task: the task of the table.
     """
 
     def __init__(self, source: Source, n_rows: int, seed: int, n_folds: int = N_FOLDS) -> None:
         order = np.random.default_rng(seed).permutation(len(source))[: n_rows + n_rows // 2]
         n_test = len(order) // 3
         self._source, self.test, self._rows, self._seed = source, np.sort(order[:n_test]), order[n_test:], seed
-        self.n_folds, self.metric = n_folds, METRICS[source.task]
+        self.n_folds, self.metric, self.task = n_folds, METRICS[source.task], source.task
         # Sorted by the target and dealt in turn, which stratifies; the random order breaks ties.
         dealt = np.argsort(source.target[self._rows], kind="stable")
         self._fold = np.empty(len(dealt), np.int64)
@@ -90,6 +91,10 @@ class Divided:
         """The errors of what `predictions` returned."""
         truth, rows = self._source.target, np.concatenate([self.held_out(fold) for fold in range(self.n_folds)])
         return self.error(truth[rows], out_of_fold), self.error(truth[self.test], test)
+
+    def truth(self, rows: Rows) -> Any:
+        """The encoded target of some rows of the table."""
+        return self._source.target[rows]
 
     def held_out(self, fold: int) -> Rows:
         """Numbers of the rows of a fold."""
