@@ -126,9 +126,9 @@ def average_gradient(rows: Float32, kernel: Kernel, distance: Float32, coefficie
             signs *= values
             found[j] = float(((signs @ coefficients) ** 2).sum()) / len(rows)
         return found
-    with np.errstate(divide="ignore"):
-        slope = values * (distance / kernel.width) ** (kernel.exponent - 1) / distance
-    slope = np.where(distance > 1e-6 * kernel.width, slope, 0.0).astype(np.float64)
+    # The gradient at a stored row counts as 0: the kernel has a kink there.
+    apart = np.where(distance > 1e-6 * kernel.width, distance, np.inf).astype(np.float64)
+    slope = values * apart ** (kernel.exponent - 2)
     total = np.zeros((rows.shape[1], rows.shape[1]))
     for output in coefficients.T:
         gradient = rows * (slope @ output)[:, None] - slope @ (output[:, None] * rows)
