@@ -104,7 +104,7 @@ def _in_order(hashed: pl.Series) -> bool:
     earlier = rows.select(pl.col("index").cast(pl.Int64).shift(1).over("hash"))["index"].fill_null(-1).to_numpy()
     distance = np.arange(len(earlier)) - earlier
     is_copy = earlier >= 0
-    # Neighbouring copies, as in a sorted file, have a distance of 1.
+    # Neighboring copies, as in a sorted file, have a distance of 1.
     follows = is_copy[1:] & is_copy[:-1] & (distance[1:] == distance[:-1]) & (distance[1:] > 1)
     return int(follows.sum()) >= MOST_COPIES * int(is_copy.sum())
 
