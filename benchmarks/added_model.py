@@ -74,14 +74,10 @@ def main() -> int:
         [table, str(seed), f"{alone:.3f}", f"{ratio:.3f}", f"{weight:.2f}", f"{seconds:.1f}"]
         for table, seed, alone, ratio, weight, seconds in found
     ]
-    means = []
-    for column in (2, 3):
-        of_tables = [
-            np.mean([math.log(each[column]) for each in found if each[0] == table])
-            for table in {each[0] for each in found}
-        ]
-        error = np.std(of_tables, ddof=1) / math.sqrt(len(of_tables)) if len(of_tables) > 1 else 0.0
-        means.append(f"{math.exp(np.mean(of_tables)):.3f} ± {error:.3f}")
+    tables, errors = [each[0] for each in found], np.log([each[2:4] for each in found])
+    of_tables = np.array([errors[[name == table for name in tables]].mean(axis=0) for table in dict.fromkeys(tables)])
+    spread = of_tables.std(axis=0, ddof=1) / math.sqrt(len(of_tables)) if len(of_tables) > 1 else np.zeros(2)
+    means = [f"{mean:.3f} ± {error:.3f}" for mean, error in zip(np.exp(of_tables.mean(axis=0)), spread, strict=True)]
     rows.append(["mean", "", *means, f"{np.mean([each[4] for each in found]):.2f}", ""])
     report(machine("scikit-learn", "torch"), HEADER, rows, found, options.out, right=range(1, len(HEADER)))
     return 0

@@ -28,6 +28,7 @@ import numpy as np
 from benchmarks.fits import Prepared, Rows, Source, changed, data_folder, divided, fitted, load, prepared
 from benchmarks.machine import RESULTS, ResultTable, machine, report
 from tabapp import files, metrics
+from tabapp.metrics import Task
 from tabapp.models import registry
 from tabapp.models.contract import Params, Plugin, Shape
 
@@ -58,7 +59,8 @@ class Divided:
         order = np.random.default_rng(seed).permutation(len(source))[: n_rows + n_rows // 2]
         n_test = len(order) // 3
         self._source, self.test, self._rows, self._seed = source, np.sort(order[:n_test]), order[n_test:], seed
-        self.n_folds, self.metric, self.task = n_folds, METRICS[source.task], source.task
+        self.n_folds, self.metric = n_folds, METRICS[source.task]
+        self.task: Task = source.task
         # Sorted by the target and dealt in turn, which stratifies; the random order breaks ties.
         dealt = np.argsort(source.target[self._rows], kind="stable")
         self._fold = np.empty(len(dealt), np.int64)
