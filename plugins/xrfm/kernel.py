@@ -19,6 +19,8 @@ Norm = Literal[1, 2]
 
 BLOCK_CELLS = 1 << 19
 """Distances that are computed at a time: so many fit in a cache."""
+MOST_RAISES = 6
+"""A search on few rows may find a penalty that is below the rounding of a larger kernel."""
 
 
 @dataclass(frozen=True)
@@ -86,17 +88,40 @@ def _absolute(a: Float32, b: Float32, n_numeric: int, out: Float32) -> None:
 
 
 def solved(kernel: npt.NDArray[Any], penalty: Float64, target: Float64) -> Float64:
-    """(rows, outputs) coefficients of kernel ridge regression; penalties are of the rows."""
-    from scipy.linalg import cho_factor, cho_solve
+    """(rows, outputs) coefficients of kernel ridge regression.
 
-    matrix = kernel.astype(np.float64)
-    matrix[np.diag_indices(len(matrix))] += penalty
-    factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-    return cho_solve(factor, target, check_finite=False)
+    Args:
+        kernel: (rows, rows), float32 or float64.
+        penalty: (rows,) above 0. All are raised tenfold as often as it takes to be above the rounding of the kernel.
+        target: (rows, outputs).
+    """
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    for raised in range(MOST_RAISES + 1):
+        matrix = kernel.astype(np.float64)
+        matrix[np.diag_indices(len(matrix))] += penalty * 10.0**raised
+        try:
+            factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            continue
+        return cho_solve(factor, target, check_finite=False)
+    raise LinAlgError("the kernel is not positive definite")
 
 
 def leave_one_out(kernel: npt.NDArray[Any], penalty: Float64, target: Float64) -> tuple[Float64, Float64]:
-    """The coefficients, and the predictions of each row by a model without it: target - coefficient / diagonal of the inverse."""
+    """The coefficients, and the predictions of each row by a model without it: target - coefficient / diagonal of the inverse.
+
+    Args:
+        kernel: (rows, rows).
+        penalty: (rows,) above 0.
+        target: (rows, outputs).
+
+    Returns:
+        Both (rows, outputs).
+
+    Raises:
+        LinAlgError: the penalties are below the rounding of the kernel.
+    """
     from scipy.linalg import get_lapack_funcs
 
     potrf, potri = get_lapack_funcs(("potrf", "potri"), dtype=np.float64)
@@ -116,11 +141,13 @@ def average_gradient(rows: Float32, kernel: Kernel, distance: Float32, coefficie
     """The average outer product of the gradients (AGOP) of a model at its rows, summed over the outputs.
 
     Returns:
-        (columns, columns) with the norm 2; its diagonal (columns,) with the norm 1, up to a factor.
+        (columns, columns) with the norm 2; its diagonal (columns,) with the norm 1. Both up to a constant factor.
     """
     values = kernel.of(distance)
     if kernel.norm == 1:
         found = np.zeros(rows.shape[1])
+        if kernel.exponent != 1.0:
+            values = values * np.where(distance > 1e-6 * kernel.width, distance, np.inf) ** (kernel.exponent - 1)
         for j, column in enumerate(rows.T):
             signs = np.sign(column[:, None] - column)
             signs *= values

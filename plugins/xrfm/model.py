@@ -87,7 +87,11 @@ class Tree:
         return tree, leaf
 
     def check(self, n_columns: int, n_rows: int) -> None:
-        """Check a loaded tree."""
+        """Check a loaded tree.
+
+        Raises:
+            ValueError: it does not lead each row to one of its leaves.
+        """
         n_splits, n_leaves = len(self.threshold), len(self.start) - 1
         demand(self.direction.shape == (n_splits, n_columns), "the directions of its tree do not fit its columns")
         demand(self.children.shape == (n_splits, 2), "its tree has not two children for each split")

@@ -56,7 +56,16 @@ def test_left_out_predictions_are_those_of_models_without_the_row() -> None:
         np.testing.assert_allclose(left_out[row], kernel[row, others] @ without, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(("norm", "exponent"), [(1, 1.0), (2, 1.0), (2, 1.4)])
+def test_a_penalty_below_rounding_is_raised() -> None:
+    rows = np.repeat(rows_of(20, 2), 2, axis=0)
+    kernel = Kernel(2, 1.9, 50.0).of(distances(rows, rows, 2))
+    kernel[0, 1] = kernel[1, 0] = 1.01
+    with pytest.raises(np.linalg.LinAlgError):
+        leave_one_out(kernel, np.full(40, 1e-5), np.ones((40, 1)))
+    assert np.isfinite(solved(kernel, np.full(40, 1e-5), np.ones((40, 1)))).all()
+
+
+@pytest.mark.parametrize(("norm", "exponent"), [(1, 1.0), (1, 0.8), (2, 1.0), (2, 1.4)])
 def test_the_average_gradient_is_that_of_finite_differences(norm: Norm, exponent: float) -> None:
     rows, coefficients = rows_of(25, 3), RANDOM.normal(size=(25, 2))
     kernel = Kernel(norm, exponent, 2.0)
