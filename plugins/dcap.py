@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.attention import ShortSoftmax
+from tabapp.nn.batch_norm import BatchNorm
 from tabapp.nn.dropout import Dropout, dropout
 from tabapp.nn.linear import Linear
 from tabapp.nn.params import TrainingParams
@@ -159,7 +160,7 @@ class DCAPNetwork(nn.Module):
         self.rows_at_once = max(1, VALUES_AT_ONCE // (n * n * params.d_embedding))
         d_in = (n * params.d_embedding + params.n_layers * n * (n - 1) // 2, *params.widths)
         blocks = [
-            nn.Sequential(Linear(a, b), nn.BatchNorm1d(b), nn.ReLU(), Dropout(params.dropout))
+            nn.Sequential(Linear(a, b), BatchNorm(b), nn.ReLU(), Dropout(params.dropout))
             for a, b in zip(d_in, params.widths, strict=False)
         ]
         self.blocks = nn.Sequential(*blocks)

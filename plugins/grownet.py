@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from tabapp import metrics
 from tabapp.features.arrays import UNSEEN, Table
 from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Shape, Task, Trial
+from tabapp.nn.batch_norm import BatchNorm
 from tabapp.nn.checkpoint import Progress, load_checkpoint, save_checkpoint
 from tabapp.nn.embeddings import FlatInput
 from tabapp.nn.gather import one_hot
@@ -75,9 +76,9 @@ class WeakLearner(nn.Module):
     def __init__(self, d_in: int, width: int, d_out: int, *, is_first: bool) -> None:
         super().__init__()
         d_in = d_in if is_first else d_in + width
-        self.input_norm = None if is_first else nn.BatchNorm1d(d_in)
+        self.input_norm = None if is_first else BatchNorm(d_in)
         self.first = Linear(d_in, width)
-        self.norm = nn.BatchNorm1d(width)
+        self.norm = BatchNorm(width)
         self.second = Linear(width, width)
         self.head = Linear(width, d_out)
 

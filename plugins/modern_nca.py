@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
+from tabapp.nn.batch_norm import BatchNorm
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import OneHotOrEmbedding
 from tabapp.nn.gather import one_hot
@@ -87,7 +88,7 @@ class ModernNCANetwork(RetrievalNetwork):
         self.projection = Linear(d_in, params.width)
         blocks = [
             nn.Sequential(
-                nn.BatchNorm1d(params.width),
+                BatchNorm(params.width),
                 Linear(params.width, params.block_width),
                 nn.ReLU(),
                 Dropout(params.dropout),
@@ -95,7 +96,7 @@ class ModernNCANetwork(RetrievalNetwork):
             )
             for _ in range(params.n_blocks)
         ]
-        self.blocks = nn.Sequential(*blocks, nn.BatchNorm1d(params.width)) if blocks else nn.Identity()
+        self.blocks = nn.Sequential(*blocks, BatchNorm(params.width)) if blocks else nn.Identity()
         self.candidates = Candidates(sizes.n_numeric, len(sizes.cardinalities))
         self.temperature = params.temperature
         self.sample_rate = params.sample_rate

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
+from tabapp.nn.batch_norm import BatchNorm
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import FlatInput
 from tabapp.nn.linear import Linear
@@ -41,7 +42,7 @@ class ResNetBlock(nn.Module):
     def __init__(self, params: ResNetParams) -> None:
         super().__init__()
         hidden = int(params.width * params.hidden_factor)
-        self.normalization = nn.BatchNorm1d(params.width)
+        self.normalization = BatchNorm(params.width)
         self.first = Linear(params.width, hidden)
         self.hidden_dropout = Dropout(params.hidden_dropout)
         self.second = Linear(hidden, params.width)
@@ -63,7 +64,7 @@ class ResNetNetwork(nn.Module):
         self.input = FlatInput(sizes.n_numeric, sizes.cardinalities)
         self.projection = Linear(self.input.d_out, params.width)
         self.blocks = nn.Sequential(*[ResNetBlock(params) for _ in range(params.n_layers)])
-        self.normalization = nn.BatchNorm1d(params.width)
+        self.normalization = BatchNorm(params.width)
         self.head = Linear(params.width, sizes.d_out)
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:

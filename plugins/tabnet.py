@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, FitContext, Float32, Params, Shape, Task, Trial
 from tabapp.nn.attention import CLS, LayerAttention
+from tabapp.nn.batch_norm import BatchNorm
 from tabapp.nn.embeddings import FlatInput, embedding_width
 from tabapp.nn.entmax import sparsemax
 from tabapp.nn.ghost_norm import GhostBatchNorm
@@ -144,7 +145,7 @@ class TabNetNetwork(nn.Module):
         super().__init__()
         self.input = FlatInput(sizes.n_numeric, sizes.cardinalities)
         d_in, d = self.input.d_out, 2 * params.width
-        self.input_norm = nn.BatchNorm1d(d_in, momentum=INPUT_MOMENTUM)
+        self.input_norm = BatchNorm(d_in, momentum=INPUT_MOMENTUM)
         shared = [scaled_linear(d_in if i == 0 else d, 2 * d, gated=True) for i in range(params.n_shared)]
         self.shared = nn.ModuleList(shared)
         self.first = FeatureTransformer(d_in, params)

@@ -14,6 +14,7 @@ from tabapp.bundle.predict import Predictor
 from tabapp.data.columns import column_of
 from tabapp.data.schema import Schema
 from tabapp.data.typed import ColumnCheck, encode_target, rows_with_target, typed_frame
+from tabapp.ensemble.averaging import Averaging
 from tabapp.errors import DataError
 
 
@@ -142,12 +143,25 @@ def evaluate(
 
 
 def metric_value(
-    name: str, truth: metrics.Array, prediction: metrics.Array, weight: metrics.Array | None, *, seed: int
+    name: str,
+    truth: metrics.Array,
+    prediction: metrics.Array,
+    weight: metrics.Array | None,
+    *,
+    seed: int,
+    averaging: Averaging | None = None,
 ) -> MetricValue:
-    """A metric with its interval; None if undefined, such as an area under a curve with only one class."""
-    score = metrics.score(name, truth, prediction, weight)
-    low, high = metrics.interval(name, truth, prediction, weight, seed=seed)
-    return MetricValue(name=name, score=_defined(score), low=_defined(low), high=_defined(high))
+    """A metric with its interval; None if undefined, such as an area under a curve with only one class.
+
+    Args:
+        averaging: the gain of the mean of the models over the single ones that predicted.
+    """
+    found = (
+        metrics.score(name, truth, prediction, weight),
+        *metrics.interval(name, truth, prediction, weight, seed=seed),
+    )
+    score, low, high = (_defined(each if averaging is None else averaging.score(name, each)) for each in found)
+    return MetricValue(name=name, score=score, low=low, high=high)
 
 
 def _defined(value: float) -> float | None:

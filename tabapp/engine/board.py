@@ -6,6 +6,7 @@ import math
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +18,16 @@ from tabapp.engine.candidates import Candidate, Score, Scorer
 from tabapp.engine.gains import Gain, gain_over, prior_gain
 from tabapp.engine.plan import Plan
 from tabapp.engine.scheduler import Scheduler
+from tabapp.ensemble.averaging import NO_AVERAGING, Averaging
 from tabapp.ensemble.greedy import cross_fitted
+from tabapp.ensemble.temperature import HIGHEST, LOWEST
 from tabapp.run import events as ev
 
 MOST_ENSEMBLE_CANDIDATES = 30
 INTERIM_CANDIDATES, INTERIM_ROUNDS, INTERIM_ROWS = 15, 12, 3_000
 """Candidates, rounds and rows of a selection during fitting, which takes a tenth of the time of the last one."""
+LEAST_CHANGE = 0.005
+"""Smallest difference of a temperature to 1 that is stored."""
 STOPPED = "stopped by you"
 NOT_STARTED = "not started within the budget"
 WITHOUT_SCORE = {"running": 0, "queued": 1, "failed": 2}
@@ -35,7 +40,10 @@ ensemble most."""
 @dataclass(frozen=True)
 class Selected:
     """An ensemble: members with positive weights that sum to 1, its cross-fitted score, and its out-of-fold predictions of the
-    `covered` rows (a mask over the scored rows), which are its `blend` with its `temperature`."""
+    `covered` rows (a mask over the scored rows), which are its `blend` with its `temperature`.
+
+    Its score and the temperature of its bundle are those of the mean of its fold models once the gain of the mean is known.
+    """
 
     members: tuple[tuple[Candidate, float], ...]
     score: Score
@@ -43,6 +51,23 @@ class Selected:
     covered: npt.NDArray[np.bool_]
     blend: npt.NDArray[np.float32]
     temperature: float | None = None
+    averaging: Averaging = NO_AVERAGING
+
+    def averaged(self, averaging: Averaging, metric: str) -> Selected:
+        """The ensemble with the score that is expected of the mean of its fold models."""
+        values = (self.score.value, self.score.low, self.score.high)
+        return replace_fields(
+            self, score=Score(*(averaging.score(metric, each) for each in values)), averaging=averaging
+        )
+
+    @property
+    def temperature_of_mean(self) -> float | None:
+        """The temperature of the mean of the fold models, for new rows."""
+        if self.blend.ndim == 1:
+            return None
+        value = (self.temperature or 1.0) * self.averaging.temperature
+        value = min(max(value, LOWEST), HIGHEST)
+        return None if abs(value - 1.0) < LEAST_CHANGE else round(value, 4)
 
     def event(self) -> ev.EnsembleChanged:
         """The ensemble as an event."""

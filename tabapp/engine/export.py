@@ -21,6 +21,7 @@ from tabapp.bundle.half import in_half_precision
 from tabapp.bundle.intervals import Intervals, fit_intervals, stored_intervals
 from tabapp.bundle.load import load_bundle
 from tabapp.bundle.write import BundleContents, CandidateSource, write_bundle
+from tabapp.engine.averages import averaging_of_ensemble
 from tabapp.engine.board import Selected, select_ensemble
 from tabapp.engine.distill import distill
 from tabapp.engine.finished import FinishedRun
@@ -29,6 +30,7 @@ from tabapp.engine.refit import Refitter
 from tabapp.engine.rows import read_sample
 from tabapp.engine.speed import Speeds, pool_of, processor_ms, select_within, timing_rows
 from tabapp.engine.thresholds import threshold_for
+from tabapp.ensemble.averaging import NO_AVERAGING
 from tabapp.errors import UsageError
 from tabapp.files import read_regular, write_bytes
 from tabapp.run import exporting as messages
@@ -120,7 +122,12 @@ def _rebuilt(
     if options.limit_ms is not None:
         run, selected = _within_limit(run, options, place / "reduced", stage)
         members = selected.members
-        scores = _scores(run, selected.prediction, selected.covered, stage, selected.temperature)
+        if not options.refit:
+            stage("comparing the models of the folds")
+            scored = np.flatnonzero(run.data.fold >= 0)[selected.covered]
+            averaging = averaging_of_ensemble(run.folder, run.data, run.plan, selected.members, scored)
+            selected = selected.averaged(averaging, run.plan.metric)
+        scores = _scores(run, selected.prediction, selected.covered, stage, selected)
         how = f"selected to predict {options.limit_rows:,} rows within {options.limit_ms:g} ms"
     if not options.refit:
         return [run.source_of(candidate, weight) for candidate, weight in members], scores, how
@@ -175,22 +182,24 @@ def _scores(
     prediction: npt.NDArray[np.float32],
     covered: npt.NDArray[np.bool_],
     stage: Callable[[str], None],
-    temperature: float | None = None,
+    selected: Selected | None = None,
 ) -> _Scores:
     """Every metric of the task on out-of-fold predictions, and intervals for a regression.
 
     Args:
-        temperature: that of the predictions.
+        selected: the ensemble of the predictions, whose fold models are averaged; None for a single model.
     """
     stage("scoring")
     truth, weight = run.scorer.target[covered], run.scorer.weight
     weight = None if weight is None else weight[covered]
+    averaging = NO_AVERAGING if selected is None else selected.averaging
     values: list[MetricValue] = []
     for name in metrics.names_for(run.plan.task, first=run.plan.metric):
         # A third-party metric that nobody chose must not stop the export.
         with suppress(Exception):
-            values.append(metric_value(name, truth, prediction, weight, seed=run.plan.seed))
+            values.append(metric_value(name, truth, prediction, weight, seed=run.plan.seed, averaging=averaging))
     if run.plan.task != "regression":
+        temperature = None if selected is None else selected.temperature_of_mean
         return _Scores(tuple(values), None, temperature, *threshold_for(run, prediction, covered))
     return _Scores(tuple(values), fit_intervals(truth, prediction, weight))
 

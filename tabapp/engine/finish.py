@@ -20,6 +20,7 @@ from tabapp.bundle.load import load_bundle
 from tabapp.bundle.write import BundleContents, write_bundle
 from tabapp.data.read import ReadOptions, read_table
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
+from tabapp.engine.averages import averaging_of_ensemble
 from tabapp.engine.board import Selected
 from tabapp.engine.bundle_copy import copy_bundle
 from tabapp.engine.clock import Clock
@@ -50,8 +51,8 @@ IMPORTANCES_SHARE = 0.7
 """Share of the time for explaining that importances may take; feature effects get the rest."""
 MOST_MAPPED = 3
 """Networks whose attention maps are shown: the one whose attention is among the importances, and the best others."""
-EVALUATIONS_SHARE = 0.1
-"""Share of the time left after fitting for evaluations that are not up to date."""
+EVALUATIONS_SHARE, AVERAGING_SHARE = 0.1, 0.25
+"""Shares of the time left after fitting for evaluations that are not up to date, and for comparing the fold models."""
 
 
 class Finish:
@@ -83,6 +84,7 @@ class Finish:
         self._emit(ev.StageChanged(stage="ensembling", deadline=self._clock.wall_deadline()))
         selected = self._conductor.board.select_now()
         if selected is not None:
+            selected = self._conductor.board.selected = self._averaged(selected)
             files.write_bytes(self._folder.path / "ensemble.json", msgspec.json.encode(selected.event()))
             save_prediction(self._folder, np.flatnonzero(self._data.fold >= 0)[selected.covered], selected.prediction)
             self._emit(selected.event())
@@ -114,6 +116,17 @@ class Finish:
             exit_code=ExitCode.INTERRUPTED if interrupted else ExitCode.NO_MODEL if unwritten else ExitCode.OK,
             message=f"{message}{unwritten}".strip(),
         )
+
+    def _averaged(self, selected: Selected) -> Selected:
+        """The ensemble with the score of the mean of its fold models, if there is time to compare them."""
+        end = None if self._clock.end is None else time.monotonic() + AVERAGING_SHARE * self._clock.left()
+        scored = np.flatnonzero(self._data.fold >= 0)[selected.covered]
+        try:
+            averaging = averaging_of_ensemble(self._folder, self._data, self._plan, selected.members, scored, end)
+        except Exception as error:
+            self._log_failure("score of the mean of the fold models", error)
+            return selected
+        return selected.averaged(averaging, self._plan.metric)
 
     def _common(self, elapsed: Callable[[], float]) -> dict[str, Any]:
         return {
@@ -232,7 +245,7 @@ class Finish:
             name=self._config.name or "",
             schema=data.schema,
             metric=plan.metric,
-            metrics=self._all_metrics(truth, selected.prediction, weight),
+            metrics=self._all_metrics(truth, selected, weight),
             validation=plan.validation,
             leaderboard=[msgspec.to_builtins(row) for row in rows],
             seed=plan.seed,
@@ -241,7 +254,7 @@ class Finish:
             candidates=[source_of(self._folder, *member, numbers) for member in selected.members],
             sample=read_sample(self._folder),
             targets=dict(zip(numbers.tolist(), map(float, scorer.target), strict=True)),
-            temperature=selected.temperature,
+            temperature=selected.temperature_of_mean,
             intervals=fit_intervals(truth, selected.prediction, weight) if plan.task == "regression" else None,
         )
         write_bundle(self._folder.bundle, contents)
@@ -249,10 +262,11 @@ class Finish:
     def _all_metrics(
         self,
         truth: npt.NDArray[Any],
-        prediction: npt.NDArray[np.float32],
+        selected: Selected,
         weight: npt.NDArray[np.float32] | None,
     ) -> list[MetricValue]:
-        """Every metric of the task on the ensemble's out-of-fold predictions, the run's metric first."""
+        """Every metric of the task, as expected of the mean of the fold models, the run's metric first."""
+        prediction, averaging = selected.prediction, selected.averaging
         values: list[MetricValue] = []
         for name in metrics.names_for(self._plan.task, first=self._plan.metric):
             own = name == self._plan.metric
@@ -271,7 +285,8 @@ class Finish:
                 message = f"The bundle has no score by the metric {name!r}: {type(error).__name__}: {error}."
                 self._emit(ev.Log(level="warning", message=message))
                 continue
-            defined = [None if np.isnan(value) else float(value) for value in (score, low, high)]
+            expected = [averaging.score(name, float(value)) for value in (score, low, high)]
+            defined = [None if np.isnan(value) else value for value in expected]
             values.append(MetricValue(name=name, score=defined[0], low=defined[1], high=defined[2]))
         return values
 

@@ -20,7 +20,9 @@ Array = npt.NDArray[Any]
 LOWEST, HIGHEST = 0.25, 4.0
 MAX_CELLS = 200_000
 N_PARTS = 5
-LEAST_ROWS = 100
+LEAST_ROWS, FEW_ROWS = 100, 500
+"""Rows below which there is no temperature. Of n rows, its logarithm is n / (n + the second value) times the best one: in a small
+table whose rows are all predicted well, the best one is extreme."""
 TOLERANCE = 1e-3
 """Of the logarithm of the temperature: a thousandth of it changes no probability in its third decimal."""
 
@@ -37,8 +39,8 @@ def tempered(probabilities: Array, temperature: float | None) -> Array:
 def fit_temperature(
     probabilities: Array, target: Array, metric: str, weight: Array | None = None, *, seed: int = 0
 ) -> float | None:
-    """The temperature with the lowest log loss; None unless temperatures of other rows lower it by more than a standard error,
-    without a worse score in the metric.
+    """The temperature with the lowest log loss; None unless temperatures of other rows lower it, without a worse score in the
+    metric.
 
     Args:
         probabilities: (rows, classes) out-of-fold probabilities.
@@ -52,23 +54,22 @@ def fit_temperature(
     values, codes = np.asarray(probabilities)[sample.rows].astype(np.float64), np.asarray(target)[sample.rows]
     shares = np.ones(len(codes)) if sample.weight is None else sample.weight
     part = np.random.default_rng(seed).permutation(len(codes)) % N_PARTS
-    own = np.zeros(len(codes))
+    own, trust = np.zeros(len(codes)), len(target) / (len(target) + FEW_ROWS)
     for number in range(N_PARTS):
         rows = part == number
-        found = _lowest(values[~rows], codes[~rows], shares[~rows])
+        found = lowest_temperature(values[~rows], codes[~rows], shares[~rows]) ** trust
         own[rows] = metrics.log_loss_rows(codes[rows], tempered(values[rows], found))
     gain = metrics.log_loss_rows(codes, values) - own
-    mean = float(np.average(gain, weights=shares))
-    error = math.sqrt(float(np.sum((shares * (gain - mean)) ** 2))) / float(shares.sum())
-    if not mean > error:
+    if not float(np.average(gain, weights=shares)) > 0:
         return None
-    temperature = round(_lowest(values, codes, shares), 4)
+    temperature = round(lowest_temperature(values, codes, shares) ** trust, 4)
     own_weight = sample.weight
     before, after = (metrics.loss(metric, codes, each, own_weight) for each in (values, tempered(values, temperature)))
     return temperature if after <= before + 1e-12 else None
 
 
-def _lowest(values: Array, codes: Array, shares: Array) -> float:
+def lowest_temperature(values: Array, codes: Array, shares: Array) -> float:
+    """The temperature of (rows, classes) probabilities with the lowest log loss, given class codes and row weights."""
     from scipy.optimize import minimize_scalar
 
     def loss(logarithm: float) -> float:

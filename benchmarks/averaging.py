@@ -1,0 +1,171 @@
+"""What the mean of fold models gains over single ones on unseen rows, beside the estimate that a run makes of it.
+
+python -m benchmarks.averaging KEPT... [--data FOLDER] [--out FILE.json]
+
+KEPT is the folder of --keep of a `benchmarks.rivals` run. Each line is a table and a draw: how much lower the squared error or the
+Brier score is, as estimated on training rows (`tabapp.ensemble.averaging`) and on the test rows; the log loss of the test rows with
+the temperature that is fitted on out-of-fold predictions, and with that of the mean, over the one without a temperature. The last
+lines are means over the lines, and for each metric how much lower its error is, over what is estimated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from benchmarks.honesty import FOLDER
+from benchmarks.machine import RESULTS, machine, report
+from benchmarks.rivals import split
+from tabapp import metrics
+from tabapp.bundle.load import load_bundle
+from tabapp.bundle.local import LocalPredictor
+from tabapp.data.read import ReadOptions, read_table
+from tabapp.data.typed import encode_target, typed_frame
+from tabapp.engine.averages import averaging_of_ensemble
+from tabapp.engine.finished import FinishedRun
+from tabapp.ensemble.averaging import POWERS
+from tabapp.ensemble.temperature import fit_temperature, tempered
+from tabapp.run.folder import RunFolder
+
+MOST_ROWS = 3_000
+HEADER = (
+    "table",
+    "draw",
+    "estimated",
+    "on test rows",
+    "temperature",
+    "of the mean",
+    "log loss",
+    "with that of the mean",
+)
+Array = np.ndarray[Any, Any]
+
+
+def fold_predictions(predictor: LocalPredictor, typed: pl.DataFrame) -> Array:
+    """(folds, rows[, classes]): what the ensemble predicts with the models of each fold."""
+    tables = {folder: preparer.transform(typed) for folder, preparer in predictor.preparers.items()}
+    found: dict[int, Array] = {}
+    for candidate in predictor.ensemble.candidates:
+        for fold in candidate.folds:
+            own = candidate.weight * predictor.models[fold.model].predict(tables[fold.features]).astype(np.float64)
+            found[fold.fold] = found[fold.fold] + own if fold.fold in found else own
+    return np.stack([found[fold] for fold in sorted(found)])
+
+
+def error_of(metric: str, truth: Array, prediction: Array) -> float:
+    """The error of a prediction: the score, or its difference to 1 if greater is better."""
+    score = metrics.score(metric, truth, prediction)
+    return 1.0 - score if metrics.get(metric).greater_is_better else score
+
+
+def measure(folder: Path, table: str, draw: int, entry: dict[str, Any], data: Path) -> dict[str, Any]:
+    """The estimate of a kept run, and what its test rows show."""
+    (place,) = (path for path in (folder / "runs").iterdir() if (path / "run.json").is_file())
+    run = FinishedRun(RunFolder(place))
+    scored, prediction = run.scored
+    estimated = averaging_of_ensemble(run.folder, run.data, run.plan, run.members, scored)
+    rows = pl.read_csv(data / entry["file"], separator=entry["separator"], infer_schema=False)
+    _, test = split(rows.drop(entry["leak_or_id_columns"]), entry["target"], entry["task"], draw)
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name) / "test.csv"
+        test.sample(min(MOST_ROWS, test.height), seed=0).write_csv(file)
+        typed = typed_frame(read_table(file, ReadOptions(delimiter=",")).frame, run.data.schema)
+    truth = encode_target(typed, run.data.schema)
+    predictor = load_bundle(folder / "b.tabapp").predictor
+    assert isinstance(predictor, LocalPredictor)
+    single = fold_predictions(predictor, typed)
+    mean = single.mean(axis=0)
+    hot = truth if mean.ndim == 1 else np.eye(mean.shape[1])[truth.astype(np.int64)]
+    shares = {
+        name: 1.0 - error_of(name, truth, mean) / float(np.mean([error_of(name, truth, each) for each in single]))
+        for name in metrics.names_for(run.plan.task, first=run.plan.metric)
+        if name in POWERS
+    }
+    result = {
+        "table": table,
+        "draw": draw,
+        "folds": len(single),
+        "estimated": estimated.share,
+        "measured": 1.0 - float(((mean - hot) ** 2).mean() / ((single - hot) ** 2).mean()),
+        "of_metrics": shares,
+    }
+    if mean.ndim == 2:
+        # The saved predictions have the temperature of the run, which does not change the lowest log loss.
+        own = fit_temperature(prediction, run.data.target[scored], run.plan.metric, seed=run.plan.seed) or 1.0
+        own *= run.contents.ensemble.temperature or 1.0
+        temperatures = {"temperature": own, "temperature_of_mean": own * estimated.temperature}
+        base = metrics.score("log_loss", truth, mean)
+        losses = {
+            f"log_loss_{name}": metrics.score("log_loss", truth, tempered(mean, value)) / base
+            for name, value in temperatures.items()
+        }
+        result |= temperatures | losses
+    return result
+
+
+def cells(found: dict[str, Any]) -> list[str]:
+    """A row of the table."""
+    shown = [found["table"], str(found["draw"]), f"{found['estimated']:.4f}", f"{found['measured']:.4f}"]
+    names = ("temperature", "temperature_of_mean", "log_loss_temperature", "log_loss_temperature_of_mean")
+    return [*shown, *(f"{found[name]:.4f}" if name in found else "—" for name in names)]
+
+
+def summary(found: list[dict[str, Any]]) -> list[list[str]]:
+    """The last lines."""
+    averaged = [each for each in found if each["folds"] > 1]
+    means = [f"{np.mean([each[name] for each in averaged]):.4f}" for name in ("estimated", "measured")]
+    losses = [
+        f"{np.exp(np.mean([np.log(each[name]) for each in found if name in each])):.4f}"
+        for name in ("log_loss_temperature", "log_loss_temperature_of_mean")
+    ]
+    lines = [["mean", "", *means, "", "", *losses]]
+    ratios: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for each in averaged:
+        for name, share in each["of_metrics"].items():
+            expected = 1.0 - (1.0 - each["estimated"]) ** POWERS[name]
+            if np.isfinite(share):
+                ratios[name].append((share, expected))
+    for name, pairs in ratios.items():
+        measured, expected = np.mean(pairs, axis=0)
+        lines.append([name, "", f"{expected:.4f}", f"{measured:.4f}", "", "", "", ""])
+    return lines
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kept", type=Path, nargs="+", help="folders of benchmarks.rivals --keep")
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
+    parser.add_argument("--out", type=Path, default=RESULTS / "averaging.json")
+    options = parser.parse_args()
+    listing = options.data / "datasets.json"
+    if not listing.is_file():
+        print(f"{listing} is not there; name the folder of the tables with --data or TABAPP_DATA.", file=sys.stderr)
+        return 0
+    known = {entry["name"]: entry for entry in json.loads(listing.read_text())}
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for kept in options.kept:
+        for folder in sorted(kept.iterdir()):
+            match = FOLDER.fullmatch(folder.name)
+            if match is not None and (folder / "b.tabapp").is_file():
+                table, draw = match["table"], int(match["draw"])
+                found[table, draw] = measure(folder, table, draw, known[table], options.data)
+    if not found:
+        print(f"{options.kept[0]} has no kept run of tabapp.", file=sys.stderr)
+        return 1
+    measured = [found[key] for key in sorted(found)]
+    rows = [*map(cells, measured), *summary(measured)]
+    report(machine(), HEADER, rows, measured, options.out, right=range(2, len(HEADER)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

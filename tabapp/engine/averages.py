@@ -1,0 +1,60 @@
+"""What the fold models of an ensemble predict for the same rows, and what their mean gains from it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from tabapp.engine.candidates import Candidate
+from tabapp.engine.devices import device_for
+from tabapp.engine.fit import prepared_table
+from tabapp.engine.plan import Plan
+from tabapp.engine.run_data import RunData
+from tabapp.ensemble.averaging import LEAST_FOLDS, NO_AVERAGING, Averaging, averaging_of
+from tabapp.models import registry
+from tabapp.run.folder import RunFolder
+
+MOST_ROWS, MOST_CELLS = 1_000, 20_000
+"""Rows on which the models are compared, and rows times classes."""
+
+
+def averaging_of_ensemble(
+    folder: RunFolder,
+    data: RunData,
+    plan: Plan,
+    members: Sequence[tuple[Candidate, float]],
+    scored: npt.NDArray[np.intp],
+    deadline: float | None = None,
+) -> Averaging:
+    """What the mean of the fold models of an ensemble gains over those of a single fold; nothing if there are too few folds, or not
+    enough time.
+
+    Args:
+        members: candidates that have the same folds, with their weights.
+        scored: the usable rows that these folds score.
+        deadline: `time.monotonic()` after which no further model predicts.
+    """
+    folds = sorted(members[0][0].results)
+    if len(folds) < LEAST_FOLDS:
+        return NO_AVERAGING
+    n_rows = min(len(scored), MOST_ROWS, MOST_CELLS // max(1, plan.n_classes))
+    rows = np.sort(np.random.default_rng(plan.seed).choice(scored, n_rows, replace=False))
+    predictions: list[npt.NDArray[np.float64]] = []
+    for fold in folds:
+        blended = np.zeros(1)
+        for candidate, weight in members:
+            if deadline is not None and time.monotonic() > deadline:
+                return NO_AVERAGING
+            plugin = registry.get(candidate.model)
+            table, _ = prepared_table(folder, data, candidate.results[fold].recipe, fold, plan.seed)
+            model = plugin.load(folder.fits / candidate.fit_name(fold) / "model")
+            model.to(device_for(plugin.family, plan.device))
+            blended = blended + weight * model.predict(replace(table.take(rows), target=None)).astype(np.float64)
+        predictions.append(blended)
+    weights = None if data.weight is None else data.weight[rows]
+    own = np.searchsorted(folds, data.fold[rows])
+    return averaging_of(np.stack(predictions), own, data.target[rows], weights, seed=plan.seed)
