@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -61,7 +60,9 @@ def test_the_fold_models_of_the_bundle_show_the_same_gain(name: str, request: py
 def test_no_model_predicts_after_the_deadline(numbers: FinishedRun) -> None:
     rows = np.flatnonzero(numbers.data.fold >= 0)
     late = time.monotonic() - 1
-    assert averaging_of_ensemble(numbers.folder, numbers.data, numbers.plan, numbers.members, rows, late) == NO_AVERAGING
+    assert (
+        averaging_of_ensemble(numbers.folder, numbers.data, numbers.plan, numbers.members, rows, late) == NO_AVERAGING
+    )
 
 
 def test_an_ensemble_gets_the_score_and_the_temperature_of_the_mean(classes: FinishedRun) -> None:
