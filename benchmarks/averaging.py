@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from benchmarks.honesty import FOLDER
+from benchmarks.honesty import kept_runs
 from benchmarks.machine import RESULTS, machine, report
 from benchmarks.rivals import split
 from tabapp import metrics
@@ -151,17 +151,13 @@ def main() -> int:
         print(f"{listing} is not there; name the folder of the tables with --data or TABAPP_DATA.", file=sys.stderr)
         return 0
     known = {entry["name"]: entry for entry in json.loads(listing.read_text())}
-    found: dict[tuple[str, int], dict[str, Any]] = {}
-    for kept in options.kept:
-        for folder in sorted(kept.iterdir()):
-            match = FOLDER.fullmatch(folder.name)
-            if match is not None and (folder / "b.tabapp").is_file():
-                table, draw = match["table"], int(match["draw"])
-                found[table, draw] = measure(folder, table, draw, known[table], options.data)
-    if not found:
+    measured = [
+        measure(folder, table, draw, known[table], options.data)
+        for (table, draw), folder in kept_runs(options.kept).items()
+    ]
+    if not measured:
         print(f"{options.kept[0]} has no kept run of tabapp.", file=sys.stderr)
         return 1
-    measured = [found[key] for key in sorted(found)]
     rows = [*map(cells, measured), *summary(measured)]
     report(machine(), HEADER, rows, measured, options.out, right=range(2, len(HEADER)))
     return 0

@@ -61,6 +61,16 @@ class Honesty:
     width: float | None = None
 
 
+def kept_runs(kept: Sequence[Path]) -> dict[tuple[str, int], Path]:
+    """The folders of tabapp's complete runs by table and draw, in this order; of two runs of the same draw, the later one."""
+    found: dict[tuple[str, int], Path] = {}
+    for folder in (path for place in kept for path in place.iterdir()):
+        match = FOLDER.fullmatch(folder.name)
+        if match is not None and (folder / "out.csv").is_file():
+            found[match["table"], int(match["draw"])] = folder
+    return dict(sorted(found.items()))
+
+
 def probabilities(file: Path, classes: Sequence[str]) -> np.ndarray[Any, Any]:
     """(rows, classes) of a file of predictions, whose columns are classes with or without a prefix."""
     predictions = pl.read_csv(file, infer_schema_length=None)
@@ -158,17 +168,13 @@ def main() -> int:
         print(f"{listing} is not there; name the folder of the tables with --data or TABAPP_DATA.", file=sys.stderr)
         return 0
     known = {entry["name"]: entry for entry in json.loads(listing.read_text())}
-    found: dict[tuple[str, int], Honesty] = {}
-    for kept in options.kept:
-        for folder in sorted(kept.iterdir()):
-            match = FOLDER.fullmatch(folder.name)
-            if match is not None and (folder / "out.csv").is_file():
-                table, draw = match["table"], int(match["draw"])
-                found[table, draw] = measure(folder, table, draw, known[table], options.data)
-    if not found:
+    measured = [
+        measure(folder, table, draw, known[table], options.data)
+        for (table, draw), folder in kept_runs(options.kept).items()
+    ]
+    if not measured:
         print(f"{options.kept[0]} has no kept run of tabapp.", file=sys.stderr)
         return 1
-    measured = [found[key] for key in sorted(found)]
     empty = [""] * (len(HEADER) - 2)
     rows = [*map(cells, measured), *([name, value, *empty] for name, value in summary(measured))]
     report(machine(), HEADER, rows, [asdict(each) for each in measured], options.out, right=range(3, len(HEADER)))

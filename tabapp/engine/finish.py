@@ -32,6 +32,7 @@ from tabapp.engine.plan import Plan
 from tabapp.engine.rows import read_sample
 from tabapp.engine.run_data import RunData
 from tabapp.engine.sources import row_numbers, source_of
+from tabapp.ensemble.averaging import NO_AVERAGING
 from tabapp.errors import BundleError, DataError, ExitCode
 from tabapp.models import registry
 from tabapp.run import events as ev
@@ -126,6 +127,9 @@ class Finish:
         except Exception as error:
             self._log_failure("score of the mean of the fold models", error)
             return selected
+        if averaging == NO_AVERAGING and end is not None and time.monotonic() > end:
+            message = "There was no time to compare the fold models: the ensemble's score and temperature are those of single ones."
+            self._emit(ev.Log(level="info", message=message))
         return selected.averaged(averaging, self._plan.metric)
 
     def _common(self, elapsed: Callable[[], float]) -> dict[str, Any]:
