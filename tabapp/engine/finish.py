@@ -128,7 +128,7 @@ class Finish:
             self._log_failure("score of the mean of the fold models", error)
             return selected
         if averaging == NO_AVERAGING and end is not None and time.monotonic() > end:
-            message = "There was no time to compare the fold models: the ensemble's score and temperature are those of single ones."
+            message = "No time to compare the fold models: the score of the ensemble is that of single ones."
             self._emit(ev.Log(level="info", message=message))
         return selected.averaged(averaging, self._plan.metric)
 
