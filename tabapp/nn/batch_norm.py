@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from tabapp.nn.precision import at_least_float32
+
 
 class BatchNorm(nn.BatchNorm1d):
     """`torch.nn.BatchNorm1d`, whose statistics of a batch on a CPU do not depend on the number of threads.
@@ -18,12 +20,13 @@ class BatchNorm(nn.BatchNorm1d):
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002
         if not self.training or input.device.type != "cpu" or input.ndim != 2 or len(input) < 2:
             return super().forward(input)
+        rows = at_least_float32(input)
         # Each column of a mean over rows is computed by one thread.
-        mean = input.mean(0)
-        centered = input - mean
+        mean = rows.mean(0)
+        centered = rows - mean
         variance = centered.square().mean(0)
         self._track(mean.detach(), variance.detach() * (len(input) / (len(input) - 1)))
-        return torch.addcmul(self.bias, centered, self.weight * (variance + self.eps).rsqrt())
+        return torch.addcmul(self.bias, centered, self.weight * (variance + self.eps).rsqrt()).to(input.dtype)
 
     @torch.no_grad()
     def _track(self, mean: Tensor, variance: Tensor) -> None:

@@ -45,3 +45,13 @@ def test_it_equals_the_layer_of_torch(momentum):
 def test_a_single_row_is_an_error_as_in_torch():
     with pytest.raises(ValueError, match="more than 1 value"):
         BatchNorm(4)(torch.zeros(1, 4))
+
+
+def test_rows_in_half_precision_are_normalized_as_by_torch():
+    rows = (3 + 2 * torch.randn(300, 40, generator=torch.Generator().manual_seed(0))).to(torch.bfloat16)
+    own, reference = BatchNorm(40), nn.BatchNorm1d(40)
+    output = own(rows)
+    assert output.dtype == torch.bfloat16
+    # bfloat16 has 8 bits: values of up to 4 have a rounding error of 2 ** -7.
+    torch.testing.assert_close(output, reference(rows), rtol=2**-7, atol=2**-7)
+    torch.testing.assert_close(own.running_var, reference.running_var, rtol=1e-4, atol=1e-5)
