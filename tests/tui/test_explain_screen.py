@@ -161,7 +161,7 @@ async def test_an_analysis_is_requested_and_shown(tmp_path, monkeypatch):
         assert asked == [["--robustness"], ["--learning-curve"], ["--fairness", "Sex"], ["--threshold", "f1"]]
         await driver.write(*analyses())
         await driver.press("d")
-        await driver.sees("Results so far", "4")
+        await driver.sees("Results so far            11")
         await driver.press("enter")
         await driver.sees("Robustness", "Threshold")
 
