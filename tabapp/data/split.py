@@ -18,7 +18,12 @@ _MANY_GROUPS = 0.5
 
 
 def make_folds(
-    target: Target, task: Task, n_folds: int, seed: int, groups: npt.NDArray[np.generic] | None = None
+    target: Target,
+    task: Task,
+    n_folds: int,
+    seed: int,
+    groups: npt.NDArray[np.generic] | None = None,
+    copies: npt.NDArray[np.generic] | None = None,
 ) -> Folds:
     """Split rows into folds of nearly equal size, stratified by class or by quantile bins of a numeric target.
 
@@ -28,6 +33,8 @@ def make_folds(
     Args:
         target: (rows,) class codes, or numbers.
         groups: (rows,) group labels of any type.
+        copies: (rows,) a label that equal rows share. Those of a class go to different folds: a row that is scored has then its
+            copies among the training rows, as a new row has. Ignored if there are groups.
 
     Returns:
         (rows,) number of the fold that scores each row, from 0.
@@ -40,7 +47,7 @@ def make_folds(
     if n_folds < 2:
         raise DataError(f"{n_rows} rows cannot be split into folds")
     if groups is None:
-        return _stratified_folds(_strata(target, task, n_folds), n_folds, np.random.default_rng(seed))
+        return _stratified_folds(_strata(target, task, n_folds), n_folds, np.random.default_rng(seed), copies)
     firsts, codes = np.unique(groups, return_index=True, return_inverse=True)[1:]
     n_folds = min(n_folds, len(firsts))
     if n_folds < 2:
@@ -64,12 +71,21 @@ def make_folds(
     return np.unique(fold, return_inverse=True)[1].astype(np.int16)
 
 
-def _stratified_folds(strata: npt.NDArray[np.intp], n_folds: int, generator: np.random.Generator) -> Folds:
-    """Assign shuffled rows, stratum by stratum, to the folds in rotation: the counts of a stratum differ by at most one.
+def _stratified_folds(
+    strata: npt.NDArray[np.intp],
+    n_folds: int,
+    generator: np.random.Generator,
+    copies: npt.NDArray[np.generic] | None = None,
+) -> Folds:
+    """Assign shuffled rows, stratum by stratum, to the folds in rotation: the counts of a stratum differ by at most one. Copies
+    follow each other.
 
     scikit-learn's `StratifiedKFold` rejects or warns about strata smaller than the number of folds; this works for any size.
     """
     shuffled = generator.permutation(len(strata))
+    if copies is not None:
+        firsts, codes = np.unique(copies[shuffled], return_index=True, return_inverse=True)[1:]
+        shuffled = shuffled[np.argsort(firsts[codes], kind="stable")]
     order = shuffled[np.argsort(strata[shuffled], kind="stable")]
     fold = np.empty(len(strata), dtype=np.int16)
     fold[order] = generator.permutation(n_folds)[np.arange(len(strata)) % n_folds]

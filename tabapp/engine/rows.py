@@ -144,7 +144,8 @@ def write_splits(folder: RunFolder, typed: pl.DataFrame, schema: Schema, plan: P
         classes = None if plan.task == "regression" else typed[schema.target]
         extras = replace(extras, groups=groups_of_equal_rows(typed, classes))
     if plan.folds > 1:
-        fold = make_folds(target, plan.task, plan.folds, plan.seed, groups=extras.groups)
+        copies = typed[[column.name for column in schema.features]].hash_rows().to_numpy()
+        fold = make_folds(target, plan.task, plan.folds, plan.seed, groups=extras.groups, copies=copies)
     else:
         fraction = holdout_fraction(len(target))
         fold = make_holdout(target, plan.task, fraction, plan.seed, groups=extras.groups, time=extras.time)

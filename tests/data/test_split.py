@@ -50,6 +50,18 @@ def test_folds_of_any_class_counts(counts: list[int], n_folds: int, seed: int) -
         assert np.ptp(np.bincount(folds[target == label], minlength=len(sizes))) <= 1
 
 
+def test_copies_of_a_class_go_to_different_folds() -> None:
+    copies = np.random.default_rng(0).integers(0, 400, 1000)
+    folds = make_folds(CLASSES, "multiclass", 5, 0, copies=copies)
+    for label in np.unique(CLASSES):
+        for row in np.unique(copies):
+            same = folds[(label == CLASSES) & (copies == row)]
+            assert len(set(same)) == min(5, len(same))
+        assert np.ptp(np.bincount(folds[label == CLASSES], minlength=5)) <= 1
+    distinct = make_folds(NUMBERS, "regression", 5, 0, copies=np.arange(1000)[::-1])
+    assert (distinct == make_folds(NUMBERS, "regression", 5, 0)).all()
+
+
 def test_folds_depend_only_on_the_seed() -> None:
     first, again, other = (make_folds(CLASSES, "multiclass", 5, seed) for seed in (1, 1, 2))
     assert (first == again).all()
