@@ -210,7 +210,7 @@ class TabTransformer(DeepPlugin):
             shape, n_weights, device, values=values, peak=0.25 * values, batch_size=params.batch_size
         )
         flops = 6 * shape.n_rows * (head + layers)
-        return training_cost(shape, flops, n_weights, device, n_epochs=40, n_bytes=n_bytes)
+        return training_cost(shape, flops, n_weights, device, n_epochs=120, n_bytes=n_bytes)
 
 
 class PretrainedTabTransformerParams(TabTransformerParams, frozen=True, kw_only=True):

@@ -12,6 +12,9 @@ from tabapp.engine.scheduler import ModelRecord
 
 PRIOR_WEIGHT = 1.0
 """Weight of the prior time of a model against one measured model when the factor between the two is estimated."""
+MOST_RATIO = 3.0
+"""A ratio of measured and prior time counts as at most this multiple of the median ratio, and at least as the median over it: one
+wrong prior says little about other models."""
 
 
 class ExpectedSeconds:
@@ -101,6 +104,10 @@ class ExpectedSeconds:
             if measured := self._measured(record.name):
                 ratio = max(fmean(measured), 1e-3) / record.prior_seconds
                 logs.setdefault(record.family, []).append(math.log(ratio))
+        if logs:
+            middle = median(value for values in logs.values() for value in values)
+            low, high = middle - math.log(MOST_RATIO), middle + math.log(MOST_RATIO)
+            logs = {family: [min(max(value, low), high) for value in values] for family, values in logs.items()}
         if self._known is not None:
             self._ratios = logs
         return logs

@@ -17,7 +17,7 @@ A candidate counts once it has all of its folds, so it is either completed or dr
 7. New trials of models in the ensemble, in proportion to their weight and to the success of their earlier trials. A trial is pruned
    if its first fold does not improve the ensemble.
 8. In time that nothing else can use: candidates that do not improve the ensemble yet, models that have not run, and new trials of
-   models outside the ensemble.
+   models outside the ensemble that are not far behind it.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ take at most the third share of all time."""
 CHEAP_SHARE, QUICK_SHARE = 0.01, 0.025
 """A first fold that takes at most the first share of the time of all workers is cheap; at most the second, it is quick."""
 DROPPED_SHARE, DROP_RATE = 0.08, 0.5
-"""First folds of dropped candidates may take the first share of the time of all workers, or as much as new trials without effect;
-the second share of those in progress is expected to be dropped."""
+"""First folds of dropped candidates may take the first share of the time of all workers, or as much as new trials, which improve an
+ensemble little; the second share of those in progress is expected to be dropped."""
 AFFORDABLE_SHARE, LEADER_SHARE, LARGE_GAIN = 0.6, 0.9, 0.05
 """A candidate is begun, and continued after its first fold, only if its folds take at most this share of the time that all workers
 have left. The second value is for the first candidate that is completed, and for those whose first fold lowers the error of the
@@ -54,12 +54,16 @@ PRICE_OF_ALL_TIME_LEFT = 0.05
 improvement comes before a better one if it takes so much less time."""
 SAFETY = 1.05
 """Factor on expected times, since fits that do not end in time are lost."""
+FAR_BEHIND = 0.005
+"""A model whose best trial raises the error of the ensemble by this share gets no new trials."""
 NETWORKS = "deep"
 """The family of networks: where the best of them are of no use, others are expected to be of none."""
-SHORTENED_SHARE, PLANNED_SHARE, LEAST_SHARE = 0.5, 0.1, 0.05
+SHORTENED_SHARE, PLANNED_SHARE, LEAST_SHARE = 0.5, 0.3, 0.05
 """Share of its expected time that a model must get to start: at its deadline, it returns its best so far. The second value is for
 models that plan their steps for the time they get, and the third for a single holdout, or a run in which no candidate can be
 completed, in time that nothing else can use."""
+OVERRUN = 2.0
+"""Most that the first fold of a model without prospects takes, as a multiple of its expected time."""
 SHORT_SHARE = 0.5
 """Share of its expected time for which a model that plans its steps still starts, and for which a candidate with several folds is
 still completed. On kin8nm, the RMSE of RealMLP is 0.0667 with half of its epochs and 0.0664 with all of them."""
@@ -269,7 +273,7 @@ class TimedScheduler(Scheduler):
             return True
         in_progress = [name for name, trial, _ in running if not self.candidates[name, trial].results and not trial]
         at_risk = DROP_RATE * (each + sum(min(self.expected_seconds(name), time.limit) for name in in_progress))
-        most = max(DROPPED_SHARE * self._total, self._fruitless_seconds())
+        most = max(DROPPED_SHARE * self._total, self._trial_seconds())
         if not self._has_prospects(record) and self._dropped_seconds() + at_risk > most:
             return False
         if self._is_quick(record.name):
@@ -297,11 +301,10 @@ class TimedScheduler(Scheduler):
     def _seconds_of(self, candidate: Candidate) -> float:
         return sum(result.seconds + result.predict_seconds for result in candidate.results.values())
 
-    def _fruitless_seconds(self) -> float:
-        """Seconds of new trials that were pruned, or completed without a weight in the ensemble."""
-        weights = self._weights()
+    def _trial_seconds(self) -> float:
+        """Seconds of new trials that have ended."""
         ended = (c for c in self.candidates.values() if c.trial and c.status != "active")
-        return sum(self._seconds_of(candidate) for candidate in ended if candidate.key not in weights)
+        return sum(map(self._seconds_of, ended))
 
     def _dropped_seconds(self) -> float:
         """Seconds of the defaults that have one fold and are not to be completed."""
@@ -325,8 +328,13 @@ class TimedScheduler(Scheduler):
         return seconds / (SAFETY * -(-n_folds // self.workers))
 
     def seconds_for(self, candidate: Candidate, seconds_left: float) -> float:
-        """Seconds that a fit of a candidate may take, so that its other missing folds can still be completed."""
-        return self._slot(max(1, len(candidate.missing_folds)), seconds_left)
+        """Seconds that a fit of a candidate may take, so that its other missing folds can still be completed. The first of a model
+        that starts because it is expected to take little time takes not much more."""
+        slot = self._slot(max(1, len(candidate.missing_folds)), seconds_left)
+        record = self.models[candidate.model]
+        if candidate.results or candidate.trial or record.is_favored or self._has_prospects(record) or record.is_core:
+            return slot
+        return min(slot, OVERRUN * max(self.expected_seconds(record.name), CHEAP_SHARE * self._total))
 
     def _begun(
         self, running: set[Fold], time: TimeLeft, *, improving: bool = True, only: Container[str] | None = None
@@ -384,6 +392,15 @@ class TimedScheduler(Scheduler):
         """Expected seconds of the missing folds of candidates of other models that are being completed."""
         others = (candidate for candidate in self._being_completed if candidate.model != name)
         return sum(len(candidate.missing_folds) * self._expected.of_candidate(candidate) for candidate in others)
+
+    def _targets(self) -> dict[str, float]:
+        """Of models that are not far behind the ensemble."""
+        near: dict[str, float] = {}
+        for name, target in super()._targets().items():
+            best = self.best_of(name)
+            if self.models[name].is_favored or (best is not None and self._gain(best) > -FAR_BEHIND):
+                near[name] = target
+        return near
 
     def _targets_of_members(self) -> dict[str, float]:
         """The weight of a model in the ensemble, times the share of its earlier new trials that are in it. A model that the user
