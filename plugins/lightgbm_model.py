@@ -136,8 +136,10 @@ class LightGBM(BoostingPlugin):
 
     def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[LightGBMParams, ...]:
         """For small tables: small trees with random thresholds (Geurts et al. 2006), larger trees with a penalty, smaller trees on
-        fewer columns, and larger trees with random thresholds. Larger trees for large ones. The defaults and the small trees are
-        tried with and without features made from two columns.
+        fewer columns, and larger trees with random thresholds. For large ones, smaller trees that split off single levels of
+        categorical columns (on adult, 1 - ROC AUC is 0.97 times that of the defaults out of fold, on bank_marketing 0.97, on
+        diamonds 1.00 and on hotel_bookings 1.03), and smaller trees on fewer columns. The defaults and the small trees are tried
+        with and without features made from two columns.
 
         The small trees are close to the LightGBM of AutoGluon's portfolio of August 2026. `benchmarks.booster_portfolios`: chosen
         on one draw of 13 tables; on 28 other draws, their error is lower than that of the defaults on 20, and the better of both
@@ -187,9 +189,20 @@ class LightGBM(BoostingPlugin):
             *with_other_loss(defaults, task, shape),
             *switched(defaults, task, shape),
             msgspec.structs.replace(
+                defaults,
+                num_leaves=24,
+                min_data_in_leaf=3,
+                feature_fraction=0.7,
+                bagging_fraction=0.97,
+                lambda_l2=2.0,
+                max_cat_to_onehot=50,
+                min_data_per_group=10,
+                cat_l2=0.5,
+                cat_smooth=0.001,
+            ),
+            msgspec.structs.replace(
                 defaults, num_leaves=31, learning_rate=0.03, feature_fraction=0.5, bagging_fraction=0.6
             ),
-            msgspec.structs.replace(defaults, num_leaves=127, min_data_in_leaf=40, feature_fraction=0.5),
         )
 
     def reduced(self, params: Params) -> tuple[LightGBMParams, ...]:
