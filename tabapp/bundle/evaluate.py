@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 
@@ -150,16 +151,17 @@ def metric_value(
     *,
     seed: int,
     averaging: Averaging | None = None,
+    n_resamples: int = 200,
 ) -> MetricValue:
     """A metric with its interval; None if undefined, such as an area under a curve with only one class.
 
     Args:
         averaging: the gain of the mean of the models over the single ones that predicted.
+        n_resamples: of the bootstrap; 0 leaves the interval out.
     """
-    found = (
-        metrics.score(name, truth, prediction, weight),
-        *metrics.interval(name, truth, prediction, weight, seed=seed),
-    )
+    found = [metrics.score(name, truth, prediction, weight), math.nan, math.nan]
+    if n_resamples:
+        found[1:] = metrics.interval(name, truth, prediction, weight, seed=seed, n_resamples=n_resamples)
     score, low, high = (_defined(each if averaging is None else averaging.score(name, each)) for each in found)
     return MetricValue(name=name, score=score, low=low, high=high)
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tabapp import files, metrics
+from tabapp.bundle.evaluate import metric_value
 from tabapp.bundle.format import MetricValue
 from tabapp.bundle.intervals import fit_intervals
 from tabapp.bundle.load import load_bundle
@@ -270,28 +271,28 @@ class Finish:
         weight: npt.NDArray[np.float32] | None,
     ) -> list[MetricValue]:
         """Every metric of the task, as expected of the mean of the fold models, the run's metric first."""
-        prediction, averaging = selected.prediction, selected.averaging
         values: list[MetricValue] = []
         for name in metrics.names_for(self._plan.task, first=self._plan.metric):
             own = name == self._plan.metric
-            low, high = float("nan"), float("nan")
+            n_resamples = RESAMPLES if own else FEW_RESAMPLES if self._clock.left() > EXPORT_SECONDS else 0
             try:
-                score = metrics.score(name, truth, prediction, weight)
-                if own or self._clock.left() > EXPORT_SECONDS:
-                    n_resamples = RESAMPLES if own else FEW_RESAMPLES
-                    low, high = metrics.interval(
-                        name, truth, prediction, weight, seed=self._plan.seed, n_resamples=n_resamples
-                    )
+                value = metric_value(
+                    name,
+                    truth,
+                    selected.prediction,
+                    weight,
+                    seed=self._plan.seed,
+                    averaging=selected.averaging,
+                    n_resamples=n_resamples,
+                )
             except Exception as error:
                 # A third-party metric that nobody chose must not cost the run its bundle.
                 if own:
                     raise
                 message = f"The bundle has no score by the metric {name!r}: {type(error).__name__}: {error}."
                 self._emit(ev.Log(level="warning", message=message))
-                continue
-            expected = [averaging.score(name, float(value)) for value in (score, low, high)]
-            defined = [None if np.isnan(value) else value for value in expected]
-            values.append(MetricValue(name=name, score=defined[0], low=defined[1], high=defined[2]))
+            else:
+                values.append(value)
         return values
 
     def _test_score(self, bundle: Path) -> float | None:
