@@ -44,9 +44,9 @@ DROPPED_SHARE, DROP_RATE = 0.08, 0.5
 """First folds of dropped candidates may take the first share of the time of all workers, or as much as new trials, which improve an
 ensemble little; the second share of those in progress is expected to be dropped."""
 AFFORDABLE_SHARE, LEADER_SHARE, LARGE_GAIN = 0.6, 0.9, 0.05
-"""A candidate is begun, and continued after its first fold, only if its folds take at most this share of the time that all workers
-have left. The second value is for the first candidate that is completed, and for those whose first fold lowers the error of the
-ensemble by at least the third; between no gain and that, the share grows in proportion to the gain."""
+"""A candidate is begun, and continued before others after its first fold, only if its folds take at most this share of the time
+that all workers have left. The second value is for the first candidate that is completed, for those whose first fold lowers the
+error of the ensemble by at least the third, and for the last one; between no gain and that, the share grows with the gain."""
 FIRST_SHARE = 0.75
 """Share of the time of all workers for the defaults of models; an expensive model does not start beyond it."""
 PRICE_OF_ALL_TIME_LEFT = 0.05
@@ -340,16 +340,14 @@ class TimedScheduler(Scheduler):
         self, running: set[Fold], time: TimeLeft, *, improving: bool = True, only: Container[str] | None = None
     ) -> Work | None:
         """The next fold of a candidate that has some of its folds: one that more than one fold was begun of, then by improvement
-        per second.
+        per second. One that takes most of the time left comes last: a single model is less certain than several.
 
         Args:
             improving: leave out candidates that do not improve the ensemble.
             only: names of the models that may continue; None means all.
         """
-        options: list[tuple[bool, int, float, Candidate]] = []
-        share = (
-            AFFORDABLE_SHARE if any(candidate.is_complete for candidate in self.candidates.values()) else LEADER_SHARE
-        )
+        options: list[tuple[bool, bool, int, float, Candidate]] = []
+        share = AFFORDABLE_SHARE if any(each.is_complete for each in self.candidates.values()) else LEADER_SHARE
         for candidate in self.candidates.values():
             record = self.models[candidate.model]
             if candidate.status != "active" or not candidate.results or record.is_held or self.is_out(record.name):
@@ -370,13 +368,15 @@ class TimedScheduler(Scheduler):
             cost = len(folds) * each
             gain = self._gain(candidate, self._being_completed if is_new and improving else ())
             affordable = share + (LEADER_SHARE - share) * min(max(gain / LARGE_GAIN, 0.0), 1.0)
-            if improving and is_new and not record.is_favored and cost > affordable * time.of_workers:
+            is_free = not improving or not is_new or record.is_favored
+            if not is_free and cost > LEADER_SHARE * time.of_workers:
                 continue
+            comes_last = not is_free and cost > affordable * time.of_workers
             value = gain - PRICE_OF_ALL_TIME_LEFT * cost / time.of_workers if improving else gain * cost
-            options.append((not record.is_favored, -1 if leads else int(is_new), -value, candidate))
+            options.append((not record.is_favored, comes_last, -1 if leads else int(is_new), -value, candidate))
         if not options:
             return None
-        candidate = min(options, key=lambda option: (*option[:3], option[3].key))[-1]
+        candidate = min(options, key=lambda option: (*option[:4], option[4].key))[-1]
         fold = self.next_fold(candidate, running)
         return None if fold is None else Work(candidate, fold)
 
