@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tabapp.engine.candidates import Candidate
-from tabapp.engine.expected import ExpectedSeconds
+from tabapp.engine.expected import MOST_RATIO, ExpectedSeconds
 from tabapp.engine.scheduler import ModelRecord
 from tests.engine.test_scheduler import FOLDS, finish
 
@@ -51,3 +51,14 @@ def test_nothing_changes_during_a_decision() -> None:
         finish(first, 0, 0.8, seconds=8.0)
         assert expected.of_model("a") == 3.0
     assert expected.of_model("a") == 8.0
+
+
+def test_one_wrong_prior_says_little_about_other_models() -> None:
+    records = {name: ModelRecord(name, 1.0, family="deep") for name in "abcd"}
+
+    def of_new(wrong: float) -> float:
+        measured = {"a": [1.0], "b": [1.0], "c": [wrong], "d": []}
+        expected = ExpectedSeconds(records, measured.__getitem__, measured.__getitem__, lambda name: ())
+        return expected.of_model("d")
+
+    assert of_new(MOST_RATIO) == of_new(100.0) < 1.5
