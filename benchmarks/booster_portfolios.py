@@ -1,11 +1,11 @@
 """Hyperparameters that the boosters try before they are tuned, on many tables: each alone, and the best of the first of them.
 
 python -m benchmarks.booster_portfolios [--data FOLDER] [--tables a,b] [--models a,b] [--rows 6000] [--draws 0]
-                                        [--candidates FILE.json] [--cache FILE.json] [--out FILE.json]
+                                        [--folds 5] [--candidates FILE.json] [--cache FILE.json] [--out FILE.json]
 
-A draw takes at most --rows rows of a table, and two thirds of them for training. A configuration is fitted on five folds, each with
-early-stopping rows as in a run; its error out of fold and that of the mean of its folds on the other third are compared with the
-defaults. The second table is what a run gets that stops after the first n configurations: of these, the one with the lowest error
+A draw takes at most --rows rows of a table, and two thirds of them for training. A configuration is fitted on --folds folds, each
+with early-stopping rows as in a run; its error out of fold and that of the mean of its folds on the other third are compared with
+the defaults. The second table is what a run gets that stops after the first n configurations: of these, the one with the lowest error
 out of fold, judged on the other third. --candidates names more configurations, as changes of the defaults:
 {"lightgbm": {"name": {"num_leaves": 7}}}. Results are added to --cache as they come, and are not computed again.
 
@@ -178,6 +178,7 @@ def parser_of_draws(description: str | None, out: Path) -> argparse.ArgumentPars
 
 def main() -> int:
     parser = parser_of_draws(__doc__, RESULTS / "booster_portfolios.json")
+    parser.add_argument("--folds", type=int, default=N_FOLDS)
     parser.add_argument("--candidates", type=Path)
     options = parser.parse_args()
     more: dict[str, dict[str, Any]] = json.loads(options.candidates.read_text()) if options.candidates else {}
@@ -187,7 +188,7 @@ def main() -> int:
     models = options.models.split(",")
     for seed in map(int, options.draws.split(",")):  # Complete draws first.
         for table in options.tables.split(","):
-            draw = Divided(load(options.data, table), options.rows, seed)
+            draw = Divided(load(options.data, table), options.rows, seed, options.folds)
             for model in models:
                 plugin = registry.get(model)
                 named = configurations(plugin, load(options.data, table), draw.shape(plugin), more.get(model, {}))

@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from benchmarks.machine import RESULTS, machine, report
-from benchmarks.rivals import METRICS, error_of, measure
+from benchmarks.rivals import entries_of, error_of, facts_of_entry, measure, results_in, table_of_entry
 from tabapp.run.state import format_score
 
 TABLES = (
@@ -103,28 +102,18 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="folder for run folders, tables and predictions")
     parser.add_argument("--out", type=Path, default=RESULTS / "budgets.json")
     options = parser.parse_args()
-    listing = options.data / "datasets.json"
-    if not listing.is_file():
-        print(f"{listing} is not there; name the folder of the tables with --data or TABAPP_DATA.", file=sys.stderr)
+    entries = entries_of(parser, options.data, options.tables.split(","))
+    if entries is None:
         return 0
-    known = {entry["name"]: entry for entry in json.loads(listing.read_text())}
-    missing = [name for name in options.tables.split(",") if name not in known]
-    if missing:
-        parser.error(f"{listing} has no table {', '.join(missing)}")
-    results: dict[str, dict[str, Any]] = {}
-    if options.out.is_file():
-        results = json.loads(options.out.read_text())["results"]
+    results = results_in(options.out)
     facts_of: dict[str, dict[str, Any]] = {}
     keep: Path | None = options.keep
-    for name in options.tables.split(","):
-        entry = known[name]
-        facts_of[name] = {"target": entry["target"], "task": entry["task"], "metric": METRICS[entry["task"]]}
-        table = pl.read_csv(options.data / entry["file"], separator=entry["separator"], infer_schema=False)
-        table = table.drop(entry["leak_or_id_columns"])
-        runs = [("tabapp", budget) for budget in options.budgets]
-        if options.autogluon:
-            # Beside tabapp's run with the same budget, so that the state of the machine is the same for both.
-            runs = [run for budget in options.budgets for run in [("tabapp", budget), *_beside(budget, options)]]
+    for entry in entries:
+        name = entry["name"]
+        facts_of[name] = facts_of_entry(entry)
+        table = table_of_entry(options.data, entry)
+        # The other system after tabapp's run with the same budget, so that the state of the machine is the same for both.
+        runs = [run for budget in options.budgets for run in [("tabapp", budget), *_beside(budget, options)]]
         for draw in options.draws:
             for system, budget in runs:
                 key = f"{name}|{system}|{draw}|{budget}"
@@ -140,7 +129,8 @@ def main() -> int:
 
 
 def _beside(budget: int, options: argparse.Namespace) -> list[tuple[str, int]]:
-    return [(RIVAL, budget)] if budget in options.beside else []
+    """The other system's run with a budget, if it is asked for."""
+    return [(RIVAL, budget)] if options.autogluon and budget in options.beside else []
 
 
 if __name__ == "__main__":

@@ -71,6 +71,36 @@ def split(table: pl.DataFrame, target: str, task: str, draw: int) -> tuple[pl.Da
     return table[np.sort(train)], table[np.sort(test)]
 
 
+def entries_of(parser: argparse.ArgumentParser, data: Path, names: list[str]) -> list[dict[str, Any]] | None:
+    """The listing's entries of some tables; None, with a message, if the folder of the tables is not there. An unknown table ends
+    the command with a usage error."""
+    listing = data / "datasets.json"
+    if not listing.is_file():
+        print(f"{listing} is not there; name the folder of the tables with --data or TABAPP_DATA.", file=sys.stderr)
+        return None
+    known = {entry["name"]: entry for entry in json.loads(listing.read_text())}
+    missing = [name for name in names if name not in known]
+    if missing:
+        parser.error(f"{listing} has no table {', '.join(missing)}")
+    return [known[name] for name in names]
+
+
+def facts_of_entry(entry: dict[str, Any]) -> dict[str, Any]:
+    """Target, task and metric of a table."""
+    return {"target": entry["target"], "task": entry["task"], "metric": METRICS[entry["task"]]}
+
+
+def table_of_entry(data: Path, entry: dict[str, Any]) -> pl.DataFrame:
+    """A table as text, without its columns that identify rows or leak the target."""
+    table = pl.read_csv(data / entry["file"], separator=entry["separator"], infer_schema=False)
+    return table.drop(entry["leak_or_id_columns"])
+
+
+def results_in(file: Path) -> dict[str, dict[str, Any]]:
+    """The results of an earlier command; none if the file is not there."""
+    return json.loads(file.read_text())["results"] if file.is_file() else {}
+
+
 def command_of(
     system: str, files: dict[str, str], facts: dict[str, Any], options: argparse.Namespace
 ) -> list[list[str]]:
@@ -197,26 +227,15 @@ def main() -> int:
         parser.error("--systems takes tabapp and, beside it, autogluon, autogluon:PRESET or tabapp:OPTION=VALUE")
     if "autogluon" in options.systems and not options.autogluon:
         parser.error("--autogluon names the interpreter of an environment that has AutoGluon")
-    listing = options.data / "datasets.json"
-    if not listing.is_file():
-        print(f"{listing} is not there; name the folder of the tables with --data or TABAPP_DATA.", file=sys.stderr)
+    entries = entries_of(parser, options.data, options.tables.split(","))
+    if entries is None:
         return 0
-    known = {entry["name"]: entry for entry in json.loads(listing.read_text())}
-    missing = [name for name in options.tables.split(",") if name not in known]
-    if missing:
-        parser.error(f"{listing} has no table {', '.join(missing)}")
-    results: dict[str, dict[str, Any]] = {}
-    if options.out.is_file():
-        results = json.loads(options.out.read_text())["results"]
+    results = results_in(options.out)
     facts_of: dict[str, dict[str, Any]] = {}
-    for name in options.tables.split(","):
-        entry = known[name]
-        facts_of[name] = {"target": entry["target"], "task": entry["task"], "metric": METRICS[entry["task"]]}
-        table = pl.read_csv(
-            options.data / entry["file"],
-            separator=entry["separator"],
-            infer_schema=False,
-        ).drop(entry["leak_or_id_columns"])
+    for entry in entries:
+        name = entry["name"]
+        facts_of[name] = facts_of_entry(entry)
+        table = table_of_entry(options.data, entry)
         for draw in map(int, options.draws.split(",")):
             for system in options.systems.split(","):
                 key = f"{name}|{system}|{draw}"

@@ -11,7 +11,7 @@ A candidate counts once it has all of its folds, so it is either completed or dr
 4. The other folds of candidates whose first fold improves the ensemble, together with those that are being completed: by
    improvement, less the price of their time. Those that improve it far more than candidates that are being completed go first.
 5. The first folds of other models, those that take little time first. Here and in 2 and 3, all of their folds must end in time;
-   here and in 2, dropped first folds may take little of it.
+   here and in 2, dropped first folds may take little of it, or as much as new trials.
 6. The first fold of the second trial of quick models that start first on all tables: its hyperparameters differ much from the
    defaults, and on some tables only they improve the ensemble.
 7. New trials of models in the ensemble, in proportion to their weight and to the success of their earlier trials. A trial is pruned
