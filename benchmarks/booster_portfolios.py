@@ -5,8 +5,8 @@ python -m benchmarks.booster_portfolios [--data FOLDER] [--tables a,b] [--models
 
 A draw takes at most --rows rows of a table, and two thirds of them for training. A configuration is fitted on --folds folds, each
 with early-stopping rows as in a run; its error out of fold and that of the mean of its folds on the other third are compared with
-the defaults. The second table is what a run gets that stops after the first n configurations: of these, the one with the lowest error
-out of fold, judged on the other third. --candidates names more configurations, as changes of the defaults:
+the defaults. The second table is what a run gets that stops after the first n configurations: of these, the one with the lowest
+error out of fold, judged on the other third. --candidates names more configurations, as changes of the defaults:
 {"lightgbm": {"name": {"num_leaves": 7}}}. Results are added to --cache as they come, and are not computed again.
 
 Errors are 1 - ROC AUC, log loss and RMSE. A ratio is a geometric mean over tables and draws.
