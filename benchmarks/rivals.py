@@ -141,11 +141,28 @@ def measure(
 ) -> dict[str, Any]:
     """Train, predict and score one system on one draw."""
     train, test = split(table, facts["target"], facts["task"], draw)
+    return measure_division(system, f"{name}-{system.replace(':', '-')}-{draw}", train, test, facts, options)
+
+
+def measure_division(
+    system: str,
+    name: str,
+    train: pl.DataFrame,
+    test: pl.DataFrame,
+    facts: dict[str, Any],
+    options: argparse.Namespace,
+) -> dict[str, Any]:
+    """Train, predict and score one system on given training and test rows.
+
+    Args:
+        name: of the folder in `options.keep`.
+        facts: target, task and metric, and as "scored" the metric of the test rows if it is another.
+    """
     with contextlib.ExitStack() as stack:
         if options.keep is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
         else:
-            folder = options.keep / f"{name}-{system.replace(':', '-')}-{draw}"
+            folder = options.keep / name
             # An interrupted run may have left one without a score.
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
@@ -165,7 +182,8 @@ def measure(
             seconds.append(time.perf_counter() - began)
             if done.returncode != 0:
                 return {"error": (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]}
-        return {"score": score(Path(files["out"]), test[facts["target"]], facts), "seconds": seconds}
+        scored = {**facts, "metric": facts.get("scored", facts["metric"])}
+        return {"score": score(Path(files["out"]), test[facts["target"]], scored), "seconds": seconds}
 
 
 def error_of(value: float, metric: str) -> float:
