@@ -25,7 +25,7 @@ from tabapp.engine.loading import BackgroundLoader, libraries_of
 from tabapp.engine.placement import Placement
 from tabapp.engine.plan import Plan, plan_event, with_pending_models
 from tabapp.engine.run_data import RunData
-from tabapp.engine.scheduler import ModelRecord, Scheduler, Work
+from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
 from tabapp.engine.server import BOOSTERS, LIGHT_MODELS, SERVERS, Libraries
 from tabapp.engine.steering import Steering
 from tabapp.engine.timed import TimedScheduler
@@ -245,8 +245,7 @@ class Conductor:
         started = False
         while len(self._running) < self._plan.workers:
             needs = [running.need for running in self._running.values()]
-            busy = {(*r.work.candidate.key, fold) for r in self._running.values() for fold in r.work.folds}
-            work = self._placement.next_work(busy, needs, self._clock.fitting_left(), self._fit_limit())
+            work = self._placement.next_work(self._busy(), needs, self._clock.fitting_left(), self._fit_limit())
             if work is None:
                 # Workers are free for what loads in the background.
                 self._loader.start()
@@ -256,6 +255,9 @@ class Conductor:
             self._start(work)
             started = True
         return started
+
+    def _busy(self) -> set[Fold]:
+        return {(*r.work.candidate.key, fold) for r in self._running.values() for fold in r.work.folds}
 
     def _fit_limit(self) -> float:
         """Seconds that one fit may take; infinite without a time limit."""
@@ -275,9 +277,8 @@ class Conductor:
         if self._clock.fitting_end is not None:
             cap = self._fit_limit() * max(1.0, self.scheduler.models[candidate.model].share)
             # The fit still has to predict and save between its deadline and the end of fitting.
-            left = 0.9 * self._clock.fitting_left()
-            each = min(cap, self.scheduler.seconds_for(candidate, left))
-            now = time.monotonic()
+            now, left = time.monotonic(), 0.9 * self._clock.fitting_left()
+            each = self.scheduler.seconds_for(candidate, self._busy(), left, cap)
             deadlines = now + min(left, len(work.folds) * each), now + left
         need = self._placement.need(work)
         plugin = self._plugins[candidate.model]

@@ -166,9 +166,15 @@ class Scheduler:
         rounds = -(-self.n_expected * self.n_folds // self.workers)
         return max(CAP_SHARE if self.n_folds > 1 else HOLDOUT_CAP_SHARE, ALL_OF_IT / rounds)
 
-    def seconds_for(self, candidate: Candidate, seconds_left: float) -> float:
-        """Seconds that a fit of a candidate may take."""
-        return seconds_left
+    def seconds_for(
+        self, candidate: Candidate, running: set[Fold], seconds_left: float, fit_limit: float = math.inf
+    ) -> float:
+        """Seconds that a fit of a candidate may take.
+
+        Args:
+            running, seconds_left, fit_limit: as in `next_work`.
+        """
+        return min(seconds_left, fit_limit)
 
     def record_overhead(self, seconds: float) -> None:
         """Record what a fit took beside training and predicting: to start, to prepare features, and to save."""

@@ -24,12 +24,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.expected import ExpectedSeconds
 from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
+from tabapp.engine.time_left import SAFETY, TimeLeft
 
 N_RIVALS = 3
 """Models with a first fold of which the best is completed before others start."""
@@ -52,8 +52,6 @@ FIRST_SHARE = 0.75
 PRICE_OF_ALL_TIME_LEFT = 0.05
 """Improvement of the ensemble, as a share of its error, that would be worth all of the time left: a candidate with a smaller
 improvement comes before a better one if it takes so much less time."""
-SAFETY = 1.05
-"""Factor on expected times, since fits that do not end in time are lost."""
 FAR_BEHIND = 0.005
 """A model whose best trial raises the error of the ensemble by this share gets no new trials."""
 NETWORKS = "deep"
@@ -64,37 +62,11 @@ models that plan their steps for the time they get, and the third for a single h
 completed, in time that nothing else can use."""
 OVERRUN = 2.0
 """Most that the first fold of a model without prospects takes, as a multiple of its expected time."""
+LONGEST = 2.0
+"""Most that the other folds of a candidate take that improves the ensemble by `LARGE_GAIN`, as a multiple of the limit of fits."""
 SHORT_SHARE = 0.5
 """Share of its expected time for which a model that plans its steps still starts, and for which a candidate with several folds is
 still completed. On kin8nm, the RMSE of RealMLP is 0.0667 with half of its epochs and 0.0664 with all of them."""
-
-
-@dataclass(frozen=True)
-class TimeLeft:
-    """The time that a decision depends on.
-
-    Attributes:
-        seconds: until fitting ends.
-        limit: seconds that one fit may take.
-        committed: expected seconds of the missing folds of candidates that are being completed, or are to be.
-        begun: of those of which more than the first fold was begun.
-    """
-
-    workers: int
-    seconds: float
-    limit: float
-    committed: float
-    begun: float = 0.0
-
-    @property
-    def of_workers(self) -> float:
-        """Seconds that all workers have left."""
-        return self.workers * self.seconds
-
-    def fits(self, n_folds: int, each: float, committed: float = 0.0) -> bool:
-        """Whether that many fits end in time, beside others that take `committed` seconds."""
-        rounds = -(-n_folds // self.workers)
-        return SAFETY * max(rounds * each, (committed + n_folds * each) / self.workers) <= self.seconds
 
 
 class Gain(Protocol):
@@ -327,14 +299,24 @@ class TimedScheduler(Scheduler):
         """Seconds for each of so many fits, so that all of them end in time."""
         return seconds / (SAFETY * -(-n_folds // self.workers))
 
-    def seconds_for(self, candidate: Candidate, seconds_left: float) -> float:
-        """Seconds that a fit of a candidate may take, so that its other missing folds can still be completed. The first of a model
-        that starts because it is expected to take little time takes not much more."""
-        slot = self._slot(max(1, len(candidate.missing_folds)), seconds_left)
+    def seconds_for(
+        self, candidate: Candidate, running: set[Fold], seconds_left: float, fit_limit: float = math.inf
+    ) -> float:
+        """Seconds that a fit of a candidate may take, so that its other folds can still be completed. The first of a model that
+        starts because it is expected to take little time takes not much more. Other folds of a candidate whose first lowers the
+        error of the ensemble by much may exceed the limit of fits, as far as candidates that are being completed need no time."""
         record = self.models[candidate.model]
-        if candidate.results or candidate.trial or record.is_favored or self._has_prospects(record) or record.is_core:
-            return slot
-        return min(slot, OVERRUN * max(self.expected_seconds(record.name), CHEAP_SHARE * self._total))
+        slot = self._slot(max(1, len(self.open_folds(candidate, running))), seconds_left)
+        if not candidate.results:
+            is_known = candidate.trial or record.is_favored or self._has_prospects(record) or record.is_core
+            most = OVERRUN * max(self.expected_seconds(record.name), CHEAP_SHARE * self._total)
+            return min(slot, fit_limit, math.inf if is_known else most)
+        if slot <= fit_limit or not any(other.is_complete for other in self.candidates.values()):
+            return min(slot, fit_limit)
+        free = self.workers * seconds_left - self._committed_beside(record.name)
+        each = free / (SAFETY * max(1, len(candidate.missing_folds)))
+        longer = fit_limit * (1 + (LONGEST - 1) * min(max(self._gain(candidate) / LARGE_GAIN, 0.0), 1.0))
+        return min(slot, max(fit_limit, min(longer, each)))
 
     def _begun(
         self, running: set[Fold], time: TimeLeft, *, improving: bool = True, only: Container[str] | None = None

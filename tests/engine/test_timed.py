@@ -10,7 +10,7 @@ import pytest
 
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
-from tabapp.engine.timed import DROPPED_SHARE, OVERRUN, TimedScheduler
+from tabapp.engine.timed import DROPPED_SHARE, LARGE_GAIN, LONGEST, OVERRUN, TimedScheduler
 from tests.engine.simulation import MODELS, Library, Simulation, simulate
 from tests.engine.test_scheduler import FOLDS, finish, make, mean_loss, take
 
@@ -293,10 +293,10 @@ def test_the_first_fold_of_a_model_without_prospects_takes_not_much_longer_than_
     complete(scheduler, "first")
     candidate = scheduler.candidates[take(scheduler, seconds=100.0)[:2]]
     assert candidate.model == "unknown"
-    limit = scheduler.seconds_for(candidate, 100.0)
+    limit = scheduler.seconds_for(candidate, set(), 100.0)
     assert limit == pytest.approx(OVERRUN * scheduler.expected_seconds("unknown"))
     scheduler.models["unknown"].merit = 2.0
-    assert scheduler.seconds_for(candidate, 100.0) > 2 * limit
+    assert scheduler.seconds_for(candidate, set(), 100.0) > 2 * limit
 
 
 def test_models_far_behind_the_ensemble_get_no_new_trials() -> None:
@@ -450,10 +450,39 @@ def test_a_fit_gets_at_most_its_part_of_the_time_that_all_folds_need() -> None:
     scheduler = make_timed({"m": 100.0}, n_folds=5)
     candidate = scheduler.add(Candidate("m", 0, {}, 5))
     # Two workers fit five folds in three rounds.
-    assert 3 * scheduler.seconds_for(candidate, 60.0) == pytest.approx(60.0, rel=0.06)
+    assert 3 * scheduler.seconds_for(candidate, set(), 60.0) == pytest.approx(60.0, rel=0.06)
     for fold in range(3):
         finish(candidate, fold, 0.9)
-    assert scheduler.seconds_for(candidate, 60.0) == pytest.approx(60.0, rel=0.06)
+    assert scheduler.seconds_for(candidate, set(), 60.0) == pytest.approx(60.0, rel=0.06)
+
+
+def test_the_other_folds_of_a_candidate_that_improves_the_ensemble_much_may_exceed_the_limit_of_fits() -> None:
+    gains = {("leader", 0): LARGE_GAIN, ("good", 0): LARGE_GAIN / 4}
+    scheduler = make_timed({"first": 1.0, "leader": 10.0, "good": 10.0}, {("first", 0): 1.0}, gains=gains, n_folds=5)
+    leader = scheduler.add(Candidate("leader", 0, {}, 5))
+    good = scheduler.add(Candidate("good", 0, {}, 5))
+    assert scheduler.seconds_for(leader, set(), 200.0, 10.0) == 10.0, "a first fold does not"
+    for candidate in (leader, good):
+        finish(candidate, 0, 0.9, seconds=10.0)
+    assert scheduler.seconds_for(leader, set(), 200.0, 10.0) == 10.0, "nothing is complete yet"
+    complete(scheduler, "first")
+    assert scheduler.seconds_for(leader, set(), 200.0, 10.0) == LONGEST * 10.0
+    assert scheduler.seconds_for(good, set(), 200.0, 10.0) == pytest.approx((1 + (LONGEST - 1) / 4) * 10.0)
+    # Two workers have 60 s for four folds.
+    assert scheduler.seconds_for(leader, set(), 30.0, 10.0) == pytest.approx(15.0, rel=0.06)
+    # The candidate that is being completed needs 30 s of them.
+    finish(good, 1, 0.9, seconds=10.0)
+    scheduler.next_work(set(), 30.0, 10.0)
+    assert scheduler.seconds_for(leader, set(), 30.0, 10.0) == 10.0
+
+
+def test_a_fold_gets_the_time_of_those_that_are_in_progress() -> None:
+    scheduler = make_timed({"m": 10.0}, n_folds=5)
+    candidate = scheduler.add(Candidate("m", 0, {}, 5))
+    for fold in range(2):
+        finish(candidate, fold, 0.9)
+    # Of two workers, one has a fold; the two that have not begun can run side by side.
+    assert scheduler.seconds_for(candidate, {("m", 0, 2)}, 60.0) == pytest.approx(60.0, rel=0.06)
 
 
 def test_a_model_that_plans_its_steps_gets_a_new_trial_with_shorter_fits_near_the_end() -> None:
