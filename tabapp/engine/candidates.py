@@ -47,7 +47,6 @@ class Candidate:
         status: active while more folds are wanted.
         cause: reason why it was pruned or failed.
         fits_alone: a group of its folds failed, so that they are trained one by one.
-        is_repeat: an earlier trial has the same hyperparameters.
     """
 
     model: str
@@ -62,13 +61,6 @@ class Candidate:
     retried: bool = False
     n_lost: int = 0
     fits_alone: bool = False
-    is_repeat: bool = False
-
-    @property
-    def seed_name(self) -> str:
-        """What the seeds of its fits are derived from. Other trials of a model share it, so that they are compared with equal
-        early-stopping rows."""
-        return f"{self.model}-{self.trial}" if self.is_repeat else self.model
 
     @property
     def key(self) -> tuple[str, int]:

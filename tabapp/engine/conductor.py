@@ -155,7 +155,6 @@ class Conductor:
             [],
             gain=lambda candidate, beside=(): self.board.gain(candidate, beside),
             weights=lambda: self.board.weights(),
-            repeat=self._trials.repeat,
             **options,
         )
 
@@ -281,7 +280,8 @@ class Conductor:
             now, left = time.monotonic(), 0.9 * self._clock.fitting_left()
             each = self.scheduler.seconds_for(candidate, self._busy(), left, cap)
             deadlines = now + min(left, len(work.folds) * each), now + left
-        need, plugin = self._placement.need(work), self._plugins[candidate.model]
+        need = self._placement.need(work)
+        plugin = self._plugins[candidate.model]
         job = job_of(work, self._plan, str(self._folder.path), plugin, self._libraries_of(plugin), deadlines, need)
         pid = self._executor.submit(job)
         self._running[job.fit] = Running(work, time.monotonic(), need)

@@ -65,7 +65,7 @@ def job_of(
         task=plan.task,
         n_classes=plan.n_classes,
         metric=plan.metric,
-        seed=seed_of(plan.seed, candidate.seed_name, fold),
+        seed=seed_of(plan.seed, candidate.model, fold),
         run_seed=plan.seed,
         device=candidate.device,
         libraries=libraries,
@@ -76,7 +76,7 @@ def job_of(
         pilots=tuple(pilot.summary for pilot in candidate.pilots_of(fold)),
         most_step_rows=candidate.step_rows,
         companions=tuple(
-            Companion(candidate.fit_name(other), other, seed_of(plan.seed, candidate.seed_name, other))
+            Companion(candidate.fit_name(other), other, seed_of(plan.seed, candidate.model, other))
             for other in work.others
         ),
     )

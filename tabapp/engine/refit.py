@@ -73,8 +73,7 @@ class Refitter:
         run = self._run
         table, preparer, state = self._table(recipe)
         plugin = registry.get(model)
-        # Of trials that differ only in their random numbers, the models differ, too.
-        seed = seed_of(run.plan.seed, f"{model}-{trial}" if trial else model, ALL_ROWS)
+        seed = seed_of(run.plan.seed, model, ALL_ROWS)
         context = context_for(run, plugin, preparer, seed, self._folder / "scratch")
         typed_params = msgspec.convert(params, plugin.params_type)
         if plugin.pretrains:

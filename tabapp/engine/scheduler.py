@@ -288,11 +288,7 @@ class Scheduler:
         if not options:
             return None
         _, name, candidate, fold = min(options, key=lambda option: option[:2])
-        return Work(candidate or self.add(self._next_trial(name)), fold)
-
-    def _next_trial(self, name: str) -> Candidate:
-        """A new trial of a model that has others."""
-        return self._new_trial(name)
+        return Work(candidate or self.add(self._new_trial(name)), fold)
 
     def _beside(
         self, running: set[Fold], seconds_left: float, targets: Mapping[str, float] | None = None

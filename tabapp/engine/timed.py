@@ -14,8 +14,8 @@ A candidate counts once it has all of its folds, so it is either completed or dr
    here and in 2, dropped first folds may take little of it, or as much as new trials.
 6. The first fold of the second trial of quick models that start first on all tables: its hyperparameters differ much from the
    defaults, and on some tables only they improve the ensemble.
-7. New trials of models in the ensemble, in proportion to their weight and to the success of their earlier trials. Every second one
-   repeats a member with other random numbers. A trial is pruned if its first fold does not improve the ensemble.
+7. New trials of models in the ensemble, in proportion to their weight and to the success of their earlier trials. A trial is pruned
+   if its first fold does not improve the ensemble.
 8. In time that nothing else can use: candidates that do not improve the ensemble yet, models that have not run, and new trials of
    models outside the ensemble that are not far behind it.
 """
@@ -28,7 +28,6 @@ from typing import Any, Protocol
 
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.expected import ExpectedSeconds
-from tabapp.engine.repeats import equals, trial_to_repeat
 from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
 from tabapp.engine.time_left import SAFETY, TimeLeft
 
@@ -84,7 +83,6 @@ class TimedScheduler(Scheduler):
         models: the competing models.
         gain: how much a candidate lowers the error of the current ensemble.
         weights: weight of each member of the current ensemble by model and trial.
-        repeat: creates a new candidate with the hyperparameters of another; None to repeat none.
         others: as in `Scheduler`.
     """
 
@@ -94,11 +92,10 @@ class TimedScheduler(Scheduler):
         *,
         gain: Gain,
         weights: Callable[[], Mapping[tuple[str, int], float]],
-        repeat: Callable[[Candidate], Candidate] | None = None,
         **others: Any,
     ) -> None:
         super().__init__(models, **others)
-        self._gain, self._weights, self._repeat = gain, weights, repeat
+        self._gain, self._weights = gain, weights
         self._expected = ExpectedSeconds(self.models, self.latest_seconds, self.measured_seconds, self.of_model)
         self._total = math.inf
         """Seconds that all workers have in the whole run."""
@@ -405,15 +402,6 @@ class TimedScheduler(Scheduler):
                 targets[record.name] = record.share * weight * (1.0 if record.is_favored else success)
         return targets
 
-    def _next_trial(self, name: str) -> Candidate:
-        """A repeat of a member of the ensemble, or one with new hyperparameters. With bounded trials there are no repeats, because
-        weights depend on the order of fits."""
-        if self._repeat is not None and self._trials is None:
-            original = trial_to_repeat(self.of_model(name), self._weights())
-            if original is not None:
-                return self._repeat(original)
-        return self._new_trial(name)
-
     def fits(self, name: str, n_folds: int, seconds_left: float) -> bool:
         time = TimeLeft(self.workers, seconds_left, math.inf, 0.0)
         return time.fits(n_folds, self._shortest(name), self._committed_beside(name))
@@ -438,10 +426,6 @@ class TimedScheduler(Scheduler):
         """Why a new trial gets no further folds after its first, or None if it continues: it does not improve the ensemble."""
         if not self._race or not candidate.trial or len(candidate.results) != 1 or candidate.n_folds == 1:
             return None
-        if candidate.is_repeat:
-            original = next(each for each in self.of_model(candidate.model) if each.params == candidate.params)
-            if equals(candidate, original):
-                return f"it equals trial {original.trial}: the model has no random numbers"
         if self.models[candidate.model].is_favored or self._improves(candidate):
             return None
         fold, result = next(iter(candidate.results.items()))

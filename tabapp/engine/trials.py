@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
@@ -45,8 +44,6 @@ class Trials:
         self._folder, self._plan, self._shape, self._n_folds = folder, plan, shape, n_folds
         self._storage, self._scorer, self._known, self._emit = storage, scorer, known, emit
         self._tuners: dict[str, Tuner] = {}
-        self._begun: dict[str, dict[int, dict[str, Any]]] = {}
-        """Hyperparameters by model and number of the trial."""
 
     def add_model(self, plugin: Plugin, scheduler: Scheduler, board: Board) -> None:
         """Open the study of a model that the scheduler has, and take over its trials of an earlier session.
@@ -91,18 +88,9 @@ class Trials:
         """Start the next trial of a model."""
         return self._candidate(model, *self._tuners[model].ask())
 
-    def repeat(self, candidate: Candidate) -> Candidate:
-        """Start the next trial of a model, with the hyperparameters of an earlier one and other random numbers."""
-        params = msgspec.convert(candidate.params, registry.get(candidate.model).params_type)
-        return self._candidate(candidate.model, *self._tuners[candidate.model].ask(params, is_repeat=True))
-
     def _candidate(self, model: str, number: int, params: dict[str, Any]) -> Candidate:
         n_pilots = pilot_folds(self._n_folds) if registry.get(model).reuses_steps else 0
-        known = self._begun.setdefault(model, {})
-        is_repeat = any(number > earlier and each == params for earlier, each in known.items())
-        known[number] = params
-        device = self._tuners[model].device
-        return Candidate(model, number, params, self._n_folds, n_pilots, device=device, is_repeat=is_repeat)
+        return Candidate(model, number, params, self._n_folds, n_pilots, device=self._tuners[model].device)
 
     def should_prune(self, candidate: Candidate, step: int, value: float) -> bool:
         """Whether a fit should end, given a point of its learning curve on the early-stopping rows."""

@@ -25,7 +25,6 @@ from tabapp.models.contract import MONOTONIC, Params, Plugin, Shape
 N_STARTUP_TRIALS = 5
 PARAMS = "params"
 DEVICE = "device"
-REPEAT = "repeat"
 OTHER_DEVICE = "its hyperparameters were chosen for another device"
 CAUSE = "cause"
 LEAST_RANKED_TRIALS = 10
@@ -151,12 +150,11 @@ class Tuner:
             number += 1
         return number - first
 
-    def ask(self, known: Params | None = None, *, is_repeat: bool = False) -> tuple[int, dict[str, Any]]:
+    def ask(self, known: Params | None = None) -> tuple[int, dict[str, Any]]:
         """Start the next trial; returns its number and its hyper-parameters as JSON values.
 
         Args:
             known: hyper-parameters to use; None draws them.
-            is_repeat: an earlier trial has them, and it does not count in the order of the portfolio.
         """
         number = len(self._numbers)
         others_are_open = any(not trial.state.is_finished() for trial in self._trials())
@@ -168,7 +166,7 @@ class Tuner:
         problem = self._task, self._shape, self.device
         given = (self._plugin.defaults(*problem), *self._plugin.portfolio(*problem))
         # A run that was resumed without its GPU tries the defaults of a CPU first.
-        n_before = sum(self._is_of_this_class(trial) and REPEAT not in trial.user_attrs for trial in self._trials())
+        n_before = sum(map(self._is_of_this_class, self._trials()))
         chosen = known if known is not None else given[n_before] if n_before < len(given) else None
         if chosen is not None:
             self._study.enqueue_trial(as_suggested(chosen))
@@ -186,8 +184,6 @@ class Tuner:
             params[MONOTONIC] = dict(self._monotonic)
         trial.set_user_attr(PARAMS, params)
         trial.set_user_attr(DEVICE, device_class(self.device))
-        if is_repeat:
-            trial.set_user_attr(REPEAT, True)
         self._stored.add(self._study.get_trials(deepcopy=False)[trial.number])
         self._asked[number] = trial
         self._numbers.append(trial.number)

@@ -476,42 +476,6 @@ def test_the_other_folds_of_a_candidate_that_improves_the_ensemble_much_may_exce
     assert scheduler.seconds_for(leader, set(), 30.0, 10.0) == 10.0
 
 
-def test_members_of_the_ensemble_are_repeated_between_new_hyperparameters() -> None:
-    scheduler = make_timed({"m": 1.0}, {("m", 0): 1.0})
-    repeated: list[tuple[str, int]] = []
-
-    def repeat(original: Candidate) -> Candidate:
-        repeated.append(original.key)
-        return Candidate("m", len(scheduler.of_model("m")), original.params, FOLDS, is_repeat=True)
-
-    scheduler._repeat = repeat  # pyright: ignore[reportPrivateUsage]
-    scheduler._new_trial = lambda name: Candidate(  # pyright: ignore[reportPrivateUsage]
-        name, number := len(scheduler.of_model(name)), {"number": number}, FOLDS
-    )
-    for _ in range(5):
-        model, trial, _ = take(scheduler, seconds=100.0)
-        complete(scheduler, model, trial, 0.9 + 0.001 * trial)
-    assert repeated == [("m", 0), ("m", 0)]
-    assert [each.is_repeat for each in scheduler.of_model("m")] == [False, False, True, False, True]
-
-
-def test_a_repeat_that_equals_its_trial_is_pruned() -> None:
-    scheduler = make_timed({"m": 1.0}, gains={("m", 1): 1.0, ("m", 2): 1.0})
-    complete(scheduler, "m")
-    for trial, score, is_pruned in ((1, 0.9, True), (2, 0.91, False)):
-        repeat = scheduler.add(Candidate("m", trial, {}, FOLDS, is_repeat=True))
-        finish(repeat, 0, score)
-        assert (scheduler.is_behind(repeat) is not None) == is_pruned
-
-
-def test_runs_with_bounded_trials_repeat_none() -> None:
-    scheduler = make_timed({"m": 1.0}, {("m", 0): 1.0}, trials=5)
-    scheduler._repeat = pytest.fail  # pyright: ignore[reportPrivateUsage]
-    for _ in range(5):
-        model, trial, _ = take(scheduler, seconds=100.0)
-        complete(scheduler, model, trial)
-
-
 def test_a_fold_gets_the_time_of_those_that_are_in_progress() -> None:
     scheduler = make_timed({"m": 10.0}, n_folds=5)
     candidate = scheduler.add(Candidate("m", 0, {}, 5))

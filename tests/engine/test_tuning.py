@@ -56,19 +56,6 @@ def test_the_portfolio_comes_before_sampled_trials(tmp_path: Path) -> None:
     assert asked[-1] not in asked[:-1]
 
 
-def test_a_repeat_does_not_take_the_place_of_a_configuration_of_the_portfolio(tmp_path: Path) -> None:
-    plugin = registry.get("lightgbm")
-    portfolio = plugin.portfolio("binary", SHAPE, "cpu")
-    defaults = plugin.defaults("binary", SHAPE, "cpu")
-    tuning = tuner(tmp_path, model="lightgbm")
-    tuning.record(tuning.ask()[0], 0.8)
-    assert tuning.ask(defaults, is_repeat=True) == (1, msgspec.to_builtins(defaults))
-    tuning.record(1, 0.81)
-    # The study that a resumed run opens knows which trial is a repeat.
-    again = tuner(tmp_path, model="lightgbm")
-    assert again.ask() == (2, msgspec.to_builtins(portfolio[0]))
-
-
 def test_several_open_trials_are_drawn_apart_and_recorded_in_any_order(tmp_path: Path) -> None:
     tuning = tuner(tmp_path)
     for number in range(12):
