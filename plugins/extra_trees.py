@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 
 from ._shared.trees import ForestParams, ForestPlugin, forest_bytes, share_of_columns
@@ -19,6 +21,10 @@ class ExtraTrees(ForestPlugin):
         table with many columns.
         """
         return ForestParams(max_features=share_of_columns(shape, 1.0 if task == "regression" else 0.5))
+
+    def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[ForestParams, ...]:
+        """Leaves of single rows, which are better on most small tables (`benchmarks.booster_portfolios`, forests)."""
+        return (msgspec.structs.replace(self.defaults(task, shape, device), min_samples_leaf=1),)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> ForestParams:
         return ForestParams(

@@ -17,6 +17,11 @@ class RandomForest(ForestPlugin):
     def defaults(self, task: Task, shape: Shape, device: str) -> ForestParams:
         return ForestParams(max_features=share_of_columns(shape, 0.5))
 
+    def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[ForestParams, ...]:
+        """Leaves of single rows and splits of more columns, which are better on most small tables
+        (`benchmarks.booster_portfolios`, forests)."""
+        return (ForestParams(min_samples_leaf=1, max_features=share_of_columns(shape, 0.75)),)
+
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> ForestParams:
         return ForestParams(
             min_samples_leaf=trial.suggest_int("min_samples_leaf", 1, 50, log=True),
