@@ -23,7 +23,7 @@ class ExtraTrees(ForestPlugin):
         return ForestParams(max_features=share_of_columns(shape, 1.0 if task == "regression" else 0.5))
 
     def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[ForestParams, ...]:
-        """Leaves of single rows, which are better on most small tables (`benchmarks.booster_portfolios`, forests)."""
+        """Leaves of single rows, which are better on most small tables (`forest_portfolios.json` in `benchmarks/results`)."""
         return (msgspec.structs.replace(self.defaults(task, shape, device), min_samples_leaf=1),)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> ForestParams:

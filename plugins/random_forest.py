@@ -19,7 +19,7 @@ class RandomForest(ForestPlugin):
 
     def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[ForestParams, ...]:
         """Leaves of single rows and splits of more columns, which are better on most small tables
-        (`benchmarks.booster_portfolios`, forests)."""
+        (`forest_portfolios.json` in `benchmarks/results`)."""
         return (ForestParams(min_samples_leaf=1, max_features=share_of_columns(shape, 0.75)),)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> ForestParams:
