@@ -40,6 +40,9 @@ fold: it may be worse by the second share over the square root of the rows of th
 take at most the third share of all time."""
 CHEAP_SHARE, QUICK_SHARE = 0.01, 0.025
 """A first fold that takes at most the first share of the time of all workers is cheap; at most the second, it is quick."""
+CHEAP_SECONDS = 5.0
+"""Until a candidate is complete, cheap models that take longer wait, so that long runs have an ensemble soon, too. Those that start
+first on all tables do not."""
 DROPPED_SHARE, DROP_RATE = 0.08, 0.5
 """First folds of dropped candidates may take the first share of the time of all workers, or as much as new trials, which improve an
 ensemble little; the second share of those in progress is expected to be dropped."""
@@ -172,7 +175,11 @@ class TimedScheduler(Scheduler):
         """The next fit of a run without a complete candidate: a few first folds, then the other folds of the best of them, so that
         there is an ensemble to compare other models with. It may be a weak one: an expensive model is then completed only if it is
         better than the others that have a first fold."""
-        cheap = {name for name in self.models if self._is_cheap(name)}
+        cheap = {
+            name
+            for name, record in self.models.items()
+            if self._is_cheap(name) and (record.is_core or self.expected_seconds(name) <= CHEAP_SECONDS)
+        }
         if cheap:
             return self._first_fold(
                 running, lambda record: record.name in cheap and self._may_start(record, running, time)

@@ -110,7 +110,7 @@ def test_core_models_start_first_and_others_only_if_all_of_their_folds_end_in_ti
 
 
 def test_merit_moves_a_model_up_in_the_queue() -> None:
-    scheduler = make_timed({"core": 10.0, "cheap": 1.0, "worthy": 80.0})
+    scheduler = make_timed({"core": 0.5, "cheap": 0.05, "worthy": 4.0})
     scheduler.models["cheap"].is_core = scheduler.models["worthy"].is_core = False
     for merit, expected in ((1.0, ["core", "cheap", "worthy"]), (16.0, ["worthy", "core", "cheap"])):
         scheduler.models["worthy"].merit = merit
@@ -297,6 +297,20 @@ def test_the_first_fold_of_a_model_without_prospects_takes_not_much_longer_than_
     assert limit == pytest.approx(OVERRUN * scheduler.expected_seconds("unknown"))
     scheduler.models["unknown"].merit = 2.0
     assert scheduler.seconds_for(candidate, set(), 100.0) > 2 * limit
+
+
+def test_a_long_run_has_a_complete_candidate_before_first_folds_that_take_longer() -> None:
+    scheduler = make_timed({"a": 1.0, "b": 2.0, "slow": 20.0})
+    scheduler.models["slow"].is_core = False
+    running: set[Fold] = set()
+    started: list[str] = []
+    for _ in range(2 + FOLDS):
+        name, trial, fold = take(scheduler, running, seconds=3600.0)
+        started.append(name)
+        finish(scheduler.candidates[name, trial], fold, 0.9)
+    assert "slow" not in started[: 1 + FOLDS]
+    assert any(candidate.is_complete for candidate in scheduler.candidates.values())
+    assert started[-1] == "slow", "it is cheap for a run of an hour, so it starts before other candidates are completed"
 
 
 def test_models_far_behind_the_ensemble_get_no_new_trials() -> None:
