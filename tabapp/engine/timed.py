@@ -57,14 +57,15 @@ PRICE_OF_ALL_TIME_LEFT = 0.05
 improvement comes before a better one if it takes so much less time."""
 FAR_BEHIND = 0.005
 """A model whose best trial raises the error of the ensemble by this share gets no new trials."""
-NETWORKS = "deep"
-"""The family of networks: where the best of them are of no use, others are expected to be of none."""
+NETWORKS, N_DROPPED = "deep", 3
+"""The family of networks: where the best of them are of no use, others are expected to be of none. If so many were dropped and none
+improves the ensemble, those without merit start only in time that nothing else can use."""
 SHORTENED_SHARE, PLANNED_SHARE, LEAST_SHARE = 0.5, 0.3, 0.05
 """Share of its expected time that a model must get to start: at its deadline, it returns its best so far. The second value is for
 models that plan their steps for the time they get, and the third for a single holdout, or a run in which no candidate can be
 completed, in time that nothing else can use."""
 OVERRUN = 2.0
-"""Most that the first fold of a model without prospects takes, as a multiple of its expected time."""
+"""Most that the first fold of a model without prospects or of a network's new trial takes, as a multiple of its expected time."""
 LONGEST = 2.0
 """Most that the other folds of a candidate take that improves the ensemble by `LARGE_GAIN`, as a multiple of the limit of fits."""
 SHORT_SHARE = 0.5
@@ -250,6 +251,10 @@ class TimedScheduler(Scheduler):
             return False
         if not self._has_score() or self.n_folds == 1:
             return True
+        if record.family == NETWORKS and record.merit <= 1:
+            useful, dropped = self._networks()
+            if not useful and len(dropped) >= N_DROPPED:
+                return False
         in_progress = [name for name, trial, _ in running if not self.candidates[name, trial].results and not trial]
         at_risk = DROP_RATE * (each + sum(min(self.expected_seconds(name), time.limit) for name in in_progress))
         most = max(DROPPED_SHARE * self._total, self._trial_seconds())
@@ -267,12 +272,16 @@ class TimedScheduler(Scheduler):
         """Whether a model has a high merit, and is not a network while a network of higher merit was dropped."""
         if record.merit <= 1 or record.family != NETWORKS:
             return record.merit > 1
-        return not any(
-            candidate.trial == 0 and candidate.results and not (candidate.is_complete or self._improves(candidate))
-            for other in self.models.values()
-            if other.merit > record.merit and other.family == NETWORKS
-            for candidate in self.of_model(other.name)
-        )
+        return not any(self.models[name].merit > record.merit for name in self._networks()[1])
+
+    def _networks(self) -> tuple[list[str], list[str]]:
+        """Networks whose defaults have a fold, and improve the ensemble or are complete, and those that were dropped."""
+        useful, dropped = list[str](), list[str]()
+        for record in self.models.values():
+            for candidate in self.of_model(record.name)[:1] if record.family == NETWORKS else []:
+                if candidate.results:
+                    (useful if candidate.is_complete or self._improves(candidate) else dropped).append(record.name)
+        return useful, dropped
 
     def _least_share(self, record: ModelRecord) -> float:
         return PLANNED_SHARE if record.plans_steps else SHORTENED_SHARE
@@ -309,15 +318,17 @@ class TimedScheduler(Scheduler):
     def seconds_for(
         self, candidate: Candidate, running: set[Fold], seconds_left: float, fit_limit: float = math.inf
     ) -> float:
-        """Seconds that a fit of a candidate may take, so that its other folds can still be completed. The first of a model that
-        starts because it is expected to take little time takes not much more. Other folds of a candidate whose first lowers the
-        error of the ensemble by much may exceed the limit of fits, as far as candidates that are being completed need no time."""
+        """Seconds that a fit of a candidate may take, so that its other folds can still be completed. The first of a network's new
+        trial, or of a model that starts because it is expected to take little time, takes not much more. Other folds of a
+        candidate whose first lowers the error of the ensemble by much may exceed the limit of fits, as far as candidates that are
+        being completed need no time."""
         record = self.models[candidate.model]
         slot = self._slot(max(1, len(self.open_folds(candidate, running))), seconds_left)
         if not candidate.results:
-            is_known = candidate.trial or record.is_favored or self._has_prospects(record) or record.is_core
+            may_be_long = record.is_core or self._has_prospects(record)
+            is_limited = record.family == NETWORKS if candidate.trial else not may_be_long
             most = OVERRUN * max(self.expected_seconds(record.name), CHEAP_SHARE * self._total)
-            return min(slot, fit_limit, math.inf if is_known else most)
+            return min(slot, fit_limit, most if is_limited and not record.is_favored else math.inf)
         if slot <= fit_limit or not any(other.is_complete for other in self.candidates.values()):
             return min(slot, fit_limit)
         free = self.workers * seconds_left - self._committed_beside(record.name)

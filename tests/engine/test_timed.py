@@ -313,6 +313,38 @@ def test_a_long_run_has_a_complete_candidate_before_first_folds_that_take_longer
     assert started[-1] == "slow", "it is cheap for a run of an hour, so it starts before other candidates are completed"
 
 
+def test_the_first_fold_of_a_networks_new_trial_takes_not_much_longer_than_expected() -> None:
+    scheduler = make_timed({"m": 3.0})
+    complete(scheduler, "m", seconds=3.0)
+    candidate = scheduler.add(Candidate("m", 1, {}, FOLDS))
+    scheduler._total = 200.0  # pyright: ignore[reportPrivateUsage]
+    assert scheduler.seconds_for(candidate, set(), 100.0, 40.0) > 2 * OVERRUN * 3.0, "boosters differ more"
+    scheduler.models["m"].family = "deep"
+    assert scheduler.seconds_for(candidate, set(), 100.0, 40.0) == pytest.approx(OVERRUN * 3.0)
+
+
+def test_networks_without_merit_wait_if_several_were_dropped_and_none_is_of_use() -> None:
+    others = {"net1": -0.1, "net2": -0.1, "net3": -0.1}
+    gains = {(name, 0): gain for name, gain in others.items()}
+    scheduler = make_timed({"first": 1.0, **dict.fromkeys(others, 1.0), "next": 1.0}, gains=gains)
+    for name in (*others, "next"):
+        scheduler.models[name].family = "deep"
+        scheduler.models[name].is_core = False
+    complete(scheduler, "first")
+    for name in ("net1", "net2"):
+        finish(scheduler.add(Candidate(name, 0, {}, FOLDS)), 0, 0.5)
+    running: set[Fold] = {("net3", 0, 0)}
+    scheduler.add(Candidate("net3", 0, {}, FOLDS))
+    assert take(scheduler, running, seconds=100.0) == ("next", 0, 0)
+    del scheduler.candidates["next", 0]
+    scheduler._of_model["next"].clear()  # pyright: ignore[reportPrivateUsage]
+    finish(scheduler.candidates["net3", 0], 0, 0.5)
+    work = scheduler.next_work(set(), 100.0)
+    assert work is None or work.candidate.model != "next"
+    scheduler.models["next"].merit = 2.0
+    assert take(scheduler, seconds=100.0) == ("next", 0, 0)
+
+
 def test_models_far_behind_the_ensemble_get_no_new_trials() -> None:
     gains = {("near", 0): -0.001, ("far", 0): -0.1}
     scheduler = make_timed({"near": 1.0, "far": 0.01}, {("other", 0): 1.0}, gains=gains)
