@@ -23,6 +23,7 @@ import numpy as np
 
 from benchmarks.machine import RESULTS, machine, report
 from benchmarks.rivals import entries_of, error_of, facts_of_entry, measure, results_in, table_of_entry
+from tabapp import metrics
 from tabapp.run.state import format_score
 
 TABLES = (
@@ -66,7 +67,13 @@ def show(results: dict[str, dict[str, Any]], facts_of: dict[str, dict[str, Any]]
             known = [value for value in errors if value is not None]
             if not known:
                 continue
-            cells = [name, facts["metric"], *(format_score(value) if value is not None else "—" for value in errors)]
+            metric = facts["metric"]
+            is_error = not metrics.get(metric).greater_is_better
+            cells = [
+                name,
+                metric if is_error else f"1 - {metric}",
+                *(format_score(value) if value is not None else "—" for value in errors),
+            ]
             if len(known) == len(budgets):
                 for budget, value in zip(budgets, known, strict=True):
                     relative[budget].append(float(np.log(value / known[0])))
@@ -82,7 +89,7 @@ def show(results: dict[str, dict[str, Any]], facts_of: dict[str, dict[str, Any]]
     for budget in options.beside:
         last += ["", mean_of(ratios[budget])]
     rows.append(last)
-    header = ["table", "metric", *(f"{budget} s" for budget in budgets)]
+    header = ["table", "error", *(f"{budget} s" for budget in budgets)]
     header += [cell for budget in options.beside for cell in (f"AutoGluon, {budget} s", "ratio")]
     facts = {**machine("torch", "xgboost", "catboost", "lightgbm"), "draws": len(options.draws)}
     report(facts, header, rows, results, options.out, right=tuple(range(2, len(header))))
