@@ -13,7 +13,6 @@ existing --out, and its runs are not repeated.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from pathlib import Path
@@ -22,7 +21,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import RESULTS, machine, report
-from benchmarks.rivals import entries_of, error_of, facts_of_entry, measure, results_in, table_of_entry
+from benchmarks.rivals import (
+    entries_of,
+    error_of,
+    facts_of_entry,
+    keep_results,
+    measure,
+    results_in,
+    table_of_entry,
+)
 from tabapp import metrics
 from tabapp.run.state import format_score
 
@@ -128,9 +135,7 @@ def main() -> int:
                     continue
                 options.budget, options.keep = budget, keep and keep / str(budget)
                 results[key] = measure(system, name, table, facts_of[name], draw, options)
-                print(key, results[key], file=sys.stderr, flush=True)
-                options.out.parent.mkdir(parents=True, exist_ok=True)
-                options.out.write_text(json.dumps({"results": results}))
+                keep_results(options.out, results, key)
     show(results, facts_of, options)
     return 0
 

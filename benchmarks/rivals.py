@@ -101,6 +101,13 @@ def results_in(file: Path) -> dict[str, dict[str, Any]]:
     return json.loads(file.read_text())["results"] if file.is_file() else {}
 
 
+def keep_results(file: Path, results: dict[str, dict[str, Any]], new: str) -> None:
+    """Print a new result, and write all so that a repeated command continues."""
+    print(new, results[new], file=sys.stderr, flush=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"results": results}))
+
+
 def command_of(
     system: str, files: dict[str, str], facts: dict[str, Any], options: argparse.Namespace
 ) -> list[list[str]]:
@@ -259,9 +266,7 @@ def main() -> int:
                 key = f"{name}|{system}|{draw}"
                 if "score" not in results.get(key, {}):
                     results[key] = measure(system, name, table, facts_of[name], draw, options)
-                    print(key, results[key], file=sys.stderr, flush=True)
-                    options.out.parent.mkdir(parents=True, exist_ok=True)
-                    options.out.write_text(json.dumps({"results": results}))
+                    keep_results(options.out, results, key)
     show(results, facts_of, options)
     return 0
 

@@ -3,15 +3,15 @@
 A candidate counts once it has all of its folds, so it is either completed or dropped after its first fold. In this order:
 
 1. Until a candidate is complete: the first folds of a few models, then the other folds of the best of them. If some models take
-   hardly any time, only those.
+   hardly any time, and not more than some seconds, only those.
 2. The first folds of models that take hardly any time.
 3. The first folds of quick models that start first on all tables, and of those with a high merit: on some tables they are far ahead
    of all others, and later there would be no time for their other folds. Where a network is dropped, those of lower merit count as
    models without merit.
 4. The other folds of candidates whose first fold improves the ensemble, together with those that are being completed: by
    improvement, less the price of their time. Those that improve it far more than candidates that are being completed go first.
-5. The first folds of other models, those that take little time first. Here and in 2 and 3, all of their folds must end in time;
-   here and in 2, dropped first folds may take little of it, or as much as new trials.
+5. The first folds of other models, those that take little time first, without networks where several were of no use. Here and in
+   2 and 3, all of their folds must end in time; here and in 2, dropped first folds may take little of it, or as much as new trials.
 6. The first fold of the second trial of quick models that start first on all tables: its hyperparameters differ much from the
    defaults, and on some tables only they improve the ensemble.
 7. New trials of models in the ensemble, in proportion to their weight and to the success of their earlier trials. A trial is pruned

@@ -323,26 +323,21 @@ def test_the_first_fold_of_a_networks_new_trial_takes_not_much_longer_than_expec
     assert scheduler.seconds_for(candidate, set(), 100.0, 40.0) == pytest.approx(OVERRUN * 3.0)
 
 
-def test_networks_without_merit_wait_if_several_were_dropped_and_none_is_of_use() -> None:
-    others = {"net1": -0.1, "net2": -0.1, "net3": -0.1}
-    gains = {(name, 0): gain for name, gain in others.items()}
-    scheduler = make_timed({"first": 1.0, **dict.fromkeys(others, 1.0), "next": 1.0}, gains=gains)
-    for name in (*others, "next"):
+@pytest.mark.parametrize(("n_dropped", "merit", "starts"), [(2, 1.0, True), (3, 1.0, False), (3, 2.0, True)])
+def test_networks_without_merit_wait_if_several_were_dropped_and_none_is_of_use(
+    n_dropped: int, merit: float, starts: bool
+) -> None:
+    dropped = [f"dropped{number}" for number in range(n_dropped)]
+    gains = {(name, 0): -0.1 for name in dropped}
+    scheduler = make_timed({"first": 1.0, **dict.fromkeys([*dropped, "next"], 1.0)}, gains=gains)
+    for name in (*dropped, "next"):
         scheduler.models[name].family = "deep"
         scheduler.models[name].is_core = False
     complete(scheduler, "first")
-    for name in ("net1", "net2"):
+    for name in dropped:
         finish(scheduler.add(Candidate(name, 0, {}, FOLDS)), 0, 0.5)
-    running: set[Fold] = {("net3", 0, 0)}
-    scheduler.add(Candidate("net3", 0, {}, FOLDS))
-    assert take(scheduler, running, seconds=100.0) == ("next", 0, 0)
-    del scheduler.candidates["next", 0]
-    scheduler._of_model["next"].clear()  # pyright: ignore[reportPrivateUsage]
-    finish(scheduler.candidates["net3", 0], 0, 0.5)
-    work = scheduler.next_work(set(), 100.0)
-    assert work is None or work.candidate.model != "next"
-    scheduler.models["next"].merit = 2.0
-    assert take(scheduler, seconds=100.0) == ("next", 0, 0)
+    scheduler.models["next"].merit = merit
+    assert (take(scheduler, seconds=100.0) == ("next", 0, 0)) == starts
 
 
 def test_models_far_behind_the_ensemble_get_no_new_trials() -> None:
