@@ -94,15 +94,20 @@ def averaging_of(
     share = min((1.0 - 1.0 / n_folds) * variance / error, MOST_SHARE)
     if values.ndim == 2:
         return Averaging(share)
-    return Averaging(share, _temperature_factor(unseen, seen, np.asarray(target), weight, seed))
+    return Averaging(share, _temperature_factor(unseen, seen, np.asarray(target), weight, 1.0 / (1.0 - pull), seed))
 
 
-def _temperature_factor(unseen: Array, seen: Array, target: Array, weight: Array | None, seed: int) -> float:
+def _temperature_factor(
+    unseen: Array, seen: Array, target: Array, weight: Array | None, variance: float, seed: int
+) -> float:
     """The ratio of the best temperatures of the mean and of single models, by simulation and extrapolation.
 
-    With as much noise again as fold models have on known rows, the best temperature of single models rises; without the noise that
+    With as much noise again as fold models have on new rows, the best temperature of single models rises; without the noise that
     the mean does not have, it falls by as much (Cook, Stefanski: "Simulation-Extrapolation Estimation in Parametric Measurement
     Error Models", Journal of the American Statistical Association 89, 1994, with a linear extrapolation).
+
+    Args:
+        variance: that of the models on new rows over that on known rows.
     """
     shares = np.ones(len(target)) if weight is None else np.asarray(weight, dtype=np.float64)
     logarithms, known = _logarithms(unseen), _logarithms(seen)
@@ -113,7 +118,7 @@ def _temperature_factor(unseen: Array, seen: Array, target: Array, weight: Array
         first = generator.integers(0, len(seen), len(target))
         second = (first + generator.integers(1, len(seen), len(target))) % len(seen)
         # The difference of two independent values has twice the variance of one.
-        noise = math.sqrt(0.5) * (known[first, places] - known[second, places])
+        noise = math.sqrt(0.5 * variance) * (known[first, places] - known[second, places])
         after.append(math.log(lowest_temperature(_probabilities(logarithms + noise), target, shares)))
     n_folds = len(seen) + 1
     factor = math.exp(-(1.0 - 1.0 / n_folds) * (float(np.mean(after)) - before))

@@ -65,14 +65,30 @@ def test_two_folds_and_exact_predictions_show_no_gain():
     assert averaging_of(exact, np.zeros(N_ROWS, dtype=int), target) == NO_AVERAGING
 
 
-@pytest.mark.parametrize("n_classes", [2, 5])
-def test_a_mean_of_noisy_probabilities_gets_a_lower_temperature(n_classes):
-    generator = np.random.default_rng(0)
+def noisy_probabilities(n_classes, seed=0):
+    """Predictions of fold models that know none of the rows, without noise and with it, and class codes."""
+    generator = np.random.default_rng(seed)
     probabilities = generator.dirichlet(np.full(n_classes, 0.5), 4_000)
     codes = np.minimum((np.cumsum(probabilities, axis=1) < generator.random((4_000, 1))).sum(axis=1), n_classes - 1)
     logarithms = np.log(np.maximum(probabilities, 1e-6)) + generator.normal(size=(N_FOLDS, *probabilities.shape))
-    predictions = np.exp(logarithms) / np.exp(logarithms).sum(axis=-1, keepdims=True)
-    own = generator.integers(0, N_FOLDS, 4_000)
+    return probabilities, np.exp(logarithms) / np.exp(logarithms).sum(axis=-1, keepdims=True), codes
+
+
+def test_rows_learned_by_heart_do_not_hide_the_temperature_of_the_mean():
+    _, unknown, codes = noisy_probabilities(5)
+    generator = np.random.default_rng(1)
+    own, is_learned = generator.integers(0, N_FOLDS, len(codes)), generator.random(len(codes)) < 0.5
+    knows = (np.arange(N_FOLDS)[:, np.newaxis] != own) & is_learned
+    predictions = np.where(knows[:, :, np.newaxis], np.eye(5)[codes], unknown)
+    found, unlearned = (averaging_of(each, own, codes).temperature for each in (predictions, unknown))
+    assert found < 1
+    assert np.log(found) == pytest.approx(np.log(unlearned), rel=0.3)
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_a_mean_of_noisy_probabilities_gets_a_lower_temperature(n_classes):
+    probabilities, predictions, codes = noisy_probabilities(n_classes)
+    own = np.random.default_rng(1).integers(0, N_FOLDS, 4_000)
     found = averaging_of(predictions, own, codes)
     assert 0 < found.share < 0.5
     assert 0.5 <= found.temperature < 0.9
