@@ -24,63 +24,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from tabapp.engine.candidates import Candidate
-from tabapp.engine.expected import ExpectedSeconds
-from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
+from tabapp.engine.scheduler import Fold, ModelRecord, Work
+from tabapp.engine.starting import (
+    AFFORDABLE_SHARE,
+    CHEAP_SECONDS,
+    CHEAP_SHARE,
+    NETWORKS,
+    SHORT_SHARE,
+    Gain,
+    StartingScheduler,
+)
 from tabapp.engine.time_left import SAFETY, TimeLeft
 
 N_RIVALS = 3
 """Models with a first fold of which the best is completed before others start."""
-GAIN_OF_ALL_TIME, TRIAL_NOISE, DOUBT_SHARE = 0.01, 0.1, 0.03
-"""The other folds of a candidate are fitted if its first lowers the error of the ensemble by at least the first share times the
-share of all time that they take. A new trial resembles a member of the ensemble, so that what it adds is less than the noise of a
-fold: it may be worse by the second share over the square root of the rows of the fold. So may other candidates whose other folds
-take at most the third share of all time."""
-CHEAP_SHARE, QUICK_SHARE = 0.01, 0.025
-"""A first fold that takes at most the first share of the time of all workers is cheap; at most the second, it is quick."""
-CHEAP_SECONDS = 5.0
-"""Until a candidate is complete, cheap models that take longer wait, so that long runs have an ensemble soon, too. Those that start
-first on all tables do not."""
-DROPPED_SHARE, DROP_RATE = 0.08, 0.5
-"""First folds of dropped candidates may take the first share of the time of all workers, or as much as new trials, which improve an
-ensemble little; the second share of those in progress is expected to be dropped."""
-AFFORDABLE_SHARE, LEADER_SHARE, LARGE_GAIN = 0.6, 0.9, 0.05
-"""A candidate is begun, and continued before others after its first fold, only if its folds take at most this share of the time
-that all workers have left. The second value is for the first candidate that is completed, for those whose first fold lowers the
-error of the ensemble by at least the third, and for the last one; between no gain and that, the share grows with the gain."""
-FIRST_SHARE = 0.75
-"""Share of the time of all workers for the defaults of models; an expensive model does not start beyond it."""
+LEADER_SHARE, LARGE_GAIN = 0.9, 0.05
+"""Replaces `AFFORDABLE_SHARE` for the first candidate that is completed, for the last one, and for those whose first
+fold lowers the error of the ensemble by at least the second value; between no gain and that, the share grows with the gain."""
 PRICE_OF_ALL_TIME_LEFT = 0.05
 """Improvement of the ensemble, as a share of its error, that would be worth all of the time left: a candidate with a smaller
 improvement comes before a better one if it takes so much less time."""
 FAR_BEHIND = 0.005
 """A model whose best trial raises the error of the ensemble by this share gets no new trials."""
-NETWORKS, N_DROPPED = "deep", 3
-"""The family of networks: where the best of them are of no use, others are expected to be of none. If so many were dropped and none
-improves the ensemble, those without merit start only in time that nothing else can use."""
-SHORTENED_SHARE, PLANNED_SHARE, LEAST_SHARE = 0.5, 0.3, 0.05
-"""Share of its expected time that a model must get to start: at its deadline, it returns its best so far. The second value is for
-models that plan their steps for the time they get, and the third for a single holdout, or a run in which no candidate can be
-completed, in time that nothing else can use."""
 OVERRUN = 2.0
 """Most that the first fold of a model without prospects or of a network's new trial takes, as a multiple of its expected time."""
 LONGEST = 2.0
 """Most that the other folds of a candidate take that improves the ensemble by `LARGE_GAIN`, as a multiple of the limit of fits."""
-SHORT_SHARE = 0.5
-"""Share of its expected time for which a model that plans its steps still starts, and for which a candidate with several folds is
-still completed. On kin8nm, the RMSE of RealMLP is 0.0667 with half of its epochs and 0.0664 with all of them."""
 
 
-class Gain(Protocol):
-    """How much a candidate lowers the error of the current ensemble, with other candidates in it, on the folds that it has, as a
-    share of that error."""
-
-    def __call__(self, candidate: Candidate, beside: tuple[Candidate, ...] = (), /) -> float: ...
-
-
-class TimedScheduler(Scheduler):
+class TimedScheduler(StartingScheduler):
     """Chooses the next fit in a run with a time limit.
 
     Args:
@@ -98,21 +73,10 @@ class TimedScheduler(Scheduler):
         weights: Callable[[], Mapping[tuple[str, int], float]],
         **others: Any,
     ) -> None:
-        super().__init__(models, **others)
-        self._gain, self._weights = gain, weights
-        self._expected = ExpectedSeconds(self.models, self.latest_seconds, self.measured_seconds, self.of_model)
-        self._total = math.inf
-        """Seconds that all workers have in the whole run."""
+        super().__init__(models, gain=gain, **others)
+        self._weights = weights
         self._being_completed: tuple[Candidate, ...] = ()
         """Candidates with some of their folds of which more than one was begun."""
-
-    def record_overhead(self, seconds: float) -> None:
-        """Record what a fit took beside training and predicting: to start, to prepare features, and to save."""
-        self._expected.record_overhead(seconds)
-
-    def expected_seconds(self, name: str) -> float:
-        """Expected seconds of a worker for the next fit of a model."""
-        return self._expected.of_model(name)
 
     def next_work(self, running: set[Fold], seconds_left: float, fit_limit: float = math.inf) -> Work | None:
         """The next fit to start, or None if there is none that the time allows.
@@ -216,104 +180,6 @@ class TimedScheduler(Scheduler):
         n_open = len(self.open_folds(candidate, running))
         each = share * min(self._expected.of_candidate(candidate), fit_limit)
         return not n_open or TimeLeft(self.workers, seconds_left, fit_limit, 0.0).fits(n_open, each)
-
-    def _improves(self, candidate: Candidate) -> bool:
-        """Whether a candidate with at least one fold is to be completed."""
-        if len(candidate.results) > 1 or (candidate.trial and not self._race):
-            return True
-        cost = len(candidate.missing_folds) * self._expected.of_candidate(candidate)
-        n_rows = sum(result.n_rows for result in candidate.results.values())
-        doubtful = candidate.trial or cost <= DOUBT_SHARE * self._total
-        noise = TRIAL_NOISE / math.sqrt(max(1, n_rows)) if doubtful else 0.0
-        least = GAIN_OF_ALL_TIME * min(1.0, cost / self._total) - noise
-        return self._gain(candidate) > least
-
-    def _is_cheap(self, name: str) -> bool:
-        return self.expected_seconds(name) <= CHEAP_SHARE * self._total
-
-    def _is_quick(self, name: str) -> bool:
-        return self.expected_seconds(name) <= QUICK_SHARE * self._total
-
-    def _has_score(self) -> bool:
-        return any(candidate.results for candidate in self.candidates.values())
-
-    def _may_start(self, record: ModelRecord, running: set[Fold], time: TimeLeft) -> bool:
-        """Whether all folds of a model's defaults can be completed, and its first may be lost."""
-        needed = self.expected_seconds(record.name)
-        each = min(needed, time.limit)
-        shortest = min(each, self._shortest(record.name))
-        # A model with a high merit may take the place of candidates that have one fold.
-        committed = time.begun if self._has_prospects(record) else time.committed
-        if each < self._least_share(record) * needed or not time.fits(self.n_folds, shortest, committed):
-            return False
-        of_all = self.n_folds * each / record.merit
-        if of_all > AFFORDABLE_SHARE * time.of_workers:
-            return False
-        if not self._has_score() or self.n_folds == 1:
-            return True
-        if record.family == NETWORKS and record.merit <= 1:
-            useful, dropped = self._networks()
-            if not useful and len(dropped) >= N_DROPPED:
-                return False
-        in_progress = [name for name, trial, _ in running if not self.candidates[name, trial].results and not trial]
-        at_risk = DROP_RATE * (each + sum(min(self.expected_seconds(name), time.limit) for name in in_progress))
-        most = max(DROPPED_SHARE * self._total, self._trial_seconds())
-        if not self._has_prospects(record) and self._dropped_seconds() + at_risk > most:
-            return False
-        if self._is_quick(record.name):
-            return True
-        # A measured fold of such a model predicts the next better than a prior.
-        if sum(not self._is_quick(name) for name in in_progress) >= max(1, self.workers // 2):
-            return False
-        used = sum(self._seconds_of(candidate) for candidate in self.candidates.values() if candidate.trial == 0)
-        return used + of_all <= FIRST_SHARE * self._total
-
-    def _has_prospects(self, record: ModelRecord) -> bool:
-        """Whether a model has a high merit, and is not a network while a network of higher merit was dropped."""
-        if record.merit <= 1 or record.family != NETWORKS:
-            return record.merit > 1
-        return not any(self.models[name].merit > record.merit for name in self._networks()[1])
-
-    def _networks(self) -> tuple[list[str], list[str]]:
-        """Networks whose defaults have a fold, and improve the ensemble or are complete, and those that were dropped."""
-        useful, dropped = list[str](), list[str]()
-        for record in self.models.values():
-            for candidate in self.of_model(record.name)[:1] if record.family == NETWORKS else []:
-                if candidate.results:
-                    (useful if candidate.is_complete or self._improves(candidate) else dropped).append(record.name)
-        return useful, dropped
-
-    def _least_share(self, record: ModelRecord) -> float:
-        return PLANNED_SHARE if record.plans_steps else SHORTENED_SHARE
-
-    def _seconds_of(self, candidate: Candidate) -> float:
-        return sum(result.seconds + result.predict_seconds for result in candidate.results.values())
-
-    def _trial_seconds(self) -> float:
-        """Seconds of new trials that have ended."""
-        ended = (c for c in self.candidates.values() if c.trial and c.status != "active")
-        return sum(map(self._seconds_of, ended))
-
-    def _dropped_seconds(self) -> float:
-        """Seconds of the defaults that have one fold and are not to be completed."""
-        begun = (c for c in self.candidates.values() if c.trial == 0 and c.results and not c.is_complete)
-        return sum(self._seconds_of(c) for c in begun if c.status != "active" or not self._improves(c))
-
-    def _fits_leftover(self, record: ModelRecord, running: set[Fold], time: TimeLeft) -> bool:
-        """Whether a model may start in time that nothing else can use. As long as there is no score it always may, unless a core
-        model is running: any fold is better than a run without a score. If no candidate can be completed, the ensemble is selected
-        on the first fold, as on a single holdout."""
-        if not self._has_score():
-            return not any(self.models[name].is_core for name, _, _ in running)
-        needed = self.expected_seconds(record.name)
-        each = min(needed, time.limit, self._slot(self.n_folds, time.seconds))
-        on_holdout = self.n_folds == 1 or not any(c.is_complete for c in self.candidates.values())
-        least = LEAST_SHARE if on_holdout else self._least_share(record)
-        return each >= least * needed and time.fits(self.n_folds, each, time.committed)
-
-    def _slot(self, n_folds: int, seconds: float) -> float:
-        """Seconds for each of so many fits, so that all of them end in time."""
-        return seconds / (SAFETY * -(-n_folds // self.workers))
 
     def seconds_for(
         self, candidate: Candidate, running: set[Fold], seconds_left: float, fit_limit: float = math.inf
@@ -423,10 +289,6 @@ class TimedScheduler(Scheduler):
     def fits(self, name: str, n_folds: int, seconds_left: float) -> bool:
         time = TimeLeft(self.workers, seconds_left, math.inf, 0.0)
         return time.fits(n_folds, self._shortest(name), self._committed_beside(name))
-
-    def _shortest(self, name: str) -> float:
-        """Seconds for which a fit of a model starts: near the end, a model that plans its steps gets shorter fits."""
-        return self.expected_seconds(name) * (SHORT_SHARE if self.models[name].plans_steps else 1.0)
 
     def _ahead(self, running: set[Fold], time: TimeLeft) -> Work | None:
         """Another fold of a new trial whose first is in progress, if there is nothing else to do."""

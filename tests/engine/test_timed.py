@@ -10,7 +10,8 @@ import pytest
 
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
-from tabapp.engine.timed import DROPPED_SHARE, LARGE_GAIN, LONGEST, OVERRUN, TimedScheduler
+from tabapp.engine.starting import DROPPED_SHARE
+from tabapp.engine.timed import LARGE_GAIN, LONGEST, OVERRUN, TimedScheduler
 from tests.engine.simulation import MODELS, Library, Simulation, simulate
 from tests.engine.test_scheduler import FOLDS, finish, make, mean_loss, take
 
