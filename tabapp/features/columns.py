@@ -152,8 +152,8 @@ class CategoricalStep(msgspec.Struct, frozen=True, tag="categorical", forbid_unk
 
     Attributes:
         levels: levels with a separate code, starting at `FIRST_LEVEL`: numbered codes and grades by number and letter
-            (`code_order`), others most frequent first. All other training levels share `UNSEEN` with new levels, so models learn
-            from this code.
+            (`code_order`), others most frequent first or by the target (`sorted`). All other training levels share `UNSEEN` with
+            new levels, so models learn from this code.
         counts: number of occurrences of each level in training.
         frequency: also give the training count of the level as a number (1 for a level without a separate code).
         order: levels that have an order, lowest first; the rank is also given as a number.
@@ -185,6 +185,16 @@ class CategoricalStep(msgspec.Struct, frozen=True, tag="categorical", forbid_unk
         # Models that take codes for numbers learn from an order that the names of the levels show.
         levels = code_order(tuple(counts)) or tuple(counts)
         return cls(column, levels, tuple(counts[level] for level in levels), frequency and high, order)
+
+    def sorted(self, codes: npt.NDArray[np.integer]) -> CategoricalStep:
+        """The same levels with other codes.
+
+        Args:
+            codes: all codes of levels in the new order.
+        """
+        places = (codes - FIRST_LEVEL).tolist()
+        levels, counts = (tuple(values[place] for place in places) for values in (self.levels, self.counts))
+        return msgspec.structs.replace(self, levels=levels, counts=counts)
 
     @property
     def cardinality(self) -> int:
