@@ -35,7 +35,7 @@ _RANGE = re.compile(
     r"(?P<below><|≤|<=|under |below |less than |up to )?\s*(?P<above>>|≥|>=|over |above |more than )?\s*"
     r"(?P<low>\d[\d.]*)\s*(?:(?P<to>-|–|\.\.| to )\s*\d[\d.]*|(?P<plus>\+| and (?:over|above|more)))?\s*[a-z%$€]{0,6}"
 )
-_CODE = re.compile(r"(?P<before>[a-z][a-z _./-]*)?(?P<number>\d{1,4})(?P<after>[ _./-]*[a-z][a-z _./-]*)?")
+_CODE = re.compile(r"(?P<before>\D*)(?P<number>\d{1,4})(?P<after>\D*)")
 _GRADE = re.compile(r"(?P<letter>[a-z])(?P<number>\d?)(?P<sign>[+-]?)")
 _LETTERS_SHARE = 0.6
 """Least share of the letters from the first to the last that occur: "A, B, C, E" are grades, and "F, M, U" are abbreviations."""
@@ -95,7 +95,7 @@ def _numbered(levels: Sequence[str]) -> tuple[str, ...]:
     found = [_CODE.fullmatch(level.strip().casefold()) for level in levels]
     around = {(each["before"], each["after"]) for each in found if each is not None}
     numbers = {int(each["number"]): level for each, level in zip(found, levels, strict=True) if each is not None}
-    if len(numbers) < len(levels) or len(around) > 1 or around == {(None, None)}:
+    if len(numbers) < len(levels) or len(around) > 1 or not any(map(str.isalpha, "".join(next(iter(around))))):
         return ()
     return tuple(numbers[number] for number in sorted(numbers))
 

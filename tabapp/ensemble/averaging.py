@@ -98,7 +98,7 @@ def averaging_of(
 
 
 def _temperature_factor(
-    unseen: Array, seen: Array, target: Array, weight: Array | None, variance: float, seed: int
+    unseen: Array, seen: Array, target: Array, weight: Array | None, variance_ratio: float, seed: int
 ) -> float:
     """The ratio of the best temperatures of the mean and of single models, by simulation and extrapolation.
 
@@ -107,7 +107,7 @@ def _temperature_factor(
     Error Models", Journal of the American Statistical Association 89, 1994, with a linear extrapolation).
 
     Args:
-        variance: that of the models on new rows over that on known rows.
+        variance_ratio: the variance of the models on new rows over that on known rows.
     """
     shares = np.ones(len(target)) if weight is None else np.asarray(weight, dtype=np.float64)
     logarithms, known = _logarithms(unseen), _logarithms(seen)
@@ -118,7 +118,7 @@ def _temperature_factor(
         first = generator.integers(0, len(seen), len(target))
         second = (first + generator.integers(1, len(seen), len(target))) % len(seen)
         # The difference of two independent values has twice the variance of one.
-        noise = math.sqrt(0.5 * variance) * (known[first, places] - known[second, places])
+        noise = math.sqrt(0.5 * variance_ratio) * (known[first, places] - known[second, places])
         after.append(math.log(lowest_temperature(_probabilities(logarithms + noise), target, shares)))
     n_folds = len(seen) + 1
     factor = math.exp(-(1.0 - 1.0 / n_folds) * (float(np.mean(after)) - before))

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp.data.booleans import false_and_true
-from tabapp.data.scales import code_order
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN
 
 Float64 = npt.NDArray[np.float64]
@@ -151,9 +150,8 @@ class CategoricalStep(msgspec.Struct, frozen=True, tag="categorical", forbid_unk
     """A category as an integer code.
 
     Attributes:
-        levels: levels with a separate code, starting at `FIRST_LEVEL`: numbered codes and grades by number and letter
-            (`code_order`), others most frequent first or by the target (`sorted`). All other training levels share `UNSEEN` with
-            new levels, so models learn from this code.
+        levels: levels with a separate code, starting at `FIRST_LEVEL`, most frequent first or as in `tabapp.features.codes`. All
+            other training levels share `UNSEEN` with new levels, so models learn from this code.
         counts: number of occurrences of each level in training.
         frequency: also give the training count of the level as a number (1 for a level without a separate code).
         order: levels that have an order, lowest first; the rank is also given as a number.
@@ -181,16 +179,13 @@ class CategoricalStep(msgspec.Struct, frozen=True, tag="categorical", forbid_unk
         table = table.sort(["count", "level"], descending=[True, False])
         high = table.height > many
         kept = (table.filter(pl.col("count") > 1) if high else table).head(max_levels)
-        counts: dict[str, int] = dict(kept.select("level", "count").iter_rows())
-        # Models that take codes for numbers learn from an order that the names of the levels show.
-        levels = code_order(tuple(counts)) or tuple(counts)
-        return cls(column, levels, tuple(counts[level] for level in levels), frequency and high, order)
+        return cls(column, tuple(kept["level"].to_list()), tuple(kept["count"].to_list()), frequency and high, order)
 
-    def sorted(self, codes: npt.NDArray[np.integer]) -> CategoricalStep:
+    def with_codes(self, codes: npt.NDArray[np.integer]) -> CategoricalStep:
         """The same levels with other codes.
 
         Args:
-            codes: all codes of levels in the new order.
+            codes: (levels,) the present codes, in the order of the new ones.
         """
         places = (codes - FIRST_LEVEL).tolist()
         levels, counts = (tuple(values[place] for place in places) for values in (self.levels, self.counts))

@@ -15,25 +15,18 @@ from safetensors.numpy import save as save_arrays
 
 from tabapp.data.columns import column_of
 from tabapp.data.dialect import unique_names
-from tabapp.data.scales import code_order
-from tabapp.data.schema import Column, Schema, Task
+from tabapp.data.schema import Column, Schema
 from tabapp.errors import BundleError
 from tabapp.features.arrays import FeatureRecipe, FeatureSpec, Table
 from tabapp.features.checks import check_against_schema, check_state, expected_arrays
+from tabapp.features.codes import in_order
 from tabapp.features.columns import BooleanStep, CategoricalStep, DatetimeStep, Int32, NumericStep, Step, TextStep
 from tabapp.features.derived import Derived, Deviation, Numbers, name_and_columns, select
 from tabapp.features.quantile import QuantileMap
 from tabapp.features.saved import demand, read_arrays
 from tabapp.features.scale import ScaleMap
 from tabapp.features.state import STATE_FILE, EncodedColumn, PreparerState, decode_state
-from tabapp.features.target_encoding import (
-    Target,
-    TargetEncoding,
-    classes_to_encode,
-    codes_by_target,
-    cross_fitted,
-    names_of,
-)
+from tabapp.features.target_encoding import Target, TargetEncoding, classes_to_encode, cross_fitted, names_of
 from tabapp.features.text import TextMap
 from tabapp.files import write_bytes, write_json
 
@@ -44,8 +37,6 @@ _ARRAYS = "features.safetensors"
 _CHUNK_ROWS = 65_536
 """Rows whose numbers are scaled at the same time, which needs a few copies of them."""
 _MANY_LEVELS = 50
-_MOST_SORTED = 32
-"""Levels that get codes by the target (`benchmarks.code_order`). With more, the few rows of each would overfit."""
 _MAX_LEVELS_RAW = 10_000
 _MAX_LEVELS_EMBEDDED = 500
 """Deep models have an embedding for each level, which they cannot learn from few rows."""
@@ -156,8 +147,8 @@ class FeaturePreparer:
                 steps.append(TextStep(column.name, len(reduction.components) if reduction is not None else 0))
             else:
                 step = _fit_step(column, values, recipe)
-                if target is not None and recipe.numeric == "raw" and isinstance(step, CategoricalStep):
-                    step = _by_target(step, values, target, schema.task)
+                if recipe.numeric == "raw" and isinstance(step, CategoricalStep):
+                    step = in_order(step, values, target, schema.task)
                 steps.append(step)
         numbers = _numbers(steps, texts, frame)
         encoded: list[EncodedColumn] = []
@@ -357,13 +348,6 @@ def _fit_step(column: Column, values: pl.Series, recipe: FeatureRecipe) -> Step:
     return CategoricalStep.fit(
         column.name, values, max_levels, _MANY_LEVELS, frequency=not embedded, order=column.order
     )
-
-
-def _by_target(step: CategoricalStep, values: pl.Series, target: Target, task: Task) -> CategoricalStep:
-    """The step with codes that follow the target, if there are not too many, and the names of the levels show no order."""
-    if not 2 < len(step.levels) <= _MOST_SORTED or code_order(step.levels):
-        return step
-    return step.sorted(codes_by_target(step.codes(values), step.cardinality, target, task))
 
 
 def _numbers(steps: Sequence[Step], texts: dict[str, TextMap], frame: pl.DataFrame) -> Float64:

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from tabapp.data.schema import Task
 from tabapp.data.split import make_folds
-from tabapp.features.arrays import FIRST_LEVEL
 from tabapp.features.columns import Int32
 
 Float64 = npt.NDArray[np.float64]
@@ -18,31 +17,6 @@ Target = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 MAX_CLASSES = 10
 _FOLDS = 5
-
-
-def codes_by_target(codes: Int32, cardinality: int, target: Target, task: Task) -> npt.NDArray[np.int64]:
-    """The codes from `FIRST_LEVEL` on by the mean of the target, or for several classes, by the first principal component of their
-    shares (Coppersmith, Hong, Hosking: "Partitioning Nominal Attributes in Decision Trees", Data Mining and Knowledge Discovery 3,
-    1999). Trees that take codes for numbers then find better splits of the levels than with other codes (Wright, König: "Splitting
-    on categorical predictors in random forests", PeerJ 7, 2019).
-
-    Args:
-        codes: (rows,) as `CategoricalStep.codes` returns them.
-        target: (rows,) class codes or numbers.
-    """
-    counts = np.bincount(codes, minlength=cardinality).astype(np.float64)
-    if task == "multiclass":
-        known, classes = np.unique(target, return_inverse=True)
-        cells = np.bincount(codes.astype(np.int64) * len(known) + classes, minlength=cardinality * len(known))
-        sums = cells.reshape(cardinality, len(known)).astype(np.float64)
-    else:
-        sums = np.bincount(codes, target, minlength=cardinality)[:, None]
-    apart = sums / np.maximum(counts, 1.0)[:, None] - sums.sum(axis=0) / len(codes)
-    # Squares of targets such as 1e200 would overflow.
-    apart /= float(np.abs(apart).max()) or 1.0
-    component = np.linalg.svd(apart * np.sqrt(counts)[:, None], full_matrices=False)[2][0]
-    along = apart @ component
-    return FIRST_LEVEL + np.argsort(along[FIRST_LEVEL:], kind="stable")
 
 
 @dataclass(frozen=True)

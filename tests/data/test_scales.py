@@ -10,6 +10,7 @@ from tabapp.data.infer import infer_schema
 from tabapp.data.scales import code_order, order_of
 from tabapp.data.typed import typed_frame
 from tabapp.features.arrays import FIRST_LEVEL, FeatureRecipe
+from tabapp.features.codes import in_order
 from tabapp.features.columns import CategoricalStep
 from tabapp.features.prepare import FeaturePreparer
 
@@ -44,6 +45,8 @@ def test_order_of_levels(levels: list[str], order: list[str]) -> None:
     [
         (["A40", "A410", "A43", "A42"], ["A40", "A42", "A43", "A410"]),
         (["10th", "9th", "11th"], ["9th", "10th", "11th"]),
+        (["Étage 2", "étage 10", "étage 1"], ["étage 1", "Étage 2", "étage 10"]),
+        (["-1", "-2", "-3"], []),
         (["level 2", "Level 10", "level 1"], ["level 1", "level 2", "Level 10"]),
         (["J", "E", "D", "H", "F"], ["D", "E", "F", "H", "J"]),
         (["B1", "A2", "C1", "A1"], ["A1", "A2", "B1", "C1"]),
@@ -64,14 +67,16 @@ def test_order_of_codes(levels: list[str], order: list[str]) -> None:
 
 
 def test_codes_of_numbered_levels_follow_the_numbers_and_others_the_frequency() -> None:
-    names = ["T2"] * 30 + ["T10"] * 40 + ["T1"] * 10 + ["T3"] * 20
-    numbered = CategoricalStep.fit("stage", pl.Series(names), max_levels=100, many=20, frequency=False)
+    names = pl.Series(["T2"] * 30 + ["T10"] * 40 + ["T1"] * 10 + ["T3"] * 20)
+    fitted = CategoricalStep.fit("stage", names, max_levels=100, many=20, frequency=False)
+    assert fitted.levels == ("T10", "T2", "T3", "T1")
+    numbered = in_order(fitted, names, None, "regression")
     assert numbered.levels == ("T1", "T2", "T3", "T10")
     assert numbered.counts == (10, 30, 20, 40)
     assert numbered.codes(pl.Series(["T1", "T10"])).tolist() == [FIRST_LEVEL, FIRST_LEVEL + 3]
-    colors = pl.Series([{"T1": "red", "T2": "green"}.get(name, name) for name in names])
+    colors = names.replace({"T1": "red", "T2": "green"})
     plain = CategoricalStep.fit("stage", colors, max_levels=100, many=20, frequency=False)
-    assert plain.levels == ("T10", "green", "T3", "red")
+    assert in_order(plain, colors, None, "regression").levels == ("T10", "green", "T3", "red")
 
 
 def table() -> pl.DataFrame:

@@ -9,9 +9,9 @@ import pytest
 from tabapp.data.infer import infer_schema
 from tabapp.data.typed import typed_frame
 from tabapp.features.arrays import FIRST_LEVEL, FeatureRecipe
+from tabapp.features.codes import codes_by_target
 from tabapp.features.columns import CategoricalStep
 from tabapp.features.prepare import FeaturePreparer
-from tabapp.features.target_encoding import codes_by_target
 
 N_ROWS = 600
 
