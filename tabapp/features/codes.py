@@ -60,6 +60,5 @@ def codes_by_target(codes: Int32, cardinality: int, target: Target, task: Task) 
     # Squares of targets such as 1e200 would overflow.
     apart /= float(np.abs(apart).max()) or 1.0
     component = np.linalg.svd(apart * np.sqrt(counts)[:, None], full_matrices=False)[2][0]
-    # The sign of a component depends on the library of linear algebra.
-    along = apart @ (component * np.sign(component[np.abs(component).argmax()]))
+    along = apart @ component
     return FIRST_LEVEL + np.argsort(along[FIRST_LEVEL:], kind="stable")
