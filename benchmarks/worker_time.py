@@ -6,7 +6,7 @@ RUN is a run folder or its events.jsonl. The time of a fit lasts from its start 
 stopped there. It belongs to one of three classes, by its candidate (a trial of a model): "weight" if the final ensemble gives the
 candidate a weight, "complete" if it has all folds and no weight, and "nowhere" if it never got all folds and the ensemble does not
 use it. The shares are of the time of all fits; "idle" is the share of the fitting time of all workers in which no fit ran. The last
-line has the means over the runs.
+line has the means over the runs. A single run of what `benchmarks.rivals --keep` wrote has the name of its folder.
 """
 
 from __future__ import annotations
@@ -149,13 +149,19 @@ def mean_shares(times: Sequence[WorkerTime]) -> dict[str, float]:
     return {name: sum(time.shares[name] for time in times) / len(times) for name in COLUMNS}
 
 
+def names_of(runs: Sequence[Path]) -> list[str]:
+    """A name for each run: of NAME/runs/ID the first part, if it is the only run with that name, or else its path."""
+    names = [run.parent.parent.name if run.parent.name == "runs" else "" for run in runs]
+    return [name if name and names.count(name) == 1 else str(run) for run, name in zip(runs, names, strict=True)]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
     parser.add_argument("--out", type=Path, default=RESULTS / "worker_time.json")
     options = parser.parse_args()
     try:
-        times = {str(run): read(run) for run in options.runs}
+        times = dict(zip(names_of(options.runs), map(read, options.runs), strict=True))
     except (ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 1

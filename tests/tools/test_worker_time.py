@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.worker_time import mean_shares, read, worker_time
+from benchmarks.worker_time import mean_shares, names_of, read, worker_time
 from tabapp.run import events as ev
 from tabapp.run.records import EnsembleMember
 
@@ -109,6 +109,11 @@ def test_means_give_each_run_equal_weight() -> None:
     short = worker_time(LOG)
     other = worker_time([*LOG[:-1], ensemble(115.5, ("member", 0), ("complete", 0))])
     assert mean_shares([short, other])["weight"] == pytest.approx((6 / 21 + 11 / 21) / 2)
+
+
+def test_a_kept_run_has_the_name_of_its_folder() -> None:
+    runs = [Path("kept/adult-tabapp-0/runs/a"), Path("x/runs/b"), Path("y/x/runs/c"), Path("d")]
+    assert names_of(runs) == ["adult-tabapp-0", "x/runs/b", "y/x/runs/c", "d"]
 
 
 def test_an_unfinished_run_is_named(tmp_path: Path) -> None:
