@@ -202,6 +202,8 @@ class ForestPlugin(BoostingPlugin):
     predict_requires = ("safetensors",)
     params_type = ForestParams
     model_type = TreesModel
+    least_share = 0.1
+    """With a tenth of its trees, the error of a forest is a little higher."""
     estimator: str
     """Name of the estimator's class in sklearn.ensemble, without the suffix Classifier or Regressor."""
     bootstrap: bool

@@ -114,6 +114,7 @@ class RealMLP(DeepPlugin):
     params_type = RealMLPParams
     prune_steps = ()
     plans_steps = True
+    least_share = 0.3
     tolerates_tf32 = True
 
     def build(self, sizes: Sizes, params: RealMLPParams) -> RealMLPNetwork:

@@ -166,15 +166,9 @@ class Conductor:
             self._titles[name] = plugin.title
             problem = plan.task, self._shape, device_for(plugin.family, plan.device)
             seconds = plugin.cost(plan.task, self._shape, plugin.defaults(*problem), problem[2]).seconds
+            first, merit = plugin.starts_first, plugin.merit(plan.task, self._shape)
             self.scheduler.add_model(
-                ModelRecord(
-                    name,
-                    seconds,
-                    plugin.starts_first,
-                    plugin.merit(plan.task, self._shape),
-                    plugin.family,
-                    plugin.plans_steps,
-                )
+                ModelRecord(name, seconds, first, merit, plugin.family, plugin.plans_steps, plugin.least_share)
             )
             self._executor.prepare(self._libraries_of(plugin))
             self._trials.add_model(plugin, self.scheduler, self.board)

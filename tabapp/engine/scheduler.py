@@ -37,6 +37,7 @@ class ModelRecord:
         is_core: starts before the others.
         merit: divides its cost in the queue of first folds.
         plans_steps: its fits plan their steps for the time they get.
+        least_share: share of its expected time that a fit must get to start.
         family: models of a family are expected to differ from their priors by the same factor.
         spent: seconds of its fits so far.
         failures: trials that failed.
@@ -51,6 +52,7 @@ class ModelRecord:
     merit: float = 1.0
     family: str = ""
     plans_steps: bool = False
+    least_share: float = 0.5
     spent: float = 0.0
     failures: int = 0
     stopped: bool = False

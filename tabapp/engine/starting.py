@@ -32,9 +32,8 @@ FIRST_SHARE = 0.75
 NETWORKS, N_DROPPED = "deep", 3
 """The family of networks: where the best of them are of no use, others are expected to be of none. If so many were dropped and none
 improves the ensemble, those without merit start only in time that nothing else can use."""
-SHORTENED_SHARE, PLANNED_SHARE, LEAST_SHARE = 0.5, 0.3, 0.05
-"""Share of its expected time that a model must get to start: at its deadline, it returns its best so far. The second value is for
-models that plan their steps for the time they get, and the third for a single holdout, or a run in which no candidate can be
+LEAST_SHARE = 0.05
+"""Share of its expected time with which any model may start on a single holdout, or in a run in which no candidate can be
 completed, in time that nothing else can use."""
 SHORT_SHARE = 0.5
 """Share of its expected time for which a model that plans its steps still starts, and for which a candidate with several folds is
@@ -99,7 +98,7 @@ class StartingScheduler(Scheduler):
         shortest = min(each, self._shortest(record.name))
         # A model with a high merit may take the place of candidates that have one fold.
         committed = time.begun if self._has_prospects(record) else time.committed
-        if each < self._least_share(record) * needed or not time.fits(self.n_folds, shortest, committed):
+        if each < record.least_share * needed or not time.fits(self.n_folds, shortest, committed):
             return False
         of_all = self.n_folds * each / record.merit
         if of_all > AFFORDABLE_SHARE * time.of_workers:
@@ -138,9 +137,6 @@ class StartingScheduler(Scheduler):
                     (useful if candidate.is_complete or self._improves(candidate) else dropped).append(record.name)
         return useful, dropped
 
-    def _least_share(self, record: ModelRecord) -> float:
-        return PLANNED_SHARE if record.plans_steps else SHORTENED_SHARE
-
     def _seconds_of(self, candidate: Candidate) -> float:
         return sum(result.seconds + result.predict_seconds for result in candidate.results.values())
 
@@ -163,7 +159,7 @@ class StartingScheduler(Scheduler):
         needed = self.expected_seconds(record.name)
         each = min(needed, time.limit, self._slot(self.n_folds, time.seconds))
         on_holdout = self.n_folds == 1 or not any(c.is_complete for c in self.candidates.values())
-        least = LEAST_SHARE if on_holdout else self._least_share(record)
+        least = LEAST_SHARE if on_holdout else record.least_share
         return each >= least * needed and time.fits(self.n_folds, each, time.committed)
 
     def _slot(self, n_folds: int, seconds: float) -> float:

@@ -312,10 +312,10 @@ class Plugin(ABC):
         params_type: class of the hyperparameters.
         prune_steps: steps at which a trial may be pruned against the median of earlier trials; empty if scores at equal steps are
             not comparable between trials.
-        starts_first: start this model before models without this flag, whatever its cost. For models that give a strong first
-            score on most tables.
+        starts_first: start this model before others, whatever its cost: it gives a strong first score on most tables.
         plans_steps: a fit plans its training steps for the time until its soft deadline, so that a shorter fit ends a little worse
             rather than unfinished.
+        least_share: share of its expected time that a fit must get to start: at its deadline, it returns its best so far.
         reuses_steps: the first two folds find the number of steps by early stopping, and the others get all of their training rows
             and those numbers in `refit`.
         has_attention: fitted models return attention weights per feature from `FittedModel.attention`.
@@ -339,6 +339,7 @@ class Plugin(ABC):
     prune_steps: ClassVar[tuple[int, ...]] = ()
     starts_first: ClassVar[bool] = False
     plans_steps: ClassVar[bool] = False
+    least_share: ClassVar[float] = 0.5
     reuses_steps: ClassVar[bool] = False
     has_attention: ClassVar[bool] = False
     can_impute: ClassVar[bool] = False

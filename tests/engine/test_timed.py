@@ -282,7 +282,7 @@ def test_models_of_high_merit_start_before_others_are_completed() -> None:
     assert take(scheduler, seconds=100.0) == ("network", 0, 0)
     # Its three folds would not end in time, not even shortened.
     assert take(scheduler, seconds=4.0) == ("good", 0, 1)
-    scheduler.models["network"].plans_steps = True
+    scheduler.models["network"].plans_steps, scheduler.models["network"].least_share = True, 0.3
     work = scheduler.next_work(set(), seconds_left=8.0, fit_limit=3.2)
     assert work is not None
     assert work.candidate.model == "network", "it makes the most of the time that it gets"
@@ -543,6 +543,19 @@ def test_with_one_holdout_a_model_may_use_leftover_time_that_is_too_short_for_it
         scheduler.models["expensive"].is_core = False
         complete(scheduler, "core")
         assert type(scheduler.next_work(set(), 60.0)) is expected
+
+
+def test_a_model_that_is_useful_when_it_ends_early_starts_before_new_trials() -> None:
+    scheduler = make_timed({"core": 30.0, "forest": 200.0}, {("core", 0): 1.0}, n_folds=1)
+    scheduler.models["forest"].is_core = False
+    complete(scheduler, "core", seconds=30.0)
+    work = scheduler.next_work(set(), 100.0, fit_limit=36.0)
+    assert work is not None
+    assert work.candidate.key == ("core", 1)
+    scheduler.models["forest"].least_share = 0.1
+    work = scheduler.next_work(set(), 100.0, fit_limit=36.0)
+    assert work is not None
+    assert work.candidate.key == ("forest", 0)
 
 
 def test_a_candidate_that_cannot_be_completed_leaves_its_time_to_first_folds_of_others() -> None:
