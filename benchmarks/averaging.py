@@ -33,7 +33,7 @@ from tabapp.data.typed import encode_target, typed_frame
 from tabapp.engine.averages import averaging_of_ensemble
 from tabapp.engine.finished import FinishedRun
 from tabapp.ensemble.averaging import POWERS
-from tabapp.ensemble.temperature import fit_temperature, tempered
+from tabapp.ensemble.temperature import tempered
 from tabapp.run.folder import RunFolder
 
 MOST_ROWS = 3_000
@@ -71,7 +71,7 @@ def measure(folder: Path, table: str, draw: int, entry: dict[str, Any], data: Pa
     """The estimate of a kept run, and what its test rows show."""
     (place,) = (path for path in (folder / "runs").iterdir() if (path / "run.json").is_file())
     run = FinishedRun(RunFolder(place))
-    scored, prediction = run.scored
+    scored, _ = run.scored
     estimated = averaging_of_ensemble(run.folder, run.data, run.plan, run.members, scored)
     rows = pl.read_csv(data / entry["file"], separator=entry["separator"], infer_schema=False)
     _, test = split(rows.drop(entry["leak_or_id_columns"]), entry["target"], entry["task"], draw)
@@ -99,10 +99,9 @@ def measure(folder: Path, table: str, draw: int, entry: dict[str, Any], data: Pa
         "of_metrics": shares,
     }
     if mean.ndim == 2:
-        # The saved predictions have the temperature of the run, which does not change the lowest log loss.
-        own = fit_temperature(prediction, run.data.target[scored], run.plan.metric, seed=run.plan.seed) or 1.0
-        own *= run.contents.ensemble.temperature or 1.0
-        temperatures = {"temperature": own, "temperature_of_mean": own * estimated.temperature}
+        # The bundle has the temperature of the mean: that of single models times the estimated factor.
+        of_mean = run.contents.ensemble.temperature or 1.0
+        temperatures = {"temperature": of_mean / estimated.temperature, "temperature_of_mean": of_mean}
         base = metrics.score("log_loss", truth, mean)
         losses = {
             f"log_loss_{name}": metrics.score("log_loss", truth, tempered(mean, value)) / base
