@@ -23,6 +23,7 @@ from tabapp.bundle.format import (
 )
 from tabapp.data.schema import Schema
 from tabapp.data.schema_checks import schema_problem
+from tabapp.ensemble.scaling import LEAST_POWER, MOST_POWER
 from tabapp.ensemble.temperature import HIGHEST, LOWEST
 from tabapp.errors import BundleError
 
@@ -115,6 +116,16 @@ def _ensemble_problem(manifest: Manifest, ensemble: Ensemble) -> str | None:
             return "a factor of its intervals is not a number above 0"
     if ensemble.temperature is not None and not (manifest.classes and LOWEST <= ensemble.temperature <= HIGHEST):
         return "its temperature does not fit its task"
+    scaling = ensemble.scaling
+    if scaling is not None:
+        if not manifest.classes or any(
+            len(each) != len(manifest.classes) for each in (scaling.powers, scaling.factors)
+        ):
+            return "the scaling of its probabilities does not fit its classes"
+        if not all(LEAST_POWER <= power <= MOST_POWER for power in scaling.powers):
+            return f"a power of its probabilities is not between {LEAST_POWER:g} and {MOST_POWER:g}"
+        if not all(0 < factor < math.inf for factor in scaling.factors):
+            return "a factor of its probabilities is not a number above 0"
     if ensemble.threshold is not None and not (manifest.task == "binary" and 0 < ensemble.threshold < 1):
         return "its threshold does not fit its task"
     models = [fold.model for candidate in ensemble.candidates for fold in candidate.folds]

@@ -27,12 +27,15 @@ from typing import Any, Literal
 
 import msgspec
 
-FORMAT_VERSION = 12
+from tabapp.ensemble.scaling import ClassScaling
+
+FORMAT_VERSION = 14
 """Version 2 added `Ensemble.half_widths`, version 3 `training_rows.json`, version 4 arrays in half precision, version 5
 `Ensemble.threshold`, version 6 trees in breadth-first order, version 8 `Ensemble.interval_scale` and `Ensemble.temperature`,
-version 10 limits of regressions, version 12 the loss of boosters. Bundles of one target are written in this version."""
-TARGETS_VERSION = 13
-"""The version of bundles of several targets, and the latest that is read. Version 7 was the first; versions 9, 11 and 13 have
+version 10 limits of regressions, version 12 the loss of boosters, version 14 `Ensemble.scaling`. Bundles of one target are
+written in this version."""
+TARGETS_VERSION = 15
+"""The version of bundles of several targets, and the latest that is read. Version 7 was the first; versions 9, 11, 13 and 15 have
 targets of the version before."""
 
 MANIFEST = "manifest.json"
@@ -175,6 +178,7 @@ class Ensemble(Record, frozen=True):
     `half_widths` are those of the intervals with each of `COVERAGES`; empty for classification and in bundles of version 1.
     `interval_scale` multiplies these half-widths; None for intervals of the same width everywhere.
     `temperature` divides the logarithms of the blended probabilities, which are then normalized; None leaves them as they are.
+    `scaling` is applied to them instead of a temperature; None for none.
     `threshold` is the least probability of the positive class that is labeled positive; None for the more probable class.
     """
 
@@ -183,6 +187,7 @@ class Ensemble(Record, frozen=True):
     half_widths: tuple[float, ...] = ()
     interval_scale: IntervalScale | None = None
     temperature: float | None = None
+    scaling: ClassScaling | None = None
     threshold: float | None = None
 
 

@@ -19,7 +19,7 @@ from tabapp.bundle.local import LocalPredictor
 from tabapp.bundle.onnx_dates import MISSING
 from tabapp.bundle.onnx_features import Features
 from tabapp.bundle.onnx_graph import OPSET, Graph, NotConvertible, network_prediction, prediction
-from tabapp.ensemble.temperature import tempered
+from tabapp.ensemble.scaling import ClassScaling, calibrated
 from tabapp.errors import UsageError
 from tabapp.models.contract import FittedModel
 
@@ -105,10 +105,11 @@ def _models(loaded: LoadedBundle) -> tuple[dict[str, Any], dict[str, str]]:
     return found, left_out
 
 
-def _temperature(loaded: LoadedBundle, candidates: Sequence[Candidate]) -> float | None:
-    """The temperature of the ensemble; a member of several has none."""
+def _calibration(loaded: LoadedBundle, candidates: Sequence[Candidate]) -> tuple[float | None, ClassScaling | None]:
+    """The temperature and the scaling of the ensemble; a member of several has neither."""
     ensemble = loaded.contents.ensemble
-    return ensemble.temperature if len(candidates) == len(ensemble.candidates) else None
+    is_whole = len(candidates) == len(ensemble.candidates)
+    return (ensemble.temperature, ensemble.scaling) if is_whole else (None, None)
 
 
 def _model(loaded: LoadedBundle, candidates: Sequence[Candidate]) -> Any:
@@ -143,10 +144,14 @@ def _model(loaded: LoadedBundle, candidates: Sequence[Candidate]) -> Any:
     notes = {"target": schema.target, "task": schema.task, "run": contents.manifest.run}
     if not schema.classes:
         return graph.model([(blend, "prediction", "float", ["rows", 1])], notes)
-    temperature = _temperature(loaded, candidates)
-    if temperature is not None:
-        highest = graph.add("ReduceMax", blend, axes=[1])
-        powers = graph.add("Pow", graph.add("Div", blend, highest), graph.constant(1 / temperature))
+    temperature, scaling = _calibration(loaded, candidates)
+    if temperature is not None or scaling is not None:
+        if scaling is not None:
+            powers = graph.add("Pow", blend, graph.constant(scaling.powers))
+            powers = graph.add("Mul", powers, graph.constant(scaling.factors))
+        else:
+            highest = graph.add("ReduceMax", blend, axes=[1])
+            powers = graph.add("Pow", graph.add("Div", blend, highest), graph.constant(1 / (temperature or 1)))
         blend = graph.add("Div", powers, graph.add("ReduceSum", powers, graph.constant([1], np.int64)))
     threshold = contents.ensemble.threshold
     if threshold is None:
@@ -231,7 +236,7 @@ def largest_difference(
             values = predictor.models[fold.model].predict(predictor.preparers[fold.features].transform(typed))
             expected = expected + candidate.weight / total / len(candidate.folds) * values.astype(np.float64)
     if loaded.contents.schema.classes:
-        expected = tempered(expected, _temperature(loaded, candidates))
+        expected = calibrated(expected, *_calibration(loaded, candidates))
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     needed = {each.name for each in session.get_inputs()}
     found = session.run(

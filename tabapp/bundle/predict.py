@@ -15,7 +15,7 @@ from tabapp.bundle.format import COVERAGES, Ensemble
 from tabapp.bundle.intervals import INTERVAL_LEVEL, scale_at
 from tabapp.data.schema import Schema
 from tabapp.data.typed import check_columns, typed_frame
-from tabapp.ensemble.temperature import tempered
+from tabapp.ensemble.scaling import calibrated
 from tabapp.errors import BundleError, UsageError
 from tabapp.models.contract import RowNeighbors
 from tabapp.models.explanations import Unit
@@ -193,7 +193,7 @@ class Predictor(ABC):
             if values.size and values.sum(axis=1).min() <= 0:
                 raise BundleError(f"{self.where} predicts no class for a row. Do not use this bundle.")
             values /= values.sum(axis=1, keepdims=True)
-            return tempered(values, self.ensemble.temperature)
+            return calibrated(values, self.ensemble.temperature, self.ensemble.scaling)
         return values
 
     def interval(self, values: Float64, coverage: float = INTERVAL_LEVEL) -> tuple[Float64, Float64]:

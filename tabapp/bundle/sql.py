@@ -110,11 +110,15 @@ def _query(loaded: LoadedBundle, outputs: Sequence[str], blended: Sequence[str])
     outer: list[str]
     if schema.classes:
         names = [f"p{code}" for code in range(len(blended))]
-        temperature = loaded.contents.ensemble.temperature
-        if temperature is not None:
+        temperature, scaling = loaded.contents.ensemble.temperature, loaded.contents.ensemble.scaling
+        if scaling is not None:
+            numbers = zip(blended, scaling.powers, scaling.factors, strict=True)
+            blended = [f"{_number(factor)} * power({value}, {_number(power)})" for value, power, factor in numbers]
+        elif temperature is not None:
             blended = [f"power({value}, {_number(1 / temperature)})" for value in blended]
+        is_normalized = scaling is None and temperature is None
         shown = ",\n  ".join(f"{value} AS {name}" for value, name in zip(blended, names, strict=True))
-        probabilities = names if temperature is None else [f"{name} / ({' + '.join(names)})" for name in names]
+        probabilities = names if is_normalized else [f"{name} / ({' + '.join(names)})" for name in names]
         cases = " ".join(
             f"WHEN {' AND '.join(f'{name} >= {other}' for other in names[code + 1 :])} THEN {_text(schema.classes[code])}"
             for code, name in enumerate(names[:-1])

@@ -37,6 +37,7 @@ from tabapp.bundle.intervals import Intervals
 from tabapp.bundle.load import EXACT, load_bundle, read_sample
 from tabapp.bundle.local import load_predictor
 from tabapp.data.schema import Schema
+from tabapp.ensemble.scaling import ClassScaling
 from tabapp.models import registry
 from tabapp.models.distributions import distribution_of
 
@@ -84,7 +85,7 @@ class BundleContents:
         sample: a few training rows as text, which test the bundle when it is loaded.
         targets: class code or target of each row of the training file that `FoldSource.rows` names.
         intervals: prediction intervals (`intervals.fit_intervals`); None for classification.
-        temperature, threshold: see `Ensemble`.
+        temperature, scaling, threshold: see `Ensemble`.
     """
 
     run: str
@@ -102,6 +103,7 @@ class BundleContents:
     intervals: Intervals | None = None
     targets: Mapping[int, float] = field(default_factory=dict[int, float])
     temperature: float | None = None
+    scaling: ClassScaling | None = None
     threshold: float | None = None
 
 
@@ -188,6 +190,7 @@ def _layout_of(contents: BundleContents) -> _Layout:
         half_widths=() if intervals is None else intervals.half_widths,
         interval_scale=None if intervals is None else intervals.scale,
         temperature=contents.temperature,
+        scaling=contents.scaling,
         threshold=contents.threshold,
     )
     return _Layout(ensemble, sources, rows)

@@ -20,6 +20,7 @@ from tabapp.engine.plan import Plan
 from tabapp.engine.scheduler import Scheduler
 from tabapp.ensemble.averaging import NO_AVERAGING, Averaging
 from tabapp.ensemble.greedy import cross_fitted
+from tabapp.ensemble.scaling import ClassScaling
 from tabapp.ensemble.temperature import HIGHEST, LOWEST
 from tabapp.run import events as ev
 
@@ -40,9 +41,9 @@ ensemble most."""
 @dataclass(frozen=True)
 class Selected:
     """An ensemble: members with positive weights that sum to 1, its cross-fitted score, and its out-of-fold predictions of the
-    `covered` rows (a mask over the scored rows), which are its `blend` with its `temperature`.
+    `covered` rows (a mask over the scored rows), which are its `blend` with its `temperature` or `scaling`.
 
-    Its score and the temperature of its bundle are those of the mean of its fold models once the gain of the mean is known.
+    Its score and the calibration of its bundle are those of the mean of its fold models once the gain of the mean is known.
     """
 
     members: tuple[tuple[Candidate, float], ...]
@@ -51,6 +52,7 @@ class Selected:
     covered: npt.NDArray[np.bool_]
     blend: npt.NDArray[np.float32]
     temperature: float | None = None
+    scaling: ClassScaling | None = None
     averaging: Averaging = NO_AVERAGING
 
     def averaged(self, averaging: Averaging, metric: str) -> Selected:
@@ -62,12 +64,17 @@ class Selected:
 
     @property
     def temperature_of_mean(self) -> float | None:
-        """The temperature of the mean of the fold models, for new rows."""
-        if self.blend.ndim == 1:
+        """The temperature of the mean of the fold models, for new rows; None with a scaling."""
+        if self.blend.ndim == 1 or self.scaling is not None:
             return None
         value = (self.temperature or 1.0) * self.averaging.temperature
         value = min(max(value, LOWEST), HIGHEST)
         return None if abs(value - 1.0) < LEAST_CHANGE else round(value, 4)
+
+    @property
+    def scaling_of_mean(self) -> ClassScaling | None:
+        """The scaling of the mean of the fold models, for new rows."""
+        return None if self.scaling is None else self.scaling.of_mean(self.averaging.temperature)
 
     def event(self) -> ev.EnsembleChanged:
         """The ensemble as an event."""
@@ -90,7 +97,7 @@ def select_ensemble(
     The result does not depend on the order of the candidates.
 
     Args:
-        is_final: False takes a tenth of the time: fewer candidates, rounds and rows, and no temperature.
+        is_final: False takes a tenth of the time: fewer candidates, rounds and rows, and no calibration.
     """
     scored = [candidate for candidate in candidates if candidate.results]
     if not scored:
@@ -118,7 +125,7 @@ def select_ensemble(
     )
     members = tuple((candidate, float(w)) for candidate, w in zip(usable, result.weights, strict=True) if w > 0)
     score = Score(result.score, result.low, result.high)
-    return Selected(members, score, result.prediction, covered, result.blend, result.temperature)
+    return Selected(members, score, result.prediction, covered, result.blend, result.temperature, result.scaling)
 
 
 def best_of_all_models(candidates: list[Candidate], n: int) -> list[Candidate]:

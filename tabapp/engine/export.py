@@ -31,6 +31,7 @@ from tabapp.engine.rows import read_sample
 from tabapp.engine.speed import Speeds, pool_of, processor_ms, select_within, timing_rows
 from tabapp.engine.thresholds import threshold_for
 from tabapp.ensemble.averaging import NO_AVERAGING
+from tabapp.ensemble.scaling import ClassScaling
 from tabapp.errors import UsageError
 from tabapp.files import read_regular, write_bytes
 from tabapp.run import exporting as messages
@@ -44,12 +45,13 @@ Emit = Callable[[messages.AnyExportMessage], None]
 
 @dataclass(frozen=True)
 class _Scores:
-    """Out-of-fold scores, the run's metric first, intervals of a regression, temperature and threshold of a classification, and a
+    """Out-of-fold scores, the run's metric first, intervals of a regression, calibration and threshold of a classification, and a
     sentence about the threshold."""
 
     values: tuple[MetricValue, ...]
     intervals: Intervals | None
     temperature: float | None = None
+    scaling: ClassScaling | None = None
     threshold: float | None = None
     threshold_note: str = ""
 
@@ -117,7 +119,9 @@ def _rebuilt(
     members: Sequence[tuple[Any, float]] = run.members
     stored = run.contents
     ensemble = stored.ensemble
-    scores = _Scores(stored.manifest.metrics, stored_intervals(ensemble), ensemble.temperature, ensemble.threshold)
+    scores = _Scores(
+        stored.manifest.metrics, stored_intervals(ensemble), ensemble.temperature, ensemble.scaling, ensemble.threshold
+    )
     how = ""
     if options.limit_ms is not None:
         run, selected = _within_limit(run, options, place / "reduced", stage)
@@ -199,8 +203,10 @@ def _scores(
         with suppress(Exception):
             values.append(metric_value(name, truth, prediction, weight, seed=run.plan.seed, averaging=averaging))
     if run.plan.task != "regression":
-        temperature = None if selected is None else selected.temperature_of_mean
-        return _Scores(tuple(values), None, temperature, *threshold_for(run, prediction, covered))
+        temperature, scaling = (
+            (None, None) if selected is None else (selected.temperature_of_mean, selected.scaling_of_mean)
+        )
+        return _Scores(tuple(values), None, temperature, scaling, *threshold_for(run, prediction, covered))
     return _Scores(tuple(values), fit_intervals(truth, prediction, weight))
 
 
@@ -221,6 +227,7 @@ def _contents(run: FinishedRun, sources: list[CandidateSource], scores: _Scores,
         sample=read_sample(run.folder),
         intervals=scores.intervals,
         temperature=scores.temperature,
+        scaling=scores.scaling,
         threshold=scores.threshold,
         targets=dict(zip(numbers.tolist(), map(float, run.data.target), strict=True)),
     )

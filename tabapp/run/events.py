@@ -246,7 +246,7 @@ class EvaluationReady(Event, tag="evaluation.ready", frozen=True, kw_only=True):
         gain: (share of rows by descending probability, share of the positive rows among them); for two classes.
         base_rate: share of rows that are positive.
         temperature: that of the ensemble's probabilities, if it has one; `uncalibrated_log_loss` and `uncalibrated_error` are the
-            values without it.
+            values without it, or without the scaling by class that the ensemble has instead.
         density: counts by bin of the truth (lowest first), then by bin of the prediction; both axes span `density_range`.
         residuals: counts of truth minus prediction in equal bins of `residual_range`; far outliers are outside both ranges and
             count in the outermost bins.

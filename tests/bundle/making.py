@@ -16,6 +16,7 @@ from tabapp.bundle.write import BundleContents, CandidateSource, FoldSource
 from tabapp.data.infer import infer_schema
 from tabapp.data.typed import encode_target, typed_frame
 from tabapp.engine.fit import recipe_id
+from tabapp.ensemble.scaling import ClassScaling
 from tabapp.features.prepare import FeaturePreparer, recipe_for
 from tabapp.models import registry
 from tabapp.models.contract import FitContext
@@ -140,5 +141,6 @@ def make_contents(folder: Path, task="binary", *, booster=None) -> BundleContent
         candidates=candidates,
         sample=frame.head(7),
         temperature=0.8 if task == "multiclass" else None,
+        scaling=ClassScaling((0.9, 1.2), (1.1, 0.95)) if task == "binary" else None,
         intervals=INTERVALS if task == "regression" else None,
     )

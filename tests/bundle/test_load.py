@@ -274,6 +274,7 @@ def change_record(members, member, change):
 
 
 SCALE = {"predictions": [1.0, 2.0], "factors": [1.0, 2.0]}
+SCALING = {"powers": [1.0, 1.0], "factors": [1.0, 1.0]}
 CONTRADICTIONS = {
     "weights": ("ensemble.json", lambda e: e["candidates"][0].update(weight=5.0)),
     "negative weight": ("ensemble.json", lambda e: e["candidates"][0].update(weight=-0.25)),
@@ -287,6 +288,9 @@ CONTRADICTIONS = {
     "a scale without factors": ("ensemble.json", lambda e: e.update(interval_scale=SCALE | {"factors": [1.0]})),
     "a factor below 0": ("ensemble.json", lambda e: e.update(interval_scale=SCALE | {"factors": [1.0, -1.0]})),
     "a temperature of 0": ("ensemble.json", lambda e: e.update(temperature=0.0)),
+    "a power of 0": ("ensemble.json", lambda e: e.update(scaling=SCALING | {"powers": [0.0, 1.0]})),
+    "a power too few": ("ensemble.json", lambda e: e.update(scaling=SCALING | {"powers": [1.0]})),
+    "a probability times 0": ("ensemble.json", lambda e: e.update(scaling=SCALING | {"factors": [1.0, 0.0]})),
     "another target": ("schema.json", lambda s: s.update(target="age")),
     "another task": ("schema.json", lambda s: s.update(task="regression")),
     "other classes": ("schema.json", lambda s: s.update(classes=["a", "b"])),

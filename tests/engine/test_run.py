@@ -152,12 +152,12 @@ def test_a_later_fold_reuses_the_number_of_trees_of_the_first_two(
 
 
 def test_the_bundle_predicts_like_the_run(wine_run: tuple[RunFolder, list[dict[str, Any]]], tmp_path: Path) -> None:
-    """The bundle's probabilities are the weighted means of the run's own fold models on the same rows, with its temperature."""
+    """The bundle's probabilities are the weighted means of the run's own fold models on the same rows, with its calibration."""
     from tabapp.bundle.contents import open_bundle
     from tabapp.engine.candidates import Candidate, read_results
     from tabapp.engine.fit import prepared_table
     from tabapp.engine.run_data import RunData
-    from tabapp.ensemble.temperature import tempered
+    from tabapp.ensemble.scaling import calibrated
     from tabapp.models import registry
 
     folder, events = wine_run
@@ -175,7 +175,8 @@ def test_the_bundle_predicts_like_the_run(wine_run: tuple[RunFolder, list[dict[s
             table, _ = prepared_table(folder, rows, result.recipe, fold, 0)
             model = registry.get(member["model"]).load(folder.fits / candidate.fit_name(fold) / "model")
             expected = expected + member["weight"] / 3 * model.predict(table)
-    expected = tempered(np.asarray(expected), open_bundle(Path(events[-1]["bundle"])).ensemble.temperature)
+    stored = open_bundle(Path(events[-1]["bundle"])).ensemble
+    expected = calibrated(np.asarray(expected), stored.temperature, stored.scaling)
     names = [name for name in predicted.columns if name.startswith("probability_")]
     assert predicted.height == len(rows.target)
     np.testing.assert_allclose(predicted.select(names).to_numpy(), expected, atol=2e-6)

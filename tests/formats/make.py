@@ -55,8 +55,7 @@ def make(folder: Path) -> None:
                         place / model, plugin, typed, frame, contents.schema, 1.0, place / f"features-{model}"
                     )
                 )
-            temperature = 0.8 if contents.schema.classes else None
-            fields = {**contents.__dict__, "candidates": candidates, "temperature": temperature}
+            fields = {**contents.__dict__, "candidates": candidates}
             write_bundle(folder / f"{name}.tabapp", type(contents)(**fields))
         rows = text_table(task, n_rows=20, seed=8).drop("outcome")
         rows.write_csv(folder / ROWS)

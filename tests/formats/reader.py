@@ -80,7 +80,10 @@ class Bundle:
                 kind = self.linear if candidate["model"] == "linear" else self.trees
                 part = kind(fold["model"], *self.features(fold["features"], row))
                 total = [a + share * b for a, b in zip(total, part, strict=True)]
-        powers = [probability ** (1 / (self.ensemble.get("temperature") or 1)) for probability in total]
+        temperature, n_classes = self.ensemble.get("temperature") or 1, len(total)
+        scaling = self.ensemble.get("scaling") or {"powers": [1 / temperature] * n_classes, "factors": [1] * n_classes}
+        numbers = zip(total, scaling["powers"], scaling["factors"], strict=True)
+        powers = [factor * probability**power for probability, power, factor in numbers]
         return [power / sum(powers) for power in powers]
 
     def features(self, folder, row):
