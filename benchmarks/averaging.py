@@ -3,9 +3,8 @@
 python -m benchmarks.averaging KEPT... [--data FOLDER] [--out FILE.json]
 
 KEPT is the folder of --keep of a `benchmarks.rivals` run. Each line is a table and a draw: how much lower the squared error or the
-Brier score is, as estimated on training rows (`tabapp.ensemble.averaging`) and on the test rows; the log loss of the test rows with
-the temperature that is fitted on out-of-fold predictions, and with that of the mean, over the one without a temperature. The last
-lines are means over the lines, and for each metric how much lower its error is, over what is estimated.
+Brier score is, as estimated on training rows (`tabapp.ensemble.averaging`) and on the test rows. The last lines are means over the
+lines, and for each metric how much lower its error is, over what is estimated.
 """
 
 from __future__ import annotations
@@ -33,20 +32,10 @@ from tabapp.data.typed import encode_target, typed_frame
 from tabapp.engine.averages import averaging_of_ensemble
 from tabapp.engine.finished import FinishedRun
 from tabapp.ensemble.averaging import POWERS
-from tabapp.ensemble.temperature import tempered
 from tabapp.run.folder import RunFolder
 
 MOST_ROWS = 3_000
-HEADER = (
-    "table",
-    "draw",
-    "estimated",
-    "on test rows",
-    "temperature",
-    "of the mean",
-    "log loss",
-    "with that of the mean",
-)
+HEADER = ("table", "draw", "estimated", "on test rows")
 Array = np.ndarray[Any, Any]
 
 
@@ -90,7 +79,7 @@ def measure(folder: Path, table: str, draw: int, entry: dict[str, Any], data: Pa
         for name in metrics.names_for(run.plan.task, first=run.plan.metric)
         if name in POWERS
     }
-    result = {
+    return {
         "table": table,
         "draw": draw,
         "folds": len(single),
@@ -98,35 +87,18 @@ def measure(folder: Path, table: str, draw: int, entry: dict[str, Any], data: Pa
         "measured": 1.0 - float(((mean - hot) ** 2).mean() / ((single - hot) ** 2).mean()),
         "of_metrics": shares,
     }
-    if mean.ndim == 2:
-        # The bundle has the temperature of the mean: that of single models times the estimated factor.
-        of_mean = run.contents.ensemble.temperature or 1.0
-        temperatures = {"temperature": of_mean / estimated.temperature, "temperature_of_mean": of_mean}
-        base = metrics.score("log_loss", truth, mean)
-        losses = {
-            f"log_loss_{name}": metrics.score("log_loss", truth, tempered(mean, value)) / base
-            for name, value in temperatures.items()
-        }
-        result |= temperatures | losses
-    return result
 
 
 def cells(found: dict[str, Any]) -> list[str]:
     """A row of the table."""
-    shown = [found["table"], str(found["draw"]), f"{found['estimated']:.4f}", f"{found['measured']:.4f}"]
-    names = ("temperature", "temperature_of_mean", "log_loss_temperature", "log_loss_temperature_of_mean")
-    return [*shown, *(f"{found[name]:.4f}" if name in found else "—" for name in names)]
+    return [found["table"], str(found["draw"]), f"{found['estimated']:.4f}", f"{found['measured']:.4f}"]
 
 
 def summary(found: list[dict[str, Any]]) -> list[list[str]]:
     """The last lines."""
     averaged = [each for each in found if each["folds"] > 1]
     means = [f"{np.mean([each[name] for each in averaged]):.4f}" for name in ("estimated", "measured")]
-    losses = [
-        f"{np.exp(np.mean([np.log(each[name]) for each in found if name in each])):.4f}"
-        for name in ("log_loss_temperature", "log_loss_temperature_of_mean")
-    ]
-    lines = [["mean", "", *means, "", "", *losses]]
+    lines = [["mean", "", *means]]
     ratios: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for each in averaged:
         for name, share in each["of_metrics"].items():
@@ -135,7 +107,7 @@ def summary(found: list[dict[str, Any]]) -> list[list[str]]:
                 ratios[name].append((share, expected))
     for name, pairs in ratios.items():
         measured, expected = np.mean(pairs, axis=0)
-        lines.append([name, "", f"{expected:.4f}", f"{measured:.4f}", "", "", "", ""])
+        lines.append([name, "", f"{expected:.4f}", f"{measured:.4f}"])
     return lines
 
 

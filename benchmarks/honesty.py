@@ -7,12 +7,14 @@ KEPT is the folder of --keep of a `benchmarks.rivals` run. Each line is a table 
 - "printed" is the cross-validated score in the bundle, "unseen" the score of the test rows, and "difference" what the second is
   better, in standard errors of both together; each standard error is a quarter of the width of a 95 % bootstrap interval.
 - "calibration" is the expected calibration error of the test rows in 10 bins (Naeini, Cooper, Hauskrecht, AAAI 2015), of the
-  positive class or of the most probable class, of tabapp and of the other system.
+  positive class or of the most probable class, of tabapp and of the other system. "by chance" is the mean error that tabapp's
+  probabilities would show if they were exact, over 200 simulated draws of the test rows' outcomes.
 - "coverage" is the share of test rows within the 90 % prediction intervals, and "width" their mean width over that of intervals
   that have the same width everywhere.
 
 The last lines say how many differences are within 1.96, their mean, how many calibration errors are not above the other system's,
-and the means of coverage and width.
+how many of each system are below the 95th percentile of those that exact probabilities would show, and the means of coverage and
+width.
 """
 
 from __future__ import annotations
@@ -40,8 +42,10 @@ from tabapp.explain.evaluation import Z95, calibration
 from tabapp.run.state import format_score
 
 FOLDER = re.compile(r"(?P<table>.+)-tabapp-(?P<draw>\d+)")
+SIMULATED = 200
 HEADER = (
-    "table", "draw", "metric", "printed", "unseen", "difference", "calibration", "of the other", "coverage", "width",
+    "table", "draw", "metric", "printed", "unseen", "difference", "calibration", "of the other", "by chance",
+    "coverage", "width",
 )  # fmt: skip
 
 
@@ -57,6 +61,9 @@ class Honesty:
     difference: float
     calibration: float | None = None
     calibration_of_other: float | None = None
+    calibration_by_chance: float | None = None
+    calibrated: bool | None = None
+    other_calibrated: bool | None = None
     coverage: float | None = None
     width: float | None = None
 
@@ -78,11 +85,26 @@ def probabilities(file: Path, classes: Sequence[str]) -> np.ndarray[Any, Any]:
     return predictions.select(columns[label] for label in classes).to_numpy()
 
 
-def calibration_error(codes: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> float:
-    """Expected calibration error of the second class of two, else of the most probable class."""
+@dataclass(frozen=True)
+class Calibration:
+    """Expected calibration error of a system's test rows, and the errors of exact probabilities: their mean, 95th percentile."""
+
+    error: float
+    by_chance: float
+    limit: float
+
+
+def calibration_of(codes: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> Calibration:
+    """Calibration of the second class of two, else of the most probable class; codes (rows,), values (rows, classes)."""
     if values.shape[1] == 2:
-        return calibration(codes == 1, values[:, 1])[1]
-    return calibration(values.argmax(axis=1) == codes, values.max(axis=1))[1]
+        happened, probability = codes == 1, values[:, 1]
+    else:
+        happened, probability = values.argmax(axis=1) == codes, values.max(axis=1)
+    random = np.random.default_rng(0)
+    simulated = [calibration(random.random(len(probability)) < probability, probability)[1] for _ in range(SIMULATED)]
+    return Calibration(
+        calibration(happened, probability)[1], float(np.mean(simulated)), float(np.quantile(simulated, 0.95))
+    )
 
 
 def constant_half_width(run: Path) -> float:
@@ -112,10 +134,16 @@ def measure(folder: Path, table: str, draw: int, entry: dict[str, Any], data: Pa
         classes = sorted(labels.unique())
         truth = labels.replace_strict(classes, list(range(len(classes)))).to_numpy()
         predicted = probabilities(folder / "out.csv", classes)
-        others["calibration"] = calibration_error(truth, predicted)
+        own = calibration_of(truth, predicted)
+        others |= {
+            "calibration": own.error,
+            "calibration_by_chance": own.by_chance,
+            "calibrated": own.error <= own.limit,
+        }
         rivals = [path for path in folder.parent.glob(f"{table}-autogluon*-{draw}") if (path / "out.csv").is_file()]
         if rivals:
-            others["calibration_of_other"] = calibration_error(truth, probabilities(rivals[0] / "out.csv", classes))
+            other = calibration_of(truth, probabilities(rivals[0] / "out.csv", classes))
+            others |= {"calibration_of_other": other.error, "other_calibrated": other.error <= other.limit}
     unseen = metrics.score(name, truth, predicted)
     low, high = metrics.interval(name, truth, predicted, seed=0)
     error = math.hypot(high - low, printed["high"] - printed["low"]) / (2 * Z95)
@@ -127,7 +155,8 @@ def measure(folder: Path, table: str, draw: int, entry: dict[str, Any], data: Pa
 def cells(found: Honesty) -> list[str]:
     """A row of the table."""
     shown = [f"{found.difference:+.2f}"]
-    for value in (found.calibration, found.calibration_of_other, found.coverage, found.width):
+    calibrations = (found.calibration, found.calibration_of_other, found.calibration_by_chance)
+    for value in (*calibrations, found.coverage, found.width):
         shown.append("—" if value is None else f"{value:.3f}")
     return [found.table, str(found.draw), found.metric, format_score(found.printed), format_score(found.unseen), *shown]
 
@@ -149,6 +178,14 @@ def summary(found: Sequence[Honesty]) -> list[tuple[str, str]]:
         lines.append(
             ("calibration error not above the other's", f"{better} of {len(pairs)} ({better / len(pairs):.0%})")
         )
+    for system, verdicts in (
+        ("tabapp's", [each.calibrated for each in found]),
+        ("the other's", [each.other_calibrated for each in found]),
+    ):
+        judged = [verdict for verdict in verdicts if verdict is not None]
+        if judged:
+            share = f"{sum(judged)} of {len(judged)} ({sum(judged) / len(judged):.0%})"
+            lines.append((f"{system} calibration errors below the 95th percentile of chance", share))
     widths = [(each.coverage, each.width) for each in found if each.coverage is not None and each.width is not None]
     if widths:
         coverage, width = np.mean(widths, axis=0)
