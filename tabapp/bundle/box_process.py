@@ -44,7 +44,9 @@ def environment(scratch: Path, device: str) -> dict[str, str]:
     """
     places = {name: str(scratch) for name in ("TMPDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR")}
     memory = {"MIMALLOC_ARENA_RESERVE": str(_ARENA_KIB)}
-    return {**places, **memory, "JOBLIB_MULTIPROCESSING": "0", **(_NO_GPU if device == "cpu" else {})}
+    # Threads that wait for each other by spinning take the processors from those they wait for on a busy machine.
+    threads = {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive"), "JOBLIB_MULTIPROCESSING": "0"}
+    return {**places, **memory, **threads, **(_NO_GPU if device == "cpu" else {})}
 
 
 class BoxProcess:
