@@ -182,6 +182,24 @@ def test_the_bundle_predicts_like_the_run(wine_run: tuple[RunFolder, list[dict[s
     np.testing.assert_allclose(predicted.select(names).to_numpy(), expected, atol=2e-6)
 
 
+def test_the_bundle_has_the_scaling_of_the_ensemble(tmp_path: Path) -> None:
+    """No probability of a class is below 0.4, which neither a linear model nor a temperature can express."""
+    from tabapp.bundle.contents import open_bundle
+
+    generator = np.random.default_rng(0)
+    x = generator.normal(0, 3, 3_000)
+    y = generator.random(len(x)) < 0.4 + 0.6 / (1 + np.exp(-x))
+    data = tmp_path / "floor.csv"
+    pl.DataFrame({"x": x, "y": np.where(y, "yes", "no")}).write_csv(data)
+    options = ["--target", "y", "--models", "linear", "--trials", "1", "--folds", "3", "--runs-dir", str(tmp_path)]
+    done = tabapp("--auto", str(data), *options, "--json")
+    assert done.returncode == 0, done.stderr
+    events = events_of(done.stdout)
+    assert open_bundle(Path(events[-1]["bundle"])).ensemble.scaling is not None
+    shown = [event for event in events if event["ev"] == "evaluation.ready" and event["model"] == "ensemble"][-1]
+    assert shown["calibration_error"] < shown["uncalibrated_error"]
+
+
 def facts_of(rows: list[dict[str, Any]]) -> list[tuple[object, ...]]:
     """What a leaderboard says about each model, apart from times."""
     return [(row["rank"], row["model"], row["score"], row["low"], row["trial"], row["in_ensemble"]) for row in rows]
