@@ -157,7 +157,7 @@ class StartingScheduler(Scheduler):
         if not self._has_score():
             return not any(self.models[name].is_core for name, _, _ in running)
         needed = self.expected_seconds(record.name)
-        each = min(needed, time.limit, self._slot(self.n_folds, time.seconds))
+        each = min(needed, time.limit, 0.999 * self._slot(self.n_folds, time.seconds))
         on_holdout = self.n_folds == 1 or not any(c.is_complete for c in self.candidates.values())
         least = LEAST_SHARE if on_holdout else record.least_share
         return each >= least * needed and time.fits(self.n_folds, each, time.committed)

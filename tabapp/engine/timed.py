@@ -158,11 +158,13 @@ class TimedScheduler(StartingScheduler):
         used = sum(record.spent for record in self.models.values())
         used += sum(self.expected_seconds(name) for name, _, _ in running)
         self._total = used + self.workers * seconds_left
+        # No fit lasts longer than the run: near the end, one in progress on a holdout must not keep all workers busy.
+        most = min(fit_limit, self._slot(1, seconds_left))
         committed = begun = 0.0
         for candidate in self.candidates.values():
             if candidate.status != "active":
                 continue
-            seconds = len(candidate.missing_folds) * min(self._expected.of_candidate(candidate), fit_limit)
+            seconds = len(candidate.missing_folds) * min(self._expected.of_candidate(candidate), most)
             share = SHORT_SHARE if candidate in self._being_completed else 1.0
             if not self._can_end(candidate, share, running, seconds_left, fit_limit):
                 continue

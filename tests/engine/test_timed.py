@@ -545,6 +545,19 @@ def test_with_one_holdout_a_model_may_use_leftover_time_that_is_too_short_for_it
         assert type(scheduler.next_work(set(), 60.0)) is expected
 
 
+def test_a_long_fit_in_progress_leaves_the_other_worker_to_another_model() -> None:
+    scheduler = make_timed({"core": 5.0, "long": 500.0, "forest": 500.0}, n_folds=1, tune=False)
+    assert scheduler.workers == 2
+    for name in ("long", "forest"):
+        scheduler.models[name].is_core = False
+    complete(scheduler, "core")
+    first = scheduler.next_work(set(), 60.0, fit_limit=90.0)
+    assert first is not None
+    second = scheduler.next_work({(*first.candidate.key, 0)}, 60.0, fit_limit=90.0)
+    assert second is not None
+    assert {first.candidate.model, second.candidate.model} == {"long", "forest"}
+
+
 def test_a_model_that_is_useful_when_it_ends_early_starts_before_new_trials() -> None:
     scheduler = make_timed({"core": 30.0, "forest": 200.0}, {("core", 0): 1.0}, n_folds=1)
     scheduler.models["forest"].is_core = False
