@@ -9,9 +9,6 @@ lines, and for each metric how much lower its error is, over what is estimated.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import sys
 import tempfile
 from collections import defaultdict
@@ -21,8 +18,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from benchmarks.honesty import kept_runs
-from benchmarks.machine import RESULTS, machine, report
+from benchmarks.honesty import measured_runs
+from benchmarks.machine import machine, report
 from benchmarks.rivals import split
 from tabapp import metrics
 from tabapp.bundle.load import load_bundle
@@ -112,25 +109,9 @@ def summary(found: list[dict[str, Any]]) -> list[list[str]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kept", type=Path, nargs="+", help="folders of benchmarks.rivals --keep")
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
-    parser.add_argument("--out", type=Path, default=RESULTS / "averaging.json")
-    options = parser.parse_args()
-    listing = options.data / "datasets.json"
-    if not listing.is_file():
-        print(f"{listing} is not there; name the folder of the tables with --data or TABAPP_DATA.", file=sys.stderr)
-        return 0
-    known = {entry["name"]: entry for entry in json.loads(listing.read_text())}
-    measured = [
-        measure(folder, table, draw, known[table], options.data)
-        for (table, draw), folder in kept_runs(options.kept).items()
-    ]
-    if not measured:
-        print(f"{options.kept[0]} has no kept run of tabapp.", file=sys.stderr)
-        return 1
+    measured, out = measured_runs(__doc__, "averaging.json", measure)
     rows = [*map(cells, measured), *summary(measured)]
-    report(machine(), HEADER, rows, measured, options.out, right=range(2, len(HEADER)))
+    report(machine(), HEADER, rows, measured, out, right=range(2, len(HEADER)))
     return 0
 
 

@@ -18,9 +18,6 @@ The last lines are means, and how many calibration errors are not above the othe
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -30,8 +27,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from benchmarks.honesty import calibration_of, kept_runs, probabilities
-from benchmarks.machine import RESULTS, machine, report
+from benchmarks.honesty import calibration_of, measured_runs, probabilities
+from benchmarks.machine import machine, report
 from benchmarks.rivals import split
 from tabapp import metrics
 from tabapp.bundle.load import load_bundle
@@ -132,26 +129,9 @@ def summary(found: list[dict[str, Any]]) -> list[list[str]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kept", type=Path, nargs="+", help="folders of benchmarks.rivals --keep")
-    parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
-    parser.add_argument("--out", type=Path, default=RESULTS / "calibrating.json")
-    options = parser.parse_args()
-    listing = options.data / "datasets.json"
-    if not listing.is_file():
-        print(f"{listing} is not there; name the folder of the tables with --data or TABAPP_DATA.", file=sys.stderr)
-        return 0
-    known = {entry["name"]: entry for entry in json.loads(listing.read_text())}
-    measured: list[dict[str, Any]] = []
-    for (table, draw), folder in kept_runs(options.kept).items():
-        if known[table]["task"] != "regression":
-            measured.append(measure(folder, table, draw, known[table], options.data))
-            print(*cells(measured[-1]), file=sys.stderr, flush=True)
-    if not measured:
-        print(f"{options.kept[0]} has no kept run of tabapp with a classification.", file=sys.stderr)
-        return 1
+    measured, out = measured_runs(__doc__, "calibrating.json", measure, tasks=("binary", "multiclass"))
     rows = [*map(cells, measured), *summary(measured)]
-    report(machine(), HEADER, rows, measured, options.out, right=range(2, len(HEADER)))
+    report(machine(), HEADER, rows, measured, out, right=range(2, len(HEADER)))
     return 0
 
 

@@ -26,10 +26,10 @@ import os
 import re
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -41,6 +41,7 @@ from tabapp.bundle.intervals import residual_quantile
 from tabapp.explain.evaluation import Z95, calibration
 from tabapp.run.state import format_score
 
+T = TypeVar("T")
 FOLDER = re.compile(r"(?P<table>.+)-tabapp-(?P<draw>\d+)")
 SIMULATED = 200
 HEADER = (
@@ -194,27 +195,47 @@ def summary(found: Sequence[Honesty]) -> list[tuple[str, str]]:
     return lines
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def measured_runs(
+    description: str | None,
+    out: str,
+    measure: Callable[[Path, str, int, dict[str, Any], Path], T],
+    tasks: Collection[str] = tuple(METRICS),
+) -> tuple[list[T], Path]:
+    """Parse the command line, measure each kept run of these tasks, and return the results and the file for them.
+
+    Args:
+        description: of the command.
+        out: default name of the file.
+        measure: of the folder of a run, its table and draw, the table's entry in `datasets.json`, and the folder of the tables.
+
+    Raises:
+        SystemExit: with 0 if the tables are not there, with 1 if there is no such run.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kept", type=Path, nargs="+", help="folders of benchmarks.rivals --keep")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
-    parser.add_argument("--out", type=Path, default=RESULTS / "honesty.json")
+    parser.add_argument("--out", type=Path, default=RESULTS / out)
     options = parser.parse_args()
     listing = options.data / "datasets.json"
     if not listing.is_file():
         print(f"{listing} is not there; name the folder of the tables with --data or TABAPP_DATA.", file=sys.stderr)
-        return 0
+        sys.exit(0)
     known = {entry["name"]: entry for entry in json.loads(listing.read_text())}
     measured = [
         measure(folder, table, draw, known[table], options.data)
         for (table, draw), folder in kept_runs(options.kept).items()
+        if known[table]["task"] in tasks
     ]
     if not measured:
-        print(f"{options.kept[0]} has no kept run of tabapp.", file=sys.stderr)
-        return 1
+        sys.exit(f"{options.kept[0]} has no kept run of tabapp ({', '.join(tasks)}).")
+    return measured, options.out
+
+
+def main() -> int:
+    measured, out = measured_runs(__doc__, "honesty.json", measure)
     empty = [""] * (len(HEADER) - 2)
     rows = [*map(cells, measured), *([name, value, *empty] for name, value in summary(measured))]
-    report(machine(), HEADER, rows, [asdict(each) for each in measured], options.out, right=range(3, len(HEADER)))
+    report(machine(), HEADER, rows, [asdict(each) for each in measured], out, right=range(3, len(HEADER)))
     return 0
 
 

@@ -118,6 +118,8 @@ def _ensemble_problem(manifest: Manifest, ensemble: Ensemble) -> str | None:
         return "its temperature does not fit its task"
     scaling = ensemble.scaling
     if scaling is not None:
+        if ensemble.temperature is not None:
+            return "it has both a temperature and a scaling of its probabilities"
         if not manifest.classes or any(
             len(each) != len(manifest.classes) for each in (scaling.powers, scaling.factors)
         ):

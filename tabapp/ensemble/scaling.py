@@ -104,7 +104,14 @@ def lowest_scaling(
     penalty: float = PENALTY,
 ) -> tuple[ClassScaling, Array]:
     """The scaling with the lowest penalized log loss, and the (rows, classes) probabilities that scalings fitted on other rows
-    give; arguments as in `fit_scaling`."""
+    give.
+
+    Args:
+        values: (rows, classes) out-of-fold probabilities.
+        codes: (rows,) class codes.
+        temperature, weight: as in `fit_scaling`.
+        penalty: see `PENALTY`.
+    """
     sample = sample_rows(codes, "log_loss", max(MAX_CELLS // values.shape[1], LEAST_ROWS), seed, weight)
     shares = np.ones(len(sample.rows)) if sample.weight is None else sample.weight / sample.weight.mean()
     part = np.random.default_rng(seed).permutation(len(codes)) % N_PARTS
@@ -123,7 +130,8 @@ def lowest_scaling(
 def _in_order(own: Array, values: Array) -> Array:
     """The (rows, 2) probabilities that scalings of parts give, in the order of the rows that a single scaling keeps.
 
-    The scalings differ, and would rank the rows of one part above those of another, which lowers the ROC AUC of few rows.
+    The scalings differ, and would rank the rows of one part above those of another, which lowers the ROC AUC of few rows. Sorted
+    probabilities have a slightly lower log loss, so that they do not decide whether there is a scaling.
     """
     positive = np.empty(len(own))
     positive[np.argsort(values[:, 1], kind="stable")] = np.sort(own[:, 1])

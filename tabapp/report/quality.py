@@ -37,9 +37,9 @@ def _classification(found: ev.EvaluationReady, plan: ev.PlanMade | None) -> list
             ("Area under the ROC curve", found.roc_auc),
             ("Average precision", found.average_precision),
             ("Log loss", found.log_loss),
-            ("Log loss without calibration", found.uncalibrated_log_loss),
+            ("Log loss before calibration", found.uncalibrated_log_loss),
             ("Calibration error", found.calibration_error),
-            ("Calibration error without calibration", found.uncalibrated_error),
+            ("Calibration error before calibration", found.uncalibrated_error),
             ("Temperature of the probabilities", found.temperature),
         )
         if value is not None

@@ -288,6 +288,7 @@ CONTRADICTIONS = {
     "a scale without factors": ("ensemble.json", lambda e: e.update(interval_scale=SCALE | {"factors": [1.0]})),
     "a factor below 0": ("ensemble.json", lambda e: e.update(interval_scale=SCALE | {"factors": [1.0, -1.0]})),
     "a temperature of 0": ("ensemble.json", lambda e: e.update(temperature=0.0)),
+    "a scaling beside a temperature": ("ensemble.json", lambda e: e.update(scaling=SCALING, temperature=0.8)),
     "a power of 0": ("ensemble.json", lambda e: e.update(scaling=SCALING | {"powers": [0.0, 1.0]})),
     "a power too few": ("ensemble.json", lambda e: e.update(scaling=SCALING | {"powers": [1.0]})),
     "a probability times 0": ("ensemble.json", lambda e: e.update(scaling=SCALING | {"factors": [1.0, 0.0]})),
