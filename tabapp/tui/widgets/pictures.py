@@ -240,7 +240,7 @@ def calibration(facts: PictureFacts, width: int, height: int) -> list[Content]:
         error = format_score(each.calibration_error)
         of_what = f"“{each.positive}”" if each.positive else "the most probable class"
         if each.uncalibrated_error is not None:
-            error += f" (before calibration {format_score(each.uncalibrated_error)})"
+            error += f" ({format_score(each.uncalibrated_error)} before)"
         words.append(Content.assemble((f"{glyph} ", f"bold {style}"), f"calibration error {error} · {of_what}"))
         bins = [0] * 10
         for row in each.calibration:
