@@ -230,7 +230,7 @@ class Scheduler:
     ) -> Work | None:
         """The first fold of a model without a score. `may_start` decides on models that the user does not favor."""
         waiting = [r for r in self.models.values() if not (r.is_held or any(c.results for c in self.of_model(r.name)))]
-        waiting.sort(key=lambda r: (not r.is_favored, not r.is_core and r.merit <= 1, r.price, r.name))
+        waiting.sort(key=lambda r: (not r.is_favored, not self._has_precedence(r), self._price(r), r.name))
         for record in waiting:
             if self.is_out(record.name):
                 continue
@@ -243,6 +243,14 @@ class Scheduler:
             if record.is_favored or may_start(record):
                 return Work(active[0] if active else self.add(self._new_trial(record.name)), 0)
         return None
+
+    def _has_precedence(self, record: ModelRecord) -> bool:
+        """Whether the first fold of a model comes before those of others, whatever its cost."""
+        return record.is_core or record.merit > 1
+
+    def _price(self, record: ModelRecord) -> float:
+        """The cost that orders first folds."""
+        return record.price
 
     def _defaults(self, running: set[Fold]) -> Work | None:
         """The next fold of a model's first successful trial: trials already begun first, then cheap and good models."""

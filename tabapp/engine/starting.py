@@ -35,6 +35,11 @@ improves the ensemble, those without merit start only in time that nothing else 
 LEAST_SHARE = 0.05
 """Share of its expected time with which any model may start on a single holdout, or in a run in which no candidate can be
 completed, in time that nothing else can use."""
+SMALL_SHARE = 0.1
+"""A model that starts with this share of its expected time loses little where it gets no more: on a single holdout, it is as cheap as
+the limit of fits. Others that would be cut there come after cheaper models, whatever their merit: on covertype, with 300 s of two
+workers, networks and CatBoost with half of their time took the turn of extra trees (log loss 0.131; with 120 s and without them
+0.093)."""
 SHORT_SHARE = 0.5
 """Share of its expected time for which a model that plans its steps still starts, and for which a candidate with several folds is
 still completed. On kin8nm, the RMSE of RealMLP is 0.0667 with half of its epochs and 0.0664 with all of them."""
@@ -62,6 +67,8 @@ class StartingScheduler(Scheduler):
         self._expected = ExpectedSeconds(self.models, self.latest_seconds, self.measured_seconds, self.of_model)
         self._total = math.inf
         """Seconds that all workers have in the whole run."""
+        self._limit = math.inf
+        """Seconds that one fit may take."""
 
     def record_overhead(self, seconds: float) -> None:
         """Record what a fit took beside training and predicting: to start, to prepare features, and to save."""
@@ -70,6 +77,17 @@ class StartingScheduler(Scheduler):
     def expected_seconds(self, name: str) -> float:
         """Expected seconds of a worker for the next fit of a model."""
         return self._expected.of_model(name)
+
+    def _has_precedence(self, record: ModelRecord) -> bool:
+        return super()._has_precedence(record) and not (self.n_folds == 1 and self._is_cut(record))
+
+    def _price(self, record: ModelRecord) -> float:
+        loses_little = self.n_folds == 1 and record.least_share <= SMALL_SHARE and self._is_cut(record)
+        return self._limit / record.merit if loses_little else super()._price(record)
+
+    def _is_cut(self, record: ModelRecord) -> bool:
+        """Whether a fit of a model is expected to end before it is done."""
+        return self.expected_seconds(record.name) > self._limit
 
     def _improves(self, candidate: Candidate) -> bool:
         """Whether a candidate with at least one fold is to be completed."""

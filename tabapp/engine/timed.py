@@ -7,7 +7,7 @@ A candidate counts once it has all of its folds, so it is either completed or dr
 2. The first folds of models that take hardly any time.
 3. The first folds of quick models that start first on all tables, and of those with a high merit: on some tables they are far ahead
    of all others, and later there would be no time for their other folds. Where a network is dropped, those of lower merit count as
-   models without merit.
+   models without merit. On a single holdout, models that would be cut at the limit of fits do not come before cheaper ones.
 4. The other folds of candidates whose first fold improves the ensemble, together with those that are being completed: by
    improvement, less the price of their time. Those that improve it far more than candidates that are being completed go first.
 5. The first folds of other models, those that take little time first, without networks where several were of no use. Here and in
@@ -86,6 +86,7 @@ class TimedScheduler(StartingScheduler):
             seconds_left: seconds until fitting ends.
             fit_limit: seconds that one fit may take.
         """
+        self._limit = fit_limit
         with self._expected.decision():
             return self._next_work(running, seconds_left, fit_limit) if seconds_left > 0 else None
 
@@ -111,7 +112,7 @@ class TimedScheduler(StartingScheduler):
 
         return (
             first_fold(lambda record: self._is_cheap(record.name))
-            or first_fold(lambda record: record.merit > 1 or (record.is_core and self._is_quick(record.name)))
+            or first_fold(lambda r: self._has_precedence(r) and (r.merit > 1 or self._is_quick(r.name)))
             or self._begun(running, time)
             or first_fold(lambda record: self._is_quick(record.name))
             or self._first_fold(running, lambda record: self._may_start(record, running, time))

@@ -571,6 +571,24 @@ def test_a_model_that_is_useful_when_it_ends_early_starts_before_new_trials() ->
     assert work.candidate.key == ("forest", 0)
 
 
+def test_with_one_holdout_models_that_would_be_cut_do_not_come_before_cheaper_ones() -> None:
+    def order(limit: float) -> list[str]:
+        models = {"core": 60.0, "merit": 500.0, "cheap": 50.0, "forest": 400.0}
+        scheduler = make_timed(models, n_folds=1, tune=False)
+        for name in ("merit", "cheap", "forest"):
+            scheduler.models[name].is_core = False
+        scheduler.models["merit"].merit = 4.0
+        scheduler.models["forest"].least_share = 0.1
+        started: list[str] = []
+        while (work := scheduler.next_work(set(), 1000.0, fit_limit=limit)) is not None:
+            started.append(work.candidate.model)
+            finish(work.candidate, work.fold, 0.5, 40.0)
+        return list(dict.fromkeys(started))
+
+    assert order(90.0) == ["core", "cheap", "forest", "merit"]
+    assert order(600.0) == ["core", "merit", "cheap", "forest"]
+
+
 def test_a_candidate_that_cannot_be_completed_leaves_its_time_to_first_folds_of_others() -> None:
     scheduler = with_first_folds(
         make_timed({"slow": 20.0, "other": 60.0, "endless": 2000.0}), {"slow": 0.9}, seconds=20.0
