@@ -27,7 +27,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tabapp.ensemble.scaling import ClassScaling
+from tabapp.ensemble.scaling import Calibration, ClassScaling
 
 FORMAT_VERSION = 14
 """Version 2 added `Ensemble.half_widths`, version 3 `training_rows.json`, version 4 arrays in half precision, version 5
@@ -189,6 +189,11 @@ class Ensemble(Record, frozen=True):
     temperature: float | None = None
     scaling: ClassScaling | None = None
     threshold: float | None = None
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """The scaling or the temperature; None for neither."""
+        return self.temperature if self.scaling is None else self.scaling
 
 
 class TrainingRows(Record, frozen=True):

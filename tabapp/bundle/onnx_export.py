@@ -19,7 +19,7 @@ from tabapp.bundle.local import LocalPredictor
 from tabapp.bundle.onnx_dates import MISSING
 from tabapp.bundle.onnx_features import Features
 from tabapp.bundle.onnx_graph import OPSET, Graph, NotConvertible, network_prediction, prediction
-from tabapp.ensemble.scaling import ClassScaling, calibrated
+from tabapp.ensemble.scaling import Calibration, ClassScaling, calibrated
 from tabapp.errors import UsageError
 from tabapp.models.contract import FittedModel
 
@@ -105,11 +105,10 @@ def _models(loaded: LoadedBundle) -> tuple[dict[str, Any], dict[str, str]]:
     return found, left_out
 
 
-def _calibration(loaded: LoadedBundle, candidates: Sequence[Candidate]) -> tuple[float | None, ClassScaling | None]:
-    """The temperature and the scaling of the ensemble; a member of several has neither."""
+def _calibration(loaded: LoadedBundle, candidates: Sequence[Candidate]) -> Calibration | None:
+    """The calibration of the ensemble; a member of several has none."""
     ensemble = loaded.contents.ensemble
-    is_whole = len(candidates) == len(ensemble.candidates)
-    return (ensemble.temperature, ensemble.scaling) if is_whole else (None, None)
+    return ensemble.calibration if len(candidates) == len(ensemble.candidates) else None
 
 
 def _model(loaded: LoadedBundle, candidates: Sequence[Candidate]) -> Any:
@@ -144,14 +143,14 @@ def _model(loaded: LoadedBundle, candidates: Sequence[Candidate]) -> Any:
     notes = {"target": schema.target, "task": schema.task, "run": contents.manifest.run}
     if not schema.classes:
         return graph.model([(blend, "prediction", "float", ["rows", 1])], notes)
-    temperature, scaling = _calibration(loaded, candidates)
-    if temperature is not None or scaling is not None:
-        if scaling is not None:
-            powers = graph.add("Pow", blend, graph.constant(scaling.powers))
-            powers = graph.add("Mul", powers, graph.constant(scaling.factors))
+    calibration = _calibration(loaded, candidates)
+    if calibration is not None:
+        if isinstance(calibration, ClassScaling):
+            powers = graph.add("Pow", blend, graph.constant(calibration.powers))
+            powers = graph.add("Mul", powers, graph.constant(calibration.factors))
         else:
             highest = graph.add("ReduceMax", blend, axes=[1])
-            powers = graph.add("Pow", graph.add("Div", blend, highest), graph.constant(1 / (temperature or 1)))
+            powers = graph.add("Pow", graph.add("Div", blend, highest), graph.constant(1 / calibration))
         blend = graph.add("Div", powers, graph.add("ReduceSum", powers, graph.constant([1], np.int64)))
     threshold = contents.ensemble.threshold
     if threshold is None:
@@ -236,7 +235,7 @@ def largest_difference(
             values = predictor.models[fold.model].predict(predictor.preparers[fold.features].transform(typed))
             expected = expected + candidate.weight / total / len(candidate.folds) * values.astype(np.float64)
     if loaded.contents.schema.classes:
-        expected = calibrated(expected, *_calibration(loaded, candidates))
+        expected = calibrated(expected, _calibration(loaded, candidates))
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     needed = {each.name for each in session.get_inputs()}
     found = session.run(

@@ -193,7 +193,7 @@ class Predictor(ABC):
             if values.size and values.sum(axis=1).min() <= 0:
                 raise BundleError(f"{self.where} predicts no class for a row. Do not use this bundle.")
             values /= values.sum(axis=1, keepdims=True)
-            return calibrated(values, self.ensemble.temperature, self.ensemble.scaling)
+            return calibrated(values, self.ensemble.calibration)
         return values
 
     def interval(self, values: Float64, coverage: float = INTERVAL_LEVEL) -> tuple[Float64, Float64]:

@@ -18,6 +18,7 @@ from tabapp import files
 from tabapp.bundle.format import IntervalScale
 from tabapp.bundle.load import LoadedBundle, load_bundle
 from tabapp.bundle.local import LocalPredictor
+from tabapp.ensemble.scaling import ClassScaling
 from tabapp.errors import UsageError
 from tabapp.features.arrays import FIRST_LEVEL, MISSING, UNSEEN
 from tabapp.features.columns import BooleanStep, CategoricalStep, NumericStep
@@ -110,15 +111,14 @@ def _query(loaded: LoadedBundle, outputs: Sequence[str], blended: Sequence[str])
     outer: list[str]
     if schema.classes:
         names = [f"p{code}" for code in range(len(blended))]
-        temperature, scaling = loaded.contents.ensemble.temperature, loaded.contents.ensemble.scaling
-        if scaling is not None:
-            numbers = zip(blended, scaling.powers, scaling.factors, strict=True)
+        calibration = loaded.contents.ensemble.calibration
+        if isinstance(calibration, ClassScaling):
+            numbers = zip(blended, calibration.powers, calibration.factors, strict=True)
             blended = [f"{_number(factor)} * power({value}, {_number(power)})" for value, power, factor in numbers]
-        elif temperature is not None:
-            blended = [f"power({value}, {_number(1 / temperature)})" for value in blended]
-        is_normalized = scaling is None and temperature is None
+        elif calibration is not None:
+            blended = [f"power({value}, {_number(1 / calibration)})" for value in blended]
         shown = ",\n  ".join(f"{value} AS {name}" for value, name in zip(blended, names, strict=True))
-        probabilities = names if is_normalized else [f"{name} / ({' + '.join(names)})" for name in names]
+        probabilities = names if calibration is None else [f"{name} / ({' + '.join(names)})" for name in names]
         cases = " ".join(
             f"WHEN {' AND '.join(f'{name} >= {other}' for other in names[code + 1 :])} THEN {_text(schema.classes[code])}"
             for code, name in enumerate(names[:-1])

@@ -37,7 +37,7 @@ from tabapp.bundle.intervals import Intervals
 from tabapp.bundle.load import EXACT, load_bundle, read_sample
 from tabapp.bundle.local import load_predictor
 from tabapp.data.schema import Schema
-from tabapp.ensemble.scaling import ClassScaling
+from tabapp.ensemble.scaling import Calibration, ClassScaling
 from tabapp.models import registry
 from tabapp.models.distributions import distribution_of
 
@@ -85,7 +85,7 @@ class BundleContents:
         sample: a few training rows as text, which test the bundle when it is loaded.
         targets: class code or target of each row of the training file that `FoldSource.rows` names.
         intervals: prediction intervals (`intervals.fit_intervals`); None for classification.
-        temperature, scaling, threshold: see `Ensemble`.
+        calibration, threshold: see `Ensemble`.
     """
 
     run: str
@@ -102,8 +102,7 @@ class BundleContents:
     sample: pl.DataFrame
     intervals: Intervals | None = None
     targets: Mapping[int, float] = field(default_factory=dict[int, float])
-    temperature: float | None = None
-    scaling: ClassScaling | None = None
+    calibration: Calibration | None = None
     threshold: float | None = None
 
 
@@ -183,14 +182,14 @@ def _layout_of(contents: BundleContents) -> _Layout:
                 folds=tuple(folds),
             )
         )
-    intervals = contents.intervals
+    intervals, calibration = contents.intervals, contents.calibration
     ensemble = Ensemble(
         candidates=tuple(candidates),
         residual_quantile=None if intervals is None else intervals.residual_quantile,
         half_widths=() if intervals is None else intervals.half_widths,
         interval_scale=None if intervals is None else intervals.scale,
-        temperature=contents.temperature,
-        scaling=contents.scaling,
+        temperature=calibration if isinstance(calibration, float) else None,
+        scaling=calibration if isinstance(calibration, ClassScaling) else None,
         threshold=contents.threshold,
     )
     return _Layout(ensemble, sources, rows)

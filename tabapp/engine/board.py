@@ -20,7 +20,7 @@ from tabapp.engine.plan import Plan
 from tabapp.engine.scheduler import Scheduler
 from tabapp.ensemble.averaging import NO_AVERAGING, Averaging
 from tabapp.ensemble.greedy import cross_fitted
-from tabapp.ensemble.scaling import ClassScaling
+from tabapp.ensemble.scaling import Calibration, ClassScaling
 from tabapp.ensemble.temperature import HIGHEST, LOWEST
 from tabapp.run import events as ev
 
@@ -41,7 +41,7 @@ ensemble most."""
 @dataclass(frozen=True)
 class Selected:
     """An ensemble: members with positive weights that sum to 1, its cross-fitted score, and its out-of-fold predictions of the
-    `covered` rows (a mask over the scored rows), which are its `blend` with its `temperature` or `scaling`.
+    `covered` rows (a mask over the scored rows), which are its `blend` with its `calibration`.
 
     Its score and the calibration of its bundle are those of the mean of its fold models once the gain of the mean is known.
     """
@@ -51,8 +51,7 @@ class Selected:
     prediction: npt.NDArray[np.float32]
     covered: npt.NDArray[np.bool_]
     blend: npt.NDArray[np.float32]
-    temperature: float | None = None
-    scaling: ClassScaling | None = None
+    calibration: Calibration | None = None
     averaging: Averaging = NO_AVERAGING
 
     def averaged(self, averaging: Averaging, metric: str) -> Selected:
@@ -63,18 +62,15 @@ class Selected:
         )
 
     @property
-    def temperature_of_mean(self) -> float | None:
-        """The temperature of the mean of the fold models, for new rows; None with a scaling."""
-        if self.blend.ndim == 1 or self.scaling is not None:
+    def calibration_of_mean(self) -> Calibration | None:
+        """The calibration of the mean of the fold models, for new rows; None for none."""
+        if isinstance(self.calibration, ClassScaling):
+            return self.calibration.of_mean(self.averaging.temperature)
+        if self.blend.ndim == 1:
             return None
-        value = (self.temperature or 1.0) * self.averaging.temperature
+        value = (self.calibration or 1.0) * self.averaging.temperature
         value = min(max(value, LOWEST), HIGHEST)
         return None if abs(value - 1.0) < LEAST_CHANGE else round(value, 4)
-
-    @property
-    def scaling_of_mean(self) -> ClassScaling | None:
-        """The scaling of the mean of the fold models, for new rows."""
-        return None if self.scaling is None else self.scaling.of_mean(self.averaging.temperature)
 
     def event(self) -> ev.EnsembleChanged:
         """The ensemble as an event."""
@@ -125,7 +121,7 @@ def select_ensemble(
     )
     members = tuple((candidate, float(w)) for candidate, w in zip(usable, result.weights, strict=True) if w > 0)
     score = Score(result.score, result.low, result.high)
-    return Selected(members, score, result.prediction, covered, result.blend, result.temperature, result.scaling)
+    return Selected(members, score, result.prediction, covered, result.blend, result.calibration)
 
 
 def best_of_all_models(candidates: list[Candidate], n: int) -> list[Candidate]:

@@ -82,7 +82,7 @@ class Evaluations:
             selected = self.board.selected
             if selected is None:
                 return None
-            return selected.temperature, selected.scaling, tuple((c.key, weight) for c, weight in selected.members)
+            return selected.calibration, tuple((c.key, weight) for c, weight in selected.members)
         best = self.board.scheduler.best_of(model)
         if best is None or not (best.is_complete or partial):
             return None
@@ -93,12 +93,12 @@ class Evaluations:
         if model == ENSEMBLE and selected is not None:
             members = [candidate for candidate, _ in selected.members]
             found = self._evaluation(model, None, selected.prediction, selected.covered, self._size(members))
-            if selected.temperature is None and selected.scaling is None:
+            if selected.calibration is None:
                 return found
             without = self._evaluation(model, None, selected.blend, selected.covered, 0)
             return msgspec.structs.replace(
                 found,
-                temperature=selected.temperature,
+                temperature=selected.calibration if isinstance(selected.calibration, float) else None,
                 uncalibrated_error=without.calibration_error,
                 uncalibrated_log_loss=without.log_loss,
             )

@@ -31,7 +31,7 @@ from tabapp.engine.rows import read_sample
 from tabapp.engine.speed import Speeds, pool_of, processor_ms, select_within, timing_rows
 from tabapp.engine.thresholds import threshold_for
 from tabapp.ensemble.averaging import NO_AVERAGING
-from tabapp.ensemble.scaling import ClassScaling
+from tabapp.ensemble.scaling import Calibration
 from tabapp.errors import UsageError
 from tabapp.files import read_regular, write_bytes
 from tabapp.run import exporting as messages
@@ -50,8 +50,7 @@ class _Scores:
 
     values: tuple[MetricValue, ...]
     intervals: Intervals | None
-    temperature: float | None = None
-    scaling: ClassScaling | None = None
+    calibration: Calibration | None = None
     threshold: float | None = None
     threshold_note: str = ""
 
@@ -119,9 +118,7 @@ def _rebuilt(
     members: Sequence[tuple[Any, float]] = run.members
     stored = run.contents
     ensemble = stored.ensemble
-    scores = _Scores(
-        stored.manifest.metrics, stored_intervals(ensemble), ensemble.temperature, ensemble.scaling, ensemble.threshold
-    )
+    scores = _Scores(stored.manifest.metrics, stored_intervals(ensemble), ensemble.calibration, ensemble.threshold)
     how = ""
     if options.limit_ms is not None:
         run, selected = _within_limit(run, options, place / "reduced", stage)
@@ -203,10 +200,8 @@ def _scores(
         with suppress(Exception):
             values.append(metric_value(name, truth, prediction, weight, seed=run.plan.seed, averaging=averaging))
     if run.plan.task != "regression":
-        temperature, scaling = (
-            (None, None) if selected is None else (selected.temperature_of_mean, selected.scaling_of_mean)
-        )
-        return _Scores(tuple(values), None, temperature, scaling, *threshold_for(run, prediction, covered))
+        calibration = None if selected is None else selected.calibration_of_mean
+        return _Scores(tuple(values), None, calibration, *threshold_for(run, prediction, covered))
     return _Scores(tuple(values), fit_intervals(truth, prediction, weight))
 
 
@@ -226,8 +221,7 @@ def _contents(run: FinishedRun, sources: list[CandidateSource], scores: _Scores,
         candidates=sources,
         sample=read_sample(run.folder),
         intervals=scores.intervals,
-        temperature=scores.temperature,
-        scaling=scores.scaling,
+        calibration=scores.calibration,
         threshold=scores.threshold,
         targets=dict(zip(numbers.tolist(), map(float, run.data.target), strict=True)),
     )

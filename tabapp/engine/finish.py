@@ -259,8 +259,7 @@ class Finish:
             candidates=[source_of(self._folder, *member, numbers) for member in selected.members],
             sample=read_sample(self._folder),
             targets=dict(zip(numbers.tolist(), map(float, scorer.target), strict=True)),
-            temperature=selected.temperature_of_mean,
-            scaling=selected.scaling_of_mean,
+            calibration=selected.calibration_of_mean,
             intervals=fit_intervals(truth, selected.prediction, weight) if plan.task == "regression" else None,
         )
         write_bundle(self._folder.bundle, contents)

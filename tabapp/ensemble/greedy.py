@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tabapp import metrics
 from tabapp.ensemble.sampling import sample_rows
-from tabapp.ensemble.scaling import ClassScaling, fit_scaling
+from tabapp.ensemble.scaling import Calibration, fit_scaling
 from tabapp.ensemble.temperature import fit_temperature, tempered
 
 Array = npt.NDArray[Any]
@@ -53,16 +53,15 @@ class EnsembleResult:
     Attributes:
         weights: (candidates,) weights of at least 0 that sum to 1, for predicting new rows.
         blend: the out-of-fold blend: each part of the rows is blended with weights selected on the other parts.
-        temperature: of the probabilities of the blend (`fit_temperature`); None leaves them as they are.
-        scaling: of the same, by class, instead of the temperature (`fit_scaling`); None if that is no better.
+        calibration: of the probabilities of the blend: the temperature (`fit_temperature`), or the scaling by class (`fit_scaling`)
+            if that is better; None leaves them as they are.
         prediction: the blend with that temperature, or with scalings of which each was fitted on other rows.
         score, low, high: score of that prediction with its 95 % bootstrap interval, in the metric's units.
     """
 
     weights: Weights
     blend: Array
-    temperature: float | None
-    scaling: ClassScaling | None
+    calibration: Calibration | None
     prediction: Array
     score: float
     low: float
@@ -290,10 +289,9 @@ def cross_fitted(
     weights[usable] = chosen
     calibrates = is_final and blended.ndim == 2
     temperature = fit_temperature(blended, target, metric, weight, seed=seed) if calibrates else None
-    prediction, scaling = tempered(blended, temperature), None
-    if calibrates and (found := fit_scaling(blended, target, metric, temperature, weight, seed=seed)) is not None:
-        (scaling, prediction), temperature = found, None
+    scaling = fit_scaling(blended, target, metric, temperature, weight, seed=seed) if calibrates else None
+    calibration, prediction = scaling or (temperature, tempered(blended, temperature))
     score = metrics.score(metric, target, prediction, weight)
     interval = metrics.interval if is_final else partial(metrics.approximate_interval, value=score)
     low, high = interval(metric, target, prediction, weight, seed=seed)
-    return EnsembleResult(weights, blended, temperature, scaling, prediction, score, low, high)
+    return EnsembleResult(weights, blended, calibration, prediction, score, low, high)

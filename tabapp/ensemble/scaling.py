@@ -47,6 +47,10 @@ class ClassScaling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return ClassScaling(tuple(powers.round(4).tolist()), self.factors)
 
 
+Calibration = float | ClassScaling
+"""How probabilities are calibrated: with a temperature, or with a scaling by class."""
+
+
 def scaled(probabilities: Array, scaling: ClassScaling) -> Array:
     """(rows, classes) probabilities with the powers and factors of a scaling."""
     with np.errstate(divide="ignore"):
@@ -54,11 +58,11 @@ def scaled(probabilities: Array, scaling: ClassScaling) -> Array:
     return _normalized(logarithms)
 
 
-def calibrated(probabilities: Array, temperature: float | None, scaling: ClassScaling | None) -> Array:
-    """(rows, classes) probabilities with a scaling or, without one, with a temperature."""
-    if scaling is None or not probabilities.size:
-        return tempered(probabilities, temperature)
-    return scaled(probabilities, scaling)
+def calibrated(probabilities: Array, calibration: Calibration | None) -> Array:
+    """(rows, classes) probabilities with a temperature or a scaling; None leaves them as they are."""
+    if isinstance(calibration, ClassScaling):
+        return scaled(probabilities, calibration) if probabilities.size else probabilities
+    return tempered(probabilities, calibration)
 
 
 def fit_scaling(

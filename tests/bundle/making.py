@@ -140,7 +140,6 @@ def make_contents(folder: Path, task="binary", *, booster=None) -> BundleContent
         created_at="2026-01-01T00:00:00Z",
         candidates=candidates,
         sample=frame.head(7),
-        temperature=0.8 if task == "multiclass" else None,
-        scaling=ClassScaling((0.9, 1.2), (1.1, 0.95)) if task == "binary" else None,
+        calibration={"multiclass": 0.8, "binary": ClassScaling((0.9, 1.2), (1.1, 0.95))}.get(task),
         intervals=INTERVALS if task == "regression" else None,
     )

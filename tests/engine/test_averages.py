@@ -13,6 +13,7 @@ from tabapp.engine.averages import averaging_of_ensemble
 from tabapp.engine.board import select_ensemble
 from tabapp.engine.finished import FinishedRun
 from tabapp.ensemble.averaging import NO_AVERAGING, Averaging, averaging_of
+from tabapp.ensemble.scaling import ClassScaling
 from tests.engine.finished_runs import make_run
 from tests.tables import write_mixed, write_shops
 
@@ -69,11 +70,12 @@ def test_an_ensemble_gets_the_score_and_the_temperature_of_the_mean(classes: Fin
     members = [candidate for candidate, _ in classes.members]
     selected = select_ensemble(members, classes.scorer, "log_loss", 0)
     assert selected is not None
+    assert not isinstance(selected.calibration, ClassScaling)
     averaged = selected.averaged(Averaging(share=0.1, temperature=0.8), "log_loss")
     assert averaged.score.value == pytest.approx(0.9 * selected.score.value)
     assert averaged.score.low < averaged.score.value < averaged.score.high
-    assert averaged.temperature_of_mean == pytest.approx(0.8 * (selected.temperature or 1.0), abs=1e-4)
-    assert averaged.temperature == selected.temperature
+    assert averaged.calibration_of_mean == pytest.approx(0.8 * (selected.calibration or 1.0), abs=1e-4)
+    assert averaged.calibration == selected.calibration
     np.testing.assert_array_equal(averaged.prediction, selected.prediction)
 
 
@@ -83,4 +85,4 @@ def test_a_regression_has_no_temperature(numbers: FinishedRun) -> None:
     assert selected is not None
     averaged = selected.averaged(Averaging(share=0.19), "rmse")
     assert averaged.score.value == pytest.approx(0.9 * selected.score.value)
-    assert averaged.temperature_of_mean is None
+    assert averaged.calibration_of_mean is None

@@ -176,7 +176,7 @@ def test_the_bundle_predicts_like_the_run(wine_run: tuple[RunFolder, list[dict[s
             model = registry.get(member["model"]).load(folder.fits / candidate.fit_name(fold) / "model")
             expected = expected + member["weight"] / 3 * model.predict(table)
     stored = open_bundle(Path(events[-1]["bundle"])).ensemble
-    expected = calibrated(np.asarray(expected), stored.temperature, stored.scaling)
+    expected = calibrated(np.asarray(expected), stored.calibration)
     names = [name for name in predicted.columns if name.startswith("probability_")]
     assert predicted.height == len(rows.target)
     np.testing.assert_allclose(predicted.select(names).to_numpy(), expected, atol=2e-6)

@@ -137,8 +137,8 @@ def test_an_interim_ensemble_is_not_calibrated():
     prediction, folds = np.column_stack([1 - positive, positive]), np.arange(len(target)) % 3
     final = cross_fitted([prediction], target, folds, "log_loss")
     interim = cross_fitted([prediction], target, folds, "log_loss", is_final=False)
-    assert (final.temperature, final.scaling) != (None, None)
-    assert (interim.temperature, interim.scaling) == (None, None)
+    assert final.calibration is not None
+    assert interim.calibration is None
     assert interim.score > final.score
     assert np.array_equal(interim.prediction, interim.blend)
 

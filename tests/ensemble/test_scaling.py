@@ -46,8 +46,8 @@ def test_the_scaling_of_a_temperature_is_its_power():
     probabilities, _ = labeled(500, 3)
     scaling = ClassScaling((1.25,) * 3, (1.0,) * 3)
     np.testing.assert_allclose(scaled(probabilities, scaling), tempered(probabilities, 0.8), rtol=1e-9)
-    np.testing.assert_array_equal(calibrated(probabilities, 0.8, None), tempered(probabilities, 0.8))
-    np.testing.assert_array_equal(calibrated(probabilities, 0.8, scaling), scaled(probabilities, scaling))
+    np.testing.assert_array_equal(calibrated(probabilities, 0.8), tempered(probabilities, 0.8))
+    np.testing.assert_array_equal(calibrated(probabilities, scaling), scaled(probabilities, scaling))
     np.testing.assert_allclose(scaled(probabilities, scaling.of_mean(0.5)), tempered(probabilities, 0.4), rtol=1e-9)
     assert ClassScaling((3.0, 0.3), (1.0, 1.0)).of_mean(0.5).powers == (4.0, 0.6)
 
@@ -92,16 +92,15 @@ def test_an_ensemble_is_scored_by_scalings_of_other_rows():
     values = np.exp(logarithms / DISTORTIONS[2].powers)
     values /= values.sum(axis=1, keepdims=True)
     result = cross_fitted([values], codes, np.arange(6_000) % 5, "log_loss")
-    assert result.scaling is not None
-    assert result.temperature is None
+    assert isinstance(result.calibration, ClassScaling)
     assert result.score == metrics.score("log_loss", codes, result.prediction)
-    in_sample = metrics.score("log_loss", codes, scaled(result.blend, result.scaling))
+    in_sample = metrics.score("log_loss", codes, scaled(result.blend, result.calibration))
     assert in_sample < result.score < metrics.score("log_loss", codes, result.blend)
     assert metrics.score("roc_auc", codes, result.prediction) == pytest.approx(
         metrics.score("roc_auc", codes, result.blend), abs=1e-9
     )
     interim = cross_fitted([values], codes, np.arange(6_000) % 5, "log_loss", is_final=False)
-    assert interim.scaling is None
+    assert interim.calibration is None
 
 
 @pytest.mark.parametrize(("before", "after"), [(0.2, 0.3), (0.3, 0.2)])

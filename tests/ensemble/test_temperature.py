@@ -67,7 +67,7 @@ def test_an_ensemble_keeps_its_ranking_and_lowers_its_log_loss():
     members = [tempered(probabilities, 1.8), tempered(labeled(4_000, 2, 1)[0], 1.8)]
     folds = np.arange(4_000) % 5
     result = cross_fitted(members, codes, folds, "roc_auc")
-    of_all = calibrated(result.blend, result.temperature, result.scaling)
+    of_all = calibrated(result.blend, result.calibration)
     assert metrics.score("roc_auc", codes, of_all) == metrics.score("roc_auc", codes, result.blend)
     before, after = (metrics.score("log_loss", codes, each) for each in (result.blend, result.prediction))
     assert after < before
