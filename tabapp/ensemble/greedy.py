@@ -5,6 +5,7 @@ Caruana, Niculescu-Mizil, Crew, Ksikes: "Ensemble Selection from Libraries of Mo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -45,6 +46,11 @@ folds whose models have different scales: selected by log loss, ensembles rank h
 
 _TIE = 1e-12
 
+SHARPER = (0.8, 0.65, 0.5)
+"""Temperatures of the candidates' probabilities while weights are selected by log loss. In the end a blend is calibrated, which
+sharpens the even probabilities of forests and of models that ran out of time; as they are, they would get little weight. Each value
+is tried if the one before it lowers the log loss of the calibrated blend by more than a standard error."""
+
 
 @dataclass(frozen=True)
 class EnsembleResult:
@@ -66,6 +72,23 @@ class EnsembleResult:
     score: float
     low: float
     high: float
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What weights are selected for; the fields are arguments of `select`."""
+
+    target: Array
+    metric: str
+    weight: Array | None
+    n_rounds: int
+    seed: int
+    max_rows: int
+
+    @property
+    def criterion(self) -> metrics.Metric:
+        """The metric that selects."""
+        return metrics.get(SELECTED_BY.get(self.metric, self.metric))
 
 
 def blend(predictions: Sequence[Array], weights: Weights) -> Array:
@@ -113,35 +136,34 @@ def select(
         raise ValueError("no candidate has finite predictions")
     weights = np.zeros(len(predictions))
     finite, places = [np.asarray(predictions[i]) for i in usable], np.arange(len(target))
-    weights[usable] = _selected(finite, places, np.asarray(target), metric, weight, n_rounds, seed, max_rows)
+    weights[usable] = _selected(finite, places, _Problem(np.asarray(target), metric, weight, n_rounds, seed, max_rows))
     return weights
 
 
 def _selected(
     predictions: Sequence[Array],
     places: npt.NDArray[np.intp],
-    target: Array,
-    metric: str,
-    weight: Array | None,
-    n_rounds: int,
-    seed: int,
-    max_rows: int,
-    kinds: list[str] | None = None,
+    problem: _Problem,
+    kinds: Sequence[str] | None = None,
+    temperature: float | None = None,
 ) -> Weights:
-    """`select` for finite predictions, on the rows at `places`; with kinds, part of the weight is shared equally (`EQUAL_ROWS`)."""
+    """`select` for finite predictions with a temperature, on the rows at `places`; with kinds, part of the weight is shared equally
+    (`EQUAL_ROWS`)."""
+    target, weight = problem.target, problem.weight
     width = predictions[0].shape[1] if np.ndim(predictions[0]) == 2 else 1
-    limit = min(max_rows, max(2_000, MAX_CELLS // width))
-    sample = sample_rows(target[places], metric, limit, seed, None if weight is None else weight[places])
+    limit = min(problem.max_rows, max(2_000, MAX_CELLS // width))
+    own_weight = None if weight is None else weight[places]
+    sample = sample_rows(target[places], problem.metric, limit, problem.seed, own_weight)
     rows = places[sample.rows]
-    stacked = np.stack([prediction[rows] for prediction in predictions]).astype(np.float64)
-    scorer = metrics.get(SELECTED_BY.get(metric, metric))
+    stacked = np.stack([tempered(prediction[rows], temperature) for prediction in predictions]).astype(np.float64)
+    scorer = problem.criterion
     stacked, function = scorer.blended(stacked, target[rows], sample.weight)
 
     total = np.zeros(stacked.shape[1:])
     counts = np.zeros(len(predictions), dtype=np.int64)
     trajectory: list[tuple[float, Weights]] = []
     alone = np.zeros(len(predictions))
-    for size in range(1, n_rounds + 1):
+    for size in range(1, problem.n_rounds + 1):
         losses = np.array([scorer.as_loss(function((total + candidate) / size)) for candidate in stacked])
         alone = losses if size == 1 else alone
         lowest = losses.min()
@@ -162,7 +184,7 @@ def _selected(
     return (1.0 - share) * weights + share * equal
 
 
-def _equal_weights(errors: npt.NDArray[np.float64], kinds: list[str]) -> Weights:
+def _equal_weights(errors: npt.NDArray[np.float64], kinds: Sequence[str]) -> Weights:
     """Equal weights of the best candidate of each kind; all 0 if an error is negative, so that errors have no ratio."""
     weights, lowest = np.zeros(len(errors)), float(errors.min())
     best: dict[str, int] = {}
@@ -200,20 +222,18 @@ def _harmful(
     candidates: Sequence[Array],
     selections: Sequence[tuple[npt.NDArray[np.bool_], Weights]],
     blended: Array,
-    target: Array,
-    metric: str,
-    weight: Array | None,
+    problem: _Problem,
 ) -> int | None:
     """The member without which the blend has the lowest error, if that is lower by at least `HARM`; None if there is none.
 
     A part that only this member was selected for is blended with the mean weights of the others.
     """
-    scorer = metrics.get(SELECTED_BY.get(metric, metric))
+    scorer = problem.criterion
     offset = 1.0 if scorer.greater_is_better else 0.0
     mean = np.mean([weights for _, weights in selections], axis=0)
 
     def error(prediction: Array) -> float:
-        return offset + scorer.as_loss(metrics.score(scorer.name, target, prediction, weight))
+        return offset + scorer.as_loss(metrics.score(scorer.name, problem.target, prediction, problem.weight))
 
     def without(member: int) -> float:
         others = np.arange(len(mean)) != member
@@ -262,36 +282,62 @@ def cross_fitted(
     usable = [i for i, p in enumerate(predictions) if np.isfinite(p).all()]
     if not usable:
         raise ValueError("no candidate has finite predictions")
-    blended, chosen = np.asarray(predictions[usable[0]]), np.ones(1)
-    parts = _parts(folds, target, metric, seed) if len(usable) > 1 else None
-    while parts is not None:
-        candidates = [np.asarray(predictions[i]) for i in usable]
-        kinds_of_usable = None if kinds is None else [kinds[i] for i in usable]
-        selections = [
-            (
-                parts == part,
-                _selected(
-                    candidates, places, np.asarray(target), metric, weight, n_rounds, seed, max_rows, kinds_of_usable
-                ),
-            )
-            for part in range(int(parts.max(initial=0)) + 1)
-            if len(places := np.flatnonzero(parts != part))
-        ]
-        blended = _blended(candidates, selections)
-        harmful = _harmful(candidates, selections, blended, target, metric, weight)
-        if harmful is None:
-            mean = np.mean([found for _, found in selections], axis=0)
-            chosen = np.where(mean < min(LEAST_WEIGHT, mean.max()), 0.0, mean)
-            chosen /= chosen.sum()
+    candidates, codes = [np.asarray(predictions[i]) for i in usable], np.asarray(target)
+    kinds_of_usable = None if kinds is None else [kinds[i] for i in usable]
+    parts = _parts(folds, target, metric, seed)
+    problem = _Problem(codes, metric, weight, n_rounds, seed, max_rows)
+
+    def calibrated(blended: Array) -> tuple[Calibration | None, Array]:
+        if not is_final or blended.ndim == 1:
+            return None, blended
+        temperature = fit_temperature(blended, codes, metric, weight, seed=seed)
+        scaling = fit_scaling(blended, codes, metric, temperature, weight, seed=seed)
+        return scaling or (temperature, tempered(blended, temperature))
+
+    chosen, blended = _bagged(candidates, kinds_of_usable, parts, problem)
+    calibration, prediction = calibrated(blended)
+    for temperature in SHARPER if is_final and metric == "log_loss" and len(usable) > 1 else ():
+        sharper = _bagged(candidates, kinds_of_usable, parts, problem, temperature)
+        after = calibrated(sharper[1])
+        gain = metrics.log_loss_rows(codes, prediction) - metrics.log_loss_rows(codes, after[1])
+        if not float(np.average(gain, weights=weight)) > float(gain.std()) / math.sqrt(len(gain)):
             break
-        del usable[harmful]
+        (chosen, blended), (calibration, prediction) = sharper, after
     weights = np.zeros(len(predictions))
     weights[usable] = chosen
-    calibrates = is_final and blended.ndim == 2
-    temperature = fit_temperature(blended, target, metric, weight, seed=seed) if calibrates else None
-    scaling = fit_scaling(blended, target, metric, temperature, weight, seed=seed) if calibrates else None
-    calibration, prediction = scaling or (temperature, tempered(blended, temperature))
     score = metrics.score(metric, target, prediction, weight)
     interval = metrics.interval if is_final else partial(metrics.approximate_interval, value=score)
     low, high = interval(metric, target, prediction, weight, seed=seed)
     return EnsembleResult(weights, blended, calibration, prediction, score, low, high)
+
+
+def _bagged(
+    predictions: Sequence[Array],
+    kinds: Sequence[str] | None,
+    parts: npt.NDArray[np.intp],
+    problem: _Problem,
+    temperature: float | None = None,
+) -> tuple[Weights, Array]:
+    """The mean of the weights that are selected without each of the parts of the rows, and the blend of each part with those of the
+    others. Candidates that do harm get none; the others have a temperature while they are selected."""
+    usable = list(range(len(predictions)))
+    while len(usable) > 1:
+        candidates = [predictions[i] for i in usable]
+        kinds_of_usable = None if kinds is None else [kinds[i] for i in usable]
+        selections = [
+            (parts == part, _selected(candidates, places, problem, kinds_of_usable, temperature))
+            for part in range(int(parts.max(initial=0)) + 1)
+            if len(places := np.flatnonzero(parts != part))
+        ]
+        blended = _blended(candidates, selections)
+        harmful = _harmful(candidates, selections, blended, problem)
+        if harmful is None:
+            mean = np.mean([found for _, found in selections], axis=0)
+            chosen = np.where(mean < min(LEAST_WEIGHT, mean.max()), 0.0, mean)
+            weights = np.zeros(len(predictions))
+            weights[usable] = chosen / chosen.sum()
+            return weights, blended
+        del usable[harmful]
+    weights = np.zeros(len(predictions))
+    weights[usable] = 1.0
+    return weights, np.asarray(predictions[usable[0]])

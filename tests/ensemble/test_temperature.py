@@ -72,3 +72,18 @@ def test_an_ensemble_keeps_its_ranking_and_lowers_its_log_loss():
     before, after = (metrics.score("log_loss", codes, each) for each in (result.blend, result.prediction))
     assert after < before
     assert result.score == metrics.score("roc_auc", codes, result.prediction)
+
+
+def test_an_informative_candidate_with_even_probabilities_is_selected_by_log_loss():
+    """As they are, its probabilities have a higher log loss than those of a candidate that knows less."""
+    probabilities, codes = labeled(6_000, 4)
+    noisy = probabilities * np.exp(np.random.default_rng(1).normal(0, 1.0, probabilities.shape))
+    even, rough = tempered(probabilities, 3.0), tempered(noisy / noisy.sum(axis=1, keepdims=True), 1.5)
+    alone = [metrics.score("log_loss", codes, each) for each in (even, rough)]
+    assert alone[0] > alone[1]
+    folds = np.arange(6_000) % 5
+    result = cross_fitted([even, rough], codes, folds, "log_loss")
+    interim = cross_fitted([even, rough], codes, folds, "log_loss", is_final=False)
+    assert interim.weights[0] < 0.5 < result.weights[0]
+    truth = metrics.score("log_loss", codes, probabilities)
+    assert result.score < truth + 0.1 * (alone[1] - truth)
