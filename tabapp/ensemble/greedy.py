@@ -267,7 +267,8 @@ def cross_fitted(
     The rows of each fold are blended with weights selected on the other folds; a single holdout is split into five parts. The
     returned weights are the mean of these, without those below `LEAST_WEIGHT`. The mean is a bagged selection (Caruana et al. 2004,
     section 2.3): no candidate gets a large weight by luck on a few rows. Members without which the cross-fitted error is lower by
-    `HARM` are left out, one after another.
+    `HARM` are left out, one after another. Where the metric is the log loss, weights that are selected with sharper probabilities
+    replace them if the calibrated blend gains (`SHARPER`).
 
     Args:
         predictions: candidates' held-out predictions of the same rows, each (rows, classes) or (rows,).
