@@ -250,12 +250,12 @@ class TimedScheduler(StartingScheduler):
         return None if fold is None else Work(candidate, fold)
 
     def _leads(self, candidate: Candidate) -> bool:
-        """Whether a candidate with one fold lowers the error by so much more than each of those that are being completed that it
+        """Whether a candidate with one fold leaves so much less of the error than each of those that are being completed that it
         does not wait for them: beside them, its own folds might not end in time."""
         if not any(other.is_complete for other in self.candidates.values()):
             return False
         rivals = [self._gain(other) for other in self._being_completed]
-        return bool(rivals) and self._gain(candidate) >= LARGE_GAIN + max(rivals)
+        return bool(rivals) and 1 - self._gain(candidate) <= (1 - LARGE_GAIN) * (1 - max(rivals))
 
     def _committed_beside(self, name: str) -> float:
         """Expected seconds of the missing folds of candidates of other models that are being completed."""

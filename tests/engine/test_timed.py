@@ -241,6 +241,11 @@ def test_a_candidate_that_improves_the_ensemble_far_more_does_not_wait_for_other
     assert take(scheduler, seconds=100.0) == ("strong", 0, 1)
     gains["strong", 0] = 0.06
     assert take(scheduler, seconds=14.0) == take(scheduler, seconds=100.0) == ("slow", 0, 2)
+    # Where the ensemble is poor, what is left of the error counts: 0.9 times as much, and 0.98 times.
+    gains["slow", 0], gains["strong", 0] = 0.7, 0.73
+    assert take(scheduler, seconds=14.0) == ("strong", 0, 1)
+    gains["strong", 0] = 0.706
+    assert take(scheduler, seconds=14.0) == ("slow", 0, 2)
 
 
 def test_a_model_of_high_merit_may_start_after_dropped_first_folds_unless_a_better_network_was_dropped() -> None:
