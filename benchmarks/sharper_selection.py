@@ -76,9 +76,15 @@ def main() -> int:
         losses, seconds = (np.array([[pair[i] for pair in found[name]] for name in VARIANTS]) for i in (0, 1))
         ratios, means = losses[1] / losses[0], losses.mean(axis=1)
         table, budget = _table_of(folder), run.folder.config().budget
+        cells = [*(f"{mean:.4f}" for mean in means), *(f"{of(ratios):.4f}" for of in (np.mean, np.min, np.max))]
         rows.append(
-            [table, format_duration(budget) if budget else "—", f"{len(run.rows):,}", *(f"{mean:.4f}" for mean in means), f"{ratios.mean():.4f}"]
-            + [f"{ratios.min():.4f}", f"{ratios.max():.4f}", *(f"{mean:.1f}" for mean in seconds.mean(axis=1))]
+            [
+                table,
+                format_duration(budget) if budget else "—",
+                f"{len(run.rows):,}",
+                *cells,
+                *(f"{mean:.1f}" for mean in seconds.mean(axis=1)),
+            ]
         )
         results.append({"table": table, "budget": budget, "rows": len(run.rows), "losses": losses.tolist()})
     header = ["table", "budget", "rows", *VARIANTS, "ratio", "lowest", "highest", "seconds", "seconds, sharper"]
