@@ -47,9 +47,10 @@ folds whose models have different scales: selected by log loss, ensembles rank h
 _TIE = 1e-12
 
 SHARPER = (0.8, 0.65, 0.5)
-"""Temperatures of the candidates' probabilities while weights are selected by log loss. In the end a blend is calibrated, which
-sharpens the even probabilities of forests and of models that ran out of time; as they are, they would get little weight. Each value
-is tried if the one before it lowers the log loss of the calibrated blend by more than a standard error."""
+"""Temperatures of the candidates' probabilities while weights are selected for the log loss. Forests, and models that were stopped
+by a time limit, are underconfident: calibration of the blend corrects that, but before it they get too little weight. Each value is
+tried if the one before it lowers the log loss of the calibrated blend by more than a standard error. On halves of the out-of-fold
+rows of ten runs, the log loss is 0.92 to 1.00 times as large (`benchmarks/results/sharper_selection.json`)."""
 
 
 @dataclass(frozen=True)

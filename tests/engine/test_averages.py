@@ -70,11 +70,13 @@ def test_an_ensemble_gets_the_score_and_the_temperature_of_the_mean(classes: Fin
     members = [candidate for candidate, _ in classes.members]
     selected = select_ensemble(members, classes.scorer, "log_loss", 0)
     assert selected is not None
-    assert not isinstance(selected.calibration, ClassScaling)
     averaged = selected.averaged(Averaging(share=0.1, temperature=0.8), "log_loss")
     assert averaged.score.value == pytest.approx(0.9 * selected.score.value)
     assert averaged.score.low < averaged.score.value < averaged.score.high
-    assert averaged.calibration_of_mean == pytest.approx(0.8 * (selected.calibration or 1.0), abs=1e-4)
+    if isinstance(selected.calibration, ClassScaling):
+        assert averaged.calibration_of_mean == selected.calibration.of_mean(0.8)
+    else:
+        assert averaged.calibration_of_mean == pytest.approx(0.8 * (selected.calibration or 1.0), abs=1e-4)
     assert averaged.calibration == selected.calibration
     np.testing.assert_array_equal(averaged.prediction, selected.prediction)
 
