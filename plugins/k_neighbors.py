@@ -152,6 +152,10 @@ class KNeighbors(Plugin):
     def defaults(self, task: Task, shape: Shape, device: str) -> KNeighborsParams:
         return KNeighborsParams()
 
+    def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[KNeighborsParams, ...]:
+        """A single neighbor: a weak model, but where rows have near duplicates, it improves ensembles of trees."""
+        return (KNeighborsParams(n_neighbors=1),)
+
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> KNeighborsParams:
         return KNeighborsParams(
             n_neighbors=trial.suggest_int("n_neighbors", 1, 200, log=True),

@@ -12,8 +12,8 @@ A candidate counts once it has all of its folds, so it is either completed or dr
    improvement, less the price of their time. Those that improve it far more than candidates that are being completed go first.
 5. The first folds of other models, those that take little time first, without networks where several were of no use. Here and in
    2 and 3, all of their folds must end in time; here and in 2, dropped first folds may take little of it, or as much as new trials.
-6. The first fold of the second trial of quick models that start first on all tables: its hyperparameters differ much from the
-   defaults, and on some tables only they improve the ensemble.
+6. The first fold of the second trial of quick models that start first on all tables, and of other models than networks that take
+   almost no time: its hyperparameters differ much from the defaults, and on some tables only they improve the ensemble.
 7. New trials of models in the ensemble, in proportion to their weight and to the success of their earlier trials. A trial is pruned
    if its first fold does not improve the ensemble.
 8. In time that nothing else can use: candidates that do not improve the ensemble yet, models that have not run, and new trials of
@@ -51,6 +51,8 @@ FAR_BEHIND = 0.005
 """A model whose best trial raises the error of the ensemble by this share gets no new trials."""
 OVERRUN = 2.0
 """Most that the first fold of a model without prospects or of a network's new trial takes, as a multiple of its expected time."""
+TINY_SHARE = 0.0025
+"""A first fold that takes at most this share of the time of all workers takes almost no time."""
 LONGEST = 2.0
 """Most that the other folds of a candidate take that improves the ensemble by `LARGE_GAIN`, as a multiple of the limit of fits."""
 
@@ -126,10 +128,12 @@ class TimedScheduler(StartingScheduler):
         )
 
     def _second_trial(self, running: set[Fold], time: TimeLeft) -> Work | None:
-        """The first fold of the second trial of a quick core model, the cheapest first, if all of its folds would end in time."""
+        """The first fold of the second trial of a quick core model, or of one that takes almost no time, the cheapest first, if all
+        of its folds would end in time."""
         for record in sorted(self.models.values(), key=lambda record: (record.price, record.name)):
             candidates, each = self.of_model(record.name), self.expected_seconds(record.name)
-            if not (self._tune and record.is_core) or record.is_held or self.is_out(record.name):
+            is_tiny = record.family != NETWORKS and each <= TINY_SHARE * self._total
+            if not (self._tune and (record.is_core or is_tiny)) or record.is_held or self.is_out(record.name):
                 continue
             if len(candidates) != 1 or not candidates[0].results or not self._has_trials_left(record.name):
                 continue

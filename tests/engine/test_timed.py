@@ -453,6 +453,19 @@ def test_quick_core_models_get_a_first_fold_of_a_second_trial_before_members_are
     assert take(scheduler, seconds=100.0)[:2] == ("a", 2)
 
 
+def test_models_that_take_almost_no_time_get_a_second_trial_unless_they_are_networks() -> None:
+    scheduler = make_timed(dict.fromkeys(("member", "tiny", "network", "quick"), 1.0), {("member", 0): 1.0})
+    for record in scheduler.models.values():
+        record.is_core = False
+    scheduler.models["network"].family = "deep"
+    complete(scheduler, "member", seconds=20.0)
+    for name, seconds in (("tiny", 0.1), ("network", 0.1), ("quick", 2.0)):
+        complete(scheduler, name, seconds=seconds)
+    assert take(scheduler, seconds=100.0) == ("tiny", 1, 0)
+    complete(scheduler, "tiny", trial=1, seconds=0.1)
+    assert take(scheduler, seconds=100.0) == ("member", 1, 0)
+
+
 def test_a_run_continues_while_there_is_no_ensemble_or_its_members_have_all_of_their_trials() -> None:
     unselected = make_timed({"a": 1.0})
     complete(unselected, "a")
