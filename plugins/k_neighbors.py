@@ -154,13 +154,12 @@ class KNeighbors(Plugin):
 
     def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[KNeighborsParams, ...]:
         """A single neighbor: a weak model, but where rows have near duplicates, it improves ensembles of trees."""
-        return (KNeighborsParams(n_neighbors=1),)
+        return (KNeighborsParams(n_neighbors=1, by_distance=False),)
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> KNeighborsParams:
-        return KNeighborsParams(
-            n_neighbors=trial.suggest_int("n_neighbors", 1, 200, log=True),
-            by_distance=trial.suggest_categorical("by_distance", [True, False]),
-        )
+        n_neighbors = trial.suggest_int("n_neighbors", 1, 200, log=True)
+        by_distance = n_neighbors > 1 and trial.suggest_categorical("by_distance", [True, False])
+        return KNeighborsParams(n_neighbors=n_neighbors, by_distance=by_distance)
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         columns = shape.n_numeric + 8 * shape.n_categorical

@@ -23,6 +23,9 @@ from tabapp.metrics import Task
 from tabapp.models.contract import MONOTONIC, Params, Plugin, Shape
 
 N_STARTUP_TRIALS = 5
+SAMPLER_DRAWS, MOST_DRAWS = 5, 20
+"""Draws of a trial until its hyperparameters differ from those of all earlier trials, by the sampler and in total; the others are
+uniform. In small search spaces, such as that of k nearest neighbors, the sampler often draws the same again."""
 PARAMS = "params"
 DEVICE = "device"
 OTHER_DEVICE = "its hyperparameters were chosen for another device"
@@ -69,6 +72,7 @@ class Tuner:
 
     Trial 0 is the defaults, and the next trials are the plugin's portfolio. In a run with a bound on trials, at most one trial of a
     model is open, so that the sequence does not depend on timing; in others, the sampler avoids the surroundings of open trials.
+    Hyperparameters that an earlier trial had are drawn again.
     A crash or a timeout is recorded as pruned: the sampler ignores failed trials and would return to the same region.
 
     Args:
@@ -157,17 +161,37 @@ class Tuner:
             known: hyper-parameters to use; None draws them.
         """
         number = len(self._numbers)
-        others_are_open = any(not trial.state.is_finished() for trial in self._trials())
-        self._study.sampler = optuna.samplers.TPESampler(
-            seed=seed_of(self._seed, self._plugin.name, number),
-            n_startup_trials=N_STARTUP_TRIALS,
-            constant_liar=others_are_open,
-        )
         problem = self._task, self._shape, self.device
         given = (self._plugin.defaults(*problem), *self._plugin.portfolio(*problem))
         # A run that was resumed without its GPU tries the defaults of a CPU first.
         n_before = sum(map(self._is_of_this_class, self._trials()))
         chosen = known if known is not None else given[n_before] if n_before < len(given) else None
+        earlier = [trial.user_attrs.get(PARAMS) for trial in self._trials()]
+        trial, params = self._draw(number, chosen)
+        for attempt in range(1, MOST_DRAWS):
+            if chosen is not None or params not in earlier:
+                break
+            # Only in memory, where the sampler ignores failed trials.
+            self._study.tell(trial, state=TrialState.FAIL)
+            trial, params = self._draw(number, chosen, attempt)
+        trial.set_user_attr(PARAMS, params)
+        trial.set_user_attr(DEVICE, device_class(self.device))
+        self._stored.add(self._study.get_trials(deepcopy=False)[trial.number])
+        self._asked[number] = trial
+        self._numbers.append(trial.number)
+        return number, params
+
+    def _draw(self, number: int, chosen: Params | None, attempt: int = 0) -> tuple[optuna.Trial, dict[str, Any]]:
+        """A trial in memory with its hyperparameters as JSON values: those that are chosen, or drawn ones."""
+        others_are_open = any(not trial.state.is_finished() for trial in self._trials())
+        name = f"{self._plugin.name}/{attempt}" if attempt else self._plugin.name
+        seed = seed_of(self._seed, name, number)
+        self._study.sampler = (
+            optuna.samplers.TPESampler(seed=seed, n_startup_trials=N_STARTUP_TRIALS, constant_liar=others_are_open)
+            if attempt < SAMPLER_DRAWS
+            else optuna.samplers.RandomSampler(seed)
+        )
+        problem = self._task, self._shape, self.device
         if chosen is not None:
             self._study.enqueue_trial(as_suggested(chosen))
         trial = self._study.ask()
@@ -182,12 +206,7 @@ class Tuner:
             params[HIDDEN_RATE] = self._hide_cells
         if self._monotonic:
             params[MONOTONIC] = dict(self._monotonic)
-        trial.set_user_attr(PARAMS, params)
-        trial.set_user_attr(DEVICE, device_class(self.device))
-        self._stored.add(self._study.get_trials(deepcopy=False)[trial.number])
-        self._asked[number] = trial
-        self._numbers.append(trial.number)
-        return number, params
+        return trial, params
 
     def should_prune(self, number: int, step: int, value: float) -> bool:
         """Report a point of a learning curve; True if it is at one of the plugin's `prune_steps` and worse than the median of
