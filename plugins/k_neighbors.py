@@ -158,8 +158,9 @@ class KNeighbors(Plugin):
 
     def search_space(self, trial: Trial, task: Task, shape: Shape, device: str) -> KNeighborsParams:
         n_neighbors = trial.suggest_int("n_neighbors", 1, 200, log=True)
-        by_distance = n_neighbors > 1 and trial.suggest_categorical("by_distance", [True, False])
-        return KNeighborsParams(n_neighbors=n_neighbors, by_distance=by_distance)
+        by_distance = trial.suggest_categorical("by_distance", [True, False])
+        # A single neighbor has all of the weight, whatever its distance.
+        return KNeighborsParams(n_neighbors=n_neighbors, by_distance=by_distance and n_neighbors > 1)
 
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         columns = shape.n_numeric + 8 * shape.n_categorical

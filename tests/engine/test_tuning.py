@@ -96,17 +96,23 @@ def test_the_sequence_depends_only_on_the_seed(tmp_path: Path) -> None:
     assert sequences[0] != sequences[2]
 
 
-def test_hyperparameters_of_an_earlier_trial_are_drawn_again(tmp_path: Path) -> None:
-    tuning = tuner(tmp_path, model="k_neighbors")
-    for number in range(30):
-        # The fewer neighbors, the better: the sampler would draw the same few numbers again and again.
-        params = tuning.ask()[1]
-        tuning.record(number, 1.0 / params["n_neighbors"])
-    before = [params for _, params, _, _ in tuning.earlier_trials()]
-    assert len({tuple(params.items()) for params in before}) == 30
-    expected = tuning.ask()
-    again = tuner(tmp_path, model="k_neighbors")
-    assert [params for _, params, _, _ in again.earlier_trials()] == [*before, expected[1]]
+def test_hyperparameters_of_an_earlier_trial_are_drawn_again_also_after_a_resume(tmp_path: Path) -> None:
+    def drawn(tuning: Tuner, count: int) -> list[dict[str, Any]]:
+        """The fewer neighbors, the better: the sampler would draw the same few numbers again and again."""
+        found: list[dict[str, Any]] = []
+        for _ in range(count):
+            number, params = tuning.ask()
+            tuning.record(number, 1.0 / params["n_neighbors"])
+            found.append(params)
+        return found
+
+    folders = tmp_path / "whole", tmp_path / "resumed"
+    for folder in folders:
+        folder.mkdir()
+    whole = drawn(tuner(folders[0], model="k_neighbors"), 30)
+    assert len({tuple(params.items()) for params in whole}) == 30
+    resumed = [drawn(tuner(folders[1], model="k_neighbors"), count) for count in (20, 10)]
+    assert [params for part in resumed for params in part] == whole
 
 
 def test_a_resumed_study_continues_the_same_sequence(tmp_path: Path) -> None:
