@@ -52,7 +52,9 @@ FAR_BEHIND = 0.005
 OVERRUN = 2.0
 """Most that the first fold of a model without prospects or of a network's new trial takes, as a multiple of its expected time."""
 TINY_SHARE = 0.0025
-"""A first fold that takes at most this share of the time of all workers takes almost no time."""
+"""A first fold that takes at most this share of the time of all workers takes almost no time, so that a second trial costs little
+although the first adds nothing. With 600 seconds, that of k nearest neighbors lowers the RMSE on protein_casp by 1 %
+(`benchmarks/results/budgets.json`)."""
 LONGEST = 2.0
 """Most that the other folds of a candidate take that improves the ensemble by `LARGE_GAIN`, as a multiple of the limit of fits."""
 

@@ -164,9 +164,8 @@ class Tuner:
         problem = self._task, self._shape, self.device
         given = (self._plugin.defaults(*problem), *self._plugin.portfolio(*problem))
         # A run that was resumed without its GPU tries the defaults of a CPU first.
-        n_before = sum(map(self._is_of_this_class, self._trials()))
-        chosen = known if known is not None else given[n_before] if n_before < len(given) else None
-        earlier = [trial.user_attrs.get(PARAMS) for trial in self._trials()]
+        earlier = [trial.user_attrs.get(PARAMS) for trial in self._trials() if self._is_of_this_class(trial)]
+        chosen = known if known is not None else given[len(earlier)] if len(earlier) < len(given) else None
         trial, params = self._draw(number, chosen)
         for attempt in range(1, MOST_DRAWS):
             if chosen is not None or params not in earlier:
@@ -182,7 +181,11 @@ class Tuner:
         return number, params
 
     def _draw(self, number: int, chosen: Params | None, attempt: int = 0) -> tuple[optuna.Trial, dict[str, Any]]:
-        """A trial in memory with its hyperparameters as JSON values: those that are chosen, or drawn ones."""
+        """A trial in memory with its hyperparameters as JSON values: those that are chosen, or drawn ones.
+
+        Args:
+            attempt: how many draws for this trial were rejected.
+        """
         others_are_open = any(not trial.state.is_finished() for trial in self._trials())
         name = f"{self._plugin.name}/{attempt}" if attempt else self._plugin.name
         seed = seed_of(self._seed, name, number)
