@@ -11,8 +11,8 @@ the rows otherwise, so that only clear differences say something.
 Each split is a run of `tabapp --auto` with default options and --budget seconds on this machine. The score is RMSE, or the accuracy
 of the most probable class. Results are added to an existing --out with the same budget, and its splits are not run again. "ratio"
 is the error over that of the best published row, with 1 - accuracy as the error of a classification; ± is the standard error over
-splits. Splits of tables with few rows differ much, so that one of them says little. In the committed results, Adult and Covertype are
-the runs of `benchmarks.budgets` with 600 seconds, which have the same rows, scored by accuracy.
+splits. Splits of tables with few rows differ much, so that one of them says little. In the committed results, Adult and Covertype
+are the runs of `benchmarks.budgets` with 600 seconds, which have the same rows, scored by accuracy.
 """
 
 from __future__ import annotations
