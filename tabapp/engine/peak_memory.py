@@ -39,6 +39,8 @@ def reset_gpu_peak(device: str) -> None:
     if device.startswith("cuda"):
         import torch
 
+        # The allocator rejects every device until CUDA is initialized, which the first tensor on it would do.
+        torch.cuda.init()
         torch.cuda.reset_peak_memory_stats(device)
 
 
