@@ -2,4 +2,7 @@
 
 from tabapp.engine.preload import SKLEARN, load
 
-load(SKLEARN, "torch")
+OPTIMIZER = "torch._dynamo"
+"""Imported by the first optimizer of a process, which takes most of a second in every fit if its server has not done it."""
+
+load(SKLEARN, "torch", OPTIMIZER)

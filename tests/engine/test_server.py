@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -40,6 +42,37 @@ def test_a_process_starts_with_the_libraries_of_its_server(libraries: Libraries,
     assert process.exitcode == 0
     assert [name for name in found if name in loaded] == loaded
     assert libraries == "torch" or found == loaded
+
+
+def send_imports_of_a_fit(connection: Connection) -> None:
+    """Send the modules of other packages that a fit of a network imports in a new process."""
+    import msgspec
+    import numpy as np
+
+    from tabapp.models.check_tables import make_context, make_table, shape_of
+
+    table, spec, n_classes = make_table("binary", n_rows=60, n_numeric=2, cardinalities=(3,))
+    before = set(sys.modules)
+    plugin = registry.get("mlp")
+    params = msgspec.structs.replace(plugin.defaults("binary", shape_of(table, spec, n_classes), "cpu"), max_epochs=1)
+    with TemporaryDirectory() as folder:
+        parts = table.take(np.arange(40)), table.take(np.arange(40, 60))
+        plugin.fit(*parts, params, make_context("binary", spec, n_classes, Path(folder)))
+    imported = set(sys.modules) - before
+    connection.send((len(imported), {name.partition(".")[0] for name in imported}))
+
+
+def test_a_fit_of_a_network_imports_little() -> None:
+    assert SERVERS["torch"].wait(120)
+    ours, theirs = Pipe()
+    process = FitProcess("torch", send_imports_of_a_fit, (theirs,))
+    process.start()
+    theirs.close()
+    n_modules, packages = ours.recv()
+    process.join()
+    # The first optimizer of a process imports 800 modules of torch and sympy, unless the server has done it.
+    assert n_modules < 100
+    assert "sympy" not in packages
 
 
 def test_the_libraries_of_a_model() -> None:
