@@ -1,9 +1,11 @@
 """Compares the estimated with the measured peak memory of fits over a grid of rows and features.
 
     python -m benchmarks.memory_estimates [MODEL …] [--rows 500,5000] [--features 5,50] [--update]
+                                         [--device cpu] [--out FILE]
 
 Each fit runs in a process forked from this one, which has the libraries loaded. A fifth of the labels is random, because trees of a
-target without errors have few nodes. Prints a table and writes `benchmarks/results/memory_estimates.json`.
+target without errors have few nodes. Prints a table and writes `benchmarks/results/memory_estimates.json`. On a
+GPU, the memory that torch reserves there is measured, and with models given the results are written only with `--out`.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import Any
 from benchmarks.machine import machine, write_results
 
 HEADER = ("model", "fits", "within 1.5×", "lowest ratio", "highest ratio")
+CPU = "cpu"
 RESULTS = Path(__file__).parent / "results" / "memory_estimates.json"
 ROWS, FEATURES = (1_000, 20_000), (8, 50, 200)
 SECONDS = 1.0
@@ -67,7 +70,7 @@ def load_libraries(models: Iterable[str]) -> None:
             importlib.import_module(package)
 
 
-def measure(model: str, n_rows: int, n_features: int, task: Any = "binary") -> Point:
+def measure(model: str, n_rows: int, n_features: int, task: Any = "binary", device: str = CPU) -> Point:
     """Fit the defaults of a model on a generated table in a forked process, and measure its peak memory."""
     from tabapp.models import registry
     from tabapp.models.check_tables import make_table, shape_of
@@ -84,14 +87,14 @@ def measure(model: str, n_rows: int, n_features: int, task: Any = "binary") -> P
     shape = shape_of(table, spec, n_classes)
     if reason := plugin.supports(task, shape):
         return Point(model, n_rows, n_features, 0, None, reason)
-    params = plugin.defaults(task, shape, "cpu")
-    estimated = plugin.cost(task, shape, params, "cpu").n_bytes
+    params = plugin.defaults(task, shape, device)
+    estimated = plugin.cost(task, shape, params, device).n_bytes
     _return_freed_memory()
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         os.close(reader)
-        os.write(writer, _fit(plugin, table, spec, n_classes, params, task))
+        os.write(writer, _fit(plugin, table, spec, n_classes, params, task, device))
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as pipe:
@@ -118,7 +121,7 @@ def _with_random_labels(table: Any, n_classes: int) -> Any:
     return replace(table, target=np.where(generator.random(len(table)) < RANDOM_LABELS, random, table.target))
 
 
-def _fit(plugin: Any, table: Any, spec: Any, n_classes: int, params: Any, task: Any) -> bytes:
+def _fit(plugin: Any, table: Any, spec: Any, n_classes: int, params: Any, task: Any, device: str) -> bytes:
     import numpy as np
 
     from tabapp.engine import peak_memory
@@ -129,23 +132,26 @@ def _fit(plugin: Any, table: Any, spec: Any, n_classes: int, params: Any, task: 
         seconds = FOREST_SECONDS if plugin.family == "classic" else SECONDS
         n_train, n_valid = len(table) * 6 // 10, len(table) * 2 // 10
         with TemporaryDirectory(prefix="tabapp-memory-") as folder:
-            context = make_context(task, spec, n_classes, Path(folder), soft_deadline=time.monotonic() + seconds)
+            peak_memory.reset_gpu_peak(device)
+            deadline = time.monotonic() + seconds
+            context = make_context(task, spec, n_classes, Path(folder), soft_deadline=deadline)
+            context = replace(context, device=device)
             before = peak_memory.reset_peak()
             train, valid = table.take(order[:n_train]), table.take(order[n_train : n_train + n_valid])
             model = plugin.fit(train, valid, params, context)
             model.predict(table.take(order[n_train + n_valid :]))
-            return str(max(0, peak_memory.peak() - before)).encode()
+            return str(peak_memory.gpu_peak(device) or max(0, peak_memory.peak() - before)).encode()
     except BaseException as error:
         traceback.print_exc()
         return f"{type(error).__name__}: {error}"[:200].encode()
 
 
-def grid(models: Iterable[str], rows: Iterable[int], features: Iterable[int]) -> Iterator[Point]:
+def grid(models: Iterable[str], rows: Iterable[int], features: Iterable[int], device: str = CPU) -> Iterator[Point]:
     """Measure every model at every size."""
     for model in models:
         for n_features in features:
             for n_rows in rows:
-                yield measure(model, n_rows, n_features)
+                yield measure(model, n_rows, n_features, device=device)
 
 
 def summary(points: Iterable[Point]) -> list[list[str]]:
@@ -171,11 +177,15 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--rows", default=",".join(map(str, ROWS)))
     parser.add_argument("--features", default=",".join(map(str, FEATURES)))
     parser.add_argument("--update", action="store_true", help="Replace the results of these models in the file.")
+    parser.add_argument("--device", default=CPU)
+    parser.add_argument("--out", type=Path, help="write the results of these models to another file")
     chosen = parser.parse_args(arguments)
+    # Asking CUDA itself would keep the forked processes from using it.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     rows, features = ([int(part) for part in text.split(",")] for text in (chosen.rows, chosen.features))
     load_libraries(chosen.models or registry.names())
     points: list[Point] = []
-    for point in grid(chosen.models or registry.names(), rows, features):
+    for point in grid(chosen.models or registry.names(), rows, features, chosen.device):
         points.append(point)
         size = f"{point.model:24}{point.n_rows:>8,} rows {point.n_features:>5,} features"
         if point.measured is None:
@@ -194,8 +204,10 @@ def main(arguments: list[str]) -> None:
     measured = [point for point in points if point.measured is not None]
     close = sum(point.is_close for point in measured)
     print(f"{close} of {len(measured)} estimates are within a factor of {FACTOR}.")
-    if not chosen.models or chosen.update:
-        write_results(RESULTS, machine(), HEADER, summary(points), [asdict(point) for point in points], (1, 2, 3, 4))
+    if chosen.out or not chosen.models or chosen.update:
+        facts = machine("torch") | {"device": chosen.device}
+        results = [asdict(point) for point in points]
+        write_results(chosen.out or RESULTS, facts, HEADER, summary(points), results, (1, 2, 3, 4))
 
 
 if __name__ == "__main__":

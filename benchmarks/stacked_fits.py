@@ -1,9 +1,9 @@
 """Compares folds of a network that are trained as one stacked network with the same folds trained one after the other.
 
     OMP_NUM_THREADS=1 python -m benchmarks.stacked_fits [MODEL …] [--tables 1000x10,4300x5,7000x8] [--epochs 2] [--repeats 5]
-                                                        [--device cpu] [--out FILE]
+                                                        [--folds 5] [--device cpu] [--out FILE]
 
-The tables are generated. Each is split into five folds as in a run, and all folds but the first are trained with the defaults of
+The tables are generated. Each is split into folds as in a run, and all folds but the first are trained with the defaults of
 the model for some epochs in both ways, alternately. Reports seconds: on a CPU those of the processor, which depend less on what
 else runs. That both ways give the same models is tested in `tests/nn/test_stacked.py`.
 """
@@ -61,16 +61,16 @@ def generated(n_rows: int, n_columns: int, seed: int) -> Table:
 
 
 def fits_of(
-    plugin: Plugin, table: Table, folder: Path, device: str, seed: int, changes: Mapping[str, Any]
+    plugin: Plugin, table: Table, folder: Path, device: str, seed: int, changes: Mapping[str, Any], n_folds: int
 ) -> list[GroupFit]:
     """The fits of all folds but the first."""
     assert table.target is not None
     names = tuple(f"x{i}" for i in range(table.numeric.shape[1]))
     spec = FeatureSpec(numeric=names, categorical=(), cardinalities=(), sources=names)
-    fold = np.random.default_rng(seed).permutation(len(table)) % N_FOLDS
+    fold = np.random.default_rng(seed).permutation(len(table)) % n_folds
     params = changed(plugin.defaults("binary", Shape(len(table), len(names), 0, 2), device), dict(changes))
     found: list[GroupFit] = []
-    for number in range(1, N_FOLDS):
+    for number in range(1, n_folds):
         training = np.flatnonzero(fold != number)
         stopping = early_stopping_rows(table.target, "binary", training, seed)
         context = FitContext("binary", 2, "log_loss", spec, seed + number, device, 1, folder)
@@ -115,6 +115,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--tables", default=TABLES)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--folds", type=int, default=N_FOLDS)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args(arguments)
@@ -129,14 +130,15 @@ def main(arguments: list[str]) -> None:
                 table = generated(n_rows, n_columns, repeat + 1)
                 for stacked in (False, True) if repeat % 2 else (True, False):
                     with TemporaryDirectory(prefix="tabapp-stacked-") as folder:
-                        fits = fits_of(plugin, table, Path(folder), chosen.device, repeat + 1, changes)
+                        fits = fits_of(plugin, table, Path(folder), chosen.device, repeat + 1, changes, chosen.folds)
                         seconds = seconds_of(plugin, fits, chosen.device, stacked=stacked)
                     if repeat >= 0:  # The first of each kind also loads libraries.
                         timings.append(
                             Timing(name, n_rows, n_columns, repeat, stacked, len(fits), chosen.epochs, seconds)
                         )
             print("\t".join(summary(timings)[-1]), flush=True)
-    facts: dict[str, Any] = machine("torch") | {"device": chosen.device, "threads": 1}
+    name = torch.cuda.get_device_name(chosen.device) if chosen.device.startswith("cuda") else chosen.device
+    facts: dict[str, Any] = machine("torch") | {"device": name, "threads": 1}
     report(facts, HEADER, summary(timings), [asdict(t) for t in timings], chosen.out, right=range(1, len(HEADER)))
 
 

@@ -1,0 +1,125 @@
+"""Runs of the same budget with and without the GPU, side by side on separate halves of the processor's cores.
+
+python -m benchmarks.devices [--tables a,b] [--draws 0] [--budget 60] [--data FOLDER] [--out FILE.json]
+
+Tables, draws, scores and errors are those of `benchmarks.rivals`. Both runs start together, so that the state of the machine is
+the same for both; the run on the CPU has as many cores as the run with the GPU. "GPU busy" is the mean utilization that the run
+reports between the start of its first fit and the end of its last one. Results are added to an existing --out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from benchmarks.budgets import mean_of
+from benchmarks.machine import RESULTS, machine, report
+from benchmarks.rivals import entries_of, error_of, facts_of_entry, keep_results, measure, results_in, table_of_entry
+from tabapp import metrics
+from tabapp.models import registry
+from tabapp.run.state import format_score
+
+TABLES = ("adult", "california_housing", "covertype", "diamonds")
+CPU, GPU = "tabapp:device=cpu", "tabapp:device=cuda"
+
+
+def facts_of_run(folder: Path) -> dict[str, Any]:
+    """Utilization of the GPU during fits in percent, and the fits of networks and of other models that ended."""
+    (file,) = folder.rglob("events.jsonl")
+    events = [json.loads(line) for line in file.read_text().splitlines()]
+    times = [event["elapsed"] for event in events if event["ev"] in ("fit.started", "fit.finished")]
+    used = [
+        event["gpu_percent"]
+        for event in events
+        if event["ev"] == "resources"
+        and event.get("gpu_percent") is not None
+        and times[0] <= event["elapsed"] <= times[-1]
+    ]
+    families = Counter(registry.get(event["model"]).family for event in events if event["ev"] == "fit.finished")
+    others = sum(families.values()) - families["deep"]
+    return {"busy": statistics.fmean(used) if used else None, "networks": families["deep"], "others": others}
+
+
+def run(system: str, cores: list[int], entry: dict[str, Any], draw: int, options: argparse.Namespace) -> dict[str, Any]:
+    """One run that may use some cores only."""
+    os.sched_setaffinity(0, cores)
+    table = table_of_entry(options.data, entry)
+    with TemporaryDirectory(prefix="tabapp-devices-") as folder:
+        options.keep = Path(folder)
+        result = measure(system, entry["name"], table, facts_of_entry(entry), draw, options)
+        return result | facts_of_run(Path(folder)) if "score" in result else result
+
+
+def show(results: dict[str, dict[str, Any]], entries: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    """One line per table and draw, then the geometric mean of the ratios."""
+    rows: list[list[str]] = []
+    logarithms: list[float] = []
+    for entry in entries:
+        name, metric = entry["name"], facts_of_entry(entry)["metric"]
+        for draw in options.draws:
+            cpu, gpu = (results.get(f"{name}|{system}|{draw}|{options.budget}", {}) for system in (CPU, GPU))
+            if "score" not in cpu or "score" not in gpu:
+                continue
+            errors = [error_of(result["score"], metric) for result in (cpu, gpu)]
+            ratio = errors[1] / errors[0]
+            logarithms.append(float(np.log(ratio)))
+            busy = "—" if gpu["busy"] is None else f"{gpu['busy']:.0f} %"
+            fits = [f"{result['networks']} + {result['others']}" for result in (cpu, gpu)]
+            label = metric if not metrics.get(metric).greater_is_better else f"1 - {metric}"
+            rows.append([name, label, *map(format_score, errors), f"{ratio:.3f}", *fits, busy])
+    rows.append(["ratio", "", "", "", mean_of(logarithms), "", "", ""])
+    header = ["table", "error", "CPU", "GPU", "ratio", "fits on the CPU", "fits with the GPU", "GPU busy"]
+    facts = {**machine("torch", "xgboost", "catboost", "lightgbm"), "device": device_name(), "budget": options.budget}
+    report(facts, header, rows, results, options.out, right=tuple(range(2, len(header))))
+
+
+def device_name() -> str:
+    """The name of the GPU."""
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+
+
+def main() -> int:
+    def numbers(text: str) -> list[int]:
+        return [int(part) for part in text.split(",") if part]
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", default=",".join(TABLES))
+    parser.add_argument("--draws", type=numbers, default=[0])
+    parser.add_argument("--budget", type=int, default=60)
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
+    parser.add_argument("--out", type=Path, default=RESULTS / "devices.json")
+    options = parser.parse_args()
+    entries = entries_of(parser, options.data, options.tables.split(","))
+    if entries is None:
+        return 0
+    results = results_in(options.out)
+    cores = sorted(os.sched_getaffinity(0))
+    halves = {CPU: cores[: len(cores) // 2], GPU: cores[len(cores) // 2 :]}
+    for entry in entries:
+        for draw in options.draws:
+            keys = {system: f"{entry['name']}|{system}|{draw}|{options.budget}" for system in halves}
+            if all("score" in results.get(key, {}) for key in keys.values()):
+                continue
+            with ProcessPoolExecutor(2) as pool:
+                runs = {s: pool.submit(run, s, halves[s], entry, draw, options) for s in halves}
+                for system, future in runs.items():
+                    results[keys[system]] = future.result()
+                    keep_results(options.out, results, keys[system])
+    show(results, entries, options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
