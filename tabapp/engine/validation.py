@@ -21,6 +21,9 @@ DEFAULT_FOLDS, FOLDS_OF_FEW_ROWS, FEW_ROWS = 5, 8, 3_000
 worth more: on five tables of 600 to 1,200 rows, the test error of boosters with eight folds was 0.989 ± 0.005 times that with five.
 With 16 folds, that of the mean of four models was 1.002 ± 0.003 times that with eight, in twice the time (24 draws).
 """
+SHORT_BUDGET, MOST_FEW_ROWS = 120.0, 15_000
+"""A longer budget than the first value, in seconds, leaves time for eight folds of proportionally more rows, up to the second
+(`python -m benchmarks.folds`)."""
 FOLDS_OF_SLOW_FITS, MODELS_IN_TIME, SLOW_FIT = 3, 3, 5.0
 """Number of folds if all workers together cannot complete as many boosters as the second value with the usual number, and a fit of
 the quickest takes more seconds than the third: rather several models that learn from fewer rows than one or two."""
@@ -55,7 +58,7 @@ def choose_validation(config: RunConfig, schema: Schema, shape: Shape, workers: 
             f"{fraction:.0%} {kind} holdout{grouped}",
             f"{asked}; at this size one holdout is precise enough",
         )
-    folds = config.folds or (FOLDS_OF_FEW_ROWS if schema.rows < FEW_ROWS else DEFAULT_FOLDS)
+    folds = config.folds or (FOLDS_OF_FEW_ROWS if schema.rows < few_rows(config.budget_seconds) else DEFAULT_FOLDS)
     reason = f"{schema.rows:,} rows; each row is scored once"
     if config.folds or config.validation == "cv":
         reason = "as requested"
@@ -65,6 +68,15 @@ def choose_validation(config: RunConfig, schema: Schema, shape: Shape, workers: 
         )
         folds = FOLDS_OF_SLOW_FITS
     return folds, f"{folds}-fold {kind} cross-validation{grouped}", reason
+
+
+def few_rows(budget: float | None) -> float:
+    """Tables with fewer rows have eight folds.
+
+    Args:
+        budget: seconds of the run; None is no limit.
+    """
+    return min(MOST_FEW_ROWS, FEW_ROWS * max(1.0, (budget or 0.0) / SHORT_BUDGET))
 
 
 def holdout_fraction(rows: int) -> float:

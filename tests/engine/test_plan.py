@@ -82,6 +82,20 @@ print(sorted({{name.partition(".")[0] for name in sys.modules}}))
         assert f"'{library}'" not in loaded
 
 
+def test_a_long_budget_has_eight_folds_of_more_rows(table: Path) -> None:
+    def folds(n_rows: int, **options: Any) -> int:
+        schema = msgspec.structs.replace(configured(table)[1], rows=n_rows)
+        config = RunConfig(data=str(table), **options)
+        return choose_validation(config, schema, Shape(n_rows, 5, 0, 3), workers=2)[0]
+
+    assert [folds(n_rows, budget=120) for n_rows in (2_999, 3_000)] == [8, 5]
+    assert [folds(n_rows, budget=60) for n_rows in (2_999, 3_000)] == [8, 5]
+    assert [folds(n_rows, budget=300) for n_rows in (7_499, 7_500)] == [8, 5]
+    assert [folds(n_rows, budget=7_200) for n_rows in (14_999, 15_000)] == [8, 5]
+    assert [folds(n_rows, trials=5) for n_rows in (2_999, 3_000)] == [8, 5]
+    assert folds(5_000, budget=600, folds=5) == 5
+
+
 def test_slow_fits_have_fewer_folds(table: Path) -> None:
     schema = msgspec.structs.replace(configured(table)[1], rows=2_000)
 
