@@ -62,6 +62,11 @@ class Selected:
         )
 
     @property
+    def fits(self) -> list[str]:
+        """Ids of the fits of all members."""
+        return [candidate.fit_name(fold) for candidate, _ in self.members for fold in candidate.results]
+
+    @property
     def calibration_of_mean(self) -> Calibration | None:
         """The calibration of the mean of the fold models, for new rows; None for none."""
         if isinstance(self.calibration, ClassScaling):

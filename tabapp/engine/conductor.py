@@ -14,7 +14,7 @@ from tabapp import files
 from tabapp.engine.admission import Admission
 from tabapp.engine.board import STOPPED, Board
 from tabapp.engine.candidates import Candidate, Scorer, saved_results
-from tabapp.engine.clock import Clock
+from tabapp.engine.clock import Clock, export_seconds
 from tabapp.engine.devices import CPU, device_for, gpu_memory
 from tabapp.engine.display import Display
 from tabapp.engine.evaluations import Evaluations
@@ -441,4 +441,6 @@ class Conductor:
         self._executor.close()
 
     def _show(self, *, force: bool = False) -> None:
-        self._display.update([running.work for running in self._running.values()], force=force)
+        new = self._display.update([running.work for running in self._running.values()], force=force)
+        if new is not None:
+            self._clock.reserve_export(export_seconds(self._folder.fits, new.fits))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from tabapp.engine.board import Board
+from tabapp.engine.board import Board, Selected
 from tabapp.engine.evaluations import Evaluations
 from tabapp.engine.resources import ResourceMeter
 from tabapp.engine.scheduler import Work
@@ -28,8 +28,12 @@ class Display:
         self._board_at = self._evaluated_at = self._resources_at = 0.0
         self.is_stale = True
 
-    def update(self, works: Iterable[Work], *, force: bool = False) -> None:
-        """Emit events for a run in which the fits of `works` are running; `force` emits a changed leaderboard at once."""
+    def update(self, works: Iterable[Work], *, force: bool = False) -> Selected | None:
+        """Emit events for a run in which the fits of `works` are running; `force` emits a changed leaderboard at once.
+
+        Returns:
+            The ensemble, if it is new.
+        """
         now = time.monotonic()
         selected = self._board.refresh()
         if selected is not None:
@@ -46,6 +50,7 @@ class Display:
         if now - self._resources_at >= RESOURCES_SECONDS:
             self._resources_at = now
             self._emit(self._meter.measure())
+        return selected
 
 
 def activity(works: Iterable[Work]) -> dict[str, str]:

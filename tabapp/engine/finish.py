@@ -24,7 +24,7 @@ from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.engine.averages import averaging_of_ensemble
 from tabapp.engine.board import Selected
 from tabapp.engine.bundle_copy import copy_bundle
-from tabapp.engine.clock import Clock
+from tabapp.engine.clock import Clock, export_seconds
 from tabapp.engine.dependence import find_attention, find_dependence, find_interactions
 from tabapp.engine.explaining import find_effects, find_slices
 from tabapp.engine.finished import save_prediction
@@ -87,6 +87,7 @@ class Finish:
         self._emit(ev.StageChanged(stage="ensembling", deadline=self._clock.wall_deadline()))
         selected = self._conductor.board.select_now()
         if selected is not None:
+            self._clock.reserve_export(export_seconds(self._folder.fits, selected.fits))
             selected = self._conductor.board.selected = self._averaged(selected)
             files.write_bytes(self._folder.path / "ensemble.json", msgspec.json.encode(selected.event()))
             save_prediction(self._folder, np.flatnonzero(self._data.fold >= 0)[selected.covered], selected.prediction)
@@ -97,7 +98,7 @@ class Finish:
             return self._without_model(rows, interrupted, elapsed)
         self._emit(ev.StageChanged(stage="explaining", deadline=self._clock.wall_deadline()))
         for evaluation in self._conductor.evaluations.catch_up(
-            time.monotonic() + EVALUATIONS_SHARE * self._clock.left()
+            time.monotonic() + EVALUATIONS_SHARE * self._clock.left_before_export()
         ):
             self._emit(evaluation)
         importances = self._explain(selected)
@@ -122,7 +123,7 @@ class Finish:
 
     def _averaged(self, selected: Selected) -> Selected:
         """The ensemble with the score of the mean of its fold models, if there is time to compare them."""
-        end = None if self._clock.end is None else time.monotonic() + AVERAGING_SHARE * self._clock.left()
+        end = None if self._clock.end is None else time.monotonic() + AVERAGING_SHARE * self._clock.left_before_export()
         scored = np.flatnonzero(self._data.fold >= 0)[selected.covered]
         try:
             averaging = averaging_of_ensemble(self._folder, self._data, self._plan, selected.members, scored, end)
@@ -174,7 +175,9 @@ class Finish:
         now, end = time.monotonic(), None
         if self._clock.end is not None:
             left = self._clock.left()
-            end = now + max(LEAST_IMPORTANCE_SECONDS, left - max(EXPORT_SECONDS, EXPORT_SHARE * left))
+            end = now + max(
+                LEAST_IMPORTANCE_SECONDS, left - max(EXPORT_SECONDS, self._clock.export, EXPORT_SHARE * left)
+            )
         folder, data, plan, scheduler = self._folder, self._data, self._plan, self._conductor.scheduler
         importances: ev.ImportancesReady | None = None
         try:

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
-from tabapp.engine.clock import Clock
+from tabapp.engine.clock import EXPORT_BYTES_PER_SECOND, Clock, export_seconds
 from tabapp.run import events as ev
 from tabapp.run.state import seconds_used
 
@@ -57,3 +58,36 @@ def test_time_before_the_start_and_while_paused_is_not_used() -> None:
         ev.Log(t=907.0, level="info", message="killed again"),
     ]
     assert seconds_used(history) == 10.0 + 5.0 + 7.0
+
+
+def test_a_large_bundle_gets_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    clock = Clock(300.0, used=0.0)
+    assert clock.fitting_left() == 300.0 - 18.0
+    clock.reserve_export(6.0)
+    assert clock.fitting_left() == 300.0 - 18.0, "an ordinary bundle"
+    assert clock.left_before_export() == 294.0
+    clock.reserve_export(15.0)
+    assert clock.fitting_left() == 300.0 - 27.0
+    clock.extend(300.0)
+    clock.reserve_export(15.0)
+    assert clock.fitting_left() == 600.0 - 27.0
+    clock.reserve_export(1_000.0)
+    assert clock.fitting_left() == 600.0 - 150.0, "most of the time is for fits"
+    assert clock.left_before_export() == 0.0
+    clock.reserve_export(0.0)
+    assert clock.fitting_left() == 600.0 - 18.0
+
+    unlimited = Clock(None, used=0.0)
+    unlimited.reserve_export(15.0)
+    assert unlimited.fitting_left() == unlimited.left_before_export() == float("inf")
+
+
+def test_the_time_for_a_bundle_depends_on_the_size_of_its_models(tmp_path: Path) -> None:
+    for fit, n_bytes in (("mlp-0000-f0", 1_000_000), ("mlp-0000-f1", 2_000_000), ("mlp-0001-f0", 4_000_000)):
+        model = tmp_path / fit / "model" / "parts"
+        model.mkdir(parents=True)
+        (model / "weights").write_bytes(bytes(n_bytes))
+    both = export_seconds(tmp_path, ["mlp-0000-f0", "mlp-0000-f1"])
+    assert both == pytest.approx(3e6 / EXPORT_BYTES_PER_SECOND)
+    assert export_seconds(tmp_path, []) == 0.0
