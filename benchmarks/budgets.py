@@ -102,10 +102,12 @@ def show(results: dict[str, dict[str, Any]], facts_of: dict[str, dict[str, Any]]
     report(facts, header, rows, results, options.out, right=tuple(range(2, len(header))))
 
 
-def main() -> int:
-    def numbers(text: str) -> list[int]:
-        return [int(part) for part in text.split(",") if part]
+def numbers(text: str) -> list[int]:
+    """Whole numbers that are separated by commas."""
+    return [int(part) for part in text.split(",") if part]
 
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--budgets", type=numbers, default=[60, 120, 300, 600], help="seconds, ascending")
     parser.add_argument("--tables", default=",".join(TABLES))

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.budgets import mean_of
+from benchmarks.budgets import mean_of, numbers
 from benchmarks.machine import RESULTS, machine, report
 from benchmarks.rivals import entries_of, error_of, facts_of_entry, keep_results, measure, results_in, table_of_entry
 from tabapp import metrics
@@ -91,9 +91,6 @@ def device_name() -> str:
 
 
 def main() -> int:
-    def numbers(text: str) -> list[int]:
-        return [int(part) for part in text.split(",") if part]
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--draws", type=numbers, default=[0])

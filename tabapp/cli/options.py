@@ -259,7 +259,7 @@ RUN_OPTIONS = (
         "--folds",
         type=Whole(FOLDS),
         metavar="K",
-        help="Number of cross-validation folds [default: 5; 8 below 3,000 rows, or with a long budget below 15,000].",
+        help="Number of cross-validation folds [default: 8 below 3,000 rows, or 15,000 with a budget of 10m; else 5].",
     ),
     _option(
         SCORING,

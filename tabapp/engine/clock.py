@@ -10,8 +10,9 @@ SHORTEST_RESERVE, RESERVE_SHARE, LONGEST_RESERVE = 2.5, 0.06, 60.0
 SMALL_EXPORT_SHARE = 1 / 3
 """Share of the reserve in which an ordinary bundle is written; a larger one gets more time."""
 MOST_RESERVE_SHARE = 0.25
+"""Most of the budget that is reserved, however large the bundle is."""
 EXPORT_BYTES_PER_SECOND = 35e6
-"""Of models that are compressed, written and verified: 458 MB of extra trees took 13 seconds on one core of an AMD EPYC server."""
+"""Of models that are compressed, written and verified by one core of an AMD EPYC server."""
 
 
 class Clock:
