@@ -5,7 +5,8 @@ python -m benchmarks.ft_transformer_speed --quality 3 [--data FOLDER] [--cache F
 
 Both are the paper's default configuration, eager, float32, with AdamW: forward, loss, backward, step. Both alternate, so that
 other work on the machine affects both; the ratio is computed within each round. Our network is also measured in bfloat16, which
-the training loop uses on devices that are fast at it. --device cuda measures seconds and rows per second there.
+the training loop uses on devices that are fast at it. --device cuda measures seconds and rows per second there, also of ours as
+a CUDA graph.
 
 --quality trains both in the same loop on the split of `benchmarks.deep_models`, the package's in float32, from as many seeds, and
 compares their test RMSE. Fits in --cache, which is shared with `benchmarks.deep_models`, are not repeated.
@@ -18,6 +19,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +30,22 @@ from torch import Tensor, nn
 from benchmarks.machine import RESULTS, machine, report
 from tabapp.models import registry
 from tabapp.models.contract import Shape
+from tabapp.nn.cuda_graphs import EAGER_STEPS, GraphedSteps, can_record
 from tabapp.nn.linear import Linear
 from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes
 from tabapp.nn.precision import autocast
 
 
 def stepper(
-    network: nn.Module, call: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, *, bfloat16: bool
+    network: nn.Module,
+    call: Callable[[Tensor], Tensor],
+    x: Tensor,
+    y: Tensor,
+    *,
+    bfloat16: bool,
+    recorded: bool = False,
 ) -> Callable[[], None]:
-    """A function that takes one training step."""
+    """A function that takes one training step; `recorded` as the training loop records it on a GPU."""
     network.to(x.device).train()
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, weight_decay=1e-5, fused=True)
 
@@ -48,7 +57,20 @@ def stepper(
         loss.backward()
         optimizer.step()
 
-    return step
+    if not recorded:
+        return step
+    graphed = GraphedSteps(lambda rows: step(), x.device, optimizer)
+    rows = torch.arange(len(x), device=x.device)
+
+    def replay() -> None:
+        graphed(rows)
+        assert graphed.is_possible
+
+    return replay
+
+
+def _call(network: nn.Module, codes: Tensor, x: Tensor) -> Tensor:
+    return network(x, codes)
 
 
 def seconds_of(step: Callable[[], None], n_steps: int, device: torch.device) -> float:
@@ -167,8 +189,13 @@ def main() -> None:
     }
     fast = plugin.build(Sizes(n_numeric=options.features, cardinalities=(), d_out=1), params)
     steps["ours, bfloat16"] = stepper(fast, lambda x: fast(x, codes), x, y, bfloat16=True)
+    for bfloat16 in (False, True) if can_record(device) else ():
+        network = plugin.build(Sizes(n_numeric=options.features, cardinalities=(), d_out=1), params)
+        call: Callable[[Tensor], Tensor] = partial(_call, network, codes)
+        title = f"ours, {'bfloat16' if bfloat16 else 'float32'}, recorded"
+        steps[title] = stepper(network, call, x, y, bfloat16=bfloat16, recorded=True)
     for step in steps.values():
-        seconds_of(step, 2, device)
+        seconds_of(step, EAGER_STEPS + 2, device)
     rounds: list[dict[str, float]] = []
     for _ in range(options.rounds):
         rounds.append({name: seconds_of(step, options.steps, device) for name, step in steps.items()})

@@ -121,6 +121,7 @@ class AutoInt(DeepPlugin):
     paper = "Song et al. 2019, AutoInt: Automatic Feature Interaction Learning via Self-Attentive Neural Networks"
     params_type = AutoIntParams
     low_precision = True
+    repeats_steps = True
     min_rows = 200
     max_rows = 2_000_000
     max_features = 300

@@ -196,6 +196,7 @@ class DCAP(DeepPlugin):
     paper = "Chen et al. 2021, DCAP: Deep Cross Attentional Product Network for User Response Prediction"
     params_type = DCAPParams
     low_precision = True
+    repeats_steps = True
     min_rows = 500
     max_features = 128
 

@@ -101,6 +101,7 @@ class DCNV2(DeepPlugin):
     params_type = DCNV2Params
     stacks = True
     low_precision = True
+    repeats_steps = True
 
     def build(self, sizes: Sizes, params: DCNV2Params) -> DCNV2Network:
         return DCNV2Network(sizes, params)

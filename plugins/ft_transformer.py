@@ -201,6 +201,7 @@ class FTTransformer(DeepPlugin):
     params_type = FTTransformerParams
     model_type = FTTransformerModel
     low_precision = True
+    repeats_steps = True
     min_rows = 200
     max_rows = 2_000_000
     max_features = 5_000

@@ -55,6 +55,7 @@ class MLP(DeepPlugin):
     params_type = MLPParams
     stacks = True
     low_precision = True
+    repeats_steps = True
 
     def build(self, sizes: Sizes, params: MLPParams) -> MLPNetwork:
         return MLPNetwork(sizes, params.widths, params.dropout)

@@ -195,6 +195,7 @@ class NODE(DeepPlugin):
     has_attention = True
     params_type = NODEParams
     model_type = NODEModel
+    repeats_steps = True
     min_rows = 1000
     max_rows = 2_000_000
     max_features = 2_000

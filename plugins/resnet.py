@@ -80,6 +80,7 @@ class ResNet(DeepPlugin):
     uses_other_targets = True
     params_type = ResNetParams
     low_precision = True
+    repeats_steps = True
 
     def build(self, sizes: Sizes, params: ResNetParams) -> ResNetNetwork:
         return ResNetNetwork(sizes, params)

@@ -62,6 +62,7 @@ class SNN(DeepPlugin):
     params_type = SNNParams
     stacks = True
     tolerates_tf32 = True
+    repeats_steps = True
 
     def build(self, sizes: Sizes, params: SNNParams) -> SNNNetwork:
         return SNNNetwork(sizes, params.widths, params.dropout)

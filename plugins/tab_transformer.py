@@ -151,6 +151,7 @@ class TabTransformer(DeepPlugin):
     paper = "Huang et al. 2020, TabTransformer: Tabular Data Modeling Using Contextual Embeddings"
     params_type = TabTransformerParams
     low_precision = True
+    repeats_steps = True
     min_rows = 200
     max_rows = 2_000_000
     max_features = 300

@@ -140,6 +140,7 @@ class TabM(DeepPlugin):
     uses_other_targets = True
     params_type = TabMParams
     low_precision = True
+    repeats_steps = True
     max_features = 5_000
 
     def build(self, sizes: Sizes, params: TabMParams) -> TabMNetwork:

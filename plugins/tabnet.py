@@ -285,7 +285,7 @@ class TabNet(DeepPlugin):
     def method(
         self, network: nn.Module, params: TrainingParams, objective: Objective, context: FitContext
     ) -> TrainingMethod:
-        return TabNetMethod(network, params, objective)
+        return TabNetMethod(network, params, objective, repeats_steps=True)
 
     def defaults(self, task: Task, shape: Shape, device: str) -> TabNetParams:
         """Defaults of dreamquark's package, with smaller batches for small tables.

@@ -79,7 +79,9 @@ class AMFormer(DeepPlugin):
         self, network: nn.Module, params: TrainingParams, objective: Objective, context: FitContext
     ) -> TrainingMethod:
         undecayed = self.undecayed(network)
-        return AMFormerTraining(network, params, objective, undecayed=undecayed, low_precision=self.low_precision)
+        return AMFormerTraining(
+            network, params, objective, undecayed=undecayed, low_precision=self.low_precision, repeats_steps=True
+        )
 
     def describe(
         self, network: nn.Module, train: Table, params: AMFormerParams, context: FitContext

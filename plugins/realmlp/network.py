@@ -261,7 +261,7 @@ class RealMLPNetwork(nn.Module):
         if simplified:
             nn.init.zeros_(self.head.weight)
             nn.init.zeros_(self.head.bias)
-        self.dropout = params.dropout
+        self.dropout: float | Tensor = params.dropout
         self.register_buffer("lowest", torch.tensor(-OPEN))
         self.register_buffer("highest", torch.tensor(OPEN))
         self.lowest: Tensor
@@ -308,7 +308,7 @@ class RealMLPNetwork(nn.Module):
         x = self.inputs(numeric, categorical)
         for layer, activation in zip(self.layers, self.activations, strict=True):
             x = activation(layer(x))
-            if self.training and self.dropout:
+            if self.training:
                 x = dropout(x, self.dropout)
         output = self.head(x)
         if self.is_binary:

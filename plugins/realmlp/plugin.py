@@ -4,6 +4,7 @@ Trees on Tabular Data), section 3 and the authors' package pytabkit 1.7.3.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import cos, log2, pi
 
 import msgspec
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from tabapp import metrics
 from tabapp.features.arrays import FeatureRecipe, Table
 from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
+from tabapp.nn.cuda_graphs import can_record
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
 from tabapp.nn.plugin import DeepPlugin, Sizes, network_bytes, training_cost
@@ -42,10 +44,16 @@ class RealMLPMethod(TrainingMethod):
     """Adam with β₂ = 0.95 under schedules of the rate, the decay and the dropout."""
 
     scheduled = True
+    _kept: Sequence[Tensor] = ()
+    """On a GPU, for each group of parameters, the factor of the next step's weight decay: the step is recorded, so that numbers
+    that change are tensors."""
 
     def start(self, numeric: Tensor, categorical: Tensor, target: Tensor, weight: Tensor | None) -> None:
         super().start(numeric, categorical, target, weight)
         assert isinstance(self.network, RealMLPNetwork)
+        assert isinstance(self.params, RealMLPParams)
+        if can_record(self.device) and self.params.dropout:
+            self.network.dropout = torch.tensor(self.params.dropout, device=self.device)
         if self.objective.task == "regression":
             self.network.lowest.copy_(target.min())
             self.network.highest.copy_(target.max())
@@ -73,6 +81,8 @@ class RealMLPMethod(TrainingMethod):
             betas=(0.9, 0.95),
             fused=True,
         )
+        if can_record(self.device):
+            self._kept = [torch.ones((), device=self.device) for _ in optimizer.param_groups]
         self.schedule(optimizer, 0.0)
         return optimizer
 
@@ -81,10 +91,23 @@ class RealMLPMethod(TrainingMethod):
         assert isinstance(self.network, RealMLPNetwork)
         learning_rate = self.params.learning_rate * coslog4(progress)
         weight_decay = self.params.weight_decay * flat_cos(progress)
-        self.network.dropout = self.params.dropout * flat_cos(progress)
+        dropout = self.params.dropout * flat_cos(progress)
+        if isinstance(self.network.dropout, torch.Tensor):
+            self.network.dropout.fill_(dropout)
+        else:
+            self.network.dropout = dropout
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * group["rate"]
             group["weight_decay"] = weight_decay * group["decay"]
+        for group, kept in zip(optimizer.param_groups, self._kept, strict=False):
+            kept.fill_(1 - group["lr"] * group["weight_decay"])
+            group["weight_decay"] = 0.0
+
+    @torch.no_grad()
+    def before_update(self, optimizer: torch.optim.Optimizer) -> None:
+        for group, kept in zip(optimizer.param_groups, self._kept, strict=False):
+            for parameter in group["params"]:
+                parameter.mul_(kept)
 
     def loss(self, rows: Tensor, numeric: Tensor, categorical: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
         assert isinstance(self.params, RealMLPParams)
@@ -130,7 +153,7 @@ class RealMLP(DeepPlugin):
     def method(
         self, network: nn.Module, params: TrainingParams, objective: Objective, context: FitContext
     ) -> RealMLPMethod:
-        return RealMLPMethod(network, params, objective)
+        return RealMLPMethod(network, params, objective, repeats_steps=True)
 
     def params_for(self, params: RealMLPParams, context: FitContext) -> RealMLPParams:
         """Use label smoothing only for metrics that need no probabilities, because it worsens probabilities."""

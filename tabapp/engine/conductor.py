@@ -131,6 +131,7 @@ class Conductor:
             executor,
             boosters=BOOSTERS.intersection(competing),
             ranks_parameters=plan.trials is None or plan.trials >= LEAST_RANKED_TRIALS,
+            n_cores=plan.workers * plan.n_threads,
         )
         self._add_models(at_once)
         self.scheduler.n_expected = len(competing)

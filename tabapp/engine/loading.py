@@ -15,6 +15,7 @@ from tabapp.models.lean_imports import import_packages
 
 END_OF_RUN = "tabapp.engine.finish"
 """It comes first: the end of a short run must not wait for it."""
+FEW_CORES = 4
 PARAMETER_RANKING = "optuna.importance"
 """It imports scikit-learn if it can, for a ranking that tabapp does not use: more than a second of processor time."""
 
@@ -33,22 +34,30 @@ def libraries_of(plugin: Plugin, *, features_use_sklearn: bool) -> Libraries:
 
 
 class BackgroundLoader:
-    """Starts fit servers one after another, and imports what the end of a run needs and the plugins that take seconds.
+    """Starts fit servers, on few cores one after another, and imports what the end of a run needs and plugins that take seconds.
 
     Args:
         models: the models to load, with the libraries of their fits.
         boosters: competing models whose libraries are imported for the importances.
         executor: runs the fits of these models.
         ranks_parameters: whether the run may have enough trials to rank hyperparameters.
+        n_cores: of the run; where they are few, a second server would take time from the first fits.
     """
 
     def __init__(
-        self, models: Mapping[str, Libraries], executor: Executor, *, boosters: Collection[str], ranks_parameters: bool
+        self,
+        models: Mapping[str, Libraries],
+        executor: Executor,
+        *,
+        boosters: Collection[str],
+        ranks_parameters: bool,
+        n_cores: int,
     ) -> None:
         self._waiting, self._executor = dict(models), executor
         self._boosters = tuple(boosters)
         self._plugins = tuple(name for name in models if name not in LIGHT_MODELS)
         self._ranks_parameters = ranks_parameters
+        self._servers_at_once = 1 if n_cores <= FEW_CORES else 2
         self._thread: threading.Thread | None = None
         self._imported = threading.Event()
         self._cancelled = False
@@ -86,10 +95,10 @@ class BackgroundLoader:
         return (name in LIGHT_MODELS or self._imported.is_set()) and self._executor.is_ready(libraries)
 
     def _prepare_next(self) -> None:
-        for libraries in ("trees", "torch"):
-            if libraries in self._waiting.values():
-                self._executor.prepare(libraries)
-                return
+        servers: tuple[Libraries, ...] = ("trees", "torch")
+        needed = [libraries for libraries in servers if libraries in self._waiting.values()]
+        for libraries in needed[: self._servers_at_once]:
+            self._executor.prepare(libraries)
 
     def _load(self) -> None:
         # An import that fails is reported by the code that needs it.

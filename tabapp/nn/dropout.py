@@ -24,8 +24,12 @@ class Dropout(nn.Module):
         return dropout(x, self.rate) if self.training else x
 
 
-def dropout(x: Tensor, rate: float) -> Tensor:
-    """`Dropout` in training mode, as a function."""
+def dropout(x: Tensor, rate: float | Tensor) -> Tensor:
+    """`Dropout` in training mode, as a function. A rate that changes between recorded steps is a tensor without dimensions."""
+    if isinstance(rate, Tensor):
+        return x * (torch.rand_like(x) >= rate) / (1 - rate)
+    if not rate:
+        return x
     if x.device.type != "cpu" or is_mapped():
         return F.dropout(x, rate)
     kept = kept_values(x, rate)

@@ -33,6 +33,8 @@ class TrainingMethod:
         objective: the loss.
         undecayed: names of the parameters without weight decay.
         low_precision: use bfloat16 in the network where the device is fast at it.
+        repeats_steps: every training step starts the same operations on the same tensors, apart from learning rates, so that a GPU
+            can repeat a recorded step.
     """
 
     scheduled: ClassVar[bool] = False
@@ -47,11 +49,13 @@ class TrainingMethod:
         *,
         undecayed: set[str] | None = None,
         low_precision: bool = False,
+        repeats_steps: bool = False,
     ) -> None:
         self.network, self.params, self.objective = network, params, objective
         self.undecayed = undecayed or set()
         self.device = torch.device("cpu")
         self._low_precision = low_precision
+        self.repeats_steps = repeats_steps
         self.shared: SharedTrunk | None = None
         """The loss of the other targets of the run, if the network learns them, too."""
 
@@ -73,6 +77,9 @@ class TrainingMethod:
 
     def schedule(self, optimizer: torch.optim.Optimizer, progress: float) -> None:
         """Set the learning rates of the next step. `progress` is the share of planned steps that are done, in [0, 1)."""
+
+    def before_update(self, optimizer: torch.optim.Optimizer) -> None:
+        """Called in every step between the gradients and the optimizer's step; does nothing by default."""
 
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint contains besides the network and the optimizer, by name; called after `start`. A resumed fit fills

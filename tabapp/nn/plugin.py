@@ -224,6 +224,9 @@ class DeepPlugin(Plugin):
     model_type: ClassVar[type[DeepModel]] = DeepModel
     low_precision: ClassVar[bool] = False
     """Whether bfloat16 pays for this network where the device has it."""
+    repeats_steps: ClassVar[bool] = False
+    """Whether every training step starts the same operations on the same tensors, as a CUDA graph needs: neither the network nor
+    its training method has Python values that change during training."""
     tolerates_tf32: ClassVar[bool] = False
     """Whether training in TF32 on a GPU costs no score, for networks without `low_precision` (`python -m benchmarks.tf32`)."""
     min_rows: ClassVar[int] = 50
@@ -245,8 +248,14 @@ class DeepPlugin(Plugin):
         self, network: nn.Module, params: TrainingParams, objective: Objective, context: FitContext
     ) -> TrainingMethod:
         """The training method; AdamW with a constant learning rate by default."""
-        undecayed = self.undecayed(network)
-        return TrainingMethod(network, params, objective, undecayed=undecayed, low_precision=self.low_precision)
+        return TrainingMethod(
+            network,
+            params,
+            objective,
+            undecayed=self.undecayed(network),
+            low_precision=self.low_precision,
+            repeats_steps=self.repeats_steps,
+        )
 
     def params_for(self, params: Any, context: FitContext) -> Any:
         """The hyperparameters to train with, such as those that depend on the metric; unchanged by default."""

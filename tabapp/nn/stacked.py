@@ -23,6 +23,7 @@ from tabapp import metrics
 from tabapp.features.arrays import UNSEEN, Table
 from tabapp.models.contract import FitContext, FitStopped
 from tabapp.nn.checkpoint import FILE
+from tabapp.nn.cuda_graphs import GraphedSteps, can_record
 from tabapp.nn.group_checkpoint import GroupProgress, load_group, restore_random_numbers, save_group
 from tabapp.nn.mapped import mapping
 from tabapp.nn.memory import MOST_ROWS, is_out_of_memory
@@ -214,25 +215,35 @@ class Group:
         self._weights_in_step = (inside * (width / counts.clamp_min(1))).to(self._device, self._weights.dtype)
         self._active = (counts > 0).to(self._device, self._weights.dtype)
         self._member = torch.arange(len(self.members), device=self._device).unsqueeze(1)
+        self._orders = torch.zeros(len(self.members), max(len(m.train) for m in self.members), dtype=torch.int64).to(
+            self._device
+        )
+        self._steps = torch.arange(n_steps, device=self._device)
+        self._lengths_now = self._lengths[0]
+        self._unseen_rate = self._column([member.params.unseen_rate for member in self.members]).unsqueeze(2)
+        self._graphs = None
+        if can_record(self._device) and self.members[0].method.repeats_steps:
+            self._graphs = GraphedSteps(self._step, self._device)
 
     def run_epoch(self) -> bool:
         """Train every member on each of its rows once, in an order of its own; False if the soft deadline ended it early."""
-        orders = _padded(
-            [
-                torch.randperm(len(m.train), device=self._device, generator=random)
-                for m, random in zip(self.members, self._random, strict=True)
-            ]
-        )
+        orders = [
+            torch.randperm(len(m.train), device=self._device, generator=random)
+            for m, random in zip(self.members, self._random, strict=True)
+        ]
+        self._orders.copy_(_padded(orders))
         for step in range(len(self._lengths)):
-            self._step(orders, step)
+            self._lengths_now = self._lengths[step]
+            (self._graphs or self._step)(self._steps[step : step + 1])
             if min(member.context.seconds_left() for member in self.members) <= 0:
                 return False
         return True
 
-    def _step(self, orders: Tensor, step: int) -> None:
-        member, active, weight = self._member, self._active[step], self._weights_in_step[step]
-        index = orders.gather(1, self._places[step])
-        codes = self._with_unseen(self._categorical[member, index], self._lengths[step])
+    def _step(self, step: Tensor) -> None:
+        """Take the step with a number, (1,), of the epoch. On a GPU, it is recorded and then repeated."""
+        member, active, weight = self._member, self._active[step][0], self._weights_in_step[step][0]
+        index = self._orders.gather(1, self._places[step][0])
+        codes = self._with_unseen(self._categorical[member, index])
         if self._weight is not None:
             weight = weight * self._weight[member, index]
         self._weights.grad = None
@@ -251,12 +262,14 @@ class Group:
         decay = torch.minimum(self._average_decay, (1 + n) / (10 + n))
         self._average.lerp_(weights, active * (1 - decay))
 
-    def _with_unseen(self, codes: Tensor, lengths: Sequence[int]) -> Tensor:
-        """Codes of which some are replaced by that of unseen levels, drawn as a separate fit draws them."""
+    def _with_unseen(self, codes: Tensor) -> Tensor:
+        """Codes of which some are replaced by that of unseen levels; on a CPU, drawn as a separate fit draws them."""
         if not codes.shape[2] or not any(member.params.unseen_rate for member in self.members):
             return codes
+        if self._graphs is not None:
+            return codes.masked_fill(torch.rand(codes.shape, device=self._device) < self._unseen_rate, UNSEEN)
         hidden: list[Tensor] = []
-        for member, random, length in zip(self.members, self._random, lengths, strict=True):
+        for member, random, length in zip(self.members, self._random, self._lengths_now, strict=True):
             drawn = torch.rand(length, codes.shape[2], device=self._device, generator=random)
             hidden.append(nn.functional.pad(drawn < member.params.unseen_rate, (0, 0, 0, codes.shape[1] - length)))
         return codes.masked_fill(torch.stack(hidden), UNSEEN)

@@ -18,6 +18,7 @@ from tabapp import metrics
 from tabapp.features.arrays import MISSING, UNSEEN, Table
 from tabapp.models.contract import FitContext
 from tabapp.nn.checkpoint import Progress, load_checkpoint, save_checkpoint
+from tabapp.nn.cuda_graphs import GraphedSteps, can_record, is_recording
 from tabapp.nn.memory import is_out_of_memory, prediction_rows, step_rows
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective, target_of
@@ -115,27 +116,40 @@ class WeightAverage:
 
     NOTE[DIFF]: the paper uses no averaging and a constant learning rate until patience runs out. Under a budget, averaging
     replaces learning-rate annealing and does not depend on the time of the deadline.
+
+    Args:
+        recorded: `update` is part of recorded steps.
     """
 
-    def __init__(self, network: nn.Module, decay: float) -> None:
+    def __init__(self, network: nn.Module, decay: float, *, recorded: bool = False) -> None:
         live = {name: t for name, t in learned_state(network).items() if t.is_floating_point()}
         self._live = list(live.values())
         self._names = list(live)
         self._average = [t.clone() for t in self._live]
         self._decay = decay
         self.n_steps = 0
+        self._share = torch.zeros((), device=self._live[0].device) if recorded else None
 
     def state(self) -> dict[str, Tensor]:
         """The averages by name."""
         return dict(zip(self._names, self._average, strict=True))
 
+    def begin_step(self) -> None:
+        """Set the share of the next step's weights. First steps have larger shares, so that the initial weights soon vanish."""
+        self.n_steps += 1
+        if self._share is not None:
+            self._share.fill_(1 - self._decay_of_step)
+
     @torch.no_grad()
     def update(self) -> None:
-        """Add the weights after a step. First steps have larger weights, so that the initial weights soon vanish."""
-        self.n_steps += 1
-        decay = min(self._decay, (1 + self.n_steps) / (10 + self.n_steps))
+        """Add the weights after a step."""
+        share = 1 - self._decay_of_step if self._share is None else self._share
         for average, live in zip(self._average, self._live, strict=True):
-            average.lerp_(live, 1 - decay)
+            average.lerp_(live, share)
+
+    @property
+    def _decay_of_step(self) -> float:
+        return min(self._decay, (1 + self.n_steps) / (10 + self.n_steps))
 
     @torch.no_grad()
     def swap(self) -> None:
@@ -182,13 +196,17 @@ class Steps:
         method.start(self._numeric, self._categorical, self._target, self._weight)
         self.optimizer = method.optimizer()
         self._parameters = list(network.parameters())
-        self.average = WeightAverage(network, params.average_decay) if params.average_decay else None
+        recorded = can_record(device) and method.repeats_steps
+        self.average = None
+        if params.average_decay:
+            self.average = WeightAverage(network, params.average_decay, recorded=recorded)
         self._batch_size = params.batch_size or batch_size_for(len(train))
         self._per_epoch = max(1, ceil((len(train) - 1) / self._batch_size))
         # A batch may have one row more than its size.
         self.n_steps = 0
         self._planned_chunk = step_rows(network, self._numeric, self._categorical, self._batch_size + 1)
         self.chunk = min(self._planned_chunk, most_rows or self._planned_chunk)
+        self._graphs = GraphedSteps(self._take, device, self.optimizer) if recorded else None
 
     @property
     def fewer_rows(self) -> int | None:
@@ -248,18 +266,25 @@ class Steps:
 
     def _step(self, rows: Tensor, elapsed: float) -> None:
         self._method.schedule(self.optimizer, elapsed)
+        if self.average:
+            self.average.begin_step()
+        (self._graphs or self._take)(rows)
+        self.n_steps += 1
+
+    def _take(self, rows: Tensor) -> None:
+        """Take a step whose rates are set. On a GPU, its operations may be recorded, and then repeated without this method."""
         while True:
             try:
                 self._backward(rows)
                 break
             except Exception as error:
-                if min(self.chunk, len(rows)) < 4 or not is_out_of_memory(error):
+                if min(self.chunk, len(rows)) < 4 or not is_out_of_memory(error) or is_recording(self._device):
                     raise
                 self.chunk = min(self.chunk, len(rows)) // 2
         if self._params.max_gradient_norm:
             nn.utils.clip_grad_norm_(self._parameters, self._params.max_gradient_norm)
+        self._method.before_update(self.optimizer)
         self.optimizer.step()
-        self.n_steps += 1
         if self.average:
             self.average.update()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,10 @@ class SynchronizationError:
     """Lets torch raise an error on operations that wait for a GPU."""
 
     def __enter__(self) -> None:
-        torch.cuda.set_sync_debug_mode("error")
+        with warnings.catch_warnings():
+            # torch calls this mode a prototype.
+            warnings.simplefilter("ignore")
+            torch.cuda.set_sync_debug_mode("error")
 
     def __exit__(self, *_: object) -> None:
         torch.cuda.set_sync_debug_mode("default")

@@ -95,6 +95,7 @@ def test_averaged_weights_are_kept(tmp_path: Path) -> None:
     average = trainer.WeightAverage(network, decay=0.5)
     for value in (3.0, 5.0):
         torch.nn.init.constant_(network.weight, value)
+        average.begin_step()
         average.update()
     average.swap()
     early = [2 / 11, 3 / 12]

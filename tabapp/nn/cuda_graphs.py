@@ -1,0 +1,131 @@
+"""Training steps as CUDA graphs.
+
+A step of a network on a table of usual size consists of a hundred or more short operations, and the host takes longer to start them
+than the GPU to compute them. A graph records the operations of a step once and starts all of them with one call
+(https://pytorch.org/docs/stable/notes/cuda.html#cuda-graphs).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+EAGER_STEPS = 3
+"""Steps of a number of rows before its graph is recorded: they create the optimizer's state and constants of the network."""
+STEPS_AHEAD = 32
+"""Steps after which the host waits for those before them, so that it notices the deadline in time."""
+
+
+def can_record(device: torch.device) -> bool:
+    """Whether steps on a device can be recorded. Numbers that change between steps are then tensors."""
+    return device.type == "cuda"
+
+
+def is_recording(device: torch.device) -> bool:
+    """Whether operations on the device are recorded instead of computed."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """A graph, and the tensor from which it reads the rows of its step."""
+
+    graph: torch.cuda.CUDAGraph
+    rows: Tensor
+
+
+class GraphedSteps:
+    """Training steps that are recorded on the GPU after the first few and then repeated.
+
+    Every step must start the same operations on the same tensors. Numbers that change between steps are tensors on the device; the
+    learning rates of the optimizer become such tensors. If a step cannot be recorded, all steps stay eager.
+
+    Args:
+        take: take one step on the (batch,) indices of some training rows, or whatever else tells a step what is new in it.
+        device: a GPU.
+        optimizer: an optimizer of torch with a fused implementation; None if `take` has no such optimizer.
+    """
+
+    def __init__(
+        self, take: Callable[[Tensor], None], device: torch.device, optimizer: torch.optim.Optimizer | None = None
+    ) -> None:
+        self._take, self._device = take, device
+        self._optimizer = optimizer
+        self._stream = torch.cuda.Stream(device)
+        self._pool = torch.cuda.graph_pool_handle()
+        self._recorded: dict[int, _Recorded] = {}
+        self._n_seen = Counter[int]()
+        self._n_replayed = 0
+        self._reached = torch.cuda.Event()
+        self.is_possible = True
+        self._rates: list[Tensor] = []
+        for group in self._groups():
+            group["capturable"] = True
+            self._rates.append(torch.tensor(float(group["lr"]), device=device))
+
+    def __call__(self, rows: Tensor) -> None:
+        """Take one step, after the optimizer's learning rates are set. Steps with the same length of `rows` share a recording.
+
+        Raises:
+            torch.OutOfMemoryError: an eager step does not fit in memory.
+        """
+        self._move_rates()
+        n = len(rows)
+        if n not in self._recorded:
+            self._n_seen[n] += 1
+            if not self.is_possible or self._n_seen[n] <= EAGER_STEPS or not self._record(rows):
+                self._take_eagerly(rows)
+                return
+        recorded = self._recorded[n]
+        recorded.rows.copy_(rows)
+        recorded.graph.replay()
+        self._n_replayed += 1
+        if self._n_replayed % STEPS_AHEAD == 0:
+            self._reached.synchronize()
+            self._reached.record(torch.cuda.current_stream(self._device))
+
+    @property
+    def n_replayed(self) -> int:
+        """Number of steps that were started as a graph."""
+        return self._n_replayed
+
+    def _groups(self) -> list[dict[str, Any]]:
+        return [] if self._optimizer is None else self._optimizer.param_groups
+
+    def _move_rates(self) -> None:
+        """Write learning rates that a schedule or a checkpoint has set into the tensors that the graphs read."""
+        for group, rate in zip(self._groups(), self._rates, strict=True):
+            if group["lr"] is not rate:
+                rate.fill_(group["lr"])
+                group["lr"] = rate
+
+    def _take_eagerly(self, rows: Tensor) -> None:
+        # On the stream of the graphs, as torch asks for steps before a recording.
+        current = torch.cuda.current_stream(self._device)
+        self._stream.wait_stream(current)
+        with torch.cuda.stream(self._stream):
+            self._take(rows)
+        current.wait_stream(self._stream)
+
+    def _record(self, rows: Tensor) -> bool:
+        """Record the step for a number of rows without taking it; False if that is not possible."""
+        graph, kept = torch.cuda.CUDAGraph(), rows.clone()
+        try:
+            # Other threads of the process may use the GPU meanwhile.
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
+                self._take(kept)
+        except RuntimeError:
+            # Operations that cannot be recorded raise it, and so does exhausted memory.
+            self.is_possible = False
+            self._recorded.clear()
+            # torch leaves its generator in the state of a recording, in which it refuses to draw.
+            generator = torch.cuda.default_generators[rows.device.index]
+            generator.graphsafe_set_state(generator.clone_state())
+            return False
+        self._recorded[len(rows)] = _Recorded(graph, kept)
+        return True
