@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.attention import ShortSoftmax
 from tabapp.nn.batch_norm import BatchNorm
+from tabapp.nn.costs import network_bytes, training_cost
 from tabapp.nn.dropout import Dropout, dropout
 from tabapp.nn.linear import Linear
 from tabapp.nn.params import TrainingParams
-from tabapp.nn.plugin import DeepPlugin, Sizes, network_bytes, training_cost
+from tabapp.nn.plugin import DeepPlugin, Sizes
 
 from ._shared.search import zero_or
 

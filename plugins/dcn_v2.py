@@ -8,11 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
+from tabapp.nn.costs import network_bytes, training_cost
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import FlatInput
 from tabapp.nn.linear import Linear
 from tabapp.nn.params import TrainingParams
-from tabapp.nn.plugin import DeepPlugin, Sizes, network_bytes, training_cost
+from tabapp.nn.plugin import DeepPlugin, Sizes
 
 from ._shared.search import zero_or
 

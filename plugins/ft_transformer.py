@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, Float32, Params, Shape, Task, Trial
 from tabapp.nn.attention import CLS, FeedForward, LayerAttention, SelfAttention
+from tabapp.nn.costs import network_bytes, training_cost
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.linear import Linear
 from tabapp.nn.params import SharingParams
-from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, network_bytes, training_cost
+from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes
 from tabapp.nn.pretraining import Pretrained
 from tabapp.nn.tokenizers import FeatureTokenizer
 from tabapp.nn.trainer import inputs

@@ -16,12 +16,13 @@ from tabapp.features.arrays import UNSEEN, Table
 from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Shape, Task, Trial
 from tabapp.nn.batch_norm import BatchNorm
 from tabapp.nn.checkpoint import Progress, load_checkpoint, save_checkpoint
+from tabapp.nn.costs import network_bytes
 from tabapp.nn.embeddings import FlatInput
 from tabapp.nn.gather import one_hot
 from tabapp.nn.linear import Linear
 from tabapp.nn.objective import Objective, target_of
 from tabapp.nn.params import batch_size_for
-from tabapp.nn.plugin import DeepPlugin, SavedModel, Sizes, network_bytes
+from tabapp.nn.plugin import DeepPlugin, SavedModel, Sizes
 from tabapp.nn.stopping import criterion
 from tabapp.nn.trainer import (
     CHECKPOINT_SECONDS,

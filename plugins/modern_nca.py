@@ -9,13 +9,14 @@ from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.batch_norm import BatchNorm
+from tabapp.nn.costs import network_bytes, training_cost
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import OneHotOrEmbedding
 from tabapp.nn.gather import one_hot
 from tabapp.nn.linear import Linear
 from tabapp.nn.numeric import PeriodicEmbedding
 from tabapp.nn.params import batch_size_for
-from tabapp.nn.plugin import Sizes, network_bytes, training_cost
+from tabapp.nn.plugin import Sizes
 from tabapp.nn.retrieval import (
     ENCODED_BYTES,
     Candidates,

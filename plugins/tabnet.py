@@ -13,6 +13,7 @@ from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, FitContext, Float32, Params, Shape, Task, Trial
 from tabapp.nn.attention import CLS, LayerAttention
 from tabapp.nn.batch_norm import BatchNorm
+from tabapp.nn.costs import network_bytes, training_cost
 from tabapp.nn.embeddings import FlatInput, embedding_width
 from tabapp.nn.entmax import sparsemax
 from tabapp.nn.ghost_norm import GhostBatchNorm
@@ -20,7 +21,7 @@ from tabapp.nn.linear import Linear
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
 from tabapp.nn.params import TrainingParams, batch_size_for
-from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes, network_bytes, training_cost
+from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes
 from tabapp.nn.trainer import inputs
 
 INPUT_MOMENTUM = 0.01

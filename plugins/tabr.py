@@ -11,13 +11,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
+from tabapp.nn.costs import network_bytes, training_cost
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import OneHotOrEmbedding
 from tabapp.nn.linear import Linear
 from tabapp.nn.numeric import PeriodicEmbedding
 from tabapp.nn.objective import Objective
 from tabapp.nn.params import TrainingParams, batch_size_for
-from tabapp.nn.plugin import Sizes, network_bytes, training_cost
+from tabapp.nn.plugin import Sizes
 from tabapp.nn.retrieval import (
     Candidates,
     RetrievalMethod,

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
 from tabapp.nn.arithmetic import MANY_TOKENS
+from tabapp.nn.costs import network_bytes, training_cost
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
-from tabapp.nn.plugin import DeepPlugin, Sizes, network_bytes, training_cost
+from tabapp.nn.plugin import DeepPlugin, Sizes
 from tabapp.nn.trainer import TrainingParams, batch_size_for, inputs
 
 from .._shared.search import zero_or

@@ -18,9 +18,9 @@ from torch import Tensor
 from tabapp import metrics
 from tabapp.features.arrays import UNSEEN, FeatureRecipe, Table
 from tabapp.models.contract import Cost, FitContext, FittedModel, Params, Plugin, Shape, Task, Trial
+from tabapp.nn.costs import BASE_BYTES, CELL_BYTES
 from tabapp.nn.memory import is_out_of_memory
 from tabapp.nn.objective import Objective, target_of
-from tabapp.nn.plugin import BASE_BYTES, CELL_BYTES
 from tabapp.nn.stopping import criterion
 from tabapp.nn.trainer import seed_everything
 

@@ -3,102 +3,32 @@
 A small network leaves a GPU idle, since starting an operation takes longer than the operation. Here every operation computes all
 networks at once (`torch.func.vmap` over their weights), so that M fits take as many launches as one. Each network keeps its own
 rows, order of rows, learning rate, averages, early stopping and best weights: results are those of separate fits up to rounding,
-except that dropout draws other random numbers.
+except that dropout, and on a GPU also the choice of unseen levels, draws other random numbers.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-import msgspec
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from tabapp import metrics
 from tabapp.features.arrays import UNSEEN, Table
-from tabapp.models.contract import FitContext, FitStopped
-from tabapp.nn.checkpoint import FILE
+from tabapp.models.contract import FitStopped
 from tabapp.nn.cuda_graphs import GraphedSteps, can_record
 from tabapp.nn.group_checkpoint import GroupProgress, load_group, restore_random_numbers, save_group
 from tabapp.nn.mapped import mapping
+from tabapp.nn.members import Member, groups_of
 from tabapp.nn.memory import MOST_ROWS, is_out_of_memory
-from tabapp.nn.method import TrainingMethod
-from tabapp.nn.objective import Objective, target_of
-from tabapp.nn.params import TrainingParams, batch_size_for
+from tabapp.nn.objective import target_of
 from tabapp.nn.stacked_adamw import StackedAdamW
 from tabapp.nn.stopping import criterion
 from tabapp.nn.trainer import CHECKPOINT_SECONDS, Training, batches, inputs, train_epochs, train_network
-
-FREE = frozenset(TrainingParams.__struct_fields__)
-"""Hyperparameters in which members of a group may differ."""
-
-
-@dataclass
-class Member:
-    """A fit of a group.
-
-    Attributes:
-        network: new; it gets the best weights.
-        random: the state of torch's generator after the network was built, from which the separate fit would continue.
-        n_epochs: train for so many epochs without early stopping, and keep the last weights; None stops early.
-        result: set when the member ends.
-        stopped: the engine ended this fit.
-    """
-
-    network: nn.Module
-    train: Table
-    valid: Table
-    params: TrainingParams
-    objective: Objective
-    context: FitContext
-    method: TrainingMethod
-    random: Tensor
-    n_epochs: int | None = None
-    result: Training | None = None
-    stopped: bool = False
-    best_loss: float = field(default=float("inf"), init=False)
-    best_epoch: int = field(default=0, init=False)
-
-    @property
-    def batch_size(self) -> int:
-        """Rows of a step."""
-        return self.params.batch_size or batch_size_for(len(self.train))
-
-    @property
-    def patience(self) -> int:
-        """Epochs without improvement after which it ends."""
-        return self.params.max_epochs if self.params.patience is None else self.params.patience
-
-    def architecture(self) -> tuple[object, ...]:
-        """Members of a group are equal in this."""
-        shapes = tuple((name, tuple(t.shape), t.dtype) for name, t in self.network.state_dict().items())
-        fixed = {key: value for key, value in msgspec.structs.asdict(self.params).items() if key not in FREE}
-        objective = self.objective
-        data = objective.task, objective.n_classes, self.train.weight is None, self.context.device
-        return type(self.network), repr(fixed), shapes, *data
-
-    def can_stack(self) -> bool:
-        """Whether it can be part of a group. Batch statistics, special training methods, other targets and hidden cells cannot, and
-        a fit with a checkpoint continues alone."""
-        normalized = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in self.network.modules())  # pyright: ignore[reportPrivateUsage]
-        buffers = any(t.is_floating_point() for t in self.network.buffers())
-        plain = type(self.method) is TrainingMethod and self.method.shared is None and not self.params.hidden_rate
-        plain = plain and not self.objective.is_constant
-        plain = plain and not self.params.hidden_rate
-        return plain and not normalized and not buffers and not (self.context.folder / FILE).exists()
-
-
-def groups_of(members: Sequence[Member]) -> list[list[Member]]:
-    """Members that can be trained together; groups of one are trained separately."""
-    groups: dict[object, list[Member]] = {}
-    for number, member in enumerate(members):
-        groups.setdefault(member.architecture() if member.can_stack() else number, []).append(member)
-    return list(groups.values())
 
 
 def train_members(members: Sequence[Member]) -> None:
