@@ -12,6 +12,11 @@ FREE_SHARE = 0.95
 """Share of a GPU's free memory for fits: every process also holds a context and code of the libraries."""
 
 
+def available_cores() -> int:
+    """Number of processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def device_class(device: str) -> str:
     """ "cpu" or "cuda", without the number of the device."""
     return device.partition(":")[0]

@@ -8,14 +8,13 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 
 from tabapp.engine.executors import Executor
-from tabapp.engine.server import BOOSTERS, LIGHT_MODELS, Libraries
+from tabapp.engine.server import BOOSTERS, FEW_CORES, LIGHT_MODELS, Libraries
 from tabapp.models import registry
 from tabapp.models.contract import Plugin
 from tabapp.models.lean_imports import import_packages
 
 END_OF_RUN = "tabapp.engine.finish"
 """It comes first: the end of a short run must not wait for it."""
-FEW_CORES = 4
 PARAMETER_RANKING = "optuna.importance"
 """It imports scikit-learn if it can, for a ranking that tabapp does not use: more than a second of processor time."""
 

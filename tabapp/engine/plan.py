@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ import psutil
 from tabapp import metrics
 from tabapp.data.other_targets import learnable
 from tabapp.data.schema import Schema
-from tabapp.engine.devices import CPU, device_for
+from tabapp.engine.devices import CPU, available_cores, device_for
 from tabapp.engine.server import LIGHT_MODELS
 from tabapp.engine.validation import choose_validation
 from tabapp.errors import UsageError, did_you_mean
@@ -89,11 +88,6 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def competing(self) -> tuple[PlannedModel, ...]:
         """The models that are not skipped, those with a pending plugin included."""
         return tuple(model for model in self.models if model.reason is None)
-
-
-def available_cores() -> int:
-    """Number of processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def choose_device(wanted: str) -> str:

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from tabapp.engine.candidates import Candidate, read_results
+from tabapp.engine.devices import available_cores
 from tabapp.engine.finished import FinishedRun
 from tabapp.engine.fit import run_fit
 from tabapp.engine.jobs import FitJob
-from tabapp.engine.plan import available_cores
 from tabapp.engine.seeds import seed_of
 from tabapp.engine.speed import Speeds
 from tabapp.models import registry

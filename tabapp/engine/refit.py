@@ -15,10 +15,10 @@ import numpy.typing as npt
 from tabapp.bundle.write import CandidateSource, FoldSource
 from tabapp.data.split import early_stopping_rows
 from tabapp.engine.candidates import Candidate
+from tabapp.engine.devices import available_cores
 from tabapp.engine.finished import FinishedRun
 from tabapp.engine.fit import recipe_id
 from tabapp.engine.other_targets import with_other_targets
-from tabapp.engine.plan import available_cores
 from tabapp.engine.seeds import seed_of
 from tabapp.engine.unlabeled import PRETRAINED, add_unlabeled, fitted_features, pretrained_folder
 from tabapp.features.arrays import FeatureRecipe, Table

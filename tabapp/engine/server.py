@@ -16,11 +16,17 @@ from multiprocessing import forkserver, popen_forkserver, reduction, spawn, util
 from multiprocessing.context import ForkServerProcess, set_spawning_popen
 from typing import Any, Literal
 
+from tabapp.engine.devices import available_cores
+
 Libraries = Literal["boosters", "trees", "torch"]
 BOOSTERS = frozenset({"catboost", "lightgbm", "xgboost"})
 LIGHT_MODELS = BOOSTERS | {"extra_trees", "hist_gradient_boosting", "k_neighbors", "linear", "random_forest", "xrfm"}
 """Models whose plugins import in milliseconds. A run that starts at once plans these first: the others import torch, or are not
 ours and may import anything."""
+
+
+FEW_CORES = 4
+"""With more cores, servers start at the same time."""
 
 
 class FitServer:
@@ -83,13 +89,15 @@ SERVERS: dict[Libraries, FitServer] = {
 
 
 def start_first(models: Collection[str]) -> None:
-    """Start the server that the first fits of a run need.
+    """Start the server that the first fits of a run need; on many cores also the others, which take no time from it there.
 
     Args:
         models: those that the user chose; none means all.
     """
     chosen = set(models) or BOOSTERS
     SERVERS["boosters" if BOOSTERS & chosen else "trees" if LIGHT_MODELS & chosen else "torch"].start()
+    if available_cores() > FEW_CORES:
+        start_all(models or ("linear", "mlp"))
 
 
 def start_all(models: Collection[str]) -> None:

@@ -15,11 +15,11 @@ import polars as pl
 from tabapp import __version__, files
 from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
+from tabapp.engine.devices import available_cores
 from tabapp.engine.draft import Draft, make_draft, without_lost_metric
 from tabapp.engine.plan import (
     Machines,
     Plan,
-    available_cores,
     device_of,
     memory_limit_of,
     plan_event,

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from tabapp.engine import server
 from tabapp.engine.loading import libraries_of
 from tabapp.engine.server import SERVERS, FitProcess, Libraries, start_all, start_first
 from tabapp.models import registry
@@ -93,8 +94,8 @@ def test_the_servers_a_waiting_run_starts(started: list[str]) -> None:
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
-    for name, server in SERVERS.items():
-        monkeypatch.setattr(server, "start", lambda name=name: names.append(name))
+    for name, each in SERVERS.items():
+        monkeypatch.setattr(each, "start", lambda name=name: names.append(name))
     return names
 
 
@@ -103,7 +104,20 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     [((), "boosters"), (("mlp", "xgboost"), "boosters"), (("mlp", "linear"), "trees"), (("mlp", "tabm"), "torch")],
 )
 def test_the_server_of_the_first_fits_starts_first(
-    models: tuple[str, ...], first: Libraries, started: list[str]
+    models: tuple[str, ...], first: Libraries, started: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(server, "available_cores", lambda: 2)
     start_first(models)
     assert started == [first]
+
+
+@pytest.mark.parametrize(
+    ("models", "servers"),
+    [((), ["boosters", "trees", "torch"]), (("xgboost", "lightgbm"), ["boosters"]), (("mlp", "tabm"), ["torch"])],
+)
+def test_on_many_cores_all_servers_start_at_once(
+    models: tuple[str, ...], servers: list[Libraries], started: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "available_cores", lambda: 16)
+    start_first(models)
+    assert list(dict.fromkeys(started)) == servers
