@@ -95,7 +95,7 @@ class BackgroundLoader:
 
     def _prepare_next(self) -> None:
         servers: tuple[Libraries, ...] = ("trees", "torch")
-        needed = [libraries for libraries in servers if libraries in self._waiting.values()]
+        needed: list[Libraries] = [libraries for libraries in servers if libraries in self._waiting.values()]
         for libraries in needed[: self._servers_at_once]:
             self._executor.prepare(libraries)
 

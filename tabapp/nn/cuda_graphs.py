@@ -46,7 +46,7 @@ class GraphedSteps:
     learning rates of the optimizer become such tensors. If a step cannot be recorded, all steps stay eager.
 
     Args:
-        take: take one step on the (batch,) indices of some training rows, or whatever else tells a step what is new in it.
+        take: take one step on the (batch,) indices of some training rows, or on another tensor that differs between steps.
         device: a GPU.
         optimizer: an optimizer of torch with a fused implementation; None if `take` has no such optimizer.
     """
