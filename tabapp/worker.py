@@ -71,9 +71,10 @@ def main(arguments: list[str] | None = None) -> int:
 
             if not _may_have_several_targets(folder):
                 start_first(_chosen_models(folder))
+            from tabapp.engine.contention import process_age
             from tabapp.engine.session import Session
 
-            session = Session(folder)
+            session = Session(folder, age=process_age())
             signal.signal(signal.SIGTERM, lambda number, frame: session.interrupt())
             return session.run()
     except RunBusy as error:

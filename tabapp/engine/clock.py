@@ -10,7 +10,7 @@ SHORTEST_RESERVE, RESERVE_SHARE, LONGEST_RESERVE = 2.5, 0.06, 60.0
 SMALL_EXPORT_SHARE = 1 / 3
 """Share of the reserve in which an ordinary bundle is written; a larger one gets more time."""
 MOST_RESERVE_SHARE = 0.25
-"""Most of the budget that is reserved, however large the bundle is."""
+"""Most of the budget that is reserved, however large the bundle or busy the machine is."""
 EXPORT_BYTES_PER_SECOND = 35e6
 """Of models that are compressed, written and verified by one core of an AMD EPYC server."""
 
@@ -21,14 +21,17 @@ class Clock:
     Args:
         budget: seconds of the whole run; None for no time limit.
         used: seconds that earlier sessions used.
+        slowdown: elapsed seconds for each second of processor time, on a machine that other programs use.
     """
 
-    def __init__(self, budget: float | None, used: float) -> None:
+    def __init__(self, budget: float | None, used: float, slowdown: float = 1.0) -> None:
         self.budget = budget
+        self.slowdown = slowdown
         now = time.monotonic()
         self.end = None if budget is None else now + max(0.0, budget - used)
         reserve = 0.0 if budget is None else min(max(SHORTEST_RESERVE, RESERVE_SHARE * budget), LONGEST_RESERVE)
-        self._reserve = min(reserve, 0.5 * (budget or 0.0))
+        slow = min(SHORTEST_RESERVE * slowdown, MOST_RESERVE_SHARE * (budget or 0.0))
+        self._reserve = min(max(reserve, slow), 0.5 * (budget or 0.0))
         self.fitting_end = None if self.end is None else self.end - self._reserve
         self.export = 0.0
         """Expected seconds for writing the bundle."""
@@ -65,11 +68,11 @@ class Clock:
         return moved
 
     def reserve_export(self, seconds: float) -> None:
-        """Leave enough time after fitting for a bundle that is expected to take so long."""
-        self.export = seconds
+        """Leave enough time after fitting for a bundle that is expected to take so long on an idle machine."""
+        self.export = seconds * self.slowdown
         if self.end is None or self.budget is None:
             return
-        needed = (1 - SMALL_EXPORT_SHARE) * self._reserve + seconds
+        needed = (1 - SMALL_EXPORT_SHARE) * self._reserve + self.export
         self.fitting_end = self.end - max(self._reserve, min(needed, MOST_RESERVE_SHARE * self.budget))
 
     def fitting_left(self) -> float:

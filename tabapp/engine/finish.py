@@ -25,6 +25,7 @@ from tabapp.engine.averages import averaging_of_ensemble
 from tabapp.engine.board import Selected
 from tabapp.engine.bundle_copy import copy_bundle
 from tabapp.engine.clock import Clock, export_seconds
+from tabapp.engine.contention import Contention
 from tabapp.engine.dependence import find_attention, find_dependence, find_interactions
 from tabapp.engine.explaining import find_effects, find_slices
 from tabapp.engine.finished import save_prediction
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from tabapp.engine.conductor import Conductor
 
 EXPORT_SECONDS = 2.0
-"""Time reserved for writing and verifying the bundle, in a run with a budget."""
+"""Time reserved for writing and verifying the bundle, in a run with a budget on an idle machine."""
 EXPORT_SHARE = 0.5
 RESAMPLES, FEW_RESAMPLES = 200, 50
 """Bootstrap resamples for the run's metric, and for the others, whose intervals are left out if little time is left."""
@@ -85,6 +86,7 @@ class Finish:
             elapsed: seconds that the run has taken so far, including earlier sessions.
         """
         self._emit(ev.StageChanged(stage="ensembling", deadline=self._clock.wall_deadline()))
+        contention = Contention()
         selected = self._conductor.board.select_now()
         if selected is not None:
             self._clock.reserve_export(export_seconds(self._folder.fits, selected.fits))
@@ -96,6 +98,8 @@ class Finish:
         self._emit(ev.LeaderboardChanged(rows=rows))
         if selected is None:
             return self._without_model(rows, interrupted, elapsed)
+        # Fits have ended, so that only other programs slow the engine down.
+        self._clock.slowdown = max(self._clock.slowdown, contention.slowdown())
         self._emit(ev.StageChanged(stage="explaining", deadline=self._clock.wall_deadline()))
         for evaluation in self._conductor.evaluations.catch_up(
             time.monotonic() + EVALUATIONS_SHARE * self._clock.left_before_export()
@@ -175,9 +179,8 @@ class Finish:
         now, end = time.monotonic(), None
         if self._clock.end is not None:
             left = self._clock.left()
-            end = now + max(
-                LEAST_IMPORTANCE_SECONDS, left - max(EXPORT_SECONDS, self._clock.export, EXPORT_SHARE * left)
-            )
+            export = max(EXPORT_SECONDS * self._clock.slowdown, self._clock.export, EXPORT_SHARE * left)
+            end = now + max(LEAST_IMPORTANCE_SECONDS, left - export)
         folder, data, plan, scheduler = self._folder, self._data, self._plan, self._conductor.scheduler
         importances: ev.ImportancesReady | None = None
         try:
@@ -276,9 +279,10 @@ class Finish:
     ) -> list[MetricValue]:
         """Every metric of the task, as expected of the mean of the fold models, the run's metric first."""
         values: list[MetricValue] = []
+        least = EXPORT_SECONDS * self._clock.slowdown
         for name in metrics.names_for(self._plan.task, first=self._plan.metric):
             own = name == self._plan.metric
-            n_resamples = RESAMPLES if own else FEW_RESAMPLES if self._clock.left() > EXPORT_SECONDS else 0
+            n_resamples = RESAMPLES if own else FEW_RESAMPLES if self._clock.left() > least else 0
             try:
                 value = metric_value(
                     name,

@@ -15,6 +15,7 @@ import polars as pl
 from tabapp import __version__, files
 from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
+from tabapp.engine.contention import Contention
 from tabapp.engine.devices import available_cores
 from tabapp.engine.draft import Draft, make_draft, without_lost_metric
 from tabapp.engine.plan import (
@@ -56,12 +57,13 @@ class Session:
 
     Args:
         folder: the run folder.
+        age: seconds since this process was started, which count towards the budget of a run that starts at once.
     """
 
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, folder: RunFolder, *, age: float = 0.0) -> None:
         self._folder = folder
         self._interrupted = False
-        self._started = time.monotonic()
+        self._started = time.monotonic() - age
         self._history = history = EventReader(folder.events).read_new()
         self._used = seconds_used(history)
         self._resumed = any(isinstance(event, ev.RunStarted) for event in history)
@@ -170,9 +172,9 @@ class Session:
         from tabapp.engine.studies import known_trials, open_study
 
         shape = shape_of(plan, schema)
-        # Reading counts towards the budget of a run that starts at once; time before a start by the user does not.
+        # Starting and reading count towards the budget of a run that starts at once; time before a start by the user does not.
         used = self._used + (0.0 if waited else time.monotonic() - self._started)
-        clock = Clock(plan.budget, used)
+        clock = Clock(plan.budget, used, Contention(since_start=True).slowdown())
         executor = self._executor(plan)
         try:
             data = RunData(self._folder)
@@ -212,7 +214,7 @@ class Session:
             self._folder,
             config,
             load_runs(self._folder),
-            clock=Clock(config.budget_seconds, self._elapsed()),
+            clock=Clock(config.budget_seconds, self._elapsed(), Contention(since_start=True).slowdown()),
             commands=self._commands,
             emit=self.emit,
             interrupted=lambda: self._interrupted,

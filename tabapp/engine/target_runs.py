@@ -28,10 +28,8 @@ from tabapp.run.state import seconds_used
 from tabapp.run.targets import TargetRun, TargetRuns, folders_of_targets
 
 TICK_SECONDS = 0.05
-START_SECONDS = 1.0
-"""Time from the start of an engine to that of its clock."""
 EXPORT_SECONDS = 1.0
-"""Time reserved for the bundle of all targets."""
+"""Time reserved for the bundle of all targets, on an idle machine."""
 LEAST_SECONDS = 1.0
 END_SECONDS = 10.0
 """Time that an engine has to end after its last event, or to notice that the process which started it is gone."""
@@ -102,6 +100,8 @@ class TargetConductor:
         self._names = tuple(run.target for run in runs.targets)
         self.ended_by = ""
         """What ended the run early: abort or interrupt; empty otherwise."""
+        self._ending: list[subprocess.Popen[bytes]] = []
+        """Engines that have written their last event. The next one need not wait until they have exited."""
 
     def run(self, elapsed: Callable[[], float]) -> ev.RunFinished:
         """Run all targets and write the bundle of all; returns the last event, which is not yet appended.
@@ -110,6 +110,13 @@ class TargetConductor:
             elapsed: seconds that the run has taken so far, including earlier sessions.
         """
         save_runs(self._folder, self._runs)
+        try:
+            return self._run(elapsed)
+        finally:
+            for engine in self._ending:
+                _wait(engine)
+
+    def _run(self, elapsed: Callable[[], float]) -> ev.RunFinished:
         results: list[ev.TargetResult] = []
         for index, run in enumerate(self._runs.targets):
             own = RunFolder(self._folder.path / run.folder)
@@ -149,7 +156,7 @@ class TargetConductor:
         budget = None
         if self._clock.budget is not None:
             n_left = sum(run.done < self._runs.round for run in self._runs.targets[index:])
-            share = (self._clock.left() - EXPORT_SECONDS) / max(1, n_left) - START_SECONDS
+            share = (self._clock.left() - EXPORT_SECONDS * self._clock.slowdown) / max(1, n_left)
             budget = used + max(LEAST_SECONDS, share)
         changed = {"budget": budget, "trials": self._config.trials, "start": True}
         own.save_config(msgspec.structs.replace(own.config(), **changed))
@@ -183,12 +190,14 @@ class TargetConductor:
                         self._pass_on(command, own)
                     waiting = []
                 time.sleep(TICK_SECONDS)
-            with_end = _wait(engine)
-        finally:
-            if engine.poll() is None:
-                engine.kill()
-                engine.wait()
-        return finished, describe_death(with_end, own) if finished is None else ""
+            if finished is not None:
+                self._ending.append(engine)
+                return finished, ""
+            return None, describe_death(_wait(engine), own)
+        except BaseException:
+            engine.kill()
+            engine.wait()
+            raise
 
     def _pass_on(self, command: cmd.AnyCommand, own: RunFolder) -> None:
         match command:
@@ -321,7 +330,7 @@ def _failed(
 
 
 def _wait(engine: subprocess.Popen[bytes]) -> int:
-    """The exit code of an engine that has written its last event."""
+    """The exit code of an engine that has ended or has written its last event."""
     try:
         return engine.wait(END_SECONDS)
     except subprocess.TimeoutExpired:

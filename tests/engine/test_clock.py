@@ -91,3 +91,14 @@ def test_the_time_for_a_bundle_depends_on_the_size_of_its_models(tmp_path: Path)
     both = export_seconds(tmp_path, ["mlp-0000-f0", "mlp-0000-f1"])
     assert both == pytest.approx(3e6 / EXPORT_BYTES_PER_SECOND)
     assert export_seconds(tmp_path, []) == 0.0
+
+
+def test_a_busy_machine_gets_more_time_for_the_end_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    assert Clock(30.0, used=0.0).fitting_left() == 30.0 - 2.5
+    assert Clock(30.0, used=0.0, slowdown=2.0).fitting_left() == 30.0 - 5.0
+    assert Clock(30.0, used=0.0, slowdown=20.0).fitting_left() == 30.0 - 7.5, "most of the time is for fits"
+    assert Clock(600.0, used=0.0, slowdown=4.0).fitting_left() == 600.0 - 36.0, "the reserve of a long run suffices"
+    clock = Clock(300.0, used=0.0, slowdown=3.0)
+    clock.reserve_export(6.0)
+    assert clock.left_before_export() == 300.0 - 18.0
