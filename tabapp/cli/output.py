@@ -129,10 +129,10 @@ class TableWriter:
 
     def _joined(self) -> Path:
         """All parts as one file."""
-        import polars as pl
+        from tabapp.data.table_files import scan_parts
 
         made = Path(self._folder.name) / "table"
-        parts = pl.scan_ipc(self._parts)
+        parts = scan_parts(self._parts)
         if self._format == ".parquet":
             parts.sink_parquet(made)
         else:

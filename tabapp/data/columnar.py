@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 from polars.exceptions import PolarsError
 
+from tabapp.data import table_files
 from tabapp.data.arrow_sizes import claimed_bytes
 from tabapp.data.dialect import MAX_COLUMNS, Dialect, unique_names
 from tabapp.data.limits import CELL, MemoryLimit, panics_as_errors
@@ -38,10 +39,7 @@ def read_columnar(
     try:
         with panics_as_errors(damaged):
             memory.require(_text_size(path, kind, n_rows, memory))
-            if kind == "parquet":
-                frame = pl.read_parquet(path, glob=False, n_rows=n_rows)
-            else:
-                frame = pl.read_ipc(path.read_bytes(), n_rows=n_rows)
+            frame = table_files.read(path, kind, n_rows)
     except (PolarsError, OSError, ValueError, OverflowError) as error:
         raise DataError(f"{damaged} ({str(error).partition(chr(10))[0]})") from None
     if frame.width == 0 or (frame.height == 0 and not allow_no_rows):
@@ -62,20 +60,16 @@ def count_rows(path: Path, kind: str) -> int:
     damaged = f"{path}: the {kind} file is damaged or cut off"
     try:
         with panics_as_errors(damaged):
-            return _scan(path, kind).select(pl.len()).collect().item()
+            return table_files.scan(path, kind).select(pl.len()).collect().item()
     except (PolarsError, OSError) as error:
         raise DataError(f"{damaged} ({str(error).partition(chr(10))[0]})") from None
-
-
-def _scan(path: Path, kind: str) -> pl.LazyFrame:
-    return pl.scan_parquet(path, glob=False) if kind == "parquet" else pl.scan_ipc(path)
 
 
 def _text_size(path: Path, kind: str, n_rows: int | None, memory: MemoryLimit) -> int:
     """Bytes that the text of a Parquet or Arrow file needs, estimated from its metadata: packed rows may take a few bytes."""
     if kind == "arrow":
         memory.require(claimed_bytes(path))
-    lazy = _scan(path, kind)
+    lazy = table_files.scan(path, kind)
     n_stored: int = lazy.select(pl.len()).collect().item()
     n_columns = len(lazy.collect_schema())
     if n_columns > MAX_COLUMNS:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 from polars.exceptions import PolarsError
 
+from tabapp.data import table_files
 from tabapp.data.columns import exact_column
 from tabapp.data.read import ReadOptions, read_table
 
@@ -58,7 +59,7 @@ def open_table(path: Path, options: ReadOptions) -> pl.DataFrame:
 def saved_rows(path: Path) -> pl.DataFrame | None:
     """Read the rows that a run saved for its fits, as text; None if there are none."""
     try:
-        return pl.read_ipc(path).cast(pl.String)
+        return table_files.read(path, "arrow").cast(pl.String)
     except (OSError, PolarsError):
         return None
 

@@ -15,6 +15,7 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from tabapp.data import decode as decoding
+from tabapp.data import table_files
 from tabapp.data.arrow_sizes import claimed_bytes
 from tabapp.data.columnar import count_rows
 from tabapp.data.dialect import Dialect, sniff, unique_names
@@ -209,7 +210,7 @@ def _columnar_parts(path: Path, kind: str, memory: MemoryLimit, columns: Sequenc
         with panics_as_errors(damaged):
             if kind == "arrow" and (claimed := claimed_bytes(path)) > 2 * path.stat().st_size:
                 memory.require(claimed)
-            lazy = pl.scan_parquet(path, glob=False) if kind == "parquet" else pl.scan_ipc(path)
+            lazy = table_files.scan(path, kind)
             stored = lazy.collect_schema().names()
             n_rows: int = lazy.select(pl.len()).collect().item()
         names, renamed = unique_names(stored)

@@ -23,6 +23,7 @@ import numpy as np
 import polars as pl
 
 from tabapp import files, metrics
+from tabapp.data import table_files
 from tabapp.data.arrow_sizes import claimed_bytes
 from tabapp.data.limits import memory_limit
 from tabapp.data.read import Reading
@@ -183,7 +184,7 @@ def read_arrow(path: Path) -> pl.DataFrame:
     """Read an Arrow file of the run folder, which must be a regular file."""
     files.open_to_read(path).close()
     memory_limit(path, None).require(claimed_bytes(path))
-    return pl.read_ipc(path)
+    return table_files.read(path, "arrow")
 
 
 def _plan(folder: RunFolder, config: RunConfig, schema: Schema, warn: Warn) -> Plan:

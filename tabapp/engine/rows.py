@@ -14,6 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp import files
+from tabapp.data import table_files
 from tabapp.data.columns import column_of
 from tabapp.data.duplicates import groups_of_equal_rows
 from tabapp.data.other_targets import encoded, learnable
@@ -179,7 +180,7 @@ def fingerprint(config: RunConfig, reading: Reading) -> dict[str, str | int]:
 
 def read_sample(folder: RunFolder) -> pl.DataFrame:
     """The sample rows of the bundle, as text."""
-    return pl.read_ipc(folder.data / "sample.arrow")
+    return table_files.read(folder.data / "sample.arrow", "arrow")
 
 
 def sample_rows(text: pl.DataFrame, schema: Schema) -> pl.DataFrame:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tabapp import files
+from tabapp.data import table_files
 from tabapp.data.schema import Schema
 from tabapp.run.folder import RunFolder
 
@@ -34,11 +35,11 @@ class RunData:
 
     def __init__(self, folder: RunFolder) -> None:
         self.schema = msgspec.json.decode(files.read_regular(folder.data / "schema.json"), type=Schema)
-        self.frame: pl.DataFrame = pl.read_ipc(folder.data / "table.arrow")
+        self.frame: pl.DataFrame = table_files.read(folder.data / "table.arrow", "arrow")
         unlabeled = folder.data / UNLABELED
-        self.unlabeled: pl.DataFrame | None = pl.read_ipc(unlabeled) if unlabeled.is_file() else None
+        self.unlabeled: pl.DataFrame | None = table_files.read(unlabeled, "arrow") if unlabeled.is_file() else None
         others = folder.data / OTHER_TARGETS
-        self.others: pl.DataFrame | None = pl.read_ipc(others) if others.is_file() else None
+        self.others: pl.DataFrame | None = table_files.read(others, "arrow") if others.is_file() else None
         arrays = np.load(io.BytesIO(files.read_regular(folder.path / "splits.npz")), allow_pickle=False)
         self.target: npt.NDArray[np.int64] | npt.NDArray[np.float64] = arrays["target"]
         self.fold: npt.NDArray[np.int16] = arrays["fold"]

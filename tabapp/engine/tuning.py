@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,7 +45,9 @@ LAST_STEP = 1_000_000
 def open_storage(path: Path) -> RDBStorage:
     """Open Optuna's SQLite storage so that committed trials survive a crash: write-ahead log, synchronous FULL."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    storage = RDBStorage(f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": 30}})
+    # A URL would end at the first "?" of a path, so it only names the kind of database.
+    connect = partial(sqlite3.connect, path, timeout=30, check_same_thread=False)
+    storage = RDBStorage("sqlite:///study.db", engine_kwargs={"creator": connect})
 
     def harden(connection: Any, record: Any) -> None:
         cursor = connection.cursor()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from tabapp import charts
@@ -121,7 +122,7 @@ def print_result(state: RunState, *, verbose: bool = False) -> None:
             if each.finished is not None and each.finished.test_score is not None and each.plan is not None:
                 target = f"{each.plan.target}: " if state.targets else ""
                 echo(f"Test    {target}{each.plan.metric_title} {format_score(each.finished.test_score)}")
-        echo(f"Use it  tabapp predict {finished.bundle} NEW.csv -o predictions.csv")
+        echo(f"Use it  tabapp predict {shlex.quote(finished.bundle)} NEW.csv -o predictions.csv")
 
 
 def _results(state: RunState) -> list[RunState]:
@@ -154,6 +155,6 @@ def print_summary(folder: RunFolder) -> None:
         return
     if finished.bundle:
         echo(f"Bundle: {finished.bundle}")
-        echo(f"Next: tabapp predict {finished.bundle} NEW.csv -o predictions.csv")
+        echo(f"Next: tabapp predict {shlex.quote(finished.bundle)} NEW.csv -o predictions.csv")
     elif finished.message:
         say(finished.message)

@@ -30,6 +30,7 @@ from tabapp.errors import UsageError, did_you_mean
 from tabapp.run import events as ev
 from tabapp.run.commands import COMMANDS, AnyCommand
 from tabapp.run.config import RunConfig
+from tabapp.run.places import reject_undecodable
 from tabapp.run.state import RunState, replay
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -215,8 +216,9 @@ def create_run(config: RunConfig, runs_dir: Path) -> RunFolder:
     """Create a run folder with its configuration.
 
     Raises:
-        UsageError: the folder cannot be created.
+        UsageError: the folder cannot be created, or a path cannot be recorded.
     """
+    reject_undecodable(config, runs_dir)
     stem = re.sub(r"[^a-zA-Z0-9]+", "-", Path(config.data).name.split(".")[0]).strip("-").lower()[:24] or "run"
     run = f"{time.strftime('%Y%m%d-%H%M%S')}-{stem}-{secrets.token_hex(2)}"
     folder = RunFolder(runs_dir / run)

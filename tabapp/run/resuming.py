@@ -9,6 +9,7 @@ import msgspec
 from tabapp.errors import UsageError
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import EventReader, RunBusy, RunFolder
+from tabapp.run.places import reject_undecodable
 from tabapp.run.state import replay, seconds_used
 
 
@@ -16,8 +17,9 @@ def save_resumed(folder: RunFolder, config: RunConfig) -> None:
     """Save the configuration with which a run continues.
 
     Raises:
-        UsageError: the run folder cannot be written.
+        UsageError: the run folder cannot be written, or a path cannot be recorded.
     """
+    reject_undecodable(config, folder.path)
     try:
         folder.save_config(config)
     except OSError as error:

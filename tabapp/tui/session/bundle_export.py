@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -137,7 +138,7 @@ async def _unattended(work: Callable[[], None]) -> None:
 async def _copy(app: Host, bundle: Path, path: Path) -> None:
     try:
         await asyncio.to_thread(lambda: files.write_bytes(path, files.read_regular(bundle)))
-        app.notify(f"tabapp predict {path} NEW.csv -o OUT.csv", title=f"Saved {path}", timeout=8)
+        app.notify(f"tabapp predict {shlex.quote(str(path))} NEW.csv -o OUT.csv", title=f"Saved {path}", timeout=8)
     except OSError as error:
         app.notify(f"{path} could not be written: {error.strerror}.", title="Not exported", severity="error")
 

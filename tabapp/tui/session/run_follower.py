@@ -68,7 +68,7 @@ class RunFollower:
         if self.state.finished is not None or self.trouble is not None:
             return
         if return_code is None:
-            resume = f"`tabapp resume {self.folder.run}` continues from the last complete fit"
+            resume = f"`tabapp resume {self.folder.argument}` continues from the last complete fit"
             self.trouble = f"No engine is running for this run; {resume}."
         else:
             self.trouble = describe_death(return_code, self.folder)
