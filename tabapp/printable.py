@@ -26,6 +26,7 @@ _OTHERS = (
 HIDDEN = f"\t\n{_C0_IN_LINES}{_OTHERS}"
 _HIDDEN = re.compile(f"[{HIDDEN}]")
 _HIDDEN_IN_LINES = re.compile(f"[{_C0_IN_LINES}{_OTHERS}]")
+_NOT_ASCII = re.compile("[^\x00-\x7f]")
 _CONTROL = re.compile(f"[{_C0_IN_LINES}\x7f-\x9f]")
 
 
@@ -69,6 +70,11 @@ def escape_json(line: str) -> str:
     JSON itself demands this only of C0 controls. Newlines and tabs between values stay.
     """
     return _HIDDEN_IN_LINES.sub(_json_escape, line)
+
+
+def ascii_json(line: str) -> str:
+    """JSON with every character beyond ASCII escaped, too; it decodes to the same values."""
+    return _NOT_ASCII.sub(_json_escape, escape_json(line))
 
 
 def _json_escape(found: re.Match[str]) -> str:

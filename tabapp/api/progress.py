@@ -14,6 +14,7 @@ from tabapp.headless.live import REFRESH_PER_SECOND, LiveView, render
 from tabapp.headless.narration import say
 from tabapp.run import events as ev
 from tabapp.run.state import RunState, format_score
+from tabapp.streams import is_unicode
 
 Progress = bool | Literal["auto"]
 
@@ -41,7 +42,7 @@ def view_for(progress: Progress) -> View:
     if (display := _notebook_display()) is not None:
         return NotebookView(display)
     if sys.stderr.isatty():
-        return TerminalView(verbose=False)
+        return TerminalView(verbose=False) if is_unicode(sys.stderr) else PlainLines(quiet=False, verbose=False)
     return PlainLines(quiet=False, verbose=False) if progress is True else Silent()
 
 

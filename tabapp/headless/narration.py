@@ -10,9 +10,8 @@ import re
 import sys
 from typing import Any
 
-import click
-
-from tabapp.printable import escape_json, multi_line, one_line
+from tabapp.printable import ascii_json, escape_json, multi_line, one_line
+from tabapp.streams import is_unicode, named, write_line
 
 
 def sentence(message: str) -> str:
@@ -29,18 +28,20 @@ def sentence(message: str) -> str:
 
 def say(message: str) -> None:
     """Print a sentence on stderr."""
-    click.echo(f"tabapp: {sentence(message)}", err=True)
+    write_line(f"tabapp: {sentence(message)}", err=True)
 
 
 def echo(line: str = "", *, err: bool = False) -> None:
     """Print one line for people, which may contain data."""
-    click.echo(one_line(line), err=err)
+    write_line(one_line(line), err=err)
 
 
 def echo_json(document: str | bytes) -> None:
-    """Print JSON on stdout, with the hidden characters of its strings escaped, and a newline at its end."""
+    """Print JSON on stdout, with the hidden characters of its strings escaped, and a newline at its end. All other characters are
+    escaped, too, where stdout is not UTF-8."""
     text = document if isinstance(document, str) else document.decode()
-    click.echo(escape_json(text.rstrip("\n")))
+    escaped = escape_json if is_unicode(sys.stdout) else ascii_json
+    write_line(escaped(text.rstrip("\n")), err=False)
 
 
 def json_text(value: Any) -> str:
@@ -55,7 +56,13 @@ def json_text(value: Any) -> str:
 
 def echo_data(content: bytes) -> None:
     """Write data to stdout: unchanged into a pipe or a file, printable on a terminal."""
-    if sys.stdout.isatty():
-        click.echo(multi_line(content.decode(errors="replace")), nl=False)
-    else:
-        click.echo(content, nl=False)
+    try:
+        if sys.stdout.isatty():
+            sys.stdout.write(multi_line(content.decode(errors="replace")))
+        else:
+            sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise named(error) from None

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import click
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from textual_serve.app_service import AppService
@@ -23,7 +22,7 @@ from textual_serve.server import Server
 
 from tabapp.children import module_command
 from tabapp.errors import UsageError
-from tabapp.headless.narration import say
+from tabapp.headless.narration import echo, say
 from tabapp.run.client import describe_death, start_detached_engine
 from tabapp.run.commands import Abort
 from tabapp.run.folder import RunFolder, find_listed_run
@@ -129,7 +128,7 @@ class RunServer(Server):
 
         async def print_address(app: web.Application) -> None:
             # Only now: signals are heard from here on, and who reads the address may send one at once.
-            click.echo(f"http://{HOST}:{listening.getsockname()[1]}/{self.key}/")
+            echo(f"http://{HOST}:{listening.getsockname()[1]}/{self.key}/")
             say(
                 "Open this address in a browser, in as many tabs as you like. Ctrl+C closes them; a started run continues."
             )
