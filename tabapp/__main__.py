@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
     _use_utf8()
+    # A umask that takes rights from the owner would make every temporary folder unusable.
+    os.umask(os.umask(0o077) & ~stat.S_IRWXU)
     from tabapp.cli.main import run_command_line
     from tabapp.errors import ExitCode
     from tabapp.streams import prepare_streams, release_streams

@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from tabapp.user_folders import config_folder
+
 USER_PACKAGE = "tabapp_user_plugins"
 """Prefix of these modules in `sys.modules`, so that no file can shadow a library."""
 METRIC_VARIABLE = "METRIC"
@@ -25,9 +27,7 @@ def plugin_folder() -> Path:
     chosen = os.environ.get("TABAPP_PLUGINS_DIR")
     if chosen:
         return Path(chosen)
-    from platformdirs import user_config_path
-
-    return user_config_path("tabapp") / "plugins"
+    return config_folder() / "plugins"
 
 
 def model_files() -> dict[str, Path]:

@@ -136,9 +136,29 @@ def _unexpected(error: Exception) -> str:
     import tempfile
     import traceback
 
-    with tempfile.NamedTemporaryFile("w", prefix="tabapp-fault-", suffix=".txt", delete=False) as report:
-        traceback.print_exception(error, file=report)
-    return f"This is a bug in tabapp, {type(error).__name__}: {error}. Attach {report.name} to a bug report."
+    fault = f"This is a bug in tabapp, {type(error).__name__}: {error}"
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="tabapp-fault-", suffix=".txt", delete=False) as report:
+            traceback.print_exception(error, file=report)
+    except OSError:
+        return fault
+    return f"{fault}. Attach {report.name} to a bug report."
+
+
+def _system_sentence(error: OSError) -> str:
+    """A sentence about a failed system call. Two of them name no file: those for the working and for the temporary folder."""
+    import tempfile
+
+    if error.filename is None:
+        try:
+            os.getcwd()
+        except OSError:
+            return "The working directory no longer exists. Change to another one."
+        try:
+            tempfile.gettempdir()
+        except OSError:
+            return "No folder for temporary files can be written. Set TMPDIR to one."
+    return f"{error.filename or 'The system'}: {error.strerror or error}."
 
 
 def _usage_sentence(error: click.UsageError) -> str:
@@ -180,7 +200,7 @@ def run_command_line(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.BROKEN_PIPE
     except OSError as error:
-        _say(f"{error.filename or 'The system'}: {error.strerror or error}.")
+        _say(_system_sentence(error))
         return ExitCode.NO_MODEL
     except Exception as error:
         _say(_unexpected(error))

@@ -32,6 +32,7 @@ from tabapp.run.commands import COMMANDS, AnyCommand
 from tabapp.run.config import RunConfig
 from tabapp.run.places import reject_undecodable
 from tabapp.run.state import RunState, replay
+from tabapp.user_folders import NOWHERE, data_folder
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding a line or a file of JSON raises when it is damaged or nested too deeply."""
@@ -42,13 +43,13 @@ LOCK_PAUSE = 0.05
 
 
 def default_runs_dir() -> Path:
-    """The default folder for runs: `$TABAPP_RUNS_DIR`, or `tabapp/runs` in the platform's data directory."""
+    """The default folder for runs: `$TABAPP_RUNS_DIR`, or `tabapp/runs` in the platform's data directory; `tabapp-runs` in the
+    working directory for a user without a home folder."""
     chosen = os.environ.get("TABAPP_RUNS_DIR")
     if chosen:
         return Path(chosen)
-    from platformdirs import user_data_path
-
-    return user_data_path("tabapp") / "runs"
+    folder = data_folder()
+    return Path("tabapp-runs").absolute() if folder == NOWHERE else folder / "runs"
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,7 @@ def create_run(config: RunConfig, runs_dir: Path) -> RunFolder:
         folder.save_config(config)
     except OSError as error:
         raise UsageError(
-            f"No run can be created in {runs_dir}: {error.strerror}. Choose another folder with --runs-dir."
+            f"No run can be created in {runs_dir}: {error.strerror}. Choose another folder with --runs-dir or TABAPP_RUNS_DIR."
         ) from None
     return folder
 

@@ -16,7 +16,12 @@ from typing import Any
 
 import msgspec
 
+from tabapp import files
 from tabapp.errors import UsageError, did_you_mean
+from tabapp.user_folders import config_folder
+
+MOST_BYTES = 1 << 20
+"""Largest configuration file."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -42,9 +47,7 @@ def settings_file() -> Path:
     chosen = os.environ.get("TABAPP_CONFIG")
     if chosen:
         return Path(chosen)
-    from platformdirs import user_config_path
-
-    return user_config_path("tabapp") / "config.toml"
+    return config_folder() / "config.toml"
 
 
 def load_settings() -> Settings:
@@ -54,20 +57,45 @@ def load_settings() -> Settings:
         UsageError: the file cannot be read or is not valid; names the line, or the key and the closest valid key.
     """
     file = settings_file()
-    try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        text = ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"The configuration {file} cannot be read: {error}.") from None
+    text = _text_of(file)
     try:
         settings = msgspec.convert(tomllib.loads(text), type=Settings)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"The configuration {file} is not TOML: {error}.") from None
     except msgspec.ValidationError as error:
         raise UsageError(f"The configuration {file} is not valid: {_sentence(str(error), text)}") from None
+    except RecursionError:
+        raise UsageError(f"The configuration {file} is not valid: it is nested too deeply.") from None
+    except ValueError as error:
+        raise UsageError(f"The configuration {file} is not TOML: {error}.") from None
     theme = os.environ.get("TABAPP_THEME")
     return msgspec.structs.replace(settings, theme=theme) if theme else settings
+
+
+def _text_of(file: Path) -> str:
+    """The text of the configuration; empty if there is none.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    if file == Path(os.devnull):
+        return ""
+    try:
+        with files.open_to_read(file) as opened:
+            content = opened.read(MOST_BYTES + 1)
+        text = content.decode()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except PermissionError as error:
+        if "TABAPP_CONFIG" not in os.environ and not os.access(file.parent, os.X_OK):
+            # The home folder of another user, as in a container that sets HOME for root only.
+            return ""
+        raise UsageError(f"The configuration {file} cannot be read: {error.strerror}.") from None
+    except OSError as error:
+        raise UsageError(f"The configuration {file} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"The configuration {file} cannot be read: it is not UTF-8.") from None
+    if len(content) > MOST_BYTES:
+        raise UsageError(f"The configuration {file} has more than {MOST_BYTES:,} bytes. Remove what is no option.")
+    return text
 
 
 def line_of(text: str, key: str) -> int | None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,39 @@ def test_invalid_file_is_reported_in_one_sentence(file: Path, text: str, sentenc
         load_settings()
     assert str(caught.value).endswith(sentence)
     assert str(file) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a = " + "[" * 5000 + "]" * 5000, "is not valid: it is nested too deeply."),
+        ("a = " + "1" * 5000, "is not TOML: Exceeds the limit"),
+        ("#" * (1 << 20) + "\n", "has more than 1,048,576 bytes. Remove what is no option."),
+    ],
+    ids=["deep", "digits", "large"],
+)
+def test_hostile_file_is_reported_in_one_sentence(file: Path, text: str, sentence: str) -> None:
+    file.write_text(text)
+    with pytest.raises(UsageError, match=sentence):
+        load_settings()
+
+
+@pytest.mark.parametrize("place", ["fifo", "folder", "/dev/zero"])
+def test_a_configuration_is_a_regular_file(file: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    """Reading from the others would wait or never end."""
+    if place == "fifo":
+        os.mkfifo(file)
+    elif place == "folder":
+        file.mkdir()
+    else:
+        monkeypatch.setenv("TABAPP_CONFIG", place)
+    with pytest.raises(UsageError, match="cannot be read: It is not a regular file"):
+        load_settings()
+
+
+def test_the_null_device_is_an_empty_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TABAPP_CONFIG", os.devnull)
+    assert load_settings() == Settings()
 
 
 def test_unreadable_file_is_reported(file: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tabapp import files
 from tabapp.printable import without_controls
+from tabapp.user_folders import cache_folder
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -34,9 +35,7 @@ def clipboard_command() -> list[str] | None:
 
 def copies_file() -> Path:
     """The file that keeps the last copied text."""
-    from platformdirs import user_cache_path
-
-    return user_cache_path("tabapp") / "copied.txt"
+    return cache_folder() / "copied.txt"
 
 
 async def _to_system(command: list[str], text: str) -> bool:

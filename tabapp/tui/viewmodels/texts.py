@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -200,9 +201,10 @@ def share_text(share: float) -> str:
 
 def short_path(path: Path) -> str:
     """A path relative to the working folder or the home folder, if it is in one of them."""
-    for base, mark in ((Path.cwd(), ""), (Path.home(), "~/")):
-        if path.is_absolute() and path.is_relative_to(base) and path != base:
-            return mark + str(path.relative_to(base))
+    for base, mark in ((os.curdir, ""), (os.path.expanduser("~"), "~/")):
+        folder = os.path.abspath(base)
+        if path.is_absolute() and path.is_relative_to(folder) and path != Path(folder):
+            return mark + str(path.relative_to(folder))
     return str(path)
 
 
