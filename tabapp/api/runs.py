@@ -15,6 +15,8 @@ from tabapp import files
 from tabapp.errors import UsageError
 from tabapp.run.exporting import ROWS_PER_LIMIT, AnyExportMessage, Compared, ExportOptions, run_export
 from tabapp.run.folder import RunFolder, default_runs_dir, find_run, list_runs
+from tabapp.run.outputs import reject_replacing
+from tabapp.run.places import reject_inputs
 from tabapp.run.state import RunState, format_score
 
 if TYPE_CHECKING:
@@ -139,6 +141,8 @@ class Run:
             BundleError: the bundle is damaged.
         """
         bundle, out = self._bundle(), Path(path)
+        reject_replacing(self._folder, out)
+        reject_inputs(out, (sign,))
         options = ExportOptions(refit=refit, limit_ms=limit_ms, limit_rows=limit_rows, distill=distill, half=half)
         with tempfile.TemporaryDirectory(prefix="tabapp-export-") as folder:
             if not options.is_plain:
@@ -164,6 +168,7 @@ class Run:
         from tabapp.report.write import write_report
 
         out = Path(path)
+        reject_replacing(self._folder, out)
         write_report(self._folder, out)
         return out
 

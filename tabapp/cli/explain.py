@@ -125,7 +125,7 @@ def explain(
         raise UsageError("Give either --row or --rows.")
     target = None if output in (None, "-") else Path(output)
     is_json = target is not None and target.suffix.lower() == ".json"
-    check_output(target, "Explanations", more=(".json",))
+    check_output(target, "Explanations", (data, bundle, training, trust), more=(".json",))
     first, last = rows or (row or 0, row or 0)
     loaded, reading = load_and_read(bundle, trust, data, reader, device=device)
     predictor = loaded.predictor

@@ -21,6 +21,8 @@ from tabapp.run.exporting import (
     run_export,
 )
 from tabapp.run.folder import RunFolder, default_runs_dir, find_run
+from tabapp.run.outputs import reject_replacing
+from tabapp.run.places import is_same_file, reject_inputs
 from tabapp.run.target_of import run_of_target
 
 
@@ -119,6 +121,9 @@ def export(
         )
     options = ExportOptions(refit=refit, limit_ms=limit_ms, limit_rows=limit_rows, distill=distill, half=half)
     options.check()
+    _check_outputs(
+        run_id, runs_dir, sign, [path for path in (out, docker, onnx, mlflow, python, sql) if path is not None]
+    )
     with ExitStack() as stack:
         if options.is_plain:
             bundle = _bundle_of(run_id, runs_dir)
@@ -162,6 +167,25 @@ def export(
     return 0
 
 
+def _check_outputs(run_id: str, runs_dir: Path | None, sign: Path | None, outputs: list[Path]) -> None:
+    """Refuse an output that would replace an input or another output.
+
+    Raises:
+        UsageError: names the file; or there is no such run.
+    """
+    is_bundle = _is_bundle(run_id)
+    for number, output in enumerate(outputs):
+        reject_inputs(output, (sign, run_id if is_bundle else None))
+        if any(is_same_file(output, other) for other in outputs[:number]):
+            raise UsageError(f"Two outputs are the same file {output}. Choose another path for one of them.")
+        if not is_bundle:
+            reject_replacing(find_run(run_id, runs_dir or default_runs_dir()), output)
+
+
+def _is_bundle(run_id: str) -> bool:
+    return run_id.endswith(".tabapp") and Path(run_id).is_file()
+
+
 def _write_onnx(bundle: Path, target: Path, *, quiet: bool) -> None:
     from tabapp.bundle.onnx_export import write_onnx
 
@@ -185,7 +209,7 @@ def _run_of(run_id: str, runs_dir: Path | None) -> RunFolder:
     Raises:
         UsageError: there is no such run, or the argument is a bundle.
     """
-    if run_id.endswith(".tabapp") and Path(run_id).is_file():
+    if _is_bundle(run_id):
         raise UsageError(
             f"{run_id} is a bundle, which has no training rows. Give the run for --refit, --limit-ms, --distill and --half."
         )
@@ -198,7 +222,7 @@ def _bundle_of(run_id: str, runs_dir: Path | None) -> Path:
     Raises:
         UsageError: there is no such run, or it has no bundle yet.
     """
-    if run_id.endswith(".tabapp") and Path(run_id).is_file():
+    if _is_bundle(run_id):
         return Path(run_id)
     folder = find_run(run_id, runs_dir or default_runs_dir())
     if not folder.bundle.is_file():

@@ -85,7 +85,7 @@ def impute(
     the target. Present cells, dates, texts, identifiers and constant columns stay unchanged.
     """
     target = Path(output)
-    check_output(target, "Tables", safe_csv=safe_csv)
+    check_output(target, "Tables", (data, bundle, trust), safe_csv=safe_csv)
     if data == "-":
         raise UsageError("impute reads its table more than once, which stdin does not allow. Use a file.")
     if trust is not None and bundle is None:

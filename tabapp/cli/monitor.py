@@ -13,6 +13,7 @@ from tabapp.cli.options import trust_option
 from tabapp.cli.reading import Reader, reading_options
 from tabapp.headless.narration import echo_data, echo_json
 from tabapp.run.monitoring import FileScore, FileShift, Monitored
+from tabapp.run.places import reject_inputs
 
 if TYPE_CHECKING:
     from tabapp.bundle.format import MetricValue
@@ -46,6 +47,7 @@ def monitor(
     from tabapp.report.write import format_of, write_rendered
 
     form = None if output is None else format_of(output)
+    reject_inputs(output, (*data, bundle, trust))
     loaded = load_boxed(bundle, trust=trust)
     manifest = loaded.contents.manifest
     result = Monitored(

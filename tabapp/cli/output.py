@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tabapp.errors import UsageError
 from tabapp.headless.narration import echo_data
+from tabapp.run.places import reject_inputs
 
 _CHUNK = 2**20
 
@@ -20,16 +22,24 @@ if TYPE_CHECKING:
 OUTPUT_FORMATS = (".csv", ".parquet", ".arrow", ".jsonl")
 
 
-def check_output(target: Path | None, noun: str, *, safe_csv: bool = False, more: tuple[str, ...] = ()) -> None:
-    """Reject an output that cannot be written, before any work is done.
+def check_output(
+    target: Path | None,
+    noun: str,
+    inputs: Iterable[str | Path | None],
+    *,
+    safe_csv: bool = False,
+    more: tuple[str, ...] = (),
+) -> None:
+    """Reject an output that cannot be written or would replace an input, before any work is done.
 
     Args:
         target: the file; None for CSV on stdout.
         noun: what is written, for the error.
+        inputs: what the command reads.
         more: further formats, as suffixes.
 
     Raises:
-        UsageError: the format is unknown or no CSV although `safe_csv` is set, or the folder does not exist.
+        UsageError: the format is unknown or no CSV although `safe_csv` is set, the folder does not exist, or the file is an input.
     """
     if target is None:
         return
@@ -43,6 +53,7 @@ def check_output(target: Path | None, noun: str, *, safe_csv: bool = False, more
         raise UsageError(f"{target} is a directory. Choose a file inside it with -o.")
     if not target.parent.is_dir():
         raise UsageError(f"There is no folder {target.parent} for {target.name}. Create the folder first.")
+    reject_inputs(target, inputs)
 
 
 def write_table(frame: pl.DataFrame, target: Path | None, *, safe_csv: bool = False) -> None:

@@ -74,7 +74,7 @@ def predict(
 
     target = None if output in (None, "-") else Path(output)
     if not check:
-        check_output(target, "Predictions", safe_csv=safe_csv)
+        check_output(target, "Predictions", (data, bundle, trust), safe_csv=safe_csv)
         if as_json and target is None:
             raise UsageError("--json prints events on stdout, so the predictions need a file. Choose one with -o.")
     with ExitStack() as stack:

@@ -11,6 +11,7 @@ from tabapp.cli.completion import run_ids
 from tabapp.errors import UsageError
 from tabapp.headless.narration import echo_data
 from tabapp.run.folder import RunFolder, default_runs_dir, find_run
+from tabapp.run.outputs import reject_replacing
 
 if TYPE_CHECKING:
     from tabapp.report.examples import Example
@@ -48,6 +49,7 @@ def report(run_id: str, out: Path, form: str | None, examples: int, runs_dir: Pa
 
     form = form or format_of(out)
     folder = find_run(run_id, runs_dir or default_runs_dir())
+    reject_replacing(folder, out)
     write_report(folder, out, form, _examples(folder, examples) if examples else ())
     echo_data(f"{out}\n".encode(errors="surrogateescape"))
     return 0

@@ -19,8 +19,9 @@ from tabapp.errors import UsageError
 from tabapp.run.bounds import TRIALS
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder, create_run, default_runs_dir, find_run
+from tabapp.run.places import reject_inputs
 from tabapp.run.resuming import resumed_config, save_resumed
-from tabapp.run.settings import Settings, load_settings
+from tabapp.run.settings import Settings, load_settings, settings_file
 
 
 def _checked_out(out: Path) -> Path:
@@ -84,6 +85,7 @@ def run(
             check_file(options[name])
             options[name] = str(Path(options[name]).resolve())
     if options["out"]:
+        reject_inputs(options["out"], (data, options["test"], options["unlabelled"], settings_file()))
         options["out"] = str(_checked_out(Path(options["out"])).resolve())
     headless = auto or as_json or plain
     keyboard: int | None = None

@@ -16,6 +16,7 @@ from tabapp.cli.output import metric_cells
 from tabapp.cli.reading import Reader, reading_options
 from tabapp.errors import DataError, ExitCode, UsageError
 from tabapp.headless.narration import echo_json, say
+from tabapp.run.places import reject_inputs
 
 if TYPE_CHECKING:
     from tabapp.bundle.contents import Contents
@@ -59,10 +60,12 @@ def update(
     from tabapp.headless.follow import follow
     from tabapp.run.folder import create_run, default_runs_dir
 
+    reject_inputs(out, (bundle, new_data, old_data, trust))
     contents = open_bundle(bundle, trust=trust)
     manifest, place = contents.manifest, (runs_dir or default_runs_dir()).absolute()
     config = _old_config(contents, place)
     source = _training_file(contents, old_data, config)
+    reject_inputs(out, (source,))
     of_old_file = Reader(config.delimiter, config.encoding, config.decimal, reader.max_memory)
     old = of_old_file.read(str(source), contents.schema).frame
     new = reader.read(new_data, contents.schema).frame

@@ -30,7 +30,7 @@ from tabapp.errors import UsageError, did_you_mean
 from tabapp.run import events as ev
 from tabapp.run.commands import COMMANDS, AnyCommand
 from tabapp.run.config import RunConfig
-from tabapp.run.places import reject_undecodable
+from tabapp.run.places import reject_inputs, reject_undecodable, tables_of
 from tabapp.run.state import RunState, replay
 from tabapp.user_folders import NOWHERE, data_folder
 
@@ -217,9 +217,10 @@ def create_run(config: RunConfig, runs_dir: Path) -> RunFolder:
     """Create a run folder with its configuration.
 
     Raises:
-        UsageError: the folder cannot be created, or a path cannot be recorded.
+        UsageError: the folder cannot be created, a path cannot be recorded, or the bundle would replace a table.
     """
     reject_undecodable(config, runs_dir)
+    reject_inputs(config.out, tables_of(config))
     stem = re.sub(r"[^a-zA-Z0-9]+", "-", Path(config.data).name.split(".")[0]).strip("-").lower()[:24] or "run"
     run = f"{time.strftime('%Y%m%d-%H%M%S')}-{stem}-{secrets.token_hex(2)}"
     folder = RunFolder(runs_dir / run)

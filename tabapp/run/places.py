@@ -1,7 +1,9 @@
-"""Checks of the paths that a user gives: what a run can record."""
+"""Checks of the paths that a user gives: what a run can record, and outputs that would replace an input."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -22,3 +24,45 @@ def reject_undecodable(config: RunConfig, runs_dir: Path) -> None:
         except UnicodeEncodeError:
             what = f"{value} contains" if isinstance(value, str) else "An option contains"
             raise UsageError(f"{what} bytes that are not UTF-8, which a run cannot record. Rename it.") from None
+
+
+def reject_inputs(output: str | Path | None, inputs: Iterable[str | Path | None]) -> None:
+    """Refuse an output that is an input, by whatever name or link, before any work is done.
+
+    Args:
+        output: a file or folder to be written; None and `-` are stdout.
+        inputs: paths to be read; None and `-` are none.
+
+    Raises:
+        UsageError: names both.
+    """
+    if output in (None, "-") or _is_stream(output):
+        return
+    for path in inputs:
+        if path not in (None, "-", "") and is_same_file(output, path):
+            raise UsageError(f"The output {output} is the same file as the input {path}. Choose another output.")
+
+
+def tables_of(config: RunConfig) -> tuple[str | None, ...]:
+    """The tables that a run reads."""
+    return config.data, config.test, config.unlabelled
+
+
+def is_same_file(one: str | Path, other: str | Path) -> bool:
+    """Whether two paths are names of one file, which need not exist yet."""
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):
+        pass
+    try:
+        return os.path.realpath(one) == os.path.realpath(other)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_stream(path: str | Path) -> bool:
+    """Whether writing to a path replaces nothing, as for a terminal, a pipe or the null device."""
+    try:
+        return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
+    except ValueError:
+        return False

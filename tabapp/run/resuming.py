@@ -9,6 +9,7 @@ import msgspec
 from tabapp.errors import UsageError
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import EventReader, RunBusy, RunFolder
+from tabapp.run.outputs import reject_replacing
 from tabapp.run.places import reject_undecodable
 from tabapp.run.state import replay, seconds_used
 
@@ -17,9 +18,10 @@ def save_resumed(folder: RunFolder, config: RunConfig) -> None:
     """Save the configuration with which a run continues.
 
     Raises:
-        UsageError: the run folder cannot be written, or a path cannot be recorded.
+        UsageError: the run folder cannot be written, a path cannot be recorded, or the bundle would replace a file of the run.
     """
     reject_undecodable(config, folder.path)
+    reject_replacing(folder, config.out)
     try:
         folder.save_config(config)
     except OSError as error:

@@ -200,7 +200,7 @@ async def test_the_output_must_be_somewhere_else(tmp_path, monkeypatch, bundle, 
         line = driver.app.screen.query_one("#typed")
         line.value = str(file)
         await driver.press("enter")
-        await driver.sees("is the input file")
+        await driver.sees("same file as the input")
         line.value = str(tmp_path / "out.xlsx")
         await driver.press("enter")
         await driver.sees("not a .csv, .parquet, .arrow or .jsonl file")

@@ -12,6 +12,7 @@ from textual.widgets import Button
 from tabapp.errors import TabappError, UsageError
 from tabapp.printable import one_line
 from tabapp.run.folder import list_runs
+from tabapp.run.places import reject_inputs
 from tabapp.run.prediction import Checked, Predicted
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.content import Content
@@ -258,8 +259,7 @@ class PredictView(RunView):
         path = typed_path(text)
         if path.suffix.lower() not in OUTPUT_SUFFIXES or not can_be_written(path):
             raise UsageError(f"{quoted(text)} is not a .csv, .parquet, .arrow or .jsonl file in an existing folder.")
-        if self._job.file is not None and exists(path) and path.samefile(self._job.file):
-            raise UsageError(f"{path} is the input file; choose another output file.")
+        reject_inputs(path, (self._job.file, self._bundle, self._job.trust))
         return str(path)
 
     def _output_chosen(self, path: str | None) -> None:

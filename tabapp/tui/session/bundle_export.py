@@ -15,6 +15,7 @@ from textual.binding import Binding, BindingType
 from tabapp import files
 from tabapp.errors import TabappError, UsageError
 from tabapp.run.exporting import AnyExportMessage, Compared, ExportOptions, run_export
+from tabapp.run.outputs import reject_replacing
 from tabapp.tui.dialogs.basic import Ask, Choice, Option
 from tabapp.tui.paths import can_be_written, exists, is_file, quoted, typed_path
 from tabapp.tui.session.host import Host
@@ -47,6 +48,7 @@ def ask_for_export(app: Host) -> None:
         path = typed_path(text)
         if not text.strip() or not can_be_written(path):
             raise UsageError(f"{quoted(text)} is not a file in a folder that exists; write a path like {default}.")
+        reject_replacing(app.folder, path)
         if exists(path) and path not in asked:
             asked.add(path)
             raise UsageError(f"{path} exists; press enter once more to replace it.")
