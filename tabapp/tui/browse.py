@@ -8,6 +8,7 @@ from pathlib import Path
 from tabapp.run.folder import RunFolder
 from tabapp.run.settings import Settings
 from tabapp.tui.app import AttachedApp, TabappApp
+from tabapp.tui.hangup import end_with_the_terminal
 from tabapp.tui.replay import ReplayApp
 
 
@@ -39,6 +40,7 @@ def show_runs(
     Raises:
         TabappError: the run folder cannot be read.
     """
+    end_with_the_terminal()
     shown: list[Shown] = []
     while True:
         if replay is not None:
