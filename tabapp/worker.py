@@ -6,18 +6,17 @@ Views start it and follow the run's events; it never talks to them in any other 
 from __future__ import annotations
 
 import argparse
-import errno
 import os
 import signal
 import sys
 import threading
 import time
-import traceback
 from pathlib import Path
 
 from tabapp import files
 from tabapp.errors import TabappError
-from tabapp.run.client import DISK_FULL
+from tabapp.run.client import BUSY, DISK_FULL
+from tabapp.run.disk import is_disk_full, print_traceback
 from tabapp.run.folder import RunBusy, RunFolder
 from tabapp.run.targets import may_be_several
 
@@ -79,16 +78,13 @@ def main(arguments: list[str] | None = None) -> int:
             return session.run()
     except RunBusy as error:
         print(error, file=sys.stderr)
-        return error.exit_code
-    except OSError as error:
-        traceback.print_exc()
-        return DISK_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else 1
+        return BUSY
     except TabappError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    except Exception:
-        traceback.print_exc()
-        return 1
+    except Exception as error:
+        print_traceback()
+        return DISK_FULL if is_disk_full(error, folder.path) else 1
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import time
-import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,9 @@ from tabapp.engine.server import start_all, stop_all
 from tabapp.errors import ExitCode, TabappError
 from tabapp.run import commands as cmd
 from tabapp.run import events as ev
+from tabapp.run.client import describe_full_disk
 from tabapp.run.config import RunConfig
+from tabapp.run.disk import is_disk_full, print_traceback
 from tabapp.run.environment import environment
 from tabapp.run.folder import CommandReader, EventLog, EventReader, LineReader, RunFolder, reject_links
 from tabapp.run.state import seconds_used
@@ -113,19 +114,20 @@ class Session:
             finished = self._failure("The run was aborted; nothing was exported.", ExitCode.INTERRUPTED, "interrupted")
         except TabappError as error:
             finished = self._failure(str(error), error.exit_code)
-        except OSError as error:
-            traceback.print_exc()
-            finished = self._failure(
-                f"The run folder cannot be read or written: {error}. Fix that, then continue with `tabapp resume`.", 1
-            )
         except Exception as error:
-            traceback.print_exc()
-            finished = self._failure(
-                f"The engine failed with {type(error).__name__}: {error}. See the traceback in {self._folder.log}.", 1
-            )
+            print_traceback()
+            finished = self._failure(self._sentence_about(error), 1)
         self.emit(finished)
         self._log.close()
         return finished.exit_code
+
+    def _sentence_about(self, error: Exception) -> str:
+        if is_disk_full(error, self._folder.path):
+            return describe_full_disk(self._folder)
+        if isinstance(error, OSError):
+            resume = f"`tabapp resume {self._folder.argument}`"
+            return f"The run folder cannot be read or written: {error}. Fix that, then continue with {resume}."
+        return f"The engine failed with {type(error).__name__}: {error}. See the traceback in {self._folder.log}."
 
     def _conduct(self, config: RunConfig) -> ev.RunFinished:
         self._connect(config)

@@ -18,7 +18,7 @@ from tabapp.errors import ExitCode
 from tabapp.headless.narration import echo, echo_json, say
 from tabapp.headless.summary import print_result
 from tabapp.run import events as ev
-from tabapp.run.client import describe_death, start_engine
+from tabapp.run.client import BUSY, describe_death, start_engine
 from tabapp.run.commands import Interrupt
 from tabapp.run.folder import EventReader, RunFolder
 from tabapp.run.state import FeedLine, RunState, reduce
@@ -265,6 +265,8 @@ def follow(folder: RunFolder, *, plain: bool, as_json: bool, quiet: bool, verbos
             say(f"The run was stopped; `tabapp resume {folder.argument}` resumes it.")
         else:
             say(describe_death(ended.return_code, folder))
+            if ended.return_code == BUSY:
+                return ExitCode.USAGE
         return ExitCode.NO_MODEL
     if finished.message:
         say(finished.message)

@@ -15,6 +15,8 @@ from tabapp.run.folder import RunFolder
 
 DISK_FULL = 74
 """Exit code of an engine that could not write its last event because the disk is full."""
+BUSY = 75
+"""Exit code of an engine that did not start, because another one had the run."""
 
 
 def engine_command(folder: RunFolder, *, watch_parent: bool) -> list[str]:
@@ -73,12 +75,17 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"), "PYTHONUNBUFFERED": "1"}
 
 
+def describe_full_disk(folder: RunFolder) -> str:
+    """A sentence about a disk without space for the run."""
+    return f"The disk of {folder.path} is full. Free some space, then continue with `tabapp resume {folder.argument}`."
+
+
 def describe_death(return_code: int, folder: RunFolder) -> str:
     """A sentence about an engine that ended without a result."""
     if return_code == DISK_FULL:
-        return (
-            f"The disk of {folder.path} is full. Free some space, then continue with `tabapp resume {folder.argument}`."
-        )
+        return describe_full_disk(folder)
+    if return_code == BUSY:
+        return folder.busy_sentence
     if return_code < 0:
         name = signal.Signals(-return_code).name if -return_code in set(signal.Signals) else str(-return_code)
         cause = f"was killed by {name}" + (", likely because memory ran out" if name == "SIGKILL" else "")

@@ -68,6 +68,11 @@ class RunFolder:
         return self.run if self.path.parent == default_runs_dir() else shlex.quote(str(self.path))
 
     @property
+    def busy_sentence(self) -> str:
+        """What to do about a run that another process has."""
+        return f"The run {self.run} is running in another process. Use `tabapp attach {self.argument}` to show it."
+
+    @property
     def events(self) -> Path:
         return self.path / "events.jsonl"
 
@@ -167,9 +172,7 @@ class RunFolder:
         descriptor = files.open_lock(self.path / "lock", create=True)
         try:
             if not _lock(descriptor, fcntl.LOCK_EX, LOCK_TRIES):
-                raise RunBusy(
-                    f"The run {self.run} is running in another process. Use `tabapp attach {self.argument}` to show it."
-                )
+                raise RunBusy(self.busy_sentence)
             yield
         finally:
             os.close(descriptor)

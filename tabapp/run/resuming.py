@@ -49,7 +49,7 @@ def resumed_config(
         UsageError: the run is complete, and neither budget nor trials is set.
     """
     if folder.is_running():
-        raise RunBusy(f"The run {folder.run} is running. Use `tabapp attach {folder.argument}` to show it.")
+        raise RunBusy(folder.busy_sentence)
     history = EventReader(folder.events).read_new()
     finished = replay(history).finished
     if finished is not None and finished.status == "ok" and budget is None and trials is None:

@@ -15,7 +15,7 @@ import pytest
 from tabapp.headless import follow as follow_module
 from tabapp.headless.follow import follow
 from tabapp.run import events as ev
-from tabapp.run.client import DISK_FULL
+from tabapp.run.client import BUSY, DISK_FULL
 from tabapp.run.folder import EventLog, RunFolder
 from tests.run.recording import recorded, write_run
 from tests.waiting import wait_until
@@ -149,6 +149,36 @@ sys.exit(worker.main([str(folder.path)]))
     assert f"The disk of {folder.path} is full." in line
     assert f"`tabapp resume {folder.path}`" in line
     assert read(folder) == []
+
+
+def test_a_full_disk_is_named_although_the_log_has_no_space_either(folder, engine, capsys):
+    processes = engine(
+        """
+import errno
+from tabapp import files, worker
+from tabapp.engine import server
+
+def full(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+server.start_first = lambda models: None
+files.operations = files.Operations(full, os.fsync, os.replace)
+sys.stderr.write = full
+sys.exit(worker.main([str(folder.path)]))
+"""
+    )
+    assert watch(folder, quiet=True) == 1
+    assert processes[0].returncode == DISK_FULL
+    assert f"The disk of {folder.path} is full." in capsys.readouterr().err
+
+
+def test_an_engine_that_starts_beside_another_is_refused(folder, engine, capsys):
+    processes = engine("from tabapp import worker; sys.exit(worker.main([str(folder.path)]))")
+    with folder.lock():
+        assert watch(folder, quiet=True) == 2
+    assert processes[0].returncode == BUSY
+    (line,) = capsys.readouterr().err.splitlines()[-1:]
+    assert line == f"tabapp: {folder.busy_sentence}"
 
 
 def test_a_suspended_engine_is_reported_once(folder, engine, monkeypatch):
