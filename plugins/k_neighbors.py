@@ -48,6 +48,9 @@ class KNeighborsModel(FittedModel):
         weight: (n_rows,) float32.
     """
 
+    # The search changes the warning filters and the BLAS threads of the process for the time of a call.
+    thread_safe = False
+
     def __init__(
         self,
         design: Design,

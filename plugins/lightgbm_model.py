@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,21 +71,67 @@ the processor: 5,000 rows of letter (3,562 trees of 63 leaves) take 1.0 s of pro
 
 
 class LightGBMModel(BoostedModel):
+    """A booster. Each prediction by LightGBM writes its range of trees into the booster, so that calls with different ranges must
+    not run at the same time. The first of several threads uses the booster, and the others copies of its parts.
+    """
+
     file_name = "model.txt"
+    thread_safe = True
+
+    def __init__(self, booster: Any, target: Target, facts: dict[str, Any], n_threads: int) -> None:
+        super().__init__(booster, target, facts, n_threads)
+        self._in_use = threading.Lock()
+        self._copying = threading.Lock()
+        self._copies: list[Any] = []
 
     def output(self, table: Table) -> npt.NDArray[Any]:
-        rows, n_iterations = matrix(table), self.booster.current_iteration()
-        together = max(1, TREES_TOGETHER // max(1, self.booster.num_model_per_iteration()))
-        total: Any = 0.0
-        # Also for few rows, so that the prediction of a row does not depend on their number.
-        for start in range(0, max(1, n_iterations), together):
-            total = total + self.booster.predict(
-                rows, start_iteration=start, num_iteration=together, raw_score=True, num_threads=self.n_threads
-            )
+        rows = matrix(table)
+        # Copies take memory and the time of loading the model, so only threads that meet make them.
+        if not self._copies and self._in_use.acquire(blocking=False):
+            try:
+                total = self._total(rows, [(self.booster, start) for start in self._starts()])
+            finally:
+                self._in_use.release()
+        else:
+            total = self._total(rows, [(part, 0) for part in self._parts()])
         return total if self.target.task == "regression" else probabilities(total)
 
+    def _together(self) -> int:
+        return max(1, TREES_TOGETHER // max(1, self.booster.num_model_per_iteration()))
+
+    def _starts(self) -> range:
+        # Also for few rows, so that the prediction of a row does not depend on their number.
+        return range(0, max(1, self.booster.current_iteration()), self._together())
+
+    def _total(self, rows: npt.NDArray[Any], parts: Sequence[tuple[Any, int]]) -> npt.NDArray[Any]:
+        """The sum over the trees of boosters from their start on."""
+        total: Any = 0.0
+        for booster, start in parts:
+            total = total + booster.predict(
+                rows,
+                start_iteration=start,
+                num_iteration=self._together(),
+                raw_score=True,
+                num_threads=self.n_threads,
+            )
+        return total
+
+    def _parts(self) -> list[Any]:
+        """A booster for each part of the trees, whose predictions always use all of its trees."""
+        with self._copying:
+            if not self._copies:
+                import lightgbm
+
+                texts = [
+                    self.booster.model_to_string(start_iteration=start, num_iteration=self._together())
+                    for start in self._starts()
+                ]
+                self._copies = [lightgbm.Booster(model_str=text) for text in texts]
+            return self._copies
+
     def shap_values(self, table: Table) -> npt.NDArray[Any]:
-        return self.booster.predict(matrix(table), pred_contrib=True, num_threads=self.n_threads)
+        with self._in_use:
+            return self.booster.predict(matrix(table), pred_contrib=True, num_threads=self.n_threads)
 
     def formula(self, features: FeatureSpec) -> Formula:
         return of_lightgbm(self.booster, features, self.target.head(), self.target.n_outputs)

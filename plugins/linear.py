@@ -53,6 +53,8 @@ class LinearModel(FittedModel):
             number has a prediction far from every training row.
     """
 
+    thread_safe = True
+
     def __init__(
         self,
         design: Design,

@@ -175,6 +175,8 @@ class SavedBooster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ConstantModel(FittedModel):
     """Predicts the same value for every row, for a constant target or constant columns."""
 
+    thread_safe = True
+
     def __init__(self, values: list[float], task: Task) -> None:
         self.values = values
         self.task = task
@@ -228,6 +230,7 @@ class BoostedModel(FittedModel):
     """
 
     file_name: ClassVar[str]
+    thread_safe = True
     predicts_in_threads = True
 
     def __init__(self, booster: Any, target: Target, facts: dict[str, Any], n_threads: int) -> None:

@@ -213,6 +213,8 @@ class NPTModel(FittedModel):
         draws: (contexts, rows) indices into the stored rows.
     """
 
+    thread_safe = True
+
     def __init__(
         self,
         network: NPTNetwork,
@@ -235,11 +237,13 @@ class NPTModel(FittedModel):
 
     def memories(self) -> list[Memory]:
         """Keys and values of each context, computed once."""
-        if not self._memories:
+        memories = self._memories
+        if not memories:
             with torch.inference_mode():
-                for draw in self.draws:
-                    self._memories.append(self.network.remember(self.context.take(draw).to(self.device)))
-        return self._memories
+                memories = [self.network.remember(self.context.take(draw).to(self.device)) for draw in self.draws]
+            # Only when complete: another thread may read it.
+            self._memories = memories
+        return memories
 
     def recall(self, entries: Entries, memories: list[Memory] | None = None) -> list[Predicted]:
         """Predict every entry of some rows from each context. Chunks of rows are halved until they fit in memory."""
@@ -255,15 +259,17 @@ class NPTModel(FittedModel):
 
     def _recall_in_chunks(self, entries: Entries, memory: Memory) -> list[Predicted]:
         while True:
+            # Another thread may halve it meanwhile.
+            chunk = self._chunk
             try:
                 return [
-                    self.network.recall(entries.take(slice(i, i + self._chunk)).to(self.device), memory)
-                    for i in range(0, max(1, len(entries)), self._chunk)
+                    self.network.recall(entries.take(slice(i, i + chunk)).to(self.device), memory)
+                    for i in range(0, max(1, len(entries)), chunk)
                 ]
             except Exception as error:
-                if self._chunk == 1 or not is_out_of_memory(error):
+                if chunk == 1 or not is_out_of_memory(error):
                     raise
-                self._chunk //= 2
+                self._chunk = chunk // 2
 
     def predict(self, table: Table) -> Float32:
         return self.prediction(self.recall(self.queries(table)))

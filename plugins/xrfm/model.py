@@ -132,6 +132,7 @@ class XRFMModel(FittedModel):
         slope, bias: of the log-odds of the classes: slope times output plus (outputs,) bias. Unused in regression.
     """
 
+    thread_safe = True
     predicts_in_threads = True
 
     def __init__(

@@ -47,7 +47,7 @@ class _Member:
 
 
 class LocalPredictor(Predictor):
-    """An ensemble with its models in this process. Thread-safe if its models are.
+    """An ensemble with its models in this process. Thread-safe: models that are not take turns.
 
     Attributes:
         preparers: feature preparations by their path in the bundle.

@@ -24,6 +24,9 @@ DATA_ONLY = (".json", ".safetensors", ".ubj", ".txt", ".cbm", ".npy", ".npz", ".
 FEW_STEPS = {"max_epochs": 3, "n_trees": 30, "n_estimators": 30, "n_steps": 150}
 """Limits of hyperparameters with these usual names, for checks that do not measure quality."""
 
+MANY_TREES: dict[str, Any] = {"n_trees": 400, "patience": 400, "learning_rate": 0.01, "refit": False}
+"""Hyperparameters with these usual names, with which boosting does not end early."""
+
 
 class Broken(Exception):
     """The plugin breaks a promise of the contract; the message says which."""
@@ -49,6 +52,11 @@ class Trained:
     n_classes: int
     reports: list[float]
 
+    @property
+    def task(self) -> Task:
+        """The task of the model."""
+        return "regression" if self.n_classes == 1 else "binary" if self.n_classes == 2 else "multiclass"
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -65,6 +73,7 @@ class Subject:
     quick_seconds: float = 5.0
     smaller: Callable[[Params], Params] = field(default=lambda params: params)
     _trained: dict[Task, Trained] = field(default_factory=dict[Task, "Trained"], repr=False, compare=False)
+    _large: list[Trained] = field(default_factory=list["Trained"], repr=False, compare=False)
 
     def any_task(self) -> Task:
         """A task that the plugin supports."""
@@ -97,6 +106,26 @@ class Subject:
     def trained_on_any_task(self) -> Trained:
         """A model of `trained`: the first one that exists, or one of `any_task`."""
         return next(iter(self._trained.values()), None) or self.trained(self.any_task())
+
+    def large(self) -> Trained:
+        """A model of hundreds of trees, else one of `trained_on_any_task`. The checks of one subject share it.
+
+        Raises:
+            Skipped: the plugin supports no generated table.
+        """
+        if self.plugin.family == "deep" or not hasattr(self.plugin.params_type, "n_trees"):
+            return self.trained_on_any_task()
+        if not self._large:
+
+            def grow(params: Params) -> Params:
+                more = {name: value for name, value in MANY_TREES.items() if hasattr(params, name)}
+                return msgspec.structs.replace(params, **more)
+
+            task = "regression" if "regression" in self.plugin.tasks else self.any_task()
+            table, spec, n_classes = self.accepted(task, n_rows=1_000)
+            model = Subject(self.plugin, self.fit_seconds, smaller=grow).fit(task, table, spec, n_classes)
+            self._large.append(Trained(model, *split_for_early_stopping(table), n_classes, []))
+        return self._large[0]
 
     def accepted(self, task: Task, **columns: Any) -> tuple[Table, FeatureSpec, int]:
         """The smallest generated table that the plugin supports, with its spec and number of classes.

@@ -26,6 +26,7 @@ from tabapp.models.check_declarations import (
 )
 from tabapp.models.check_subject import Broken, Skipped, Subject, check_prediction, demand, saved_and_loaded
 from tabapp.models.check_tables import make_table, shape_of
+from tabapp.models.check_threads import predicts_in_threads
 from tabapp.models.contract import FitStopped, Shape
 
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
@@ -272,6 +273,7 @@ CHECKS: tuple[tuple[str, Callable[[Subject], None]], ...] = (
     *((f"learns, saves and loads: {t}", lambda s, t=t: learns_and_saves(s, t)) for t in TASKS),
     ("same seed, same model", is_deterministic),
     ("independent rows", rows_are_independent),
+    ("predictions in threads", predicts_in_threads),
     ("unseen and missing levels, extreme numbers", unseen_and_missing_levels),
     ("missing numbers", missing_numbers),
     ("numeric columns only", lambda s: one_kind_of_column(s, 3, ())),

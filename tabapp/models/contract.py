@@ -20,6 +20,7 @@ from tabapp.features.arrays import FeatureRecipe, FeatureSpec, OtherTarget, Tabl
 from tabapp.metrics import Task
 from tabapp.models.explanations import AttentionMap, FeatureContributions, Float32, RowNeighbors, Uncertainty
 from tabapp.models.formula import Formula
+from tabapp.models.turns import take_turns
 
 __all__ = [
     "MONOTONIC",
@@ -50,6 +51,17 @@ STEP_ROWS = "step_rows"
 """In `FittedModel.summary`: rows whose gradients fit in memory together, if the fit ran out of memory with more."""
 MONOTONIC = "monotonic"
 """The hyperparameter that `--monotonic` sets, of the models that have it."""
+
+CALLED_IN_THREADS = (
+    "predict",
+    "attention",
+    "attention_maps",
+    "row_neighbors",
+    "contributions",
+    "impute",
+    "imputation_uncertainty",
+)
+"""Methods of `FittedModel` that may be called in several threads at the same time."""
 
 
 class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -197,10 +209,18 @@ class FittedModel(ABC):
     plugin (`Plugin.has_attention`, `Plugin.can_impute`).
 
     Attributes:
-        predicts_in_threads: several models of this class may predict at the same time, each in one thread.
+        thread_safe: one model may predict in several threads at the same time, and so may several models of this class. Without
+            this declaration, calls of the methods in `CALLED_IN_THREADS` take turns, whichever threads they come from.
+        predicts_in_threads: several thread-safe models predict faster at the same time, each in one thread, than one after the
+            other. Not for models that use several cores for one prediction.
     """
 
+    thread_safe: ClassVar[bool] = False
     predicts_in_threads: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        take_turns(cls, CALLED_IN_THREADS)
 
     @abstractmethod
     def predict(self, table: Table) -> Float32:

@@ -89,6 +89,8 @@ class HasAttentionMaps(Protocol):
 class DeepModel(FittedModel):
     """A trained network on its device. Predictions are made in float32."""
 
+    thread_safe = True
+
     def __init__(self, network: nn.Module, saved: SavedModel, device: torch.device) -> None:
         self.network = network.to(device).eval()
         self.saved = saved

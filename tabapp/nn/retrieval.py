@@ -113,11 +113,12 @@ class Candidates(nn.Module):
 
     def keys(self, network: RetrievalNetwork) -> Tensor:
         """The keys of all rows, cached until the network is trained or loaded again."""
-        if self._keys is None or self._keys.device != self.target.device:
+        keys = self._keys
+        if keys is None or keys.device != self.target.device:
             # An inference tensor could not be used outside inference mode later.
             with torch.inference_mode(False), torch.no_grad():
-                self._keys = self.encode(network)
-        return self._keys
+                keys = self._keys = self.encode(network)
+        return keys
 
     def encode(self, network: RetrievalNetwork) -> Tensor:
         """The keys of all rows with the current weights, by chunks."""

@@ -1,4 +1,5 @@
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 
 import msgspec
@@ -90,6 +91,18 @@ def test_predictions_do_not_depend_on_threads(predictors, task, monkeypatch):
     assert (predictors[task].predict_frame(table).values == expected).all()
     assert threads
     assert threading.get_ident() not in threads
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_one_predictor_serves_several_threads(predictors, task):
+    tables = [text_table(task, n_rows=60 + n, seed=n) for n in range(4)]
+    expected = [predictors[task].predict_frame(table).values for table in tables]
+    with ThreadPoolExecutor(4) as pool:
+        for turn in range(3):
+            order = [(turn + n) % 4 for n in range(4)]
+            found = pool.map(predictors[task].predict_frame, [tables[n] for n in order])
+            for n, prediction in zip(order, found, strict=True):
+                np.testing.assert_array_equal(prediction.values, expected[n])
 
 
 def test_absent_and_mistyped_columns_are_named_or_filled(predictors):

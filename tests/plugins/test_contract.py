@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -13,13 +14,16 @@ from itertools import chain
 
 import numpy as np
 import pytest
+from tabapp_plugins.lightgbm_model import TREES_TOGETHER
 
+from tabapp.explain.fold_model import FoldModel
+from tabapp.explain.permutation import permutation_importance
 from tabapp.features.arrays import Table
 from tabapp.models import checks, registry
 from tabapp.models.check_subject import Skipped, Subject
 from tabapp.models.checks import CHECKS, run_checks
 from tabapp.models.contract import Cost, FeatureRecipe, FitStopped, FittedModel, Params, Plugin, RowNeighbors
-from tests.plugins.tables import smaller
+from tests.plugins.tables import make_table, smaller
 
 NAMES = [name for name in registry.names() if registry.find(name).reason is None]
 SKIPPED = {
@@ -64,6 +68,7 @@ COMMON_CHECKS = (
 CHECKS_OF_NPT = {
     "training rows in saved models",
     "neighbors",
+    "predictions in threads",
 }
 """Checks of what is special in NPT; its own tests train it on small tables."""
 
@@ -214,6 +219,31 @@ class FlagOfText(Means):
     has_attention = "yes"
 
 
+class ModelWithState(MeanModel):
+    """Keeps the rows that it predicts, so that another thread may replace them."""
+
+    def predict(self, table):
+        self.rows = table
+        time.sleep(0)
+        return super().predict(self.rows)
+
+
+class UnsafeModel(ModelWithState):
+    thread_safe = True
+
+
+class TakesTurns(Means):
+    def load(self, folder):
+        model = super().load(folder)
+        return ModelWithState(self, model.low, model.high, model.task)
+
+
+class ClaimsThreadSafety(Means):
+    def load(self, folder):
+        model = super().load(folder)
+        return UnsafeModel(self, model.low, model.high, model.task)
+
+
 class ModelWith(MeanModel):
     """A model whose optional methods and additional file come from its plugin."""
 
@@ -343,6 +373,7 @@ def test_correct_plugin_passes_all_checks() -> None:
         (AcceptsNoFeatures(), "describes itself", "supports accepts a table without features"),
         (IgnoresWeights(), "row weights", "row weights have no effect"),
         (CostsNothing(), "hyperparameters and cost: binary, 300 rows", "cost returns a value that is not positive"),
+        (ClaimsThreadSafety(), "predictions in threads", "from those in one thread, but thread_safe is True"),
         (FlagOfText(), "describes itself", "has_attention is 'yes', not True or False"),
         (ClaimsAttention(), "attention: binary", "has_attention is True, but attention returns None"),
         (HidesAttention(), "attention: regression", "attention returns an array, but has_attention is False"),
@@ -363,6 +394,34 @@ def test_check_finds_broken_plugin(plugin: Plugin, check: str, sentence: str, mo
     (result,) = run_checks(Subject(plugin))
     assert result.status == "broken"
     assert sentence in result.sentence
+
+
+def test_a_model_with_state_that_does_not_claim_thread_safety_takes_turns() -> None:
+    (function,) = [function for name, function in CHECKS if name == "predictions in threads"]
+    function(Subject(TakesTurns()))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_importances_do_not_depend_on_the_threads(name: str) -> None:
+    trained = subject_of(name).large()
+    assert trained.model.thread_safe is (name != "k_neighbors")
+    if name == "lightgbm":
+        assert trained.model.booster.num_trees() > 3 * TREES_TOGETHER
+    _, spec, _ = make_table(trained.task)
+    metric = "rmse" if trained.task == "regression" else "log_loss"
+    one, four = (
+        permutation_importance(
+            [FoldModel(trained.model, trained.valid, spec)] * 2,
+            metric,
+            spec.sources,
+            seed=0,
+            n_repeats=3,
+            n_jobs=n_jobs,
+        )
+        for n_jobs in (1, 4)
+    )
+    off = [abs(a.mean - b.mean) for a, b in zip(one.columns, four.columns, strict=True)]
+    assert max(off) <= 1e-9 * max(abs(each.mean) for each in one.columns)
 
 
 def test_importing_one_plugin_imports_no_other() -> None:

@@ -1,0 +1,36 @@
+"""Turns of models that do not predict safely in several threads: whoever calls them, one call runs at a time."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from threading import RLock
+from typing import Any
+
+_TURN = "_turn"
+_MARK = "_takes_turns"
+
+
+def take_turns(kind: type, methods: Sequence[str]) -> None:
+    """Let the calls of some methods of a class of models wait for each other unless `thread_safe` is true.
+
+    All models of a class share their turns, because a library may keep state that belongs to no model. Calls within a call of the
+    same thread do not wait.
+    """
+    setattr(kind, _TURN, RLock())
+    for name in methods:
+        method = getattr(kind, name)
+        if not hasattr(method, _MARK) and not getattr(method, "__isabstractmethod__", False):
+            setattr(kind, name, _taking_turns(method))
+
+
+def _taking_turns(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(model: Any, *arguments: Any, **options: Any) -> Any:
+        if model.thread_safe:
+            return method(model, *arguments, **options)
+        with getattr(type(model), _TURN):
+            return method(model, *arguments, **options)
+
+    setattr(call, _MARK, True)
+    return call
