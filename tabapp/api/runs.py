@@ -30,8 +30,9 @@ _LEADERBOARD = (
     "rank", "model", "title", "family", "score", "low", "high", "folds", "trials", "fit_seconds", "predict_ms_per_1k",
     "in_ensemble", "status", "reason",
 )  # fmt: skip
-_IMPORTANCES = ("feature", "permutation", "low", "high", "attention")
+_IMPORTANCES = ("feature", "permutation", "low", "high", "attention", "unstable")
 _INTEGERS = ("rank", "folds", "trials")
+_FLAGS = ("unstable",)
 _TEXTS = ("model", "title", "family", "status", "reason", "feature")
 
 
@@ -101,7 +102,8 @@ class Run:
 
     def importances(self) -> pl.DataFrame:
         """How much each column matters, the most important first: permutation importance in units of the metric with its
-        interval, and the share of attention where a model has any."""
+        interval, and the share of attention where a model has any. An unstable value is not due to the column alone, since
+        predictions of rows changed in which nothing was shuffled."""
         found = self._state().importances
         return _frame(found.rows if found is not None else (), _IMPORTANCES)
 
@@ -206,14 +208,13 @@ def _frame(rows: Sequence[msgspec.Struct], names: Sequence[str]) -> pl.DataFrame
     """Records as a frame of some of their fields."""
     import polars as pl
 
+    types = {
+        **dict.fromkeys(_INTEGERS, pl.Int64),
+        **dict.fromkeys(_TEXTS, pl.String),
+        **dict.fromkeys(_FLAGS, pl.Boolean),
+    }
     return pl.DataFrame(
-        {
-            name: pl.Series(
-                [getattr(row, name) for row in rows],
-                dtype=pl.Int64 if name in _INTEGERS else pl.String if name in _TEXTS else pl.Float64,
-            )
-            for name in names
-        }
+        {name: pl.Series([getattr(row, name) for row in rows], dtype=types.get(name, pl.Float64)) for name in names}
     )
 
 

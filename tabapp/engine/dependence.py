@@ -18,6 +18,7 @@ from tabapp.explain.interactions import interactions
 from tabapp.explain.permutation import permutation_importance
 from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder
+from tabapp.run.importance_notes import ranked as ranked_rows
 
 MOST_ASSOCIATED = 100
 """Columns whose association with each other is computed: the most important ones."""
@@ -41,14 +42,16 @@ def find_dependence(
         candidate: the model of the importances.
         deadline: `time.monotonic()` after which no further shuffle starts.
     """
-    ranked = [row.feature for row in sorted(importances.rows, key=lambda row: -row.permutation)]
+    ranked = [row.feature for row in ranked_rows(importances.rows)]
     columns = [data.schema.column(name) for name in ranked[:MOST_ASSOCIATED]]
     names = [column.name for column in columns]
     scored = np.flatnonzero(data.fold >= 0)
     sample = scored[sample_rows(len(scored), MOST_ROWS, plan.seed)]
     association = association_matrix(columns, data.frame[sample.tolist()])
     groups = groups_of(names, association)
-    chosen = [row.feature for row in importances.rows if row.permutation > 0 and row.feature in names]
+    chosen = [
+        row.feature for row in importances.rows if row.permutation > 0 and not row.unstable and row.feature in names
+    ]
     chosen = sorted(chosen, key=ranked.index)[:MOST_CONDITIONAL]
     within = strata_of(columns, association, data.frame, chosen)
     if not groups and not within:
@@ -66,12 +69,16 @@ def find_dependence(
     return ev.DependenceReady(
         model=candidate.model,
         groups=tuple(
-            ev.GroupImportance(columns=group, permutation=found.mean, low=found.low, high=found.high)
+            ev.GroupImportance(
+                columns=group, permutation=found.mean, low=found.low, high=found.high, unstable=found.unstable
+            )
             for group in groups
             if (found := measured.get(" + ".join(group))) is not None
         ),
         conditional=tuple(
-            ev.ConditionalImportance(feature=each.column, permutation=each.mean, low=each.low, high=each.high)
+            ev.ConditionalImportance(
+                feature=each.column, permutation=each.mean, low=each.low, high=each.high, unstable=each.unstable
+            )
             for each in apart.columns
         ),
     )

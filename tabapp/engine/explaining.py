@@ -90,7 +90,7 @@ def find_effects(
     candidate = scheduler.best_of(importances.model)
     if candidate is None:
         return None
-    names = [row.feature for row in importances.rows if row.permutation > 0][:MOST_EFFECTS]
+    names = [row.feature for row in importances.rows if row.permutation > 0 and not row.unstable][:MOST_EFFECTS]
     folds = held_out_folds(folder, data, plan, candidate, EFFECT_ROWS)
     found = effects(folds, [data.schema.column(name) for name in names], data.frame, deadline=deadline)
     if not found:

@@ -121,6 +121,7 @@ class Finish:
             leaderboard=rows,
             importances=importances.rows if importances else (),
             agreement={"attention_vs_permutation": importances.agreement if importances else None},
+            importance_columns=importances.n_columns if importances else None,
             exit_code=ExitCode.INTERRUPTED if interrupted else ExitCode.NO_MODEL if unwritten else ExitCode.OK,
             message=f"{message}{unwritten}".strip(),
         )

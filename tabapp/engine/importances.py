@@ -50,8 +50,9 @@ def compute_importances(
     loss = scheduler.loss_of
     winner = min(best, key=lambda candidate: (-len(candidate.results), loss(candidate)))
     columns = [column.name for column in data.schema.features]
+    models = fold_models(folder, data, winner, plan)
     permutation = permutation_importance(
-        fold_models(folder, data, winner, plan),
+        models,
         plan.metric,
         columns,
         seed=plan.seed,
@@ -79,6 +80,7 @@ def compute_importances(
                 attention_low=None if row.attention is None else row.attention.low,
                 attention_high=None if row.attention is None else row.attention.high,
                 attention_raw=None if row.attention is None else row.attention.raw,
+                unstable=row.unstable,
             )
             for row in rows
         ),
@@ -86,6 +88,7 @@ def compute_importances(
         attention_model=None if attention_candidate is None or attention is None else attention_candidate.model,
         n_rows=permutation.n_rows,
         agreement=None if rho is None or np.isnan(rho) else rho,
+        n_columns=len(columns),
     )
 
 

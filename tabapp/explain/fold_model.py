@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,15 @@ class FoldModel:
     def features_of(self, column: str) -> npt.NDArray[np.intp]:
         """Positions of the features of a data column, numeric ones before categorical ones. A feature of two columns belongs to
         both."""
-        return np.flatnonzero([column in columns for columns in self.spec.columns()])
+        return np.array(self._features.get(column, ()), dtype=np.intp)
+
+    @cached_property
+    def _features(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for position, columns in enumerate(self.spec.columns()):
+            for column in dict.fromkeys(columns):
+                found.setdefault(column, []).append(position)
+        return found
 
 
 def at_most(models: Sequence[FoldModel], max_rows: int, seed: int) -> list[FoldModel]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from scipy.special import stdtrit
 from tabapp import metrics
 from tabapp.explain.dependence import permuted_within
 from tabapp.explain.fold_model import FoldModel, at_most
+from tabapp.explain.stability import Changes, is_unstable, unshuffled, witnesses
 from tabapp.features.arrays import Table
 
 ROW_GROUPS = 10
@@ -29,6 +30,9 @@ class ColumnImportance:
     `low` and `high` are the 95 % interval over rows and shuffles: the delete-a-group jackknife (Efron & Tibshirani 1993, chapter
     11) with `ROW_GROUPS` groups of held-out rows. An interval over shuffles alone is too narrow: a column without effect has an
     importance of 0 in the population, but not in every sample of rows.
+
+    `unstable` marks a value that is not due to the column alone: predictions of rows changed that the shuffles had left as they
+    were.
     """
 
     column: str
@@ -36,6 +40,7 @@ class ColumnImportance:
     low: float
     high: float
     n_repeats: int
+    unstable: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,10 +56,24 @@ class PermutationImportance:
     skipped: tuple[str, ...] = ()
 
 
-def _permuted(fold: FoldModel, columns: Sequence[str], order: npt.NDArray[np.intp]) -> Table:
-    """The fold's rows with all features of some columns in another order."""
+@dataclass(frozen=True)
+class _Pass:
+    """The drop of the score of all rows, then without each group of rows, and the changes of the predictions."""
+
+    drops: npt.NDArray[np.float64]
+    changes: Changes
+
+
+def _with_witnesses(fold: FoldModel) -> FoldModel:
+    """The fold's rows, and some of them again at the end."""
+    rows = np.concatenate([np.arange(len(fold.table)), witnesses(len(fold.table))])
+    return replace(fold, table=fold.table.take(rows), rows=None if fold.rows is None else fold.rows[rows])
+
+
+def _permuted(fold: FoldModel, features: npt.NDArray[np.intp], order: npt.NDArray[np.intp]) -> Table:
+    """The first rows of a fold with some features in another order; rows beyond the order stay as they are."""
     n_numeric = fold.table.numeric.shape[1]
-    features = np.concatenate([fold.features_of(column) for column in columns])
+    order = np.concatenate([order, np.arange(len(order), len(fold.table))])
     numeric, categorical = fold.table.numeric.copy(), fold.table.categorical.copy()
     in_numeric, in_categorical = features[features < n_numeric], features[features >= n_numeric] - n_numeric
     numeric[:, in_numeric] = numeric[order][:, in_numeric]
@@ -70,6 +89,7 @@ def group_name(columns: Sequence[str]) -> str:
 def _order(
     fold: FoldModel, cells: npt.NDArray[np.int64] | None, generator: np.random.Generator
 ) -> npt.NDArray[np.intp]:
+    """A random order of a fold's rows."""
     if cells is None:
         return generator.permutation(len(fold.table))
     assert fold.rows is not None
@@ -105,12 +125,14 @@ def permutation_importance(
     max_rows: int = 2_000,
     deadline: float | None = None,
     within: Mapping[str, npt.NDArray[np.int64]] | None = None,
+    order: Sequence[int] | None = None,
 ) -> PermutationImportance:
     """Shuffle one data column at a time and measure how much the held-out score worsens.
 
     Each fold model predicts its own held-out rows, and one score is computed over all of them. The features of a column (value,
     missing indicator, parts of a date) are permuted together, which is the same as shuffling the column in the file. A column
-    without features has importance 0. Passes run as joblib threads; the result does not depend on `n_jobs`.
+    without features has importance 0. Passes run as joblib threads; the result does not depend on `n_jobs`, nor on `order` as long
+    as no column is skipped.
 
     Args:
         models: fold models whose tables have a target.
@@ -120,6 +142,7 @@ def permutation_importance(
         max_rows: maximum number of rows in total; a larger table is sampled with the seed.
         deadline: `time.monotonic()` after which no further pass starts; columns without any pass are in `skipped`.
         within: by column, the cells of all usable rows within which it is permuted; needs `FoldModel.rows`.
+        order: positions of the columns in the order in which they are shuffled, such as the most promising first.
 
     Raises:
         ValueError: there are no held-out rows, or they have no target.
@@ -141,33 +164,50 @@ def permutation_importance(
         without = metrics.get(metric).resampled(truth, prediction)
         return np.array([metrics.score(metric, truth, prediction, weight), *(without(each) for each in kept)])
 
-    baseline = scores(_predict(folds, [fold.table for fold in folds]))
+    extended = [_with_witnesses(fold) for fold in folds]
+    is_scored = np.concatenate(
+        [np.arange(len(more.table)) < len(fold.table) for fold, more in zip(folds, extended, strict=True)]
+    )
+    before = _predict(extended, [fold.table for fold in extended])
+    spread = float(before.std(axis=0).max())
+    baseline = scores(before[is_scored])
     units = [(column,) if isinstance(column, str) else column for column in columns]
 
-    def drop(index: int, repeat: int) -> npt.NDArray[np.float64] | None:
+    def shuffle(index: int, repeat: int) -> _Pass | None:
         if deadline is not None and time.monotonic() > deadline:
             return None
         unit = units[index]
-        if not any(len(fold.features_of(column)) for fold in folds for column in unit):
-            return np.zeros(len(baseline))
+        features = [np.concatenate([fold.features_of(column) for column in unit]) for fold in folds]
+        if not any(map(len, features)):
+            return _Pass(np.zeros(len(baseline)), Changes())
         generator = np.random.default_rng([seed, index, repeat])
         cells = None if within is None else within[unit[0]]
-        orders = [_order(fold, cells, generator) for fold in folds]
-        shuffled = _predict(folds, [_permuted(fold, unit, order) for fold, order in zip(folds, orders, strict=True)])
-        return sign * (baseline - scores(shuffled))
+        tables = [
+            _permuted(more, chosen, _order(fold, cells, generator))
+            for fold, more, chosen in zip(folds, extended, features, strict=True)
+        ]
+        after = _predict(extended, tables)
+        same = [
+            unshuffled(more.table, table, chosen)
+            for more, table, chosen in zip(extended, tables, features, strict=True)
+        ]
+        drops = sign * (baseline - scores(after[is_scored]))
+        return _Pass(drops, Changes.of(before, after, np.concatenate(same)))
 
-    passes = [(index, repeat) for repeat in range(n_repeats) for index in range(len(columns))]
-    drops = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(drop)(index, repeat) for index, repeat in passes)
+    passes = [(index, repeat) for repeat in range(n_repeats) for index in order or range(len(columns))]
+    done = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(shuffle)(index, repeat) for index, repeat in passes)
+    by_column: list[list[_Pass]] = [[] for _ in units]
+    for (index, _), each in zip(passes, done, strict=True):
+        if each is not None and np.isfinite(each.drops[0]):
+            by_column[index].append(each)
     found: list[ColumnImportance] = []
     skipped: list[str] = []
-    for index, column in enumerate(map(group_name, units)):
-        values = np.array(
-            [d for (i, _), d in zip(passes, drops, strict=True) if i == index and d is not None and np.isfinite(d[0])]
-        )
-        if len(values):
-            mean, *without = values.mean(axis=0).tolist()
-            margin = _margin(np.array(without))
-            found.append(ColumnImportance(column, mean, mean - margin, mean + margin, len(values)))
-        else:
+    for column, shuffles in zip(map(group_name, units), by_column, strict=True):
+        if not shuffles:
             skipped.append(column)
+            continue
+        mean, *without = np.mean([each.drops for each in shuffles], axis=0).tolist()
+        margin = _margin(np.array(without))
+        unstable = is_unstable([each.changes for each in shuffles], spread)
+        found.append(ColumnImportance(column, mean, mean - margin, mean + margin, len(shuffles), unstable))
     return PermutationImportance(tuple(found), len(truth), float(baseline[0]), tuple(skipped))

@@ -10,6 +10,7 @@ from tabapp.headless.narration import echo, say
 from tabapp.headless.tables import print_table
 from tabapp.run.events import ImportanceRow, LeaderboardRow
 from tabapp.run.folder import RunFolder
+from tabapp.run.importance_notes import UNSTABLE, largest, notes
 from tabapp.run.mean_score import mean_score
 from tabapp.run.provisional import score_or_provisional
 from tabapp.run.state import RunState, format_score, title_of
@@ -71,14 +72,14 @@ def print_leaderboard(state: RunState, *, verbose: bool = False) -> None:
         echo(folded)
 
 
-def importance_cells(row: ImportanceRow, largest: float) -> list[str]:
-    """One importance row as text, with a bar for the permutation importance."""
-    share = max(0.0, row.permutation) / largest if largest > 0 else 0.0
+def importance_cells(row: ImportanceRow, top: float) -> list[str]:
+    """One importance row as text, with a bar for the permutation importance relative to the largest one."""
+    share = max(0.0, row.permutation) / top if top > 0 and not row.unstable else 0.0
     return [
         row.feature,
         charts.bar(share, BAR_WIDTH),
         format_score(row.permutation),
-        f"{format_score(row.low)} … {format_score(row.high)}",
+        UNSTABLE if row.unstable else f"{format_score(row.low)} … {format_score(row.high)}",
         "—" if row.attention is None else f"{row.attention:.3f}",
     ]
 
@@ -86,10 +87,15 @@ def importance_cells(row: ImportanceRow, largest: float) -> list[str]:
 def print_importances(state: RunState) -> None:
     """Print the importances on stdout, most important first."""
     found = state.importances
-    if found is None or not found.rows or state.plan is None:
+    if found is None or state.plan is None:
         return
-    largest = max(row.permutation for row in found.rows)
-    rows = [importance_cells(row, largest) for row in found.rows[:MAX_IMPORTANCES]]
+    if not found.rows:
+        for sentence in notes(found):
+            echo()
+            echo(sentence)
+        return
+    top = largest(found.rows)
+    rows = [importance_cells(row, top) for row in found.rows[:MAX_IMPORTANCES]]
     title = f"Importances · {state.plan.target} · permutation of {title_of(state, found.model)} on {found.n_rows:,} held-out rows"
     if found.attention_model:
         title += f" · attention of {title_of(state, found.attention_model)}"
@@ -98,6 +104,8 @@ def print_importances(state: RunState) -> None:
     print_table(header, rows, (2, 4), title, IMPORTANCES_OPTIONAL)
     if len(found.rows) > MAX_IMPORTANCES:
         echo(f"… and {len(found.rows) - MAX_IMPORTANCES} more in the bundle")
+    for sentence in notes(found):
+        echo(sentence)
     if found.agreement is not None:
         echo(f"Attention and permutation agree with rank correlation {found.agreement:.2f}.")
 

@@ -1,4 +1,4 @@
-"""Turns of models that do not predict safely in several threads: whoever calls them, one call runs at a time."""
+"""Turns of models that do not predict safely in several threads: one call runs at a time, from any caller."""
 
 from __future__ import annotations
 

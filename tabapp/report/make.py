@@ -12,6 +12,7 @@ from tabapp.report.examples import Example, example_parts
 from tabapp.report.parts import Bar, Bars, Facts, Lines, Part, Report, Section, Series, Table, Text
 from tabapp.report.quality import quality_parts, slice_parts
 from tabapp.run import events as ev
+from tabapp.run.importance_notes import notes
 from tabapp.run.mean_score import mean_score
 from tabapp.run.state import RunState, format_score, is_partial, title_of
 
@@ -270,9 +271,11 @@ def _importances(state: RunState) -> list[Part]:
     if found is None or plan is None:
         return []
     if not found.rows:
+        if notes(found):
+            return [Text(sentence) for sentence in notes(found)]
         return [Text(f"The time limit left no time for importances of {title_of(state, found.model)}.")]
     shown = found.rows[:MAX_IMPORTANCES]
-    bars = tuple(Bar(row.feature, row.permutation, row.low, row.high) for row in shown)
+    bars = tuple(Bar(row.feature, row.permutation, row.low, row.high) for row in shown if not row.unstable)
     parts: list[Part] = [
         Text(
             f"Permutation importance: how much the {plan.metric_title} of {title_of(state, found.model)} worsens when the values "
@@ -280,6 +283,10 @@ def _importances(state: RunState) -> list[Part]:
         ),
         Bars("Permutation importance", f"worse {plan.metric_title}", bars),
     ]
+    parts += [Text(sentence) for sentence in notes(found)]
+    if any(row.unstable for row in shown):
+        unstable = tuple((row.feature, format_score(row.permutation)) for row in shown if row.unstable)
+        parts.append(Table("Unstable importances", ("column", f"worse {plan.metric_title}"), unstable, (1,)))
     if len(found.rows) > len(shown):
         parts.append(Text(f"{len(found.rows) - len(shown)} less important columns are not shown."))
     if found.attention_model is not None:

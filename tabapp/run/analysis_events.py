@@ -165,21 +165,25 @@ class FairnessReady(AnalysisEvent, tag="fairness.ready", frozen=True, kw_only=Tr
 
 
 class GroupImportance(msgspec.Struct, frozen=True, kw_only=True):
-    """Correlated columns, and how much the metric worsens when they are shuffled together, with its 95 % interval."""
+    """Correlated columns, and how much the metric worsens when they are shuffled together, with its 95 % interval; `unstable` as in
+    `ImportanceRow`."""
 
     columns: tuple[str, ...]
     permutation: float
     low: float
     high: float
+    unstable: bool = False
 
 
 class ConditionalImportance(msgspec.Struct, frozen=True, kw_only=True):
-    """How much the metric worsens when a column is shuffled only among rows that are similar in the columns it depends on."""
+    """How much the metric worsens when a column is shuffled only among rows that are similar in the columns it depends on;
+    `unstable` as in `ImportanceRow`."""
 
     feature: str
     permutation: float
     low: float
     high: float
+    unstable: bool = False
 
 
 class DependenceReady(AnalysisEvent, tag="dependence.ready", frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tabapp.run import events as ev
 from tabapp.run.config import format_duration
 from tabapp.run.diagnosis_table import DiagnosisTable
+from tabapp.run.importance_notes import UNSTABLE
 from tabapp.run.state import RunState, format_score, title_of
 
 SHOWN_PAIRS = 15
@@ -36,12 +37,8 @@ def _dependence(found: ev.DependenceReady, state: RunState) -> list[DiagnosisTab
     if found.groups:
         rows: list[tuple[str, ...]] = []
         for group in sorted(found.groups, key=lambda each: -each.permutation):
-            rows.append((" + ".join(group.columns), _interval(group.permutation, group.low, group.high)))
-            rows += [
-                (f"  · {name}", _interval(plain[name].permutation, plain[name].low, plain[name].high))
-                for name in group.columns
-                if name in plain
-            ]
+            rows.append((" + ".join(group.columns), _interval(group)))
+            rows += [(f"  · {name}", _interval(plain[name])) for name in group.columns if name in plain]
         sentence = (
             "Columns of a group depend on each other, so each seems less important alone: shuffled together, they show what the "
             f"group is worth to {title_of(state, found.model)}."
@@ -55,8 +52,8 @@ def _dependence(found: ev.DependenceReady, state: RunState) -> list[DiagnosisTab
         rows = [
             (
                 each.feature,
-                _interval(plain[each.feature].permutation, plain[each.feature].low, plain[each.feature].high),
-                _interval(each.permutation, each.low, each.high),
+                _interval(plain[each.feature]),
+                _interval(each),
             )
             for each in found.conditional
             if each.feature in plain
@@ -190,5 +187,6 @@ def _value(value: float | None) -> str:
     return format_score(value)
 
 
-def _interval(value: float, low: float, high: float) -> str:
-    return f"{format_score(value)} ({format_score(low)} to {format_score(high)})"
+def _interval(row: ev.ImportanceRow | ev.GroupImportance | ev.ConditionalImportance) -> str:
+    interval = UNSTABLE if row.unstable else f"{format_score(row.low)} to {format_score(row.high)}"
+    return f"{format_score(row.permutation)} ({interval})"

@@ -231,6 +231,8 @@ class ImportancesReady(Event, tag="importances.ready", frozen=True, kw_only=True
     n_rows: int
     agreement: float | None
     """Spearman's rank correlation of attention and permutation importance."""
+    n_columns: int | None = None
+    """Number of columns of the data, of which `rows` has those that were measured in time; None in logs of earlier versions."""
 
 
 class EvaluationReady(Event, tag="evaluation.ready", frozen=True, kw_only=True):
@@ -361,6 +363,8 @@ class RunFinished(Event, tag="run.finished", frozen=True, kw_only=True):
     leaderboard: tuple[LeaderboardRow, ...]
     importances: tuple[ImportanceRow, ...]
     agreement: dict[str, float | None]
+    importance_columns: int | None = None
+    """Number of columns of the data, of which `importances` has those that were measured in time."""
     exit_code: int = 0
     message: str = ""
     targets: tuple[TargetResult, ...] = ()

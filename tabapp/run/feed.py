@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tabapp.run import events as ev
+from tabapp.run.importance_notes import is_incomplete, measured
 
 
 def format_score(value: float | None) -> str:
@@ -61,7 +62,8 @@ def describe(
         case ev.ImportancesReady():
             if not event.rows:
                 return "info", f"No time for importances of {title_of(event.model)}"
-            return "info", f"Importances of {title_of(event.model)} on {event.n_rows:,} held-out rows"
+            incomplete = f": {measured(event)} measured" if is_incomplete(event) else ""
+            return "info", f"Importances of {title_of(event.model)} on {event.n_rows:,} held-out rows{incomplete}"
         case ev.SlicesReady():
             clear = sum(row.clear for row in event.rows)
             found = f"{clear} clearly worse" if clear else "none clearly worse than the rest"

@@ -114,6 +114,8 @@ class ImportanceRow(msgspec.Struct, frozen=True, kw_only=True):
     attention_high: float | None = None
     attention_raw: float | None = None
     """Share of the attention before it is divided by the number of features that the column has."""
+    unstable: bool = False
+    """The value is not due to the column alone: predictions of rows changed that the shuffles had left as they were."""
 
 
 class ReliabilityBin(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,5 +216,7 @@ class TargetResult(msgspec.Struct, frozen=True, kw_only=True):
     leaderboard: tuple[LeaderboardRow, ...]
     importances: tuple[ImportanceRow, ...]
     agreement: dict[str, float | None]
+    importance_columns: int | None = None
+    """Number of columns of the data, of which `importances` has those that were measured in time."""
     exit_code: int = 0
     message: str = ""

@@ -110,6 +110,85 @@ def test_runs_in_threads_of_the_calling_process():
     assert len(folds[0].model.threads) >= 2
 
 
+def rare_level_folds(model):
+    """A column with one value in 99.6 % of the rows, and a strong one."""
+    numeric = np.random.default_rng(0).normal(size=(1_000, 4)).astype(np.float32)
+    numeric[:, 1] = 0
+    numeric[:4, 1] = 1
+    codes = np.full((1_000, 2), 2, dtype=np.int32)
+    target = 3.0 * numeric[:, 0] + numeric[:, 1]
+    return [
+        FoldModel(model, Table(numeric[part], codes[part], target[part]), SPEC)
+        for part in np.split(np.arange(1_000), 5)
+    ]
+
+
+class Broken(LinearModel):
+    """Leaves out a part of the model in some calls, as a prediction does whose state another thread has changed."""
+
+    def __init__(self, every=3):
+        super().__init__()
+        self.calls, self.every = 0, every
+
+    def predict(self, table):
+        self.calls += 1
+        found = super().predict(table)
+        found[len(table) // 2 :] *= 1 if self.calls % self.every else 0.7
+        return found
+
+
+@pytest.mark.parametrize(("every", "columns"), [(2, ("strong", "weak", "noise")), (11, ("weak", "noise"))])
+def test_values_that_are_not_reproducible_are_marked(every, columns):
+    for column in columns:
+        (found,) = permutation_importance(rare_level_folds(Broken(every)), "rmse", [column], seed=0).columns
+        assert found.unstable, column
+
+
+def test_values_of_reproducible_predictions_are_not_marked():
+    found = permutation_importance(rare_level_folds(LinearModel()), "rmse", COLUMNS, seed=0)
+    assert not any(each.unstable for each in found.columns)
+
+
+def test_rounding_that_depends_on_the_other_rows_is_not_marked():
+    class Rounded(LinearModel):
+        def predict(self, table):
+            found = super().predict(table)
+            return found + np.float32(1e-6) * found.mean()
+
+    found = permutation_importance(rare_level_folds(Rounded()), "rmse", COLUMNS, seed=0)
+    assert not any(each.unstable for each in found.columns)
+
+
+def test_predictions_that_are_not_numbers_are_marked_or_left_out():
+    class Undefined(LinearModel):
+        def predict(self, table):
+            found = super().predict(table)
+            found[-1] = np.nan
+            return found
+
+    found = permutation_importance(rare_level_folds(Undefined()), "rmse", ["strong"], seed=0)
+    assert all(each.unstable for each in found.columns)
+
+
+def test_the_order_of_shuffles_changes_what_is_skipped_only(monkeypatch):
+    folds = fold_models()
+    backwards = permutation_importance(folds, "rmse", COLUMNS, seed=0, order=range(len(COLUMNS))[::-1])
+    assert backwards == permutation_importance(folds, "rmse", COLUMNS, seed=0)
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+
+    class Slow(LinearModel):
+        def predict(self, table):
+            nonlocal now
+            now += 0.01
+            return super().predict(table)
+
+    slow = fold_models(n_folds=1, model=Slow)
+    found = permutation_importance(slow, "rmse", COLUMNS, seed=0, order=(3, 2, 0, 1, 4, 5), deadline=now + 0.025)
+    assert [each.column for each in found.columns] == ["strong", "color"]
+    assert found.skipped == ("noise", "weak", "unused", "absent")
+
+
 def test_uses_at_most_the_maximum_rows_and_reports_the_score():
     folds = fold_models()
     result = permutation_importance(folds, "rmse", ["strong"], seed=0, max_rows=90)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tabapp.headless.live import progress_line
-from tabapp.headless.summary import print_result, print_summary
+from tabapp.headless.summary import BAR_WIDTH, print_result, print_summary
 from tabapp.headless.tables import fitting_columns, plain_table
 from tabapp.run import events as ev
 from tabapp.run.folder import EventLog, RunFolder
@@ -67,6 +67,45 @@ def test_importances_beyond_the_limit_are_counted(capsys):
     assert "f20" not in out
     assert "… and 3 more in the bundle" in out
     assert "attention of" not in out
+
+
+INCOMPLETE = ev.ImportancesReady(
+    rows=(
+        msgspec.structs.replace(IMPORTANCE, feature="age", attention=None),
+        msgspec.structs.replace(IMPORTANCE, feature="street", attention=None, permutation=0.9, unstable=True),
+    ),
+    model="lightgbm",
+    attention_model=None,
+    n_rows=10,
+    agreement=None,
+    n_columns=2_000,
+)
+
+
+def test_columns_that_were_not_measured_and_unstable_values_are_named(capsys):
+    print_result(state_of([*recorded("r")[:-1], INCOMPLETE, finished("r")]))
+    out = capsys.readouterr().out
+    assert "2 of 2,000 columns measured before the time ended, the most promising ones first." in out
+    assert "1 importance is unstable: predictions changed for rows in which nothing was shuffled." in out
+    age, street = (next(line for line in out.splitlines() if line.startswith(name)) for name in ("age", "street"))
+    assert "█" * BAR_WIDTH in age, "an unstable value does not scale the bars of the others"
+    assert "unstable" in street
+    assert "█" not in street
+
+
+@pytest.mark.parametrize("n_columns", [None, 2])
+def test_complete_importances_have_no_remark(capsys, n_columns):
+    rows = tuple(msgspec.structs.replace(row, unstable=False) for row in INCOMPLETE.rows)
+    complete = msgspec.structs.replace(INCOMPLETE, rows=rows, n_columns=n_columns)
+    print_result(state_of([*recorded("r")[:-1], complete, finished("r")]))
+    out = capsys.readouterr().out
+    assert "measured" not in out
+    assert "unstable" not in out
+
+
+def test_importances_without_a_measured_column_say_so(capsys):
+    print_result(state_of([*recorded("r")[:-1], msgspec.structs.replace(INCOMPLETE, rows=()), finished("r")]))
+    assert "0 of 2,000 columns measured before the time ended" in capsys.readouterr().out
 
 
 def test_negative_importance_has_no_bar(capsys):

@@ -1,4 +1,4 @@
-"""Models that do not declare thread safety take turns, whoever calls them."""
+"""Models that do not declare thread safety take turns."""
 
 from __future__ import annotations
 

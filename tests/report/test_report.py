@@ -326,3 +326,19 @@ def test_problems_are_sentences(run, tmp_path, capsys):
     run.events.write_bytes(b"")
     assert run_command_line([*words, "-o", str(tmp_path / "report.html")]) == ExitCode.USAGE
     assert "has not read its table yet" in capsys.readouterr().err
+
+
+def test_columns_that_were_not_measured_and_unstable_values_are_named(state):
+    found = state.importances
+    worst = msgspec.structs.replace(found.rows[-1], permutation=99.0, unstable=True)
+    incomplete = msgspec.structs.replace(found, rows=(*found.rows[:-1], worst), n_columns=2_000)
+    parts = parts_of(make_report(msgspec.structs.replace(state, importances=incomplete)))["Importances"]
+    texts = " ".join(part.text for part in parts if isinstance(part, Text))
+    assert f"{len(found.rows)} of 2,000 columns measured before the time ended" in texts
+    assert "1 importance is unstable" in texts
+    bars = next(part for part in parts if isinstance(part, Bars))
+    assert worst.feature not in [bar.label for bar in bars.rows]
+    table = next(part for part in parts if isinstance(part, Table))
+    assert [row[0] for row in table.rows] == [worst.feature]
+    complete = parts_of(make_report(state))["Importances"]
+    assert not any("measured before" in part.text for part in complete if isinstance(part, Text))

@@ -87,6 +87,34 @@ async def test_without_attention_the_order_stays_and_the_key_says_why(tmp_path, 
         assert driver.app.screen.query_one("#explanation").sort == "permutation"
 
 
+def incomplete(*, unstable: str) -> list[ev.Event]:
+    """A run whose time ended before all of its columns were measured, with an unstable value."""
+    return [
+        msgspec.structs.replace(
+            event,
+            n_columns=2_000,
+            rows=tuple(
+                msgspec.structs.replace(row, unstable=True, permutation=9.0) if row.feature == unstable else row
+                for row in event.rows
+            ),
+        )
+        if isinstance(event, ev.ImportancesReady)
+        else event
+        for event in explained()
+    ]
+
+
+async def test_columns_that_were_not_measured_and_unstable_values_are_named(tmp_path, monkeypatch):
+    events = incomplete(unstable="Age")
+    n_rows = len(recordings.importances(0.0).rows)
+    async with drive(tmp_path, monkeypatch, events, size=(140, 50), attach=True, engine_runs=False) as driver:
+        await driver.sees(f"{n_rows} of 2,000 columns", "unstable")
+        await driver.press("5")
+        await driver.sees(f"{n_rows} of 2,000 features", "unstable", "1 importance is unstable", "the most promising")
+        table = driver.app.screen.query_one("#explanation")
+        assert table.key != "Age", "an unstable value does not lead"
+
+
 async def test_the_panels_of_a_narrow_terminal_take_turns(tmp_path, monkeypatch):
     async with drive(tmp_path, monkeypatch, explained(), size=NARROW, attach=True, engine_runs=False) as driver:
         await driver.press("5")

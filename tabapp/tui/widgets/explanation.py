@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tabapp import charts
 from tabapp.run import events as ev
+from tabapp.run.importance_notes import UNSTABLE, measured, notes, ranked
 from tabapp.run.state import RunState
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, signed
@@ -20,7 +21,7 @@ LEAST_MIDDLE_HEIGHT, LEAST_FULL_HEIGHT = 9, 16
 
 def places(rows: tuple[ev.ImportanceRow, ...]) -> dict[str, tuple[int, int]]:
     """Ranks by attention and by permutation, from 0, of each feature that has both."""
-    both = [row for row in rows if row.attention is not None]
+    both = [row for row in rows if row.attention is not None and not row.unstable]
     by_attention = sorted(both, key=lambda row: -(row.attention or 0.0))
     by_permutation = sorted(both, key=lambda row: -row.permutation)
     return {row.feature: (by_attention.index(row), by_permutation.index(row)) for row in both}
@@ -81,6 +82,7 @@ def grouped_rows(
             permutation=group.permutation,
             low=group.low,
             high=group.high,
+            unstable=group.unstable,
         )
         if key not in opened:
             found = {name: row for name, row in found.items() if name not in group.columns}
@@ -129,9 +131,9 @@ class Explanation(Table):
         attention = any(row.attention is not None for row in ready.rows)
         sort = self.sort if attention else "permutation"
         title = f"Importance · sorted by {sort}" + (" · a swaps" if attention else "")
-        set_titles(self, title, in_progress or f"{len(ready.rows)} features · {ready.n_rows:,} held-out rows")
+        set_titles(self, title, in_progress or f"{measured(ready, 'features')} · {ready.n_rows:,} held-out rows")
         grouped = grouped_rows(ready.rows, state.dependence, self._opened)
-        rows = sorted(grouped, key=lambda row: -(row.permutation if sort == "permutation" else row.attention or 0.0))
+        rows = ranked(grouped) if sort == "permutation" else sorted(grouped, key=lambda row: -(row.attention or 0.0))
         rows = _members_below(rows, state.dependence)
         bars = (["permutation", "attention"] if self.size.width >= BOTH_BARS_WIDTH else [sort]) if attention else [sort]
         columns, width = self._layout(rows, bars, attention)
@@ -191,9 +193,12 @@ def _row(
 ) -> Row:
     cells = [_name(row.feature, opened, members)]
     if "permutation" in bars:
-        top = max(each.high for each in rows)
-        solid, light = charts.interval_rule(row.permutation, row.low, row.high, top, width)
-        cells.append(Content.assemble((solid, "$primary"), (light, "$primary 60%")))
+        if row.unstable:
+            cells.append(Content.styled(UNSTABLE[:width], "$warning"))
+        else:
+            top = max(each.high for each in rows if not each.unstable)
+            solid, light = charts.interval_rule(row.permutation, row.low, row.high, top, width)
+            cells.append(Content.assemble((solid, "$primary"), (light, "$primary 60%")))
     cells += [Content(signed(row.permutation)), Content.styled(f"±{signed((row.high - row.low) / 2).strip()}", MUTED)]
     if "attention" in bars:
         most = max(each.attention or 0.0 for each in rows)
@@ -215,7 +220,8 @@ class ReadingNotes(Panel[tuple[ImportanceFacts, str, str | None]]):
             return Content(importance.waiting).wrap(width)
         mark = "●" if (ready.agreement or 0.0) >= 0.7 else "◐" if (ready.agreement or 0.0) >= 0.4 else "○"
         style = "bold $success" if mark == "●" else "bold $warning"
-        paragraphs = [Content.assemble((f"{mark} ", style), (reading(ready.agreement), "bold"))]
+        paragraphs = [_paragraph("Note", "$warning", f": {sentence}") for sentence in notes(ready)]
+        paragraphs.append(Content.assemble((f"{mark} ", style), (reading(ready.agreement), "bold")))
         if height < LEAST_FULL_HEIGHT:
             paragraphs.append(
                 _paragraph(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tabapp import charts
 from tabapp.run import events as ev
+from tabapp.run.importance_notes import UNSTABLE, is_incomplete, largest, measured, notes, ranked
 from tabapp.run.state import RunState, title_of
 from tabapp.tui.chrome.actions import phase_of
 from tabapp.tui.content import Content
@@ -38,22 +39,28 @@ class Importances(Panel[ImportanceFacts]):
 
     def on_facts(self, facts: ImportanceFacts) -> None:
         title = f"Importance · {facts.title}" if facts.title else "Importance"
-        set_titles(self, title, "permutation · attention" if facts.importances else "")
+        found = facts.importances
+        measures = "" if found is None else "permutation · attention"
+        set_titles(self, title, measured(found) if found is not None and is_incomplete(found) else measures)
 
     def draw(self, facts: ImportanceFacts, width: int, height: int) -> list[Content]:
         if facts.importances is None:
             return [Content.styled(facts.waiting, MUTED)]
-        rows = sorted(facts.importances.rows, key=lambda row: -row.permutation)[:height]
+        rows = ranked(facts.importances.rows)[:height]
         if not rows:
-            return [Content.styled("There are no columns to rank.", MUTED)]
+            reason = " ".join(notes(facts.importances)) or "There are no columns to rank."
+            return list(Content.styled(reason, MUTED).wrap(width))
         longest = min(max(len(row.feature) for row in rows), width // 3)
-        top = max(row.permutation for row in rows)
+        top = largest(rows)
         room = max(1, width - longest - 14)
         return [_line(row, longest, room, top) for row in rows]
 
 
 def _line(row: ev.ImportanceRow, longest: int, room: int, top: float) -> Content:
     attention = "   —" if row.attention is None else f"{row.attention:4.0%}"
-    drawn = charts.rule(row.permutation / top if top > 0 else 0.0, room).ljust(room)
+    if row.unstable:
+        drawn = (UNSTABLE.ljust(room)[:room], "$warning")
+    else:
+        drawn = (charts.rule(row.permutation / top if top > 0 else 0.0, room).ljust(room), "$primary")
     name = Content(row.feature).truncate(longest, ellipsis=True, pad=True)
-    return Content.assemble(name, " ", (drawn, "$primary"), f" {signed(row.permutation)}", (f" {attention}", MUTED))
+    return Content.assemble(name, " ", drawn, f" {signed(row.permutation)}", (f" {attention}", MUTED))
