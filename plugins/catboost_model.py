@@ -103,6 +103,9 @@ class CatBoostModel(BoostedModel):
     def shap_values(self, table: Table) -> npt.NDArray[Any]:
         return self.booster.get_feature_importance(pool(table), type="ShapValues", thread_count=self.n_threads)
 
+    def use_of_features(self) -> npt.NDArray[Any]:
+        return np.array(self.booster.get_feature_importance(type="PredictionValuesChange"))
+
     def formula(self, features: FeatureSpec) -> Formula | None:
         codes = np.arange(max(features.cardinalities, default=1))[:, None]
         every_code = Table(

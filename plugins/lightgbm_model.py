@@ -133,6 +133,9 @@ class LightGBMModel(BoostedModel):
         with self._in_use:
             return self.booster.predict(matrix(table), pred_contrib=True, num_threads=self.n_threads)
 
+    def use_of_features(self) -> npt.NDArray[Any]:
+        return self.booster.feature_importance("gain")
+
     def formula(self, features: FeatureSpec) -> Formula:
         return of_lightgbm(self.booster, features, self.target.head(), self.target.n_outputs)
 

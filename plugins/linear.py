@@ -83,6 +83,13 @@ class LinearModel(FittedModel):
         probabilities[:, list(self.classes)] = exponents
         return self.target.prediction(probabilities)
 
+    def use_of_features(self) -> npt.NDArray[Any]:
+        """The sizes of the weights of the standardized columns that each feature has."""
+        design, sizes = self.design, np.abs(self.weight).sum(axis=1)
+        n_numeric = len(design.mean)
+        feature = np.concatenate([np.arange(n_numeric), design.indicators, n_numeric + design.level_column])
+        return np.bincount(feature, weights=sizes, minlength=n_numeric)
+
     def formula(self, features: FeatureSpec) -> Formula:
         design = self.design
         n_numeric, n_indicators = len(design.mean), len(design.indicators)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 import numpy.typing as npt
 
 from tabapp import metrics
@@ -62,6 +63,11 @@ class XGBoostModel(BoostedModel):
 
     def shap_values(self, table: Table) -> npt.NDArray[Any]:
         return self.booster.predict(self._rows(table), pred_contribs=True)
+
+    def use_of_features(self) -> npt.NDArray[Any]:
+        gains = self.booster.get_score(importance_type="total_gain")
+        # Features that no split uses are left out.
+        return np.array([gains.get(f"f{feature}", 0.0) for feature in range(self.booster.num_features())])
 
     def _rows(self, table: Table) -> Any:
         import xgboost

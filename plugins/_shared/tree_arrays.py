@@ -198,6 +198,16 @@ class Trees:
     def __len__(self) -> int:
         return len(self.roots)
 
+    def splits(self) -> npt.NDArray[np.float64]:
+        """(largest feature + 1,) the number of splits by each feature. One at depth d counts 2 to the power of -d, about
+        the share of the rows that reach it."""
+        found = np.zeros(int(self.feature.max(initial=0)) + 1)
+        nodes, weight = self.roots.astype(np.int64), 1.0
+        while len(nodes := nodes[~self.is_leaf[nodes]]):
+            found += weight * np.bincount(self.feature[nodes], minlength=len(found))
+            nodes, weight = np.concatenate([self.left[nodes], self.left[nodes] + 1]), weight / 2
+        return found
+
     @cached_property
     def is_leaf(self) -> npt.NDArray[np.bool_]:
         """(nodes,)"""

@@ -132,6 +132,9 @@ class TreesModel(BoostedModel):
     def output(self, table: Table) -> npt.NDArray[Any]:
         return self.booster.output(matrix(table), self.target.n_classes)
 
+    def use_of_features(self) -> npt.NDArray[Any]:
+        return self.booster.trees.splits()
+
     def formula(self, features: FeatureSpec) -> Formula:
         return self.booster.formula(features, self.target)
 

@@ -13,8 +13,11 @@ from tabapp.engine.run_data import RunData
 from tabapp.engine.scheduler import Scheduler
 from tabapp.explain.agreement import agreement, combine
 from tabapp.explain.attention import mean_attention
+from tabapp.explain.evaluation import sample_rows
 from tabapp.explain.fold_model import FoldModel
 from tabapp.explain.permutation import permutation_importance
+from tabapp.explain.promise import promising_order
+from tabapp.features.arrays import Table
 from tabapp.models import registry
 from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder
@@ -36,6 +39,14 @@ def fold_models(folder: RunFolder, data: RunData, candidate: Candidate, plan: Pl
     return models
 
 
+def _training_rows(folder: RunFolder, data: RunData, candidate: Candidate, plan: Plan) -> Table:
+    """A sample of the training rows of the first fold of a candidate."""
+    fold, result = min(candidate.results.items())
+    table, _ = prepared_table(folder, data, result.recipe, fold, plan.seed)
+    rows = data.training(fold)
+    return table.take(rows[sample_rows(len(rows), MOST_ROWS, plan.seed)])
+
+
 def compute_importances(
     folder: RunFolder, data: RunData, plan: Plan, scheduler: Scheduler, deadline: float | None
 ) -> ev.ImportancesReady | None:
@@ -51,6 +62,11 @@ def compute_importances(
     winner = min(best, key=lambda candidate: (-len(candidate.results), loss(candidate)))
     columns = [column.name for column in data.schema.features]
     models = fold_models(folder, data, winner, plan)
+    order = None
+    if deadline is not None:
+        order = promising_order(
+            models, columns, plan.task != "regression", lambda: _training_rows(folder, data, winner, plan)
+        )
     permutation = permutation_importance(
         models,
         plan.metric,
@@ -60,6 +76,7 @@ def compute_importances(
         n_jobs=plan.workers * plan.n_threads,
         max_rows=MOST_ROWS,
         deadline=deadline,
+        order=order,
     )
     attentive = [candidate for candidate in best if registry.get(candidate.model).has_attention]
     attention_candidate = min(attentive, key=lambda candidate: (-len(candidate.results), loss(candidate)), default=None)

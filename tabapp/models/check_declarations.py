@@ -32,6 +32,20 @@ def attention_as_declared(subject: Subject, task: Task) -> None:
     demand(bool(np.allclose(weights.sum(axis=1), 1, atol=1e-4)), "the attention weights of a row do not sum to 1")
 
 
+def use_of_features_is_valid(subject: Subject) -> None:
+    """If `use_of_features` answers, return finite numbers that are not negative, at most one for each feature."""
+    trained = subject.trained_on_any_task()
+    found = trained.model.use_of_features()
+    if found is None:
+        return
+    n_features = trained.train.numeric.shape[1] + trained.train.categorical.shape[1]
+    fits = found.ndim == 1 and len(found) <= n_features
+    demand(fits, f"use_of_features has the shape {found.shape}; there are {n_features} features")
+    demand(
+        bool(np.isfinite(found).all() and (found >= 0).all()), "use_of_features returns negative or infinite numbers"
+    )
+
+
 def imputation_as_declared(subject: Subject) -> None:
     """Fill missing cells, after a fit without a target, exactly if `can_impute` is set."""
     plugin = subject.plugin

@@ -23,6 +23,7 @@ from tabapp.models.check_declarations import (
     imputation_as_declared,
     neighbors_are_rows_of_the_fit,
     training_rows_as_declared,
+    use_of_features_is_valid,
 )
 from tabapp.models.check_subject import Broken, Skipped, Subject, check_prediction, demand, saved_and_loaded
 from tabapp.models.check_tables import make_table, shape_of
@@ -296,6 +297,7 @@ CHECKS: tuple[tuple[str, Callable[[Subject], None]], ...] = (
         for n in (300, 200_000)
     ),
     *((f"attention: {t}", lambda s, t=t: attention_as_declared(s, t)) for t in TASKS),
+    ("use of features", use_of_features_is_valid),
     ("imputation", imputation_as_declared),
     ("training rows in saved models", training_rows_as_declared),
     ("neighbors", neighbors_are_rows_of_the_fit),

@@ -210,7 +210,7 @@ class FittedModel(ABC):
 
     Attributes:
         thread_safe: one model may predict in several threads at the same time, and so may several models of this class. Without
-            this declaration, calls of the methods in `CALLED_IN_THREADS` take turns, whichever threads they come from.
+            this declaration, calls of the methods in `CALLED_IN_THREADS` take turns, from all threads.
         predicts_in_threads: several thread-safe models predict faster at the same time, each in one thread, than one after the
             other. Not for models that use several cores for one prediction.
     """
@@ -278,6 +278,16 @@ class FittedModel(ABC):
 
         Returns:
             None if the model has no such contributions.
+        """
+        return None
+
+    def use_of_features(self) -> npt.NDArray[Any] | None:
+        """How much the model uses each feature, known without data, such as the gain of its splits or the size of its weights.
+        Columns of much use are examined first when time is short.
+
+        Returns:
+            (n_features,) numbers of any unit, none negative; features after the last one that is used may be left out. None if the
+            model does not know its use of the features.
         """
         return None
 

@@ -32,6 +32,11 @@ SKIPPED = {
 """Checks that do not apply to a model. Every model may skip checks with fewer than 400 rows and checks of cells that its recipe
 fills."""
 
+USE_IS_KNOWN = {
+    "catboost", "extra_trees", "hist_gradient_boosting", "lightgbm", "linear", "random_forest", "xgboost",
+}  # fmt: skip
+"""Models that tell how much they use each feature."""
+
 
 @cache
 def subject_of(name: str) -> Subject:
@@ -258,6 +263,9 @@ class ModelWith(MeanModel):
     def row_neighbors(self, table, n):
         return self.plugin.neighbors(table, n)
 
+    def use_of_features(self):
+        return self.plugin.use()
+
     def save(self, folder):
         super().save(folder)
         self.plugin.save_more(folder, self.train, self.valid)
@@ -285,6 +293,9 @@ class Extended(Means):
         return None
 
     def neighbors(self, table, n):
+        return None
+
+    def use(self):
         return None
 
     def save_more(self, folder, train, valid):
@@ -324,6 +335,16 @@ class ImputesNothing(Extended):
 
     def imputed(self, table):
         return table
+
+
+class NegativeUse(Extended):
+    def use(self):
+        return np.array([1.0, -1.0])
+
+
+class UseOfTooManyFeatures(Extended):
+    def use(self):
+        return np.ones(7)
 
 
 class StoresRowsAsJSON(Extended):
@@ -384,6 +405,8 @@ def test_correct_plugin_passes_all_checks() -> None:
         (StoresRowsAsJSON(), "training rows in saved models", "contains 300 of the rows passed to fit"),
         (StoresRowsAsBytes(), "training rows in saved models", "contains 30 of the rows passed to fit"),
         (StoresScaledColumns(), "training rows in saved models", "contains 400 of the rows passed to fit"),
+        (NegativeUse(), "use of features", "use_of_features returns negative"),
+        (UseOfTooManyFeatures(), "use of features", "use_of_features has the shape (7,); there are 6 features"),
         (HidesNeighbors(), "neighbors", "row_neighbors answers, but contains_training_rows is False"),
         (UnknownNeighbors(), "neighbors", "a neighbor is not a row passed to fit"),
     ],
@@ -422,6 +445,19 @@ def test_importances_do_not_depend_on_the_threads(name: str) -> None:
     )
     off = [abs(a.mean - b.mean) for a, b in zip(one.columns, four.columns, strict=True)]
     assert max(off) <= 1e-9 * max(abs(each.mean) for each in one.columns)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_models_that_know_their_use_of_features_rank_the_first_two(name: str) -> None:
+    """The target of the generated tables depends on the first number and the first category."""
+    found = subject_of(name).large().model.use_of_features()
+    if name not in USE_IS_KNOWN:
+        assert found is None
+        return
+    use = np.zeros(6)
+    use[: len(found)] = found
+    assert np.argmax(use) == 0
+    assert set(np.argsort(-use)[:2]) == {0, 4}
 
 
 def test_importing_one_plugin_imports_no_other() -> None:
