@@ -19,9 +19,10 @@ from tabapp_plugins.lightgbm_model import TREES_TOGETHER
 from tabapp.explain.fold_model import FoldModel
 from tabapp.explain.permutation import permutation_importance
 from tabapp.features.arrays import Table
+from tabapp.metrics import Task
 from tabapp.models import checks, registry
-from tabapp.models.check_subject import Skipped, Subject
-from tabapp.models.checks import CHECKS, run_checks
+from tabapp.models.check_subject import Skipped, Subject, Trained
+from tabapp.models.checks import CHECKS, TASKS, run_checks
 from tabapp.models.contract import Cost, FeatureRecipe, FitStopped, FittedModel, Params, Plugin, RowNeighbors
 from tests.plugins.tables import make_table, smaller
 
@@ -424,27 +425,34 @@ def test_a_model_with_state_that_does_not_claim_thread_safety_takes_turns() -> N
     function(Subject(TakesTurns()))
 
 
+def demand_equal_importances(trained: Trained) -> None:
+    """Demand that the importances in one thread and in four are equal, and reproducible."""
+    _, spec, _ = make_table(trained.task)
+    metric = "rmse" if trained.task == "regression" else "log_loss"
+    # Two folds of one model, which therefore predicts in several threads at the same time.
+    folds = [FoldModel(trained.model, trained.valid, spec)] * 2
+    one, four = (
+        permutation_importance(folds, metric, spec.sources, seed=0, n_repeats=3, n_jobs=n_jobs) for n_jobs in (1, 4)
+    )
+    off = [abs(a.mean - b.mean) for a, b in zip(one.columns, four.columns, strict=True)]
+    assert max(off) <= 1e-9 * max(abs(each.mean) for each in one.columns)
+    assert not any(each.unstable for each in (*one.columns, *four.columns))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_importances_do_not_depend_on_the_threads(name: str) -> None:
     trained = subject_of(name).large()
     assert trained.model.thread_safe is (name != "k_neighbors")
     if name == "lightgbm":
         assert trained.model.booster.num_trees() > 3 * TREES_TOGETHER
-    _, spec, _ = make_table(trained.task)
-    metric = "rmse" if trained.task == "regression" else "log_loss"
-    one, four = (
-        permutation_importance(
-            [FoldModel(trained.model, trained.valid, spec)] * 2,
-            metric,
-            spec.sources,
-            seed=0,
-            n_repeats=3,
-            n_jobs=n_jobs,
-        )
-        for n_jobs in (1, 4)
-    )
-    off = [abs(a.mean - b.mean) for a, b in zip(one.columns, four.columns, strict=True)]
-    assert max(off) <= 1e-9 * max(abs(each.mean) for each in one.columns)
+    demand_equal_importances(trained)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", NAMES)
+def test_importances_of_every_task_do_not_depend_on_the_threads(name: str, task: Task) -> None:
+    demand_equal_importances(subject_of(name).trained(task))
 
 
 @pytest.mark.parametrize("name", NAMES)
