@@ -23,6 +23,7 @@ from tabapp.ensemble.greedy import cross_fitted
 from tabapp.ensemble.scaling import Calibration, ClassScaling
 from tabapp.ensemble.temperature import HIGHEST, LOWEST
 from tabapp.run import events as ev
+from tabapp.run.undefined import defined
 
 MOST_ENSEMBLE_CANDIDATES = 30
 INTERIM_CANDIDATES, INTERIM_ROUNDS, INTERIM_ROWS = 15, 12, 3_000
@@ -31,7 +32,7 @@ LEAST_CHANGE = 0.005
 """Smallest difference of a temperature to 1 that is stored."""
 STOPPED = "stopped by you"
 NOT_STARTED = "not started within the budget"
-WITHOUT_SCORE = {"running": 0, "queued": 1, "failed": 2}
+WITHOUT_SCORE = {"ok": 0, "running": 1, "queued": 2, "failed": 3}
 """Order of rows without a score; skipped models come last."""
 SELECTION_SHARE, FIRST_SELECTION_SECONDS = 0.006, 0.3
 """Selections during fitting take at most the first share of the elapsed time, plus these seconds: the first candidates change the
@@ -84,9 +85,9 @@ class Selected:
                 ev.EnsembleMember(model=candidate.model, trial=candidate.trial, weight=round(weight, 6))
                 for candidate, weight in self.members
             ),
-            score=self.score.value,
-            low=self.score.low,
-            high=self.score.high,
+            score=defined(self.score.value),
+            low=defined(self.score.low),
+            high=defined(self.score.high),
         )
 
 
@@ -284,9 +285,9 @@ class Board:
             model="ensemble",
             title=f"Ensemble of {n_models}" if n_models > 1 else "Ensemble (best single)",
             family="ensemble",
-            score=selected.score.value,
-            low=selected.score.low,
-            high=selected.score.high,
+            score=defined(selected.score.value),
+            low=defined(selected.score.low),
+            high=defined(selected.score.high),
             folds=len(members[0].results),
             trials=len([c for c in self.scheduler.candidates.values() if c.status in ("complete", "pruned")]),
             fit_seconds=round(sum(candidate.seconds for candidate in members), 3),
@@ -327,13 +328,16 @@ class Board:
             return replace(row, status="running" if activity else "queued")
         score = self.scorer.score(best, exact=over)
         reasons = [] if best.is_complete else [f"{len(best.results)} of {best.n_folds} folds"]
+        reasons += (
+            [f"{metrics.get(self.plan.metric).title} is undefined on its rows"] if math.isnan(score.value) else []
+        )
         reasons += [f"trial {candidate.trial} failed: {candidate.cause}" for candidate in failed[-1:]]
         reasons += [STOPPED] if record.stopped else []
         return replace(
             row,
-            score=score.value,
-            low=score.low,
-            high=score.high,
+            score=defined(score.value),
+            low=defined(score.low),
+            high=defined(score.high),
             folds=len(best.results),
             trial=best.trial,
             fit_seconds=round(best.seconds, 3),

@@ -8,12 +8,11 @@ from functools import partial
 from threading import Lock
 from typing import Any, Literal
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from tabapp import metrics
-from tabapp.engine.jobs import FitResult
+from tabapp.engine.jobs import FitResult, decode_result
 from tabapp.engine.run_data import RunData
 from tabapp.models.contract import STEP_ROWS
 from tabapp.run.folder import RunFolder
@@ -72,6 +71,11 @@ class Candidate:
         return len(self.results) == self.n_folds
 
     @property
+    def fold_scores(self) -> dict[int, float]:
+        """The score on each complete fold where the metric is defined."""
+        return {fold: result.score for fold, result in self.results.items() if result.score is not None}
+
+    @property
     def seconds(self) -> float:
         """Training time of all folds together."""
         return sum(result.seconds for result in self.results.values())
@@ -111,7 +115,8 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Score:
-    """An out-of-fold score with its 95 % bootstrap interval, on the rows that the candidate's folds cover."""
+    """An out-of-fold score with its 95 % bootstrap interval, on the rows that the candidate's folds cover; NaN where the metric is
+    undefined."""
 
     value: float
     low: float
@@ -174,7 +179,7 @@ class Scorer:
         return prediction, covered
 
     def value(self, candidate: Candidate) -> float:
-        """The candidate's score on the rows that its folds cover."""
+        """The candidate's score on the rows that its folds cover; NaN if the metric is undefined there."""
         known = self._values.get(candidate.key)
         if known is not None and known[0] == len(candidate.results):
             return known[1]
@@ -219,9 +224,8 @@ class Scorer:
         return behind
 
     def loss(self, candidate: Candidate) -> float:
-        """The candidate's score, negated if greater is better."""
-        value = self.value(candidate)
-        return -value if metrics.get(self._metric).greater_is_better else value
+        """The candidate's score, negated if greater is better; infinite where the metric is undefined."""
+        return metrics.get(self._metric).as_loss(self.value(candidate))
 
 
 def read_results(folder: RunFolder, candidate: Candidate) -> None:
@@ -233,4 +237,4 @@ def read_results(folder: RunFolder, candidate: Candidate) -> None:
 def saved_results(folder: RunFolder, candidate: Candidate, folds: Iterable[int]) -> list[FitResult]:
     """The results of those folds of a candidate whose folders are complete."""
     paths = (folder.fits / candidate.fit_name(fold) / "metrics.json" for fold in folds)
-    return [msgspec.json.decode(path.read_bytes(), type=FitResult) for path in paths if path.is_file()]
+    return [decode_result(path.read_bytes()) for path in paths if path.is_file()]

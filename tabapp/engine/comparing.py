@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any
@@ -59,6 +60,9 @@ def compare_runs(a: RunFolder, b: RunFolder) -> Comparison:
         None if first.weight is None else first.weight[left],
         seed=first.plan.seed,
     )
+    if math.isnan(score_a) or math.isnan(score_b):
+        note = f"The scores are not compared: {common['metric_title']} is undefined on the rows that both runs scored."
+        return Comparison(**common, common_rows=len(left), matched_by=matched_by, note=note)
     better = None
     if low > 0 or high < 0:
         better = "b" if (low > 0) == metrics.get(first.plan.metric).greater_is_better else "a"
@@ -86,7 +90,7 @@ def paired_difference(
     n_resamples: int = RESAMPLES,
 ) -> tuple[float, float, float, float]:
     """Both scores, and the 95 % interval of the second minus the first: a percentile bootstrap over rows, in which both
-    predictions get the same resample (Efron & Tibshirani 1993, chapter 13).
+    predictions get the same resample (Efron & Tibshirani 1993, chapter 13). NaN where the metric is undefined.
     """
     found = metrics.get(metric)
     functions = [found.resampled(truth, prediction) for prediction in (prediction_a, prediction_b)]
@@ -97,7 +101,8 @@ def paired_difference(
         counts = base * np.bincount(generator.integers(0, len(truth), len(truth)), minlength=len(truth))
         score_a, score_b = (function(counts) for function in functions)
         differences.append(score_b - score_a)
-    low, high = np.nanquantile(differences, [0.025, 0.975])
+    known = [each for each in differences if not math.isnan(each)] or [math.nan]
+    low, high = np.quantile(known, [0.025, 0.975])
     scores = [metrics.score(metric, truth, prediction, weight) for prediction in (prediction_a, prediction_b)]
     return scores[0], scores[1], float(low), float(high)
 

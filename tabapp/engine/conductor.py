@@ -7,10 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
 from optuna.storages import RDBStorage
 
-from tabapp import files
 from tabapp.engine.admission import Admission
 from tabapp.engine.board import STOPPED, Board
 from tabapp.engine.candidates import Candidate, Scorer, saved_results
@@ -23,7 +21,7 @@ from tabapp.engine.fit_orders import Running, job_of, names_of
 from tabapp.engine.jobs import Done, Failed, FitResult, Message, Progress, Started
 from tabapp.engine.loading import BackgroundLoader, libraries_of
 from tabapp.engine.placement import Placement
-from tabapp.engine.plan import Plan, plan_event, with_pending_models
+from tabapp.engine.plan import Plan, plan_event, with_pending_models, write_plan
 from tabapp.engine.run_data import RunData
 from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
 from tabapp.engine.server import BOOSTERS, LIGHT_MODELS, SERVERS, Libraries
@@ -37,6 +35,7 @@ from tabapp.models.contract import Plugin, Shape
 from tabapp.run import commands as cmd
 from tabapp.run import events as ev
 from tabapp.run.folder import CommandReader, RunFolder
+from tabapp.run.undefined import defined
 
 TICK_SECONDS, MOST_TICK_SECONDS = 0.03, 0.1
 """Time between two looks at what has changed: the second, or until a fit sends a message, while all workers are busy."""
@@ -201,8 +200,7 @@ class Conductor:
 
     def _change_plan(self, plan: Plan) -> None:
         """Keep a changed plan, and show it."""
-        self._plan = self.board.plan = plan
-        files.write_bytes(self._folder.plan, msgspec.json.format(msgspec.json.encode(plan), indent=1))
+        self._plan = self.board.plan = write_plan(self._folder.plan, plan)
         self._emit(plan_event(plan, self._data.schema, self._folder.config()))
 
     def run(self) -> None:
@@ -321,7 +319,7 @@ class Conductor:
                     running.pruned = True
                     self._executor.cancel(message.fit)
                     reason = f"worse than the median of earlier trials at step {message.step}"
-                    self._trials.prune(candidate, reason, message.value)
+                    self._trials.prune(candidate, reason, defined(message.value))
                     self._display.is_stale = True
             case Done():
                 del self._running[message.fit]
@@ -366,7 +364,7 @@ class Conductor:
             return
         behind = self.scheduler.is_behind(candidate)
         if behind:
-            self._trials.prune(candidate, behind, self.scorer.value(candidate))
+            self._trials.prune(candidate, behind, defined(self.scorer.value(candidate)))
             for name, running in self._running.items():
                 if running.work.candidate is candidate:
                     running.pruned = True
@@ -432,7 +430,8 @@ class Conductor:
         """End the open trial of a stopped model once its last fit has ended."""
         is_running = any(running.work.candidate is candidate for running in self._running.values())
         if self.scheduler.models[candidate.model].stopped and candidate.status == "active" and not is_running:
-            self._trials.prune(candidate, STOPPED, self.scorer.value(candidate) if candidate.results else None)
+            score = defined(self.scorer.value(candidate)) if candidate.results else None
+            self._trials.prune(candidate, STOPPED, score)
 
     def _end_running_fits(self) -> None:
         """Wait briefly for fits that have reached their soft deadline, then kill the rest.

@@ -27,6 +27,7 @@ from tabapp.engine.bundle_copy import copy_bundle
 from tabapp.engine.clock import Clock, export_seconds
 from tabapp.engine.contention import Contention
 from tabapp.engine.dependence import find_attention, find_dependence, find_interactions
+from tabapp.engine.evaluations import ENSEMBLE
 from tabapp.engine.explaining import find_effects, find_slices
 from tabapp.engine.finished import save_prediction
 from tabapp.engine.importances import compute_importances, importances_json
@@ -35,7 +36,7 @@ from tabapp.engine.rows import read_sample
 from tabapp.engine.run_data import RunData
 from tabapp.engine.sources import row_numbers, source_of
 from tabapp.ensemble.averaging import NO_AVERAGING
-from tabapp.errors import BundleError, DataError, ExitCode
+from tabapp.errors import BundleError, DataError, ExitCode, TabappError
 from tabapp.models import registry
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
@@ -110,7 +111,8 @@ class Finish:
         self._write_bundle(selected, rows)
         bundle, unwritten = copy_bundle(self._folder, self._config, self._emit)
         test_score = self._test_score(bundle)
-        best = next(row for row in rows if row.score is not None)
+        by_score = [row for row in rows if row.score is not None]
+        best = by_score[0] if by_score else next(row for row in rows if row.model == ENSEMBLE)
         message = "Interrupted. The bundle has the best models so far. " if interrupted else ""
         return ev.RunFinished(
             **self._common(elapsed),
@@ -245,7 +247,8 @@ class Finish:
         return event is not None
 
     def _log_failure(self, what: str, error: Exception) -> None:
-        self._emit(ev.Log(level="warning", message=f"No {what}: {type(error).__name__}: {error}"))
+        reason = str(error) if isinstance(error, TabappError) else f"{type(error).__name__}: {error}"
+        self._emit(ev.Log(level="warning", message=f"No {what}: {reason}."))
 
     def _write_bundle(self, selected: Selected, rows: tuple[ev.LeaderboardRow, ...]) -> None:
         data, plan = self._data, self._plan

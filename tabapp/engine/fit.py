@@ -30,6 +30,7 @@ from tabapp.features.prepare import FeaturePreparer, recipe_for
 from tabapp.models import registry
 from tabapp.models.contract import FitContext, FitStopped, FittedModel, Float32, GroupFit, Params, Plugin
 from tabapp.run.folder import RunFolder
+from tabapp.run.undefined import defined
 
 LARGE_BYTES = 2**28
 """Tables of this size in memory are prepared by one process at a time."""
@@ -293,7 +294,7 @@ def _saved(fold: _Fold, model: FittedModel, scored: _Scored, seconds: float, n_b
         model=job.model,
         trial=job.trial,
         fold=job.fold,
-        score=metrics.score(job.metric, truth, scored.prediction, weight),
+        score=defined(metrics.score(job.metric, truth, scored.prediction, weight)),
         seconds=seconds,
         predict_seconds=scored.seconds,
         n_rows=len(held_out),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import numpy as np
 
+from tabapp import metrics
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.devices import device_for
 from tabapp.engine.fit import prepared_table
 from tabapp.engine.plan import Plan
 from tabapp.engine.run_data import RunData
 from tabapp.engine.scheduler import Scheduler
+from tabapp.errors import DataError
 from tabapp.explain.agreement import agreement, combine
 from tabapp.explain.attention import mean_attention
 from tabapp.explain.evaluation import sample_rows
@@ -78,6 +82,9 @@ def compute_importances(
         deadline=deadline,
         order=order,
     )
+    if math.isnan(permutation.score):
+        title = metrics.get(plan.metric).title
+        raise DataError(f"{title} is undefined on the {permutation.n_rows:,} held-out rows that are shuffled")
     attentive = [candidate for candidate in best if registry.get(candidate.model).has_attention]
     attention_candidate = min(attentive, key=lambda candidate: (-len(candidate.results), loss(candidate)), default=None)
     attention = None

@@ -9,6 +9,7 @@ import msgspec
 from tabapp.engine.server import Libraries
 from tabapp.features.arrays import FeatureRecipe
 from tabapp.metrics import Task
+from tabapp.run.undefined import Decoder, OptionalScore
 
 
 class Companion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,9 +72,10 @@ class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 class FitResult(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a complete fit's `metrics.json`.
 
-    `score` is on the held-out rows of its fold; seconds are wall time of training and of predicting `n_rows` rows. `checksums` are
-    the SHA-256 of the other files of the fit by their path; empty in runs of earlier versions. `n_bytes` is the peak memory of
-    training and predicting on the fit's device, beyond what the process used before; 0 if it was not measured.
+    `score` is on the held-out rows of its fold, None if the metric is undefined there; seconds are wall time of training and of
+    predicting `n_rows` rows. `checksums` are the SHA-256 of the other files of the fit by their path; empty in runs of earlier
+    versions. `n_bytes` is the peak memory of training and predicting on the fit's device, beyond what the process used before; 0 if
+    it was not measured.
     `pretrain_seconds` is wall time of the pre-training that the first fit of a pre-trained model does for all of them.
     """
 
@@ -81,7 +83,7 @@ class FitResult(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     trial: int
     fold: int
-    score: float
+    score: OptionalScore
     seconds: float
     predict_seconds: float
     n_rows: int
@@ -137,11 +139,12 @@ class Failed(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 Message = Started | Progress | Done | Failed
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Message)
+_decoder: Decoder[Message] = Decoder(Message)
+_results: Decoder[FitResult] = Decoder(FitResult)
 
 
 def encode(message: Message) -> bytes:
-    """Encode a message as JSON; no pickle is read from a fit process."""
+    """Encode a message as JSON, NaN as null; no pickle is read from a fit process."""
     return _encoder.encode(message)
 
 
@@ -152,3 +155,12 @@ def decode(data: bytes) -> Message:
         msgspec.DecodeError: the bytes are not a message.
     """
     return _decoder.decode(data)
+
+
+def decode_result(data: bytes) -> FitResult:
+    """Read the `metrics.json` of a fit.
+
+    Raises:
+        msgspec.DecodeError: the bytes are not a result.
+    """
+    return _results.decode(data)

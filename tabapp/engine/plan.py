@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import psutil
 
-from tabapp import metrics
+from tabapp import files, metrics
 from tabapp.data.other_targets import learnable
 from tabapp.data.schema import Schema
 from tabapp.engine.devices import CPU, available_cores, device_for
@@ -61,6 +61,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         n_other_targets: other targets that models may learn, too.
         hide_cells: share of the cells that networks hide in training.
         monotonic: 1 for each column with which predictions may only rise, and -1 where they may only fall.
+        notes: warnings, such as that the metric is undefined on some folds; each is a sentence for the user.
     """
 
     target: str
@@ -83,11 +84,18 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     n_other_targets: int = 0
     hide_cells: float = 0.0
     monotonic: dict[str, int] = {}
+    notes: tuple[str, ...] = ()
 
     @property
     def competing(self) -> tuple[PlannedModel, ...]:
         """The models that are not skipped, those with a pending plugin included."""
         return tuple(model for model in self.models if model.reason is None)
+
+
+def write_plan(path: Path, plan: Plan) -> Plan:
+    """Write a plan to its file, and return it."""
+    files.write_bytes(path, msgspec.json.format(msgspec.json.encode(plan), indent=1))
+    return plan
 
 
 def choose_device(wanted: str) -> str:
@@ -422,4 +430,5 @@ def plan_event(plan: Plan, schema: Schema, config: RunConfig) -> ev.PlanMade:
             for model in plan.models
         ),
         command=command_line(msgspec.structs.replace(config, target=plan.target)),
+        notes=plan.notes,
     )

@@ -30,8 +30,8 @@ from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
 from tabapp.data.schema_checks import schema_problem
 from tabapp.data.typed import typed_frame
-from tabapp.engine.jobs import FitResult
-from tabapp.engine.plan import Plan, make_plan
+from tabapp.engine.jobs import FitResult, decode_result
+from tabapp.engine.plan import Plan, make_plan, write_plan
 from tabapp.engine.prepare import infer, read_data, read_more
 from tabapp.engine.rows import (
     CHECKED,
@@ -94,8 +94,14 @@ def recover(folder: RunFolder, config: RunConfig, warn: Warn) -> tuple[Plan, Sch
     """
     source = _Source(folder, config)
     schema, table = _table(folder, config, source, warn)
-    plan = _plan(folder, config, schema, warn)
-    _splits(folder, schema, table, plan, warn)
+    plan = _stored_plan(folder, schema, warn)
+    if plan is None:
+        unlabeled = folder.data / UNLABELED
+        n_unlabeled = read_arrow(unlabeled).height if unlabeled.exists() else 0
+        plan = make_plan(config, schema, n_more=n_unlabeled - schema.rows_without_target)
+        # The folds belong to the plan, which depends on them.
+        plan = write_plan(folder.plan, write_splits(folder, config, table, schema, plan))
+    plan = _splits(folder, config, schema, table, plan, warn)
     _sample(folder, schema, table, source, warn)
     _fingerprint(folder, schema, table, source, warn)
     _fits_and_features(folder, RunData(folder), plan, warn)
@@ -187,17 +193,15 @@ def read_arrow(path: Path) -> pl.DataFrame:
     return table_files.read(path, "arrow")
 
 
-def _plan(folder: RunFolder, config: RunConfig, schema: Schema, warn: Warn) -> Plan:
+def _stored_plan(folder: RunFolder, schema: Schema, warn: Warn) -> Plan | None:
+    """The plan of the run; None if it is missing or damaged, and then set aside."""
     try:
         plan = msgspec.json.decode(files.read_regular(folder.plan), type=Plan)
         _check_plan(plan, schema)
     except BROKEN as error:
         if folder.plan.exists():
             set_aside(folder, folder.plan, error, warn)
-        unlabeled = folder.data / UNLABELED
-        n_unlabeled = read_arrow(unlabeled).height if unlabeled.exists() else 0
-        plan = make_plan(config, schema, n_more=n_unlabeled - schema.rows_without_target)
-        files.write_bytes(folder.plan, msgspec.json.format(msgspec.json.encode(plan), indent=1))
+        return None
     return plan
 
 
@@ -219,7 +223,7 @@ def _check_plan(plan: Plan, schema: Schema) -> None:
         raise ValueError("the metric does not fit the task, or no model is left")
 
 
-def _splits(folder: RunFolder, schema: Schema, table: pl.DataFrame, plan: Plan, warn: Warn) -> None:
+def _splits(folder: RunFolder, config: RunConfig, schema: Schema, table: pl.DataFrame, plan: Plan, warn: Warn) -> Plan:
     path = folder.path / "splits.npz"
     try:
         data = RunData(folder)
@@ -235,7 +239,8 @@ def _splits(folder: RunFolder, schema: Schema, table: pl.DataFrame, plan: Plan, 
     except BROKEN as error:
         if path.exists():
             set_aside(folder, path, error, warn)
-        write_splits(folder, table, schema, plan)
+        return write_plan(folder.plan, write_splits(folder, config, table, schema, plan))
+    return plan
 
 
 def _sample(folder: RunFolder, schema: Schema, table: pl.DataFrame, source: _Source, warn: Warn) -> None:
@@ -301,7 +306,7 @@ def _checked_fit(path: Path, data: RunData, plan: Plan) -> FitResult:
     Raises:
         Exception: one of `BROKEN`; a file is damaged or does not belong to this run.
     """
-    result = msgspec.json.decode(files.read_regular(path / "metrics.json"), type=FitResult)
+    result = decode_result(files.read_regular(path / "metrics.json"))
     if path.name != f"{result.model}-{result.trial:04d}-f{result.fold}" or not 0 <= result.fold < plan.folds:
         raise ValueError("metrics.json belongs to another fit")
     for name, checksum in result.checksums.items():
@@ -314,6 +319,6 @@ def _checked_fit(path: Path, data: RunData, plan: Plan) -> FitResult:
         raise ValueError(f"oof.npy does not hold {rows} predictions")
     if not any((path / "model").iterdir()) or min(result.seconds, result.predict_seconds) < 0:
         raise ValueError("it has no model")
-    if not np.isfinite([result.score, result.seconds, result.predict_seconds]).all() or result.n_rows < 0:
+    if not np.isfinite([result.score or 0.0, result.seconds, result.predict_seconds]).all() or result.n_rows < 0:
         raise ValueError("metrics.json has a number that is not finite")
     return result

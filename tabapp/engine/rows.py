@@ -20,10 +20,11 @@ from tabapp.data.duplicates import groups_of_equal_rows
 from tabapp.data.other_targets import encoded, learnable
 from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
-from tabapp.data.split import make_folds, make_holdout
+from tabapp.data.split import Folds, make_folds, make_holdout
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.engine.plan import Plan
 from tabapp.engine.run_data import OTHER_TARGETS, UNLABELED
+from tabapp.engine.scorable import Scored, split_rows
 from tabapp.engine.validation import holdout_fraction
 from tabapp.errors import DataError
 from tabapp.run.config import RunConfig
@@ -89,13 +90,19 @@ def write_rows(
     schema: Schema,
     plan: Plan,
     more: pl.DataFrame | None = None,
-) -> None:
+) -> Plan:
     """Write the usable rows, their target and their folds, and the rows without a target into the run folder.
 
     Args:
         more: the table `--unlabelled` as text.
+
+    Returns:
+        The plan, changed where its metric is undefined on the scored rows.
+
+    Raises:
+        DataError: see `split_rows`.
     """
-    write_splits(folder, write_table(folder, config, reading, schema, more), schema, plan)
+    return write_splits(folder, config, write_table(folder, config, reading, schema, more), schema, plan)
 
 
 def write_table(
@@ -137,24 +144,28 @@ def unlabeled_rows(reading: Reading, schema: Schema, more: pl.DataFrame | None) 
     return rows.gather_every(-(-rows.height // MOST_UNLABELED)) if rows.height > MOST_UNLABELED else rows
 
 
-def write_splits(folder: RunFolder, typed: pl.DataFrame, schema: Schema, plan: Plan) -> None:
-    """Write the target and the fold of each row. Equal arguments give equal folds."""
+def write_splits(folder: RunFolder, config: RunConfig, typed: pl.DataFrame, schema: Schema, plan: Plan) -> Plan:
+    """Write the target and the fold of each row, and return the plan for them. Equal arguments give equal folds."""
     target = encode_target(typed, schema)
     extras = _extras(typed, schema)
     if extras.groups is None:
         classes = None if plan.task == "regression" else typed[schema.target]
         extras = replace(extras, groups=groups_of_equal_rows(typed, classes))
-    if plan.folds > 1:
-        copies = typed[[column.name for column in schema.features]].hash_rows().to_numpy()
-        fold = make_folds(target, plan.task, plan.folds, plan.seed, groups=extras.groups, copies=copies)
-    else:
+
+    def split(n_folds: int) -> Folds:
+        if n_folds > 1:
+            copies = typed[[column.name for column in schema.features]].hash_rows().to_numpy()
+            return make_folds(target, plan.task, n_folds, plan.seed, groups=extras.groups, copies=copies)
         fraction = holdout_fraction(len(target))
-        fold = make_holdout(target, plan.task, fraction, plan.seed, groups=extras.groups, time=extras.time)
+        return make_holdout(target, plan.task, fraction, plan.seed, groups=extras.groups, time=extras.time)
+
+    splits = split_rows(plan, config, Scored(schema, target, extras.weight, extras.groups), split)
     arrays = {name: getattr(extras, name) for name in ("groups", "time", "weight")}
     content = io.BytesIO()
     present = {name: array for name, array in arrays.items() if array is not None}
-    np.savez(content, target=target, fold=fold, **present)
+    np.savez(content, target=target, fold=splits.fold, **present)
     files.write_bytes(folder.path / "splits.npz", content.getvalue())
+    return splits.plan
 
 
 def sha256(path: Path) -> str:

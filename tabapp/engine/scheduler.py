@@ -355,13 +355,13 @@ class Scheduler:
         scored = {name: candidate for name, candidate in best.items() if candidate is not None}
         if not scored:
             return []
-        covered = [set(candidate.results) for candidate in scored.values()]
-        common = covered[0].intersection(*covered[1:])
-        sign = -1.0 if metrics.get(self._metric).greater_is_better else 1.0
+        known = {name: candidate.fold_scores for name, candidate in scored.items()}
+        common = set[int].intersection(*map(set, known.values()))
+        metric = metrics.get(self._metric)
 
         def loss(name: str) -> float:
-            results = scored[name].results
-            return sign * float(np.mean([results[fold].score for fold in common or results]))
+            scores = [score for fold, score in known[name].items() if fold in common or not common]
+            return metric.as_loss(float(np.mean(scores)) if scores else math.nan)
 
         return sorted(scored, key=lambda name: (loss(name), name))
 
@@ -382,10 +382,10 @@ class Scheduler:
         if not rivals:
             return None
         best = min(rivals, key=self._loss)
-        fold, result = next(iter(candidate.results.items()))
-        spread = float(np.std([other.score for other in best.results.values()]))
-        greater = metrics.get(self._metric).greater_is_better
-        behind = best.results[fold].score - result.score if greater else result.score - best.results[fold].score
-        if behind <= RACING_SPREADS * spread:
-            return None
-        return f"fold {fold + 1}: {result.score:.5g}, worse than {best.results[fold].score:.5g} of trial {best.trial}"
+        own, known = candidate.fold_scores, best.fold_scores
+        # Where the metric is undefined on the fold, the trial continues.
+        for fold in own.keys() & known.keys():
+            behind = known[fold] - own[fold] if metrics.get(self._metric).greater_is_better else own[fold] - known[fold]
+            if behind > RACING_SPREADS * float(np.std(list(known.values()))):
+                return f"fold {fold + 1}: {own[fold]:.5g}, worse than {known[fold]:.5g} of trial {best.trial}"
+        return None

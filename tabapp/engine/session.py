@@ -25,6 +25,7 @@ from tabapp.engine.plan import (
     plan_event,
     shape_of,
     usable_device,
+    write_plan,
 )
 from tabapp.engine.prepare import read_data, read_more, reading_event
 from tabapp.engine.server import start_all, stop_all
@@ -263,9 +264,12 @@ class Session:
         config, schema, plan = draft.config, draft.schema, draft.plan
         from tabapp.engine.rows import write_rows
 
-        write_rows(self._folder, config, reading, schema, plan, more)
-        files.write_bytes(plan_path, msgspec.json.format(msgspec.json.encode(plan), indent=1))
-        return plan, schema, waited
+        plan = write_rows(self._folder, config, reading, schema, plan, more)
+        if plan != draft.plan:
+            self.emit(plan_event(plan, schema, config))
+        for note in plan.notes:
+            self._warn(note)
+        return write_plan(plan_path, plan), schema, waited
 
     def _on_this_machine(self, plan: Plan, config: RunConfig) -> Plan:
         """A plan that was perhaps made on another machine, for the memory, the cores and the GPU of this one.

@@ -18,6 +18,7 @@ from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
 from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder
+from tabapp.run.undefined import OptionalScore, defined
 
 Emit = Callable[[ev.Event], None]
 
@@ -103,7 +104,7 @@ class Trials:
 
     def _record(self, candidate: Candidate) -> None:
         tuner = self._tuners[candidate.model]
-        score = self._scorer.value(candidate)
+        score = defined(self._scorer.value(candidate))
         tuner.record(candidate.trial, score)
         self._emit(
             ev.TrialFinished(
@@ -122,8 +123,8 @@ class Trials:
             )
             self._emit(ev.ParametersRanked(model=candidate.model, n_trials=n_trials, rows=rows))
 
-    def prune(self, candidate: Candidate, reason: str, score: float | None) -> None:
-        """End a candidate that gets no further folds; `score` is on the folds it has, if any."""
+    def prune(self, candidate: Candidate, reason: str, score: OptionalScore) -> None:
+        """End a candidate that gets no further folds; `score` is on the folds it has, None if there are none or it is undefined."""
         candidate.status, candidate.cause = "pruned", reason
         self._tuners[candidate.model].record_pruned(candidate.trial, reason, score)
         self._emit(

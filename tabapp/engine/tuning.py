@@ -23,6 +23,7 @@ from tabapp.engine.seeds import seed_of
 from tabapp.engine.stored_trials import StoredTrials
 from tabapp.metrics import Task
 from tabapp.models.contract import MONOTONIC, Params, Plugin, Shape
+from tabapp.run.undefined import OptionalScore
 
 N_STARTUP_TRIALS = 5
 SAMPLER_DRAWS, MOST_DRAWS = 5, 20
@@ -63,7 +64,7 @@ def open_storage(path: Path) -> RDBStorage:
 
 @dataclass(frozen=True)
 class KnownTrial:
-    """A trial as the events and fits of a run record it; a "complete" trial has a score."""
+    """A trial as the events and fits of a run record it."""
 
     params: dict[str, Any]
     status: Literal["open", "complete", "pruned"] = "open"
@@ -151,7 +152,7 @@ class Tuner:
             except msgspec.ValidationError:
                 break
             self.ask(params)
-            if trial.status == "complete" and trial.score is not None:
+            if trial.status == "complete":
                 self.record(number, trial.score)
             elif trial.status == "pruned":
                 self.record_pruned(number, trial.cause, trial.score)
@@ -225,10 +226,11 @@ class Tuner:
         self._stored.report(trial.number, step, value)
         return trial.should_prune()
 
-    def record(self, number: int, score: float) -> None:
-        """Record the out-of-fold score of a complete trial."""
+    def record(self, number: int, score: OptionalScore) -> None:
+        """Record the out-of-fold score of a complete trial. One whose score is undefined is recorded as pruned: the sampler cannot
+        learn from it."""
         if not self._is_finished(number):
-            self._end(number, score)
+            self._end(number, score, state=TrialState.PRUNED if score is None else None)
 
     def record_pruned(self, number: int, cause: str, score: float | None = None) -> None:
         """Record a trial that was pruned, crashed or ran out of time; `score` is on the folds it has, if any."""

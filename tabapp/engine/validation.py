@@ -45,8 +45,6 @@ def choose_validation(config: RunConfig, schema: Schema, shape: Shape, workers: 
             "holdout of the latest 20 %",
             f"rows are ordered by {config.time}; no model is trained on rows later than those it is scored on",
         )
-    grouped = f", grouped by {config.group}" if config.group else ""
-    kind = "binned" if schema.task == "regression" else "stratified"
     holdout = config.validation == "holdout" or (
         config.validation == "auto" and config.folds is None and schema.rows > HOLDOUT_ROWS
     )
@@ -55,7 +53,7 @@ def choose_validation(config: RunConfig, schema: Schema, shape: Shape, workers: 
         asked = "as requested" if config.validation == "holdout" else f"more than {HOLDOUT_ROWS:,} rows"
         return (
             1,
-            f"{fraction:.0%} {kind} holdout{grouped}",
+            f"{fraction:.0%} {_kind(schema.task)} holdout{_grouped(config)}",
             f"{asked}; at this size one holdout is precise enough",
         )
     folds = config.folds or (FOLDS_OF_FEW_ROWS if schema.rows < few_rows(config.budget_seconds) else DEFAULT_FOLDS)
@@ -67,7 +65,20 @@ def choose_validation(config: RunConfig, schema: Schema, shape: Shape, workers: 
             f"{FOLDS_OF_SLOW_FITS} folds instead of {folds}, because fits are slow for this budget; --folds changes it"
         )
         folds = FOLDS_OF_SLOW_FITS
-    return folds, f"{folds}-fold {kind} cross-validation{grouped}", reason
+    return folds, describe_folds(folds, schema.task, config), reason
+
+
+def describe_folds(folds: int, task: Task, config: RunConfig) -> str:
+    """Cross-validation in words, such as "5-fold stratified cross-validation"."""
+    return f"{folds}-fold {_kind(task)} cross-validation{_grouped(config)}"
+
+
+def _kind(task: Task) -> str:
+    return "binned" if task == "regression" else "stratified"
+
+
+def _grouped(config: RunConfig) -> str:
+    return f", grouped by {config.group}" if config.group else ""
 
 
 def few_rows(budget: float | None) -> float:

@@ -290,7 +290,8 @@ def cross_fitted(
     problem = _Problem(codes, metric, weight, n_rounds, seed, max_rows)
 
     def calibrated(blended: Array) -> tuple[Calibration | None, Array]:
-        if not is_final or blended.ndim == 1:
+        # On rows of one class, the best calibration predicts nothing else.
+        if not is_final or blended.ndim == 1 or len(np.unique(codes)) < 2:
             return None, blended
         temperature = fit_temperature(blended, codes, metric, weight, seed=seed)
         scaling = fit_scaling(blended, codes, metric, temperature, weight, seed=seed)

@@ -105,7 +105,9 @@ class Metric:
 
 
 def mean(values: Array, weight: Array | None) -> float:
-    """Weighted mean of (rows,) values."""
+    """Weighted mean of (rows,) values; NaN where no row has a weight."""
+    if weight is not None and not np.sum(weight) > 0:
+        return float("nan")
     return float(np.average(values, weights=weight))
 
 

@@ -46,7 +46,7 @@ def _median_absolute_error(truth: Array, prediction: Array, weight: Array | None
 
 
 def _r2(truth: Array, prediction: Array, weight: Array | None) -> float:
-    spread = mean((truth - np.average(truth, weights=weight)) ** 2, weight)
+    spread = mean((truth - mean(truth, weight)) ** 2, weight)
     return 1.0 - mean(_errors(truth, prediction) ** 2, weight) / spread if spread > 0 else float("nan")
 
 

@@ -13,14 +13,15 @@ APPROXIMATE_RESAMPLES = 50
 
 
 def score(name: str, truth: Array, prediction: Array, weight: Array | None = None) -> float:
-    """One metric of predictions, in its own units and direction (see `Metric` for the shapes)."""
+    """One metric of predictions, in its own units and direction (see `Metric` for the shapes); NaN where it is undefined."""
+    if weight is not None and not np.sum(weight) > 0:
+        return math.nan
     return get(name).function(truth, prediction, weight)
 
 
 def loss(name: str, truth: Array, prediction: Array, weight: Array | None = None) -> float:
     """The same number with its sign chosen so that lower is better; infinite where the metric is undefined."""
-    metric = get(name)
-    return metric.as_loss(metric.function(truth, prediction, weight))
+    return get(name).as_loss(score(name, truth, prediction, weight))
 
 
 def is_better(name: str, a: float, b: float) -> bool:
@@ -61,10 +62,8 @@ def _resampled(
     generator = np.random.default_rng(seed)
     base = np.ones(n_rows) if weight is None else np.asarray(weight, dtype=np.float64)
     function = get(name).resampled(truth, prediction)
-    values = [
-        function(base * np.bincount(generator.integers(0, n_rows, n_rows), minlength=n_rows))
-        for _ in range(n_resamples)
-    ]
+    drawn = (base * np.bincount(generator.integers(0, n_rows, n_rows), minlength=n_rows) for _ in range(n_resamples))
+    values = [function(weights) for weights in drawn if weights.sum() > 0]
     return [value for value in values if not np.isnan(value)]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 from tabapp.report.parts import Lines, Part, Series, Table, Text
 from tabapp.run import events as ev
 from tabapp.run.diagnoses import requested_tables
@@ -31,10 +33,11 @@ def diagnosis_parts(state: RunState) -> list[Part]:
         found = state.time_curve
         series = (_series("most recent rows", found.recent), _series("oldest rows", found.oldest))
         parts.append(Lines("Learning curve over time", "training rows", metric, series))
-    return parts
+    return [part for part in parts if not isinstance(part, Lines) or any(series.points for series in part.series)]
 
 
 def _series(name: str, points: tuple[ev.CurvePoint, ...]) -> Series:
+    points = tuple(point for point in points if isfinite(point.score))
     return Series(
         name,
         tuple((point.place, point.score) for point in points),

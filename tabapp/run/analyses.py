@@ -12,6 +12,7 @@ import msgspec
 
 from tabapp.children import module_command
 from tabapp.errors import ExitCode, TabappError
+from tabapp.run.undefined import Decoder
 
 MODULE = "tabapp.analyst"
 TRAINING_SECONDS = 600.0
@@ -86,7 +87,7 @@ def read_result(kind: type[ResultT] | Any, output: bytes, complaints: bytes, cod
     # A library may print before the result.
     lines = output.splitlines()
     with suppress(msgspec.DecodeError, IndexError):
-        return msgspec.json.decode(lines[-1], type=kind)
+        return Decoder[ResultT](kind).decode(lines[-1])
     with suppress(msgspec.DecodeError, IndexError):
         raise AnalysisError(msgspec.json.decode(lines[-1], type=AnalysisFailed))
     last = (complaints.decode(errors="replace").strip().splitlines() or [f"exit code {code}"])[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import isnan
 
 from tabapp.run import events as ev
 from tabapp.run.dependence_tables import dependence_tables, faithfulness_table, partial_sentences
@@ -53,15 +54,17 @@ def _two_curves(
 
 def row_curve_table(found: ev.RowCurveReady, state: RunState) -> DiagnosisTable:
     """The score by the number of training rows, and whether more rows would help."""
-    gap = f"{found.gain:+.4g} (95 % interval {found.low:+.4g} to {found.high:+.4g})"
+    metric = state.plan.metric_title if state.plan else "score"
+    gap = _gain(found.gain, found.low, found.high)
     fewer, most = ([0.0, 0.0] + [point.place for point in found.points])[-2:]
     # Numbers of rows are rounded.
     rest = "the second half of the rows" if abs(2 * fewer - most) <= 2 else f"{most:,.0f} rather than {fewer:,.0f} rows"
-    if found.low > 0:
+    if isnan(found.gain):
+        verdict = f"The {metric} is undefined on the scored rows, so nothing shows whether more rows would help."
+    elif found.low > 0:
         verdict = f"More rows would likely help: {rest} improved the score by {gap}."
     else:
         verdict = f"More rows may not help: {rest} changed the score by {gap}, which chance can explain."
-    metric = state.plan.metric_title if state.plan else "score"
     rows = tuple((f"{point.place:,.0f}", _with_interval(point)) for point in found.points)
     title = title_of(state, found.model)
     sentences = (verdict, *partial_sentences(found.partial))
@@ -96,8 +99,8 @@ def time_curve_table(found: ev.TimeCurveReady, state: RunState) -> DiagnosisTabl
     metric = state.plan.metric_title if state.plan else "score"
     sentences = (
         f"{metric} on the {found.n_rows:,} latest rows, {found.column} from {found.since} on, of models trained on earlier rows.",
-        f"{old} {_gain(older)}.",
-        f"{new} {_gain(recency)}.",
+        f"{old} {_gain(older.value, older.low, older.high)}.",
+        f"{new} {_gain(recency.value, recency.low, recency.high)}.",
         *partial_sentences(found.partial),
     )
     rows = _two_curves(found.recent, found.oldest, "{:,.0f}")
@@ -106,8 +109,10 @@ def time_curve_table(found: ev.TimeCurveReady, state: RunState) -> DiagnosisTabl
     return DiagnosisTable(title, sentences, header, rows, (0, 1, 2))
 
 
-def _gain(found: ev.Gain) -> str:
-    return f"{found.value:+.4g} (95 % interval {found.low:+.4g} to {found.high:+.4g})"
+def _gain(value: float, low: float, high: float) -> str:
+    if isnan(value):
+        return "an undefined amount: the metric is undefined on the scored rows"
+    return f"{value:+.4g} (95 % interval {low:+.4g} to {high:+.4g})"
 
 
 def fairness_table(found: ev.FairnessReady) -> DiagnosisTable:

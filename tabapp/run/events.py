@@ -54,6 +54,7 @@ from tabapp.run.records import (
 from tabapp.run.records import (
     EffectCurve as EffectCurve,
 )
+from tabapp.run.undefined import Decoder, OptionalScore
 
 Stage = Literal["starting", "reading", "ready", "fitting", "ensembling", "explaining", "exporting", "done"]
 FinishStatus = Literal["ok", "interrupted", "failed"]
@@ -134,6 +135,8 @@ class PlanMade(Event, tag="plan.made", frozen=True, kw_only=True):
     command: str
     targets: tuple[str, ...] = ()
     """All targets of a run with several; the plan is that of `target`."""
+    notes: tuple[str, ...] = ()
+    """Warnings of the plan, such as that the metric is undefined on some folds."""
 
 
 class PlanRefused(Event, tag="plan.refused", frozen=True, kw_only=True):
@@ -166,13 +169,13 @@ class FitProgress(Event, tag="fit.progress", frozen=True, kw_only=True):
 
 
 class FitFinished(Event, tag="fit.finished", frozen=True, kw_only=True):
-    """A fit is complete and on disk. `score` is on the fold's held-out rows."""
+    """A fit is complete and on disk. `score` is on the fold's held-out rows; None if the metric is undefined there."""
 
     fit: str
     model: str
     trial: int
     fold: int
-    score: float
+    score: OptionalScore
     seconds: float
 
 
@@ -188,11 +191,11 @@ class FitFailed(Event, tag="fit.failed", frozen=True, kw_only=True):
 
 
 class TrialFinished(Event, tag="trial.finished", frozen=True, kw_only=True):
-    """All folds of a trial have a score."""
+    """A trial has all of its folds. `score` is None if the metric is undefined on their rows."""
 
     model: str
     trial: int
-    score: float
+    score: OptionalScore
     seconds: float
     params: dict[str, Any]
 
@@ -217,9 +220,9 @@ class EnsembleChanged(Event, tag="ensemble.changed", frozen=True, kw_only=True):
     """A new ensemble was selected. The score is cross-fitted: weights are selected and scored on different rows."""
 
     members: tuple[EnsembleMember, ...]
-    score: float
-    low: float
-    high: float
+    score: OptionalScore
+    low: OptionalScore
+    high: OptionalScore
 
 
 class ImportancesReady(Event, tag="importances.ready", frozen=True, kw_only=True):
@@ -407,7 +410,7 @@ AnyEvent = (
     | FaithfulnessReady
 )
 
-_decoder = msgspec.json.Decoder(AnyEvent)
+_decoder: Decoder[AnyEvent] = Decoder(AnyEvent)
 _encoder = msgspec.json.Encoder()
 
 
@@ -419,7 +422,7 @@ _any_event = msgspec.json.Decoder(_AnyEvent)
 
 
 def encode(event: Event) -> bytes:
-    """One event as a line of JSON with its newline. NaN and infinity become null."""
+    """One event as a line of JSON with its newline. NaN and infinity become null, which `decode` reads as NaN."""
     return _encoder.encode(event) + b"\n"
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isnan
 
 from tabapp.run import events as ev
 from tabapp.run.importance_notes import is_incomplete, measured
 
 
 def format_score(value: float | None) -> str:
-    """Format a score: four significant digits or decimals, thousands grouped; an em dash for None."""
-    if value is None:
+    """Format a score: four significant digits or decimals, thousands grouped; an em dash for None and NaN."""
+    if value is None or isnan(value):
         return "—"
     size = abs(value)
     if size >= 1000:

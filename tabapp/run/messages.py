@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar, get_args
 import msgspec
 
 from tabapp.errors import UsageError, did_you_mean
+from tabapp.run.undefined import Decoder
 
 VERSION = 1
 
@@ -36,7 +37,7 @@ class Vocabulary(Generic[M]):
     def __init__(self, noun: str, tag_field: str, union: Any) -> None:
         self._noun, self._tag_field = noun, tag_field
         self.kinds: dict[str, type[msgspec.Struct]] = {kind.__struct_config__.tag: kind for kind in get_args(union)}
-        self._decoder: msgspec.json.Decoder[M] = msgspec.json.Decoder(union)
+        self._decoder: Decoder[M] = Decoder(union)
 
     def encode(self, message: M) -> bytes:
         """One message as a line of JSON with its newline."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isfinite
 
 import msgspec
 
 from tabapp.run import events as ev
 from tabapp.run.feed import describe
 from tabapp.run.feed import format_score as format_score
+from tabapp.run.undefined import OptionalScore
 from tabapp.run.used_time import seconds_used as seconds_used
 
 FEED_LENGTH = 500
@@ -35,13 +37,13 @@ class FinishedFit(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     trial: int
     fold: int
-    score: float
+    score: OptionalScore
     seconds: float
     curve: tuple[tuple[int, float], ...] = ()
 
 
 class TrialView(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished trial. `score` is None when it was pruned before it had one."""
+    """A finished trial. `score` is None when it was pruned before it had one, or the metric is undefined on its rows."""
 
     model: str
     trial: int
@@ -258,7 +260,7 @@ def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
             changes["active"] = {**state.active, event.fit: fit}
         case ev.FitProgress():
             running = state.active.get(event.fit)
-            if running is not None:
+            if running is not None and isfinite(event.value):
                 curve = _decimate((*running.curve, (event.step, event.value)))
                 changes["active"] = {**state.active, event.fit: msgspec.structs.replace(running, curve=curve)}
         case ev.FitFinished():

@@ -9,6 +9,7 @@ from statistics import fmean
 
 from tabapp import charts
 from tabapp.run.state import RunState, TrialView, format_score, title_of
+from tabapp.run.undefined import OptionalScore
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.query import Value
 from tabapp.tui.viewmodels.texts import MUTED, brief
@@ -70,7 +71,7 @@ def all_trials(state: RunState) -> list[TrialFacts]:
     """Every trial of a run, the newest first."""
     greater = state.plan.greater_is_better if state.plan else True
     n_folds = state.plan.folds if state.plan else 0
-    scores: dict[tuple[str, int], dict[int, tuple[float, float]]] = {}
+    scores: dict[tuple[str, int], dict[int, tuple[OptionalScore, float]]] = {}
     for fit in state.fits.values():
         scores.setdefault((fit.model, fit.trial), {})[fit.fold] = (fit.score, fit.seconds)
     failed = {(failure.model, failure.trial) for failure in state.failures}
@@ -107,13 +108,14 @@ def all_trials(state: RunState) -> list[TrialFacts]:
     for (model, trial), folds in under_way.items():
         if (model, trial) not in ended:
             done = scores.get((model, trial), {})
+            known = [score for score, _ in done.values() if score is not None]
             rows.append(
                 TrialFacts(
                     model=model,
                     title=title_of(state, model),
                     trial=trial,
                     status="running",
-                    score=fmean(score for score, _ in done.values()) if done else None,
+                    score=fmean(known) if known else None,
                     seconds=sum(seconds for _, seconds in done.values()),
                     folds=len(done),
                     n_folds=folds,

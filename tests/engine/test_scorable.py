@@ -1,0 +1,175 @@
+"""Plans whose metric is undefined on some or all of the rows that they score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tabapp import metrics
+from tabapp.engine.plan import Plan, make_plan, write_plan
+from tabapp.engine.prepare import infer, read_data
+from tabapp.engine.recovery import recover
+from tabapp.engine.rows import write_rows
+from tabapp.engine.run_data import RunData
+from tabapp.errors import DataError
+from tabapp.run.config import RunConfig
+from tabapp.run.folder import RunFolder, create_run
+
+ROWS = 300
+
+
+@dataclass(frozen=True)
+class Prepared:
+    config: RunConfig
+    folder: RunFolder
+    plan: Plan
+    data: RunData
+
+    def positives(self) -> list[int]:
+        """Rows of the last class in each fold."""
+        return [int((self.data.target[self.data.fold == fold] == 1).sum()) for fold in range(self.plan.folds)]
+
+
+def columns(target: Any, **others: Any) -> pl.DataFrame:
+    generator = np.random.default_rng(0)
+    return pl.DataFrame({"x": generator.normal(size=ROWS), "z": generator.normal(size=ROWS), **others, "y": target})
+
+
+def rare(n_positive: int) -> list[str]:
+    return ["fault" if i % (ROWS // n_positive) == 3 else "fine" for i in range(ROWS)]
+
+
+def prepare(place: Path, frame: pl.DataFrame, **options: Any) -> Prepared:
+    frame.write_csv(place / "data.csv")
+    config = RunConfig(data=str(place / "data.csv"), target="y", models=("linear",), memory_limit=2**33, **options)
+    folder = create_run(config, place / "runs")
+    reading = read_data(config)
+    schema = infer(reading, config)
+    plan = write_rows(folder, config, reading, schema, make_plan(config, schema))
+    write_plan(folder.plan, plan)
+    return Prepared(config, folder, plan, RunData(folder))
+
+
+def test_fewer_folds_than_positive_rows_each_have_one(tmp_path: Path) -> None:
+    found = prepare(tmp_path, columns(rare(3)))
+    assert found.positives() == [1, 1, 1]
+    assert (found.plan.folds, found.plan.validation) == (3, "3-fold stratified cross-validation")
+    (note,) = found.plan.notes
+    assert note.startswith("3 folds instead of 8: only 3 rows have the class 'fault', and ROC AUC is undefined")
+
+
+def test_the_folds_of_the_user_stay_and_those_with_a_score_come_first(tmp_path: Path) -> None:
+    found = prepare(tmp_path, columns(rare(3)), folds=8)
+    assert found.positives() == [1, 1, 1, 0, 0, 0, 0, 0]
+    assert (
+        np.bincount(found.data.fold).tolist() == [38, 38, 38, 38, 37, 37, 37, 37]
+        or np.ptp(np.bincount(found.data.fold)) <= 1
+    )
+    assert found.plan.notes == (
+        "ROC AUC is undefined on 5 of 8 folds, whose rows are all 'fine'. The score of a model is that of all folds together.",
+    )
+
+
+@pytest.mark.parametrize("n_positive", [1, 2])
+def test_too_few_positive_rows_leave_the_number_of_folds(tmp_path: Path, n_positive: int) -> None:
+    found = prepare(tmp_path, columns(rare(n_positive)))
+    assert found.positives() == [1] * n_positive + [0] * (8 - n_positive)
+    assert len(found.plan.notes) == 1
+
+
+def test_a_metric_that_is_defined_on_any_rows_changes_nothing(tmp_path: Path) -> None:
+    found = prepare(tmp_path, columns(rare(3)), metric="log_loss")
+    assert (found.plan.folds, found.plan.notes) == (8, ())
+
+
+def test_ordinary_rows_change_nothing(tmp_path: Path) -> None:
+    found = prepare(tmp_path, columns(rare(30)))
+    schema = infer(read_data(found.config), found.config)
+    assert found.plan == make_plan(found.config, schema)
+
+
+def test_the_latest_rows_of_one_class_are_scored_by_log_loss(tmp_path: Path) -> None:
+    labels = ["yes" if i % 3 == 0 and i < 240 else "no" for i in range(ROWS)]
+    found = prepare(tmp_path, columns(labels, day=[i // 30 for i in range(ROWS)]), time="day")
+    assert found.plan.metric == "log_loss"
+    assert found.plan.notes == (
+        "ROC AUC is undefined on the scored rows, which are all 'no' (holdout of the latest 20 %). The metric of this run is log "
+        "loss instead; --metric chooses another one.",
+    )
+
+
+@pytest.mark.parametrize("metric", ["average_precision", "roc_auc"])
+def test_a_chosen_metric_is_refused_before_any_work(tmp_path: Path, metric: str) -> None:
+    labels = ["fault" if i in (10, 20, 40) else "fine" for i in range(ROWS)]
+    with pytest.raises(DataError) as found:
+        prepare(tmp_path, columns(labels, day=list(range(ROWS))), metric=metric, time="day")
+    assert str(found.value) == (
+        f"{metrics.get(metric).title} is undefined on the scored rows, which are all 'fine' (holdout of the latest 20 %). Choose "
+        "another --metric, such as log_loss, or leave out --time."
+    )
+
+
+def test_r2_of_constant_rows_is_refused_and_r2_of_some_constant_folds_is_not(tmp_path: Path) -> None:
+    values = [7.0 if i >= 240 else float(i % 17) for i in range(ROWS)]
+    with pytest.raises(DataError, match=r"R² is undefined on the scored rows, which are all '7' .* such as rmse"):
+        prepare(tmp_path, columns(values, day=list(range(ROWS))), metric="r2", time="day")
+    sites = [f"S{i // 60}" for i in range(ROWS)]
+    found = prepare(
+        tmp_path,
+        columns([7.0 if i < 120 else float(i % 17) for i in range(ROWS)], site=sites),
+        metric="r2",
+        group="site",
+    )
+    assert found.plan.notes
+    for fold in range(found.plan.folds - 1):
+        assert np.ptp(found.data.target[found.data.fold == fold]) > 0
+
+
+def test_groups_of_one_class_each(tmp_path: Path) -> None:
+    sites = [f"S{i // 30}" for i in range(ROWS)]
+    found = prepare(
+        tmp_path, columns([["no", "yes"][i // 30 in (0, 3, 7)] for i in range(ROWS)], site=sites), group="site"
+    )
+    assert found.plan.folds == 3
+    assert all(found.positives())
+    assert "only 3 groups have the class 'yes'" in found.plan.notes[0]
+
+
+def test_fewer_groups_than_folds_are_the_number_of_folds_of_the_plan(tmp_path: Path) -> None:
+    sites = [f"S{i % 4}" for i in range(ROWS)]
+    found = prepare(tmp_path, columns(rare(60), site=sites), group="site")
+    assert (found.plan.folds, found.data.n_folds) == (4, 4)
+    assert found.plan.validation == "4-fold stratified cross-validation, grouped by site"
+
+
+def test_scored_rows_without_weight_are_refused(tmp_path: Path) -> None:
+    frame = columns(rare(60), day=list(range(ROWS)), w=[float(i < 200) for i in range(ROWS)])
+    with pytest.raises(DataError, match=r"No row that is scored has a weight above 0 \(holdout of the latest 20 %\)"):
+        prepare(tmp_path, frame, time="day", weight="w")
+
+
+@pytest.mark.parametrize("lost", ["plan.json", "splits.npz", "both"])
+@pytest.mark.parametrize("folds", [None, 8])
+def test_a_damaged_run_gets_the_same_plan_and_folds_again(tmp_path: Path, lost: str, folds: int | None) -> None:
+    found = prepare(tmp_path, columns(rare(3)), folds=folds)
+    for name in ("plan.json", "splits.npz") if lost == "both" else (lost,):
+        (found.folder.path / name).write_bytes(b"damaged")
+    plan, _ = recover(found.folder, found.config, lambda message: None)
+    assert (plan.folds, plan.metric, plan.notes) == (found.plan.folds, found.plan.metric, found.plan.notes)
+    assert RunData(found.folder).fold.tolist() == found.data.fold.tolist()
+
+
+def test_every_metric_is_nan_where_no_row_has_a_weight() -> None:
+    codes, zeros = np.array([0, 1, 1]), np.zeros(3)
+    for metric in map(metrics.get, metrics.names()):
+        values = np.array([1.0, 2.0, 3.0]) if metric.tasks == ("regression",) else np.array([[0.4, 0.6]] * 3)
+        truth = codes if metric.is_classification else codes.astype(float)
+        assert np.isnan(metrics.score(metric.name, truth, values, zeros)), metric.name
+        assert np.isnan(metrics.interval(metric.name, truth, values, zeros, seed=0)).all(), metric.name
+        few = np.array([0.0, 0.0, 1.0])
+        assert len(metrics.interval(metric.name, truth, values, few, seed=0)) == 2, metric.name
