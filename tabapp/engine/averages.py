@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.devices import device_for
 from tabapp.engine.fit import prepared_table
+from tabapp.engine.numbering import UsableRows
 from tabapp.engine.plan import Plan
 from tabapp.engine.run_data import RunData
 from tabapp.ensemble.averaging import LEAST_FOLDS, NO_AVERAGING, Averaging, averaging_of
@@ -27,7 +28,7 @@ def averaging_of_ensemble(
     data: RunData,
     plan: Plan,
     members: Sequence[tuple[Candidate, float]],
-    scored: npt.NDArray[np.intp],
+    scored: UsableRows,
     deadline: float | None = None,
 ) -> Averaging:
     """What the mean of the fold models of an ensemble gains over those of a single fold; nothing if there are too few folds, or not
@@ -35,14 +36,15 @@ def averaging_of_ensemble(
 
     Args:
         members: candidates that have the same folds, with their weights.
-        scored: the usable rows that these folds score.
+        scored: the rows that these folds score.
         deadline: `time.monotonic()` after which no further model predicts.
     """
     folds = sorted(members[0][0].results)
     if len(folds) < LEAST_FOLDS:
         return NO_AVERAGING
     n_rows = min(len(scored), MOST_ROWS, MOST_CELLS // max(1, plan.n_classes))
-    rows = np.sort(np.random.default_rng(plan.seed).choice(scored, n_rows, replace=False))
+    drawn = np.random.default_rng(plan.seed).choice(len(scored), n_rows, replace=False)
+    rows = scored.at(np.sort(drawn))
     predictions: list[npt.NDArray[np.float64]] = []
     for fold in folds:
         blended = np.zeros(1)
@@ -53,8 +55,7 @@ def averaging_of_ensemble(
             table, _ = prepared_table(folder, data, candidate.results[fold].recipe, fold, plan.seed)
             model = plugin.load(folder.fits / candidate.fit_name(fold) / "model")
             model.to(device_for(plugin.family, plan.device))
-            blended = blended + weight * model.predict(replace(table.take(rows), target=None)).astype(np.float64)
+            blended = blended + weight * model.predict(replace(rows.of(table), target=None)).astype(np.float64)
         predictions.append(blended)
-    weights = None if data.weight is None else data.weight[rows]
-    own = np.searchsorted(folds, data.fold[rows])
-    return averaging_of(np.stack(predictions), own, data.target[rows], weights, seed=plan.seed)
+    own = np.searchsorted(folds, rows.of(data.fold))
+    return averaging_of(np.stack(predictions), own, rows.of(data.target), rows.of(data.weight), seed=plan.seed)

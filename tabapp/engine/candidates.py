@@ -131,17 +131,14 @@ class Scorer:
         self._data = data
         self._metric = metric
         self._seed = seed
-        self._scored = np.flatnonzero(data.fold >= 0)
-        self._position = np.full(len(data.fold), -1)
-        self._position[self._scored] = np.arange(len(self._scored))
         self._values: dict[tuple[str, int], tuple[int, float]] = {}
         self._known: dict[tuple[tuple[str, int], bool], tuple[int, Score]] = {}
         """Scores by candidate and whether their intervals are exact, with the number of folds."""
-        self.target: npt.NDArray[np.int64] | npt.NDArray[np.float64] = data.target[self._scored]
+        self.target: npt.NDArray[np.int64] | npt.NDArray[np.float64] = data.scored.of(data.target)
         """Target of the scored rows."""
-        self.weight: Float32 | None = None if data.weight is None else data.weight[self._scored]
+        self.weight: Float32 | None = data.scored.of(data.weight)
         """Weights of the scored rows, or None."""
-        self.folds: npt.NDArray[np.int16] = data.fold[self._scored]
+        self.folds: npt.NDArray[np.int16] = data.scored.of(data.fold)
         """Folds of the scored rows."""
         self._read: dict[tuple[str, int], tuple[int, Float32, npt.NDArray[np.bool_]]] = {}
         """Predictions that were read, with the number of their folds, the least recent first."""
@@ -163,15 +160,15 @@ class Scorer:
         return known[1], known[2]
 
     def _read_folds(self, candidate: Candidate) -> tuple[Float32, npt.NDArray[np.bool_]]:
-        covered = np.zeros(len(self._scored), dtype=bool)
+        covered = np.zeros(len(self.target), dtype=bool)
         prediction: Float32 | None = None
         for fold in sorted(candidate.results):
             part = np.load(self._folder.fits / candidate.fit_name(fold) / "oof.npy", allow_pickle=False)
             if prediction is None:
-                prediction = np.zeros((len(self._scored), *part.shape[1:]), dtype=np.float32)
-            rows = self._position[self._data.held_out(fold)]
-            prediction[rows] = part
-            covered[rows] = True
+                prediction = np.zeros((len(self.target), *part.shape[1:]), dtype=np.float32)
+            rows = self._data.among_scored(self._data.held_out(fold))
+            rows.put(prediction, part)
+            covered |= self.folds == fold
         if prediction is None:
             raise ValueError(f"{candidate.key} has no complete fold")
         prediction.setflags(write=False)

@@ -134,10 +134,10 @@ def _in_classes_of(a: FinishedRun, b: FinishedRun) -> Array:
 def _common_rows(a: FinishedRun, b: FinishedRun) -> tuple[Array, Array, str]:
     """Positions of the common rows among the scored rows of each run, and how they were matched."""
     if _fingerprint(a).get("sha256") == _fingerprint(b).get("sha256"):
-        _, left, right = np.intersect1d(a.numbers[a.rows], b.numbers[b.rows], return_indices=True)
+        _, left, right = np.intersect1d(a.rows.of(a.numbers), b.rows.of(b.numbers), return_indices=True)
         return left, right, "number in the same file"
     columns = sorted(set(a.data.frame.columns) & set(b.data.frame.columns))
-    keys = [_content_of(run.data.frame[columns][run.rows.tolist()]) for run in (a, b)]
+    keys = [_content_of(run.rows.of(run.data.frame[columns])) for run in (a, b)]
     unique = [set(key.filter(key.is_unique()).to_list()) for key in keys]
     shared = pl.Series(list(unique[0] & unique[1]), dtype=pl.String)
     places = [

@@ -4,8 +4,6 @@ attention maps.
 
 from __future__ import annotations
 
-import numpy as np
-
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.explaining import held_out_folds
 from tabapp.engine.importances import MOST_ROWS, fold_models
@@ -45,9 +43,8 @@ def find_dependence(
     ranked = [row.feature for row in ranked_rows(importances.rows)]
     columns = [data.schema.column(name) for name in ranked[:MOST_ASSOCIATED]]
     names = [column.name for column in columns]
-    scored = np.flatnonzero(data.fold >= 0)
-    sample = scored[sample_rows(len(scored), MOST_ROWS, plan.seed)]
-    association = association_matrix(columns, data.frame[sample.tolist()])
+    sample = data.scored.at(sample_rows(len(data.scored), MOST_ROWS, plan.seed))
+    association = association_matrix(columns, sample.of(data.frame))
     groups = groups_of(names, association)
     chosen = [
         row.feature for row in importances.rows if row.permutation > 0 and not row.unstable and row.feature in names

@@ -17,6 +17,7 @@ from tabapp.data.columns import column_of
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.finished import FinishedRun
 from tabapp.engine.fit import features_folder
+from tabapp.engine.numbering import UsableRows
 from tabapp.errors import BundleError, UsageError, did_you_mean
 from tabapp.explain.decision import LEAST_SCORED_ROWS, choose_threshold
 from tabapp.explain.evaluation import rounded, sample_rows
@@ -69,7 +70,7 @@ def choose_bundle_threshold(run: FinishedRun, metric: str) -> events.ThresholdCh
     if len(run.truth) < LEAST_SCORED_ROWS:
         raise UsageError(f"A threshold needs at least {LEAST_SCORED_ROWS} scored rows; the run has {len(run.truth)}.")
     chosen = choose_threshold(
-        found.name, run.truth, run.prediction, run.data.fold[run.rows], run.weight, seed=run.plan.seed
+        found.name, run.truth, run.prediction, run.rows.of(run.data.fold), run.weight, seed=run.plan.seed
     )
     set_threshold(run.folder.bundle, chosen.value)
     tp, fp, fn, tn = chosen.counts
@@ -112,16 +113,16 @@ class EnsembleOfFolds:
     def __init__(self, run: FinishedRun, most_rows: int) -> None:
         self._run = run
         self._folds: dict[int, list[_Loaded]] = {}
-        folds = np.unique(run.data.fold[run.rows])
-        rows = run.rows[sample_rows(len(run.rows), most_rows, run.plan.seed)]
-        self.rows = np.concatenate([rows[run.data.fold[rows] == fold] for fold in folds])
+        folds = np.unique(run.rows.of(run.data.fold))
+        rows = run.rows.at(sample_rows(len(run.rows), most_rows, run.plan.seed))
+        self.rows = UsableRows.joined([rows.at(rows.of(run.data.fold) == fold) for fold in folds])
         for fold in folds.tolist():
             self._folds[fold] = [_load(run, member, fold, weight) for member, weight in run.members]
 
     def predict(self, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Array:
         """Predictions of `rows` after a change of their typed columns."""
-        frame = change(self._run.data.frame[self.rows.tolist()])
-        fold = self._run.data.fold[self.rows]
+        frame = change(self.rows.of(self._run.data.frame))
+        fold = self.rows.of(self._run.data.fold)
         parts: list[Array] = []
         for number, members in self._folds.items():
             part = frame.filter(pl.Series(fold == number))
@@ -148,13 +149,13 @@ def measure_robustness(run: FinishedRun) -> events.RobustnessReady:
     """The score of the ensemble with missing and with noisy cells, on a sample of the held-out rows."""
     ensemble = EnsembleOfFolds(run, ROBUSTNESS_ROWS)
     columns = [column.name for column in run.data.schema.features]
-    weight = None if run.data.weight is None else run.data.weight[ensemble.rows]
+    weight = ensemble.rows.of(run.data.weight)
 
     def curve(kind: Damage) -> tuple[events.CurvePoint, ...]:
         found = robustness_curve(
             ensemble.predict,
             run.plan.metric,
-            run.data.target[ensemble.rows],
+            ensemble.rows.of(run.data.target),
             columns,
             kind,
             weight,
@@ -177,7 +178,7 @@ def measure_fairness(run: FinishedRun, column: str) -> events.FairnessReady:
         raise UsageError(f"There is no column {column!r}{hint}")
     if column == run.data.schema.target:
         raise UsageError(f"{column!r} is the target. Choose a column of the features, or an ignored one.")
-    slices = slices_of(known[column], column_of(run.data.frame[run.rows.tolist()], column))
+    slices = slices_of(known[column], column_of(run.rows.of(run.data.frame), column))
     truth, seed = run.truth, run.plan.seed
     if run.plan.task == "regression":
         prediction = run.prediction.astype(np.float64)

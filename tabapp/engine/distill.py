@@ -81,15 +81,15 @@ def distill(
         model, _ = fit_with_stopping(run, plugin, typed_params, table, data.training(fold), seed, context, soft)
         summaries.append(model.summary())
         held_out = data.held_out(fold)
-        part = model.predict(replace(table.take(held_out), target=None))
+        part = model.predict(replace(held_out.of(table), target=None))
         if prediction is None:
             prediction = np.zeros((len(data.target), *part.shape[1:]), dtype=np.float32)
-        prediction[held_out] = part
+        held_out.put(prediction, part)
     assert prediction is not None
     report(f"distilling into {name}, all rows")
     trials = [trial for model, trial in run.candidates if model == name]
     source = refitter.train(name, max(trials, default=-1) + 1, params, recipe, summaries, weight=1.0, soft=soft)
-    scored = prediction[data.fold >= 0]
+    scored = data.scored.of(prediction)
     truth, weight = run.scorer.target, run.scorer.weight
     value = metrics.score(plan.metric, truth, scored, weight)
     return Distilled(
@@ -122,7 +122,7 @@ def _soft_targets(run: FinishedRun, teacher: Selected) -> npt.NDArray[np.float64
         if run.plan.task == "regression"
         else np.eye(n_classes)[data.target.astype(np.int64)]
     )
-    scored = np.flatnonzero(data.fold >= 0)[teacher.covered]
+    scored = data.scored.at(teacher.covered)
     soft = truth.copy()
-    soft[scored] = TEACHER_SHARE * teacher.prediction + (1 - TEACHER_SHARE) * truth[scored]
+    scored.put(soft, TEACHER_SHARE * teacher.prediction + (1 - TEACHER_SHARE) * scored.of(truth))
     return soft

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tabapp.engine.board import Selected
 from tabapp.engine.candidates import Candidate, Scorer
 from tabapp.engine.devices import device_for
@@ -27,13 +25,13 @@ EFFECT_ROWS, MOST_EFFECTS = 200, 8
 
 def find_slices(data: RunData, plan: Plan, scorer: Scorer, selected: Selected) -> ev.SlicesReady | None:
     """The slices of the table with the largest errors of the ensemble's out-of-fold predictions; None if no slice can be tested."""
-    scored = np.flatnonzero(data.fold >= 0)[selected.covered]
+    scored = data.scored.at(selected.covered)
     truth = scorer.target[selected.covered]
     rows = sample_rows(len(truth), SLICED_ROWS, plan.seed)
-    truth, prediction, scored = truth[rows], selected.prediction[rows], scored[rows]
+    truth, prediction, scored = truth[rows], selected.prediction[rows], scored.at(rows)
     measure, errors = row_errors(plan.task, truth, prediction)
     wrong = None if plan.task == "regression" else prediction.argmax(axis=1) != truth
-    found, tested = weak_slices(data.frame[scored], data.schema.features, errors, wrong)
+    found, tested = weak_slices(scored.of(data.frame), data.schema.features, errors, wrong)
     if not tested:
         return None
     return ev.SlicesReady(
@@ -66,11 +64,11 @@ def held_out_folds(folder: RunFolder, data: RunData, plan: Plan, candidate: Cand
     folds: list[HeldOut] = []
     for fold, result in sorted(candidate.results.items()):
         held_out = data.held_out(fold)
-        rows = held_out[sample_rows(len(held_out), each, plan.seed + fold)]
+        rows = held_out.at(sample_rows(len(held_out), each, plan.seed + fold))
         preparer = FeaturePreparer.load(features_folder(folder, result.recipe, fold) / "state")
         model = plugin.load(folder.fits / candidate.fit_name(fold) / "model")
         model.to(device_for(plugin.family, plan.device))
-        folds.append(HeldOut(model, preparer, data.frame[rows]))
+        folds.append(HeldOut(model, preparer, rows.of(data.frame)))
     return folds
 
 

@@ -125,7 +125,7 @@ def _rebuilt(
         members = selected.members
         if not options.refit:
             stage("comparing the models of the folds")
-            scored = np.flatnonzero(run.data.fold >= 0)[selected.covered]
+            scored = run.data.scored.at(selected.covered)
             averaging = averaging_of_ensemble(run.folder, run.data, run.plan, selected.members, scored)
             selected = selected.averaged(averaging, run.plan.metric)
         scores = _scores(run, selected.prediction, selected.covered, stage, selected)
@@ -206,7 +206,7 @@ def _scores(
 
 
 def _contents(run: FinishedRun, sources: list[CandidateSource], scores: _Scores, how: str) -> BundleContents:
-    manifest, numbers = run.contents.manifest, run.numbers
+    manifest = run.contents.manifest
     return BundleContents(
         run=manifest.run,
         name=manifest.name,
@@ -223,7 +223,7 @@ def _contents(run: FinishedRun, sources: list[CandidateSource], scores: _Scores,
         intervals=scores.intervals,
         calibration=scores.calibration,
         threshold=scores.threshold,
-        targets=dict(zip(numbers.tolist(), map(float, run.data.target), strict=True)),
+        targets=run.data.target_by_number,
     )
 
 

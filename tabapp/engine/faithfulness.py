@@ -17,6 +17,7 @@ from tabapp.engine.candidates import Candidate
 from tabapp.engine.finished import FinishedRun
 from tabapp.engine.fitting_again import TimeLimit, TimeLimitReached, fit_again
 from tabapp.engine.importances import MOST_ROWS, fold_models
+from tabapp.engine.numbering import UsableRows
 from tabapp.errors import UsageError
 from tabapp.explain.attention import AttentionShare, mean_attention
 from tabapp.explain.fold_model import FoldModel, at_most
@@ -105,9 +106,8 @@ def _gradients(folds: list[FoldModel], columns: list[str], seed: int, code: int)
 def drop_and_refit(run: FinishedRun, candidate: Candidate, columns: list[str], limit: TimeLimit) -> dict[str, float]:
     """How much the score worsens when the model is trained again without each column, on the first folds."""
     folds = sorted(candidate.results)[:MOST_FOLDS]
-    held_out = np.concatenate([run.data.held_out(fold) for fold in folds])
-    truth = run.data.target[held_out]
-    weight = None if run.data.weight is None else run.data.weight[held_out]
+    held_out = UsableRows.joined([run.data.held_out(fold) for fold in folds])
+    truth, weight = held_out.of(run.data.target), held_out.of(run.data.weight)
     sign = 1.0 if metrics.get(run.plan.metric).greater_is_better else -1.0
 
     def score(schema: Schema) -> float:

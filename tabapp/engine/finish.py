@@ -34,7 +34,7 @@ from tabapp.engine.importances import compute_importances, importances_json
 from tabapp.engine.plan import Plan
 from tabapp.engine.rows import read_sample
 from tabapp.engine.run_data import RunData
-from tabapp.engine.sources import row_numbers, source_of
+from tabapp.engine.sources import source_of
 from tabapp.ensemble.averaging import NO_AVERAGING
 from tabapp.errors import BundleError, DataError, ExitCode, TabappError
 from tabapp.models import registry
@@ -93,7 +93,7 @@ class Finish:
             self._clock.reserve_export(export_seconds(self._folder.fits, selected.fits))
             selected = self._conductor.board.selected = self._averaged(selected)
             files.write_bytes(self._folder.path / "ensemble.json", msgspec.json.encode(selected.event()))
-            save_prediction(self._folder, np.flatnonzero(self._data.fold >= 0)[selected.covered], selected.prediction)
+            save_prediction(self._folder, self._data.scored.at(selected.covered), selected.prediction)
             self._emit(selected.event())
         rows = self._conductor.board.rows({}, over=True)
         self._emit(ev.LeaderboardChanged(rows=rows))
@@ -131,7 +131,7 @@ class Finish:
     def _averaged(self, selected: Selected) -> Selected:
         """The ensemble with the score of the mean of its fold models, if there is time to compare them."""
         end = None if self._clock.end is None else time.monotonic() + AVERAGING_SHARE * self._clock.left_before_export()
-        scored = np.flatnonzero(self._data.fold >= 0)[selected.covered]
+        scored = self._data.scored.at(selected.covered)
         try:
             averaging = averaging_of_ensemble(self._folder, self._data, self._plan, selected.members, scored, end)
         except Exception as error:
@@ -255,7 +255,6 @@ class Finish:
         scorer = self._conductor.scorer
         truth = scorer.target[selected.covered]
         weight = None if scorer.weight is None else scorer.weight[selected.covered]
-        numbers = row_numbers(self._folder, len(scorer.target))
         contents = BundleContents(
             run=self._folder.run,
             name=self._config.name or "",
@@ -267,9 +266,9 @@ class Finish:
             seed=plan.seed,
             data=files.read_json(self._folder.data / "fingerprint.json"),
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            candidates=[source_of(self._folder, *member, numbers) for member in selected.members],
+            candidates=[source_of(self._folder, data, *member) for member in selected.members],
             sample=read_sample(self._folder),
-            targets=dict(zip(numbers.tolist(), map(float, scorer.target), strict=True)),
+            targets=data.target_by_number,
             calibration=selected.calibration_of_mean,
             intervals=fit_intervals(truth, selected.prediction, weight) if plan.task == "regression" else None,
         )

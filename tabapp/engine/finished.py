@@ -17,10 +17,11 @@ from tabapp import files
 from tabapp.bundle.contents import Contents, open_bundle
 from tabapp.bundle.write import CandidateSource
 from tabapp.engine.candidates import Candidate, Scorer, read_results
+from tabapp.engine.numbering import UsableRows
 from tabapp.engine.plan import Plan
 from tabapp.engine.recovery import BROKEN
 from tabapp.engine.run_data import RunData
-from tabapp.engine.sources import row_numbers, source_of
+from tabapp.engine.sources import source_of
 from tabapp.errors import TabappError, UsageError
 from tabapp.run import events as ev
 from tabapp.run.folder import RunFolder
@@ -33,15 +34,15 @@ _FIT = re.compile(r"(?P<model>.+)-(?P<trial>\d{4,})-f\d+")
 Array = npt.NDArray[Any]
 
 
-def save_prediction(folder: RunFolder, rows: Array, prediction: Array) -> None:
+def save_prediction(folder: RunFolder, rows: UsableRows, prediction: Array) -> None:
     """Save the cross-fitted out-of-fold predictions of the ensemble.
 
     Args:
-        rows: (scored,) positions among the usable rows.
+        rows: the scored rows.
         prediction: (scored, classes) or (scored,).
     """
     content = io.BytesIO()
-    np.savez(content, rows=rows, prediction=prediction)
+    np.savez(content, rows=rows.places, prediction=prediction)
     files.write_bytes(folder.path / ENSEMBLE_PREDICTION, content.getvalue())
 
 
@@ -107,17 +108,16 @@ class FinishedRun:
         return dict(sorted(found.items()))
 
     @cached_property
-    def scored(self) -> tuple[Array, Array]:
-        """(scored,) positions among the usable rows that the ensemble has out-of-fold predictions for, and these predictions:
-        (scored, classes) or (scored,)."""
+    def scored(self) -> tuple[UsableRows, Array]:
+        """The rows that the ensemble has out-of-fold predictions for, and these predictions: (scored, classes) or (scored,)."""
         saved = self.folder.path / ENSEMBLE_PREDICTION
         with _damage_as_error(self.folder):
             if saved.is_file():
                 arrays = np.load(io.BytesIO(files.read_regular(saved)), allow_pickle=False)
-                return arrays["rows"], arrays["prediction"]
+                return UsableRows(arrays["rows"], len(self.data.target)), arrays["prediction"]
             # Runs of earlier versions: the weights were chosen on the same rows.
             folds = sorted(set.intersection(*(set(member.results) for member, _ in self.members)))
-            rows = np.concatenate([self.data.held_out(fold) for fold in folds])
+            rows = UsableRows.joined([self.data.held_out(fold) for fold in folds])
             parts = [
                 weight * np.concatenate([self._out_of_fold(member, fold) for fold in folds])
                 for member, weight in self.members
@@ -125,8 +125,8 @@ class FinishedRun:
             return rows, np.sum(parts, axis=0) / sum(weight for _, weight in self.members)
 
     @property
-    def rows(self) -> Array:
-        """(scored,) positions of the scored rows among the usable rows."""
+    def rows(self) -> UsableRows:
+        """The scored rows."""
         return self.scored[0]
 
     @property
@@ -137,18 +137,18 @@ class FinishedRun:
     @property
     def truth(self) -> Array:
         """(scored,) class codes, or values in target units."""
-        return self.data.target[self.rows]
+        return self.rows.of(self.data.target)
 
     @property
     def weight(self) -> Array | None:
         """(scored,) row weights, or None."""
-        return None if self.data.weight is None else self.data.weight[self.rows]
+        return self.rows.of(self.data.weight)
 
-    @cached_property
+    @property
     def numbers(self) -> npt.NDArray[np.int64]:
         """(usable rows,) numbers of the rows in the training file."""
         with _damage_as_error(self.folder):
-            return row_numbers(self.folder, len(self.data.target))
+            return self.data.numbers
 
     @property
     def left_out(self) -> set[str]:
@@ -183,7 +183,8 @@ class FinishedRun:
 
     def source_of(self, candidate: Candidate, weight: float) -> CandidateSource:
         """The models of the folds of a candidate."""
-        return source_of(self.folder, candidate, weight, self.numbers)
+        with _damage_as_error(self.folder):
+            return source_of(self.folder, self.data, candidate, weight)
 
     def _ensemble(self) -> ev.EnsembleChanged | None:
         """The final ensemble, or the best one so far of a run that has not finished."""

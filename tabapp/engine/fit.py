@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tabapp import files, metrics
-from tabapp.data.split import early_stopping_rows
 from tabapp.engine import peak_memory
 from tabapp.engine.jobs import FitJob, FitResult
+from tabapp.engine.numbering import UsableRows
 from tabapp.engine.other_targets import with_other_targets
 from tabapp.engine.rows import sha256
 from tabapp.engine.run_data import RunData
@@ -112,15 +112,14 @@ def _fitted_features(data: RunData, recipe: FeatureRecipe, fold: int, seed: int)
     """A preparer fitted on the fold's training rows or on the rows without a target, as the recipe says, and the arrays of all rows
     with a target; no training row is encoded with its own."""
     training, held_out = data.training(fold), data.held_out(fold)
-    groups = None if data.groups is None else data.groups[training]
-    preparer, trained = fitted_features(
-        data.frame[training], data.schema, recipe, seed, data.target[training], groups, data.unlabeled
-    )
-    scored = preparer.transform(data.frame[held_out])
+    frame, target, groups = training.of(data.frame), training.of(data.target), training.of(data.groups)
+    preparer, trained = fitted_features(frame, data.schema, recipe, seed, target, groups, data.unlabeled)
+    scored = preparer.transform(held_out.of(data.frame))
     numeric = np.empty((len(data.frame), trained.numeric.shape[1]), dtype=np.float32)
     categorical = np.empty((len(data.frame), trained.categorical.shape[1]), dtype=np.int32)
     for rows, part in ((training, trained), (held_out, scored)):
-        numeric[rows], categorical[rows] = part.numeric, part.categorical
+        rows.put(numeric, part.numeric)
+        rows.put(categorical, part.categorical)
     return preparer, Table(numeric=numeric, categorical=categorical)
 
 
@@ -141,20 +140,20 @@ class _Fold:
     context: FitContext
     table: Table
     learned: Table
-    training: npt.NDArray[np.int64]
+    training: UsableRows
     stopping: npt.NDArray[np.bool_]
-    held_out: npt.NDArray[np.int64]
+    held_out: UsableRows
     pretrain_seconds: float
 
     @property
     def train(self) -> Table:
         """The training rows without those of early stopping."""
-        return self.learned.take(self.training[~self.stopping])
+        return self.training.at(~self.stopping).of(self.learned)
 
     @property
     def valid(self) -> Table:
         """The early-stopping rows."""
-        return self.learned.take(self.training[self.stopping])
+        return self.training.at(self.stopping).of(self.learned)
 
 
 def _fold_of(job: FitJob, report: Callable[[int, float], None]) -> _Fold:
@@ -164,7 +163,7 @@ def _fold_of(job: FitJob, report: Callable[[int, float], None]) -> _Fold:
     recipe = recipe_for(job.recipe, data.schema)
     table, spec = prepared_table(folder, data, recipe, job.fold, job.run_seed)
     training, held_out = data.training(job.fold), data.held_out(job.fold)
-    stopping = early_stopping_rows(data.target, job.task, training, job.seed, groups=data.groups, time=data.time)
+    stopping = data.stopping(training, job.task, job.seed)
     plugin = registry.get(job.model)
     params = msgspec.convert(job.params, plugin.params_type)
     scratch = folder.checkpoints / job.fit
@@ -211,7 +210,7 @@ def run_fit(job: FitJob, report: Callable[[int, float], None]) -> FitResult:
     peak_memory.reset_gpu_peak(job.device)
     started = time.perf_counter()
     try:
-        model = plugin.refit(fold.learned.take(fold.training), params, job.pilots, context) if job.pilots else None
+        model = plugin.refit(fold.training.of(fold.learned), params, job.pilots, context) if job.pilots else None
         if model is None:
             model = plugin.fit(fold.train, fold.valid, params, context)
     finally:
@@ -245,7 +244,7 @@ def run_group(job: FitJob, report: Callable[[str, int, float], None]) -> list[Fi
             nothing = slice(0, 0)
             fits = [
                 GroupFit(
-                    f.learned.take(f.training), f.learned.take(f.training[nothing]), f.params, f.context, job.pilots
+                    f.training.of(f.learned), f.training.at(nothing).of(f.learned), f.params, f.context, job.pilots
                 )
                 for f in folds
             ]
@@ -276,7 +275,7 @@ class _Scored:
     @classmethod
     def of(cls, fold: _Fold, model: FittedModel) -> _Scored:
         """Predict the held-out rows of a fold."""
-        scored = fold.table.take(fold.held_out)
+        scored = fold.held_out.of(fold.table)
         started = time.perf_counter()
         prediction = model.predict(replace(scored, target=None))
         seconds = time.perf_counter() - started
@@ -288,7 +287,7 @@ class _Scored:
 def _saved(fold: _Fold, model: FittedModel, scored: _Scored, seconds: float, n_bytes: int) -> FitResult:
     """Save the folder of a fit, and return its result."""
     job, data, held_out = fold.job, fold.data, fold.held_out
-    truth, weight = data.target[held_out], None if data.weight is None else data.weight[held_out]
+    truth, weight = held_out.of(data.target), held_out.of(data.weight)
     result = FitResult(
         fit=job.fit,
         model=job.model,
@@ -308,8 +307,8 @@ def _saved(fold: _Fold, model: FittedModel, scored: _Scored, seconds: float, n_b
         model.save(temporary / "model")
         np.save(temporary / "oof.npy", scored.prediction, allow_pickle=False)
         if fold.plugin.contains_training_rows:
-            rows = np.concatenate([fold.training[~fold.stopping], fold.training[fold.stopping]])
-            np.save(temporary / ROWS, rows, allow_pickle=False)
+            rows = UsableRows.joined([fold.training.at(~fold.stopping), fold.training.at(fold.stopping)])
+            np.save(temporary / ROWS, rows.places, allow_pickle=False)
         files.write_json(temporary / "params.json", job.params)
         written = sorted(path for path in temporary.rglob("*") if path.is_file())
         checksums = {path.relative_to(temporary).as_posix(): sha256(path) for path in written}

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tabapp.data.schema import Schema
-from tabapp.data.split import early_stopping_rows
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.finished import FinishedRun
+from tabapp.engine.numbering import UsableRows
 from tabapp.engine.other_targets import with_other_targets
 from tabapp.engine.seeds import seed_of
 from tabapp.engine.unlabeled import add_unlabeled, fitted_features
@@ -63,17 +63,17 @@ def fit_again(
     run: FinishedRun,
     candidate: Candidate,
     fold: int,
-    rows: Array,
+    rows: UsableRows,
     schema: Schema,
-    scored: Array | None = None,
+    scored: UsableRows | None = None,
     *,
     limit: TimeLimit,
 ) -> Array:
     """Predictions of the held-out rows of a fold by the model, and its features, fitted on some rows with the columns of a schema.
 
     Args:
-        rows: positions of training rows among the usable rows, in ascending order.
-        scored: positions of the predicted rows in place of the held-out ones.
+        rows: the training rows, in ascending order.
+        scored: the predicted rows in place of the held-out ones.
         limit: counts the trained model. A model that is stopped by the limit is not used: its score would be lower for want of
             training alone.
 
@@ -83,19 +83,13 @@ def fit_again(
     limit.check()
     data, plan = run.data, run.plan
     seed = seed_of(plan.seed, candidate.model, fold)
-    groups = None if data.groups is None else data.groups[rows]
+    target = rows.of(data.target)
+    recipe = candidate.results[fold].recipe
     preparer, table = fitted_features(
-        data.frame[rows.tolist()],
-        schema,
-        candidate.results[fold].recipe,
-        seed,
-        data.target[rows],
-        groups,
-        data.unlabeled,
+        rows.of(data.frame), schema, recipe, seed, target, rows.of(data.groups), data.unlabeled
     )
-    weight = None if data.weight is None else data.weight[rows]
-    table = replace(table, target=data.target[rows], weight=weight)
-    stopping = early_stopping_rows(data.target, plan.task, rows, seed, groups=data.groups, time=data.time)
+    table = replace(table, target=target, weight=rows.of(data.weight))
+    stopping = data.stopping(rows, plan.task, seed)
     plugin = registry.get(candidate.model)
     with tempfile.TemporaryDirectory(prefix="tabapp-fit-") as scratch:
         context = FitContext(
@@ -113,10 +107,9 @@ def fit_again(
         add_unlabeled(context, plugin, data.unlabeled, preparer)
         table = with_other_targets(table, context, plugin, data, rows)
         params = msgspec.convert(candidate.params, plugin.params_type)
-        places = np.arange(len(rows))
-        model = plugin.fit(table.take(places[~stopping]), table.take(places[stopping]), params, context)
+        model = plugin.fit(table.take(~stopping), table.take(stopping), params, context)
     limit.check()
     limit.trained += 1
     scored = data.held_out(fold) if scored is None else scored
-    predicted = model.predict(preparer.transform(data.frame[scored.tolist()]))
+    predicted = model.predict(preparer.transform(scored.of(data.frame)))
     return np.asarray(predicted, dtype=np.float64)

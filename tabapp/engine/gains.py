@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tabapp import metrics
 from tabapp.engine.candidates import Scorer
+from tabapp.engine.numbering import ScoredRows
 from tabapp.ensemble.sampling import sample_rows
 
 MOST_ROWS = 20_000
@@ -69,12 +70,12 @@ def gain_over(
         prediction: in the same shape.
         among: (rows,) mask of the rows that are compared.
     """
-    metric, weight, places = metrics.get(metric_name), scorer.weight, np.flatnonzero(among)
-    weight = None if weight is None else weight[places]
-    sample = sample_rows(scorer.target[places], metric.name, MOST_ROWS, seed, weight)
-    rows = places[sample.rows]
-    stacked = np.stack([values[rows] for values in (*known, prediction)]).astype(np.float64)
-    target = scorer.target[rows]
+    metric, compared = metrics.get(metric_name), ScoredRows.where(among)
+    weight = compared.of(scorer.weight)
+    sample = sample_rows(compared.of(scorer.target), metric.name, MOST_ROWS, seed, weight)
+    rows = compared.at(sample.rows)
+    stacked = np.stack([rows.of(values) for values in (*known, prediction)]).astype(np.float64)
+    target = rows.of(scorer.target)
 
     def losses_of(blends: npt.NDArray[np.float64], keep: npt.NDArray[np.intp] | slice = slice(None)) -> list[float]:
         weights = None if sample.weight is None else sample.weight[keep]

@@ -39,7 +39,7 @@ def fold_models(folder: RunFolder, data: RunData, candidate: Candidate, plan: Pl
         model = plugin.load(folder.fits / candidate.fit_name(fold) / "model")
         model.to(device_for(plugin.family, plan.device))
         held_out = data.held_out(fold)
-        models.append(FoldModel(model, table.take(held_out), spec, held_out))
+        models.append(FoldModel(model, held_out.of(table), spec, held_out.places))
     return models
 
 

@@ -16,6 +16,7 @@ from tabapp.engine.candidates import Candidate
 from tabapp.engine.comparing import paired_difference
 from tabapp.engine.finished import FinishedRun
 from tabapp.engine.fitting_again import TimeLimit, TimeLimitReached, fit_again
+from tabapp.engine.numbering import UsableRows
 from tabapp.errors import BudgetError, UsageError
 from tabapp.run import analysis_events as events
 from tabapp.run.config import format_duration
@@ -61,7 +62,7 @@ def measure_row_curve(run: FinishedRun, model: str | None = None, seconds: float
         raise _too_slow(candidate, limit)
     for fold in complete:
         known[fold][1.0] = np.load(run.folder.fits / candidate.fit_name(fold) / "oof.npy", allow_pickle=False)
-    held_out = np.concatenate([run.data.held_out(fold) for fold in complete])
+    held_out = UsableRows.joined([run.data.held_out(fold) for fold in complete])
     predicted = {share: np.concatenate([known[fold][share] for fold in complete]) for share in (*shares, 1.0)}
     mean_rows = float(np.mean([len(run.data.training(fold)) for fold in complete]))
     gain = _gain(run, held_out, predicted[shares[-1]], predicted[1.0])
@@ -79,8 +80,8 @@ def _fit_on_share(run: FinishedRun, candidate: Candidate, fold: int, share: floa
     """Predictions of the held-out rows of a fold by a model, and features, that are fitted on a share of its training rows."""
     training = run.data.training(fold)
     # Nested shares: a smaller share is part of a larger one.
-    order = np.random.default_rng([run.plan.seed, fold]).permutation(training)
-    rows = np.sort(order[: round(share * len(training))])
+    order = np.random.default_rng([run.plan.seed, fold]).permutation(len(training))
+    rows = training.at(np.sort(order[: round(share * len(training))]))
     return fit_again(run, candidate, fold, rows, run.data.schema, limit=limit)
 
 
@@ -102,8 +103,8 @@ def measure_time_curve(
     candidate = run.best_of(model or run.best_model)
     column, time = _times(run)
     scored = _scored(run, time)
-    earlier = np.flatnonzero(time < time[scored].min())
-    earlier = earlier[np.argsort(time[earlier], kind="stable")]
+    earlier = UsableRows.where(time < scored.of(time).min())
+    earlier = earlier.at(np.argsort(earlier.of(time), kind="stable"))
     shares = [share for share in SHARES if share * len(earlier) >= LEAST_TRAINING_ROWS]
     if len(shares) < 2 or len(scored) < LEAST_SCORED_ROWS:
         raise UsageError(
@@ -112,17 +113,19 @@ def measure_time_curve(
         )
     fold, limit = min(candidate.results), TimeLimit(seconds, 2 * len(shares) - 1)
 
-    def predicted(rows: Array) -> Array:
-        return fit_again(run, candidate, fold, np.sort(rows), run.data.schema, scored, limit=limit)
+    def predicted(chosen: slice) -> Array:
+        rows = earlier.at(chosen)
+        in_order = rows.at(np.argsort(rows.places))
+        return fit_again(run, candidate, fold, in_order, run.data.schema, scored, limit=limit)
 
     recent: dict[int, Array] = {}
     oldest: dict[int, Array] = {}
     with suppress(TimeLimitReached):
         for share in shares:
             size = round(share * len(earlier))
-            recent[size] = predicted(earlier[len(earlier) - size :])
+            recent[size] = predicted(slice(len(earlier) - size, None))
             if share < 1:
-                oldest[size] = predicted(earlier[:size])
+                oldest[size] = predicted(slice(size))
     if len(recent) < 2:
         raise _too_slow(candidate, limit)
     (*_, fewer, more), both = recent, max(oldest)
@@ -166,43 +169,39 @@ def _times(run: FinishedRun) -> tuple[str, Array]:
     )
 
 
-def _scored(run: FinishedRun, time: Array) -> Array:
-    """Positions of the latest rows: those that validation by time holds out, or a share of the rows."""
+def _scored(run: FinishedRun, time: Array) -> UsableRows:
+    """The latest rows: those that validation by time holds out, or a share of the rows."""
     if run.data.time is not None and run.data.n_folds == 1:
         return run.data.held_out(0)
     held_out = make_holdout(run.data.target, run.plan.task, SCORED_SHARE, run.plan.seed, time=time)
-    return np.flatnonzero((held_out == 0) & ~np.isnan(time))
+    return UsableRows.where((held_out == 0) & ~np.isnan(time))
 
 
-def _moment(run: FinishedRun, column: str, scored: Array, time: Array) -> str:
+def _moment(run: FinishedRun, column: str, scored: UsableRows, time: Array) -> str:
     """The time of the earliest scored row as text."""
-    first = int(scored[time[scored].argmin()])
+    first = int(scored.places[scored.of(time).argmin()])
     if column in run.data.frame.columns:
         return str(column_of(run.data.frame, column)[first])
     return f"{time[first]:g}"
 
 
-def _point(run: FinishedRun, scored: Array, n_rows: int, predicted: Array) -> events.CurvePoint:
-    metric, truth, weight = run.plan.metric, run.data.target[scored], _weights(run, scored)
+def _point(run: FinishedRun, scored: UsableRows, n_rows: int, predicted: Array) -> events.CurvePoint:
+    metric, truth, weight = run.plan.metric, scored.of(run.data.target), scored.of(run.data.weight)
     low, high = metrics.interval(metric, truth, predicted, weight, seed=run.plan.seed)
     return events.CurvePoint(place=n_rows, score=metrics.score(metric, truth, predicted, weight), low=low, high=high)
 
 
-def _gain(run: FinishedRun, scored: Array, before: Array, after: Array) -> events.Gain:
+def _gain(run: FinishedRun, scored: UsableRows, before: Array, after: Array) -> events.Gain:
     """How much better the score of one prediction is than that of another, with the interval of a paired bootstrap."""
     first, second, low, high = paired_difference(
         run.plan.metric,
-        run.data.target[scored],
+        scored.of(run.data.target),
         before,
         after,
-        _weights(run, scored),
+        scored.of(run.data.weight),
         seed=run.plan.seed,
         n_resamples=200,
     )
     sign = 1.0 if metrics.get(run.plan.metric).greater_is_better else -1.0
     low, high = sorted((sign * low, sign * high))
     return events.Gain(value=sign * (second - first), low=low, high=high)
-
-
-def _weights(run: FinishedRun, rows: Array) -> Array | None:
-    return None if run.data.weight is None else run.data.weight[rows]

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from tabapp.engine.numbering import UsableRows
 from tabapp.engine.run_data import RunData
 from tabapp.features.arrays import OtherTarget, Table
 from tabapp.models.contract import FitContext, Plugin
@@ -25,16 +24,16 @@ def _n_classes(codes: pl.Series) -> int:
 
 
 def with_other_targets(
-    table: Table, context: FitContext, plugin: Plugin, data: RunData, rows: npt.NDArray[np.intp] | None = None
+    table: Table, context: FitContext, plugin: Plugin, data: RunData, rows: UsableRows | None = None
 ) -> Table:
     """The training rows with their other targets, if the model uses them and there are any.
 
     Args:
         table: features and target of training rows.
-        rows: their positions among the usable rows; None means all of them.
+        rows: which rows they are; None means all of them.
     """
     if data.others is None or not plugin.uses_other_targets:
         return table
     context.other_targets = described(data.others)
     values = data.others.select(pl.all().cast(pl.Float64).fill_null(float("nan"))).to_numpy()
-    return replace(table, others=values if rows is None else values[rows])
+    return replace(table, others=(data.all if rows is None else rows).of(values))

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tabapp.bundle.write import CandidateSource, FoldSource
-from tabapp.data.split import early_stopping_rows
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.devices import available_cores
 from tabapp.engine.finished import FinishedRun
 from tabapp.engine.fit import recipe_id
+from tabapp.engine.numbering import UsableRows
 from tabapp.engine.other_targets import with_other_targets
 from tabapp.engine.seeds import seed_of
 from tabapp.engine.unlabeled import PRETRAINED, add_unlabeled, fitted_features, pretrained_folder
@@ -81,7 +81,7 @@ class Refitter:
             context.pretrained, _ = pretrained_folder(
                 parent, plugin, typed_params, context, recipe_id(recipe), run.plan.seed
             )
-        rows = np.arange(len(table))
+        rows = run.data.all
         table = with_other_targets(table, context, plugin, run.data)
         learned = table if soft is None else soft_table(table, soft)
         fitted = plugin.refit(learned, typed_params, summaries, context)
@@ -91,7 +91,7 @@ class Refitter:
         place.mkdir(parents=True)
         fitted.save(place)
         shutil.rmtree(self._folder / "scratch", ignore_errors=True)
-        stored = run.numbers[rows].tolist() if plugin.contains_training_rows and soft is None else None
+        stored = rows.of(run.numbers).tolist() if plugin.contains_training_rows and soft is None else None
         return CandidateSource(model, trial, params, weight, [FoldSource(0, place, state, stored)])
 
     def _table(self, recipe: FeatureRecipe) -> tuple[Table, FeaturePreparer, Path]:
@@ -136,22 +136,21 @@ def fit_with_stopping(
     plugin: Plugin,
     params: Params,
     table: Table,
-    rows: npt.NDArray[np.intp],
+    rows: UsableRows,
     seed: int,
     context: FitContext,
     soft: npt.NDArray[np.floating] | None = None,
-) -> tuple[FittedModel, npt.NDArray[np.intp]]:
+) -> tuple[FittedModel, UsableRows]:
     """Train on some rows with early stopping; returns the model, and the rows in the order in which they were passed to it."""
-    data = run.data
-    stopping = early_stopping_rows(data.target, run.plan.task, rows, seed, groups=data.groups, time=data.time)
-    train, valid = rows[~stopping], rows[stopping]
-    learned, stopped = table.take(train), table.take(valid)
+    stopping = run.data.stopping(rows, run.plan.task, seed)
+    train, valid = rows.at(~stopping), rows.at(stopping)
+    learned, stopped = train.of(table), valid.of(table)
     if soft is not None:
-        learned = soft_table(learned, soft[train])
+        learned = soft_table(learned, train.of(soft))
         if learned.weight is not None and stopped.weight is None:
             # A plugin that trains on both in the end needs the weights of both.
             stopped = replace(stopped, weight=np.ones(len(stopped), dtype=np.float32))
-    return plugin.fit(learned, stopped, params, context), np.concatenate([train, valid])
+    return plugin.fit(learned, stopped, params, context), UsableRows.joined([train, valid])
 
 
 LEAST_SHARE = 0.01

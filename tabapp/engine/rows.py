@@ -23,7 +23,7 @@ from tabapp.data.schema import Schema
 from tabapp.data.split import Folds, make_folds, make_holdout
 from tabapp.data.typed import encode_target, rows_with_target, typed_frame
 from tabapp.engine.plan import Plan
-from tabapp.engine.run_data import OTHER_TARGETS, UNLABELED
+from tabapp.engine.run_data import OTHER_TARGETS, ROW_NUMBERS, UNLABELED
 from tabapp.engine.scorable import Scored, split_rows
 from tabapp.engine.validation import holdout_fraction
 from tabapp.errors import DataError
@@ -31,8 +31,6 @@ from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder
 
 SAMPLE_ROWS = 20
-ROW_NUMBERS = "row_numbers.npy"
-"""The number in the file of each usable row, if some rows have no target."""
 MOST_UNLABELED = 500_000
 """Rows without a target that are kept, evenly spaced: pre-training sees no more in the time of a run."""
 CHECKED = ("table.arrow", "schema.json", UNLABELED, OTHER_TARGETS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -11,17 +12,21 @@ import polars as pl
 
 from tabapp import files
 from tabapp.data import table_files
-from tabapp.data.schema import Schema
+from tabapp.data.schema import Schema, Task
+from tabapp.data.split import early_stopping_rows
+from tabapp.engine.numbering import ScoredRows, UsableRows
 from tabapp.run.folder import RunFolder
 
 UNLABELED = "unlabeled.arrow"
 """The typed features of the rows without a target, if there are any."""
 OTHER_TARGETS = "other_targets.arrow"
 """The other targets of the usable rows, in the run of one of several targets."""
+ROW_NUMBERS = "row_numbers.npy"
+"""The number in the file of each usable row, if some rows have no target."""
 
 
 class RunData:
-    """The usable rows of a run.
+    """The usable rows of a run, and which of them are scored.
 
     Attributes:
         schema: kind and role of each column.
@@ -34,6 +39,7 @@ class RunData:
     """
 
     def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
         self.schema = msgspec.json.decode(files.read_regular(folder.data / "schema.json"), type=Schema)
         self.frame: pl.DataFrame = table_files.read(folder.data / "table.arrow", "arrow")
         unlabeled = folder.data / UNLABELED
@@ -52,10 +58,46 @@ class RunData:
         """Number of scored folds; 1 for a holdout."""
         return int(self.fold.max()) + 1
 
-    def held_out(self, fold: int) -> npt.NDArray[np.intp]:
-        """Indices of the rows that a fold scores."""
-        return np.flatnonzero(self.fold == fold)
+    @cached_property
+    def all(self) -> UsableRows:
+        """Every usable row."""
+        return UsableRows(np.arange(len(self.target)), len(self.target))
 
-    def training(self, fold: int) -> npt.NDArray[np.intp]:
-        """Indices of the rows that a fold may train on."""
-        return np.flatnonzero(self.fold != fold)
+    @cached_property
+    def scored(self) -> UsableRows:
+        """The rows that some fold scores; arrays over scored rows are in this order."""
+        return UsableRows.where(self.fold >= 0)
+
+    def held_out(self, fold: int) -> UsableRows:
+        """The rows that a fold scores."""
+        return UsableRows.where(self.fold == fold)
+
+    def training(self, fold: int) -> UsableRows:
+        """The rows that a fold may train on."""
+        return UsableRows.where(self.fold != fold)
+
+    def among_scored(self, rows: UsableRows) -> ScoredRows:
+        """The positions of scored rows among all scored rows.
+
+        Raises:
+            ValueError: a row is not scored.
+        """
+        position = np.full(len(self.fold), -1)
+        self.scored.put(position, np.arange(len(self.scored)))
+        return ScoredRows(rows.of(position), len(self.scored))
+
+    def stopping(self, rows: UsableRows, task: Task, seed: int) -> npt.NDArray[np.bool_]:
+        """(rows,) mask of the training rows that stop training early; see `early_stopping_rows`."""
+        return early_stopping_rows(self.target, task, rows.places, seed, groups=self.groups, time=self.time)
+
+    @cached_property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """(rows,) the number of each row in the training file, from 0; its position in runs of earlier versions."""
+        saved = self._folder.data / ROW_NUMBERS
+        numbers = np.load(saved, allow_pickle=False) if saved.is_file() else self.all.places
+        return self.all.of(numbers)
+
+    @property
+    def target_by_number(self) -> dict[int, float]:
+        """The class code, or the value, of each row by its number in the training file."""
+        return dict(zip(self.numbers.tolist(), map(float, self.target), strict=True))

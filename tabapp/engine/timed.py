@@ -38,7 +38,6 @@ from tabapp.engine.starting import (
     StartingScheduler,
 )
 from tabapp.engine.time_left import SAFETY, TimeLeft
-from tabapp.run.state import format_score
 
 N_RIVALS = 3
 """Models with a first fold of which the best is completed before others start."""
@@ -319,4 +318,5 @@ class TimedScheduler(StartingScheduler):
         if self.models[candidate.model].is_favored or self._improves(candidate):
             return None
         fold, result = next(iter(candidate.results.items()))
-        return f"fold {fold + 1}: {format_score(result.score)}; it does not improve the ensemble"
+        shown = "undefined" if result.score is None else f"{result.score:.5g}"
+        return f"fold {fold + 1}: {shown}; it does not improve the ensemble"

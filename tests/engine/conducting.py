@@ -72,7 +72,7 @@ class SimulatedFits:
 
     def _finish(self, job: FitJob) -> FitResult:
         data = RunData(self.folder)
-        truth = data.target[data.held_out(job.fold)]
+        truth = data.held_out(job.fold).of(data.target)
         generator = np.random.default_rng([job.trial, job.fold, job.model == "xgboost"])
         noise = 0.3 if job.model == "lightgbm" else 0.4
         positive = np.clip(0.5 + 0.3 * (2 * truth - 1) + generator.normal(0, noise, len(truth)), 0.01, 0.99)

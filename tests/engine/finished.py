@@ -67,7 +67,7 @@ def make_finished_run(
     scorer = Scorer(folder, run_data, plan.metric, seed)
     prediction, covered = scorer.out_of_fold(candidate)
     score = scorer.score(candidate)
-    save_prediction(folder, np.flatnonzero(run_data.fold >= 0)[covered], prediction[covered])
+    save_prediction(folder, run_data.scored.at(covered), prediction[covered])
     row = ev.LeaderboardRow(
         rank=2, model=model, title=model.title(), family="classic", score=score.value, low=score.low, high=score.high,
         folds=plan.folds, trials=1, trial=0, status="ok", in_ensemble=1.0,

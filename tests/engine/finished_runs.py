@@ -2,38 +2,55 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from tabapp import files
 from tabapp.bundle.format import MetricValue
 from tabapp.bundle.intervals import fit_intervals
-from tabapp.bundle.write import BundleContents, CandidateSource, FoldSource, write_bundle
+from tabapp.bundle.write import BundleContents, write_bundle
 from tabapp.engine.board import select_ensemble
 from tabapp.engine.candidates import Candidate, Scorer, read_results
-from tabapp.engine.fit import features_folder, run_fit
+from tabapp.engine.fit import run_fit
 from tabapp.engine.jobs import FitJob
 from tabapp.engine.plan import approximate_shape, make_plan
 from tabapp.engine.prepare import infer, read_data
 from tabapp.engine.rows import read_sample, write_rows
 from tabapp.engine.run_data import RunData
+from tabapp.engine.sources import source_of
 from tabapp.models import registry
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder, create_run
 
 
-def make_run(runs: Path, table: Path, target: str, models: tuple[str, ...], folds: int = 2) -> RunFolder:
-    """Fit the defaults of some models on all folds, select the ensemble, and write its bundle."""
-    config = RunConfig(data=str(table), target=target, models=models, folds=folds, trials=1)
+def make_run(
+    runs: Path,
+    table: Path,
+    target: str,
+    models: tuple[str, ...],
+    folds: int | None = 2,
+    *,
+    seconds: float | None = None,
+    **options: Any,
+) -> RunFolder:
+    """Fit the defaults of some models on all folds, select the ensemble, and write its bundle.
+
+    Args:
+        seconds: time after which a fit returns the best that it has.
+        options: further fields of the configuration.
+    """
+    config = RunConfig(data=str(table), target=target, models=models, folds=folds, trials=1, **options)
     folder = create_run(config, runs)
     reading = read_data(config)
     schema = infer(reading, config)
     plan = make_plan(config, schema)
-    write_rows(folder, config, reading, schema, plan)
+    plan = write_rows(folder, config, reading, schema, plan)
     files.write_bytes(folder.plan, msgspec.json.encode(plan))
     data = RunData(folder)
-    candidates = [_candidate(folder, data, plan, name) for name in models]
+    candidates = [_candidate(folder, data, plan, name, seconds) for name in models]
     scorer = Scorer(folder, data, plan.metric, plan.seed)
     selected = select_ensemble(candidates, scorer, plan.metric, plan.seed)
     assert selected is not None
@@ -53,23 +70,8 @@ def make_run(runs: Path, table: Path, target: str, models: tuple[str, ...], fold
         seed=plan.seed,
         data=files.read_json(folder.data / "fingerprint.json"),
         created_at="2026-01-01T00:00:00+00:00",
-        candidates=[
-            CandidateSource(
-                candidate.model,
-                candidate.trial,
-                candidate.params,
-                weight,
-                [
-                    FoldSource(
-                        fold,
-                        folder.fits / candidate.fit_name(fold) / "model",
-                        features_folder(folder, result.recipe, fold) / "state",
-                    )
-                    for fold, result in sorted(candidate.results.items())
-                ],
-            )
-            for candidate, weight in selected.members
-        ],
+        candidates=[source_of(folder, data, *member) for member in selected.members],
+        targets=data.target_by_number,
         sample=read_sample(folder),
         intervals=fit_intervals(truth, selected.prediction) if is_regression else None,
     )
@@ -77,7 +79,7 @@ def make_run(runs: Path, table: Path, target: str, models: tuple[str, ...], fold
     return folder
 
 
-def _candidate(folder: RunFolder, data: RunData, plan, name: str) -> Candidate:
+def _candidate(folder: RunFolder, data: RunData, plan, name: str, seconds: float | None) -> Candidate:
     plugin = registry.get(name)
     params = msgspec.to_builtins(plugin.defaults(plan.task, approximate_shape(data.schema, plan.n_classes), "cpu"))
     candidate = Candidate(name, 0, params, data.n_folds)
@@ -98,7 +100,7 @@ def _candidate(folder: RunFolder, data: RunData, plan, name: str) -> Candidate:
             device="cpu",
             libraries="trees",
             n_threads=1,
-            soft_deadline=None,
+            soft_deadline=None if seconds is None else time.monotonic() + seconds,
         )
         run_fit(job, lambda step, value: None)
     read_results(folder, candidate)

@@ -37,7 +37,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
 @pytest.mark.parametrize("name", ["numbers", "classes"])
 def test_the_fold_models_of_the_bundle_show_the_same_gain(name: str, request: pytest.FixtureRequest) -> None:
     run: FinishedRun = request.getfixturevalue(name)
-    rows = np.flatnonzero(run.data.fold >= 0)
+    rows = run.data.scored
     found = averaging_of_ensemble(run.folder, run.data, run.plan, run.members, rows)
     predictor = load_bundle(run.folder.bundle).predictor
     assert isinstance(predictor, LocalPredictor)
@@ -59,7 +59,7 @@ def test_the_fold_models_of_the_bundle_show_the_same_gain(name: str, request: py
 
 
 def test_no_model_predicts_after_the_deadline(numbers: FinishedRun) -> None:
-    rows = np.flatnonzero(numbers.data.fold >= 0)
+    rows = numbers.data.scored
     late = time.monotonic() - 1
     assert (
         averaging_of_ensemble(numbers.folder, numbers.data, numbers.plan, numbers.members, rows, late) == NO_AVERAGING

@@ -50,7 +50,7 @@ def test_features_do_not_depend_on_the_target_of_held_out_rows(folder: RunFolder
     files = {path.name: path.read_bytes() for path in features.rglob("*") if path.is_file()}
     numeric = np.array(shown.numeric)
     features.rename(features.with_name("before"))
-    held_out = data.held_out(0)
+    held_out = data.held_out(0).places
     data.target = data.target.copy()
     data.target[held_out] = 1 - data.target[held_out]
     again, _ = prepared_table(folder, data, ENCODED, 0, run_seed=0)
@@ -89,7 +89,7 @@ def test_training_rows_are_encoded_out_of_fold_and_held_out_rows_by_all_training
     np.testing.assert_array_equal(table.numeric[:, :-1], plain.numeric)
     np.testing.assert_array_equal(table.categorical, plain.categorical)
     shop, shown = data.frame["shop"].to_numpy(), table.numeric[:, -1]
-    held_out, training = data.held_out(1), data.training(1)
+    held_out, training = data.held_out(1).places, data.training(1).places
     common = next(name for name in np.unique(shop[held_out]) if (shop[training] == name).sum() >= 5)
     assert len(np.unique(shown[held_out][shop[held_out] == common])) == 1
     assert len(np.unique(shown[training][shop[training] == common])) > 1

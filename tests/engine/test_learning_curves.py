@@ -68,7 +68,7 @@ def test_a_time_limit_leaves_out_folds_or_shares(regression, stop_after, trained
     stop_after(trained)
     found = measure_row_curve(regression, seconds=90)
     assert [point.place for point in found.points] == places
-    truth, held_out = regression.data.target, [regression.data.held_out(fold) for fold in range(n_folds)]
+    truth, held_out = regression.data.target, [regression.data.held_out(fold).places for fold in range(n_folds)]
     rows = np.concatenate(held_out)
     predicted = np.concatenate([np.load(path) for path in sorted(regression.folder.fits.glob("*/oof.npy"))[:n_folds]])
     assert found.points[-1].score == pytest.approx(np.sqrt(np.mean((truth[rows] - predicted) ** 2)))

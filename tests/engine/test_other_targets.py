@@ -113,7 +113,7 @@ def test_a_fit_does_not_depend_on_other_targets_of_scored_rows(tmp_path, name, t
         folder, plan = make_run(tmp_path / case, target)
         data = RunData(folder)
         assert data.others is not None
-        rows = {"first": [], "second": data.held_out(0), "third": data.training(0)}[case]
+        rows = {"first": [], "second": data.held_out(0).places, "third": data.training(0).places}[case]
         others = data.others.clone()
         for column in others.columns:
             # The cells of these rows in another order, so that the classes stay the same.
@@ -141,7 +141,7 @@ def test_a_model_of_several_targets_loads_with_equal_predictions(tmp_path, name)
     model = plugin.load(place / "model")
     preparer = FeaturePreparer.load(features_folder(folder, plugin.features(), 0) / "state")
     model.check(preparer.spec, plan.task, plan.n_classes)
-    predicted = model.predict(preparer.transform(data.frame[data.held_out(0)]))
+    predicted = model.predict(preparer.transform(data.held_out(0).of(data.frame)))
     assert predicted.shape[1] == plan.n_classes == 3
     np.testing.assert_array_equal(predicted, np.load(place / "oof.npy"))
 

@@ -209,7 +209,7 @@ def test_npt_learns_from_rows_without_a_target(tmp_path):
         fit(folder, plan, "npt", 0)
         predictions.append(np.load(folder.fits / "npt-0000-f0" / "oof.npy"))
         rows = np.load(folder.fits / "npt-0000-f0" / "rows.npy")
-        assert sorted(rows) == sorted(RunData(folder).training(0))
+        assert sorted(rows) == sorted(RunData(folder).training(0).places)
     assert not np.array_equal(*predictions)
 
 
