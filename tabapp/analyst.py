@@ -52,7 +52,7 @@ def _diagnose(options: argparse.Namespace) -> msgspec.Struct:
             event = diagnosing.measure_robustness(run)
         log = EventLog(folder.events)
         try:
-            return log.append(event)
+            return log.append(run.described(event))
         finally:
             log.close()
 

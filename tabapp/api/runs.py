@@ -13,6 +13,7 @@ import msgspec
 
 from tabapp import files
 from tabapp.errors import UsageError
+from tabapp.run.belonging import is_current
 from tabapp.run.exporting import ROWS_PER_LIMIT, AnyExportMessage, Compared, ExportOptions, run_export
 from tabapp.run.folder import RunFolder, default_runs_dir, find_run, list_runs
 from tabapp.run.outputs import reject_replacing
@@ -103,9 +104,11 @@ class Run:
     def importances(self) -> pl.DataFrame:
         """How much each column matters, the most important first: permutation importance in units of the metric with its
         interval, and the share of attention where a model has any. An unstable value is not due to the column alone, since
-        predictions of rows changed in which nothing was shuffled."""
-        found = self._state().importances
-        return _frame(found.rows if found is not None else (), _IMPORTANCES)
+        predictions of rows changed in which nothing was shuffled. Empty while only those of an earlier trial are known."""
+        state = self._state()
+        found = state.importances
+        known = found is not None and is_current(found, state.leaderboard)
+        return _frame(found.rows if found is not None and known else (), _IMPORTANCES)
 
     def predictor(self) -> Predictor | TargetsPredictor:
         """Load the bundle of the run.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +16,7 @@ from msgspec.structs import replace
 
 from tabapp import metrics
 from tabapp.engine.allowance import Allowance
-from tabapp.engine.candidates import Candidate, Score, Scorer
+from tabapp.engine.candidates import Candidate, Score, Scorer, digest
 from tabapp.engine.gains import Gain, gain_over, prior_gain
 from tabapp.engine.plan import Plan
 from tabapp.engine.scheduler import Scheduler
@@ -67,6 +69,13 @@ class Selected:
         """Ids of the fits of all members."""
         return [candidate.fit_name(fold) for candidate, _ in self.members for fold in candidate.results]
 
+    @cached_property
+    def identity(self) -> str:
+        """A digest of its members and its predictions, which those of its fold models' mean share."""
+        members = [(candidate.identity, weight) for candidate, weight in self.members]
+        content = hashlib.sha256(np.ascontiguousarray(self.prediction).data).hexdigest()
+        return digest(members, self.calibration, content)
+
     @property
     def calibration_of_mean(self) -> Calibration | None:
         """The calibration of the mean of the fold models, for new rows; None for none."""
@@ -88,6 +97,7 @@ class Selected:
             score=defined(self.score.value),
             low=defined(self.score.low),
             high=defined(self.score.high),
+            identity=self.identity,
         )
 
 
@@ -294,6 +304,7 @@ class Board:
             predict_ms_per_1k=_total([predict_ms_per_1k(candidate) for candidate in members]),
             status="ok",
             in_ensemble=1.0,
+            identity=selected.identity,
         )
 
     def _model_row(self, name: str, activity: str, weights: dict[str, float], over: bool) -> ev.LeaderboardRow:
@@ -346,6 +357,7 @@ class Board:
             reason="; ".join(reasons) or None,
             in_ensemble=round(weights.get(name, 0.0), 6),
             params=best.params,
+            identity=best.identity,
         )
 
 

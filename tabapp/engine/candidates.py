@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,6 +29,11 @@ PILOT_FOLDS, PILOTS_OF_MANY_FOLDS = 2, 3
 pima_diabetes and auto_mpg, reuse changed the test error of MLP to 0.976 and of TabM to 0.989 times that of early stopping in each
 fold, and of RealMLP, which has a schedule, to 1.02.
 """
+
+
+def digest(*parts: object) -> str:
+    """A short digest of the texts of values."""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
 def pilot_folds(n_folds: int) -> int:
@@ -107,6 +113,11 @@ class Candidate:
     def pilots_of(self, fold: int) -> tuple[FitResult, ...]:
         """The fits whose numbers of steps the fit on a fold reuses."""
         return () if fold < self.n_pilots else tuple(self.results[pilot] for pilot in range(self.n_pilots))
+
+    @property
+    def identity(self) -> str:
+        """A digest of its out-of-fold predictions, by the folds and their scores."""
+        return digest(self.model, self.trial, sorted((fold, result.score) for fold, result in self.results.items()))
 
     def fit_name(self, fold: int) -> str:
         """The id of the fit on a fold, unique in the run."""

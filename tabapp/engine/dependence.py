@@ -65,6 +65,8 @@ def find_dependence(
     measured = {each.column: each for each in together.columns}
     return ev.DependenceReady(
         model=candidate.model,
+        trial=candidate.trial,
+        identity=candidate.identity,
         groups=tuple(
             ev.GroupImportance(
                 columns=group, permutation=found.mean, low=found.low, high=found.high, unstable=found.unstable
@@ -101,6 +103,8 @@ def find_interactions(
         return None
     return ev.InteractionsReady(
         model=candidate.model,
+        trial=candidate.trial,
+        identity=candidate.identity,
         label=data.schema.classes[code] if data.schema.classes else "",
         columns=tuple(columns),
         pairs=tuple(ev.InteractionView(a=p.a, b=p.b, h=rounded(p.h), size=rounded(p.size)) for p in found),
@@ -115,6 +119,8 @@ def find_attention(folder: RunFolder, data: RunData, plan: Plan, candidate: Cand
         return None
     return ev.AttentionReady(
         model=candidate.model,
+        trial=candidate.trial,
+        identity=candidate.identity,
         n_rows=n_rows,
         maps=tuple(
             ev.AttentionMapView(

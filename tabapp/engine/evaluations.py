@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +18,9 @@ from tabapp.engine.candidates import Candidate
 from tabapp.engine.run_data import RunData
 from tabapp.explain import evaluation as plots
 from tabapp.run import events as ev
+from tabapp.run.event_base import ENSEMBLE
 from tabapp.run.folder import RunFolder
 
-ENSEMBLE = "ensemble"
 PAUSE_SECONDS = 5.0
 """Least time between two evaluations of the same model."""
 EVALUATION_SHARE, FIRST_EVALUATION_SECONDS = 0.0015, 0.1
@@ -38,7 +39,7 @@ class Evaluations:
     folder: RunFolder
     data: RunData
     board: Board
-    _made: dict[str, tuple[object, float]] = field(default_factory=dict[str, tuple[object, float]])
+    _made: dict[str, tuple[str, float]] = field(default_factory=dict[str, tuple[str, float]])
     _allowance: Allowance = field(default_factory=lambda: Allowance(EVALUATION_SHARE, FIRST_EVALUATION_SECONDS))
 
     def refresh(self) -> ev.EvaluationReady | None:
@@ -47,55 +48,59 @@ class Evaluations:
             return None
         now = time.monotonic()
         for model in (ENSEMBLE, *self.board.scheduler.models):
-            known, made = self._made.get(model, (None, -PAUSE_SECONDS))
-            if now - made < PAUSE_SECONDS or not self._has_changed(model, known):
+            known, made = self._made.get(model, ("", -PAUSE_SECONDS))
+            identity = self._identity_of(model)
+            if now - made < PAUSE_SECONDS or identity in ("", known):
                 continue
-            self._made[model] = (self._state_of(model), now)
+            self._made[model] = (identity, now)
             began = time.thread_time()
             evaluation = self._evaluate(model)
             self._allowance.spend(time.thread_time() - began)
             return evaluation
         return None
 
-    def catch_up(self, deadline: float) -> list[ev.EvaluationReady]:
+    def catch_up(
+        self, deadline: float, failed: Callable[[str, Exception], None] | None = None
+    ) -> list[ev.EvaluationReady]:
         """Evaluate all models that are not up to date, until `deadline` (of `time.monotonic()`).
 
-        Includes best trials with only some of their folds, since no more fits follow.
+        Includes best trials with only some of their folds, since no more fits follow. The ensemble is evaluated whatever the time:
+        its evaluation is the one that a report shows, and samples keep it short.
+
+        Args:
+            failed: receives a model whose evaluation failed, and the error; by default, it is raised.
         """
         made: list[ev.EvaluationReady] = []
         for model in (ENSEMBLE, *self.board.scheduler.models):
-            if time.monotonic() > deadline:
+            if model != ENSEMBLE and time.monotonic() > deadline:
                 break
-            state = self._state_of(model, partial=True)
-            if state is not None and state != self._made.get(model, (None, 0.0))[0]:
-                self._made[model] = (state, time.monotonic())
-                made.append(self._evaluate(model))
+            identity = self._identity_of(model, partial=True)
+            if identity not in ("", self._made.get(model, ("", 0.0))[0]):
+                self._made[model] = (identity, time.monotonic())
+                try:
+                    made.append(self._evaluate(model))
+                except Exception as error:
+                    if failed is None:
+                        raise
+                    failed(model, error)
         return made
 
-    def _has_changed(self, model: str, known: object) -> bool:
-        state = self._state_of(model)
-        return state is not None and state != known
-
-    def _state_of(self, model: str, *, partial: bool = False) -> object:
-        """Identifies the predictions that an evaluation of the model would use; None if there are none."""
+    def _identity_of(self, model: str, *, partial: bool = False) -> str:
+        """Identifies the predictions that an evaluation of the model would use; empty if there are none."""
         if model == ENSEMBLE:
-            selected = self.board.selected
-            if selected is None:
-                return None
-            return selected.calibration, tuple((c.key, weight) for c, weight in selected.members)
+            return "" if self.board.selected is None else self.board.selected.identity
         best = self.board.scheduler.best_of(model)
-        if best is None or not (best.is_complete or partial):
-            return None
-        return best.trial, tuple(sorted(best.results))
+        return best.identity if best is not None and (best.is_complete or partial) else ""
 
     def _evaluate(self, model: str) -> ev.EvaluationReady:
         scorer, selected = self.board.scorer, self.board.selected
         if model == ENSEMBLE and selected is not None:
             members = [candidate for candidate, _ in selected.members]
-            found = self._evaluation(model, None, selected.prediction, selected.covered, self._size(members))
+            described: dict[str, Any] = {"model": model, "trial": None, "identity": selected.identity}
+            found = self._evaluation(described, selected.prediction, selected.covered, self._size(members))
             if selected.calibration is None:
                 return found
-            without = self._evaluation(model, None, selected.blend, selected.covered, 0)
+            without = self._evaluation(described, selected.blend, selected.covered, 0)
             return msgspec.structs.replace(
                 found,
                 temperature=selected.calibration if isinstance(selected.calibration, float) else None,
@@ -105,14 +110,15 @@ class Evaluations:
         best = self.board.scheduler.best_of(model)
         assert best is not None
         prediction, covered = scorer.out_of_fold(best)
-        return self._evaluation(model, best.trial, prediction[covered], covered, self._size([best]))
+        described = {"model": model, "trial": best.trial, "identity": best.identity}
+        return self._evaluation(described, prediction[covered], covered, self._size([best]))
 
     def _size(self, candidates: list[Candidate]) -> int:
         folders = [self.folder.fits / c.fit_name(fold) / "model" for c in candidates for fold in c.results]
         return sum(path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
 
     def _evaluation(
-        self, model: str, trial: int | None, prediction: Array, covered: npt.NDArray[np.bool_], size: int
+        self, described: dict[str, Any], prediction: Array, covered: npt.NDArray[np.bool_], size: int
     ) -> ev.EvaluationReady:
         truth = self.board.scorer.target[covered]
         n_classes = prediction.shape[1] if prediction.ndim == 2 else 1
@@ -120,8 +126,7 @@ class Evaluations:
         sampled = not isinstance(rows, slice)
         truth, prediction = truth[rows], prediction[rows].astype(np.float64)
         common: dict[str, Any] = {
-            "model": model,
-            "trial": trial,
+            **described,
             "n_rows": len(truth),
             "sampled": sampled,
             "size": size,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tabapp.engine.board import Selected
 from tabapp.engine.candidates import Candidate, Scorer
 from tabapp.engine.devices import device_for
-from tabapp.engine.evaluations import ENSEMBLE
 from tabapp.engine.fit import features_folder
 from tabapp.engine.plan import Plan
 from tabapp.engine.run_data import RunData
@@ -35,7 +34,7 @@ def find_slices(data: RunData, plan: Plan, scorer: Scorer, selected: Selected) -
     if not tested:
         return None
     return ev.SlicesReady(
-        model=ENSEMBLE,
+        identity=selected.identity,
         measure=measure,
         overall=rounded(float(errors.mean())),
         n_rows=len(errors),
@@ -96,6 +95,8 @@ def find_effects(
     classes = data.schema.classes
     return ev.EffectsReady(
         model=candidate.model,
+        trial=candidate.trial,
+        identity=candidate.identity,
         n_rows=sum(fold.frame.height for fold in folds),
         effects=tuple(
             ev.Effect(

@@ -93,7 +93,8 @@ class Finish:
             self._clock.reserve_export(export_seconds(self._folder.fits, selected.fits))
             selected = self._conductor.board.selected = self._averaged(selected)
             files.write_bytes(self._folder.path / "ensemble.json", msgspec.json.encode(selected.event()))
-            save_prediction(self._folder, self._data.scored.at(selected.covered), selected.prediction)
+            scored = self._data.scored.at(selected.covered)
+            save_prediction(self._folder, scored, selected.prediction, selected.identity)
             self._emit(selected.event())
         rows = self._conductor.board.rows({}, over=True)
         self._emit(ev.LeaderboardChanged(rows=rows))
@@ -102,10 +103,7 @@ class Finish:
         # Fits have ended, so that only other programs slow the engine down.
         self._clock.slowdown = max(self._clock.slowdown, contention.slowdown())
         self._emit(ev.StageChanged(stage="explaining", deadline=self._clock.wall_deadline()))
-        for evaluation in self._conductor.evaluations.catch_up(
-            time.monotonic() + EVALUATIONS_SHARE * self._clock.left_before_export()
-        ):
-            self._emit(evaluation)
+        self._evaluate()
         importances = self._explain(selected)
         self._emit(ev.StageChanged(stage="exporting", deadline=self._clock.wall_deadline()))
         self._write_bundle(selected, rows)
@@ -176,6 +174,17 @@ class Finish:
             exit_code=code,
             message=message,
         )
+
+    def _evaluate(self) -> None:
+        """Evaluations of the ensemble and of the best trials; a failure is logged, and the run continues."""
+        end = time.monotonic() + EVALUATIONS_SHARE * self._clock.left_before_export()
+
+        def failed(model: str, error: Exception) -> None:
+            title = "the ensemble" if model == ev.ENSEMBLE else registry.get(model).title
+            self._log_failure(f"evaluation of {title}", error)
+
+        for evaluation in self._conductor.evaluations.catch_up(end, failed):
+            self._emit(evaluation)
 
     def _explain(self, selected: Selected) -> ev.ImportancesReady | None:
         """Importances, weak slices and effects within the time left; a failure in one of them is logged, and the run continues."""

@@ -28,21 +28,22 @@ from tabapp.run.folder import RunFolder
 from tabapp.run.state import RunState
 
 ENSEMBLE_PREDICTION = "ensemble.npz"
-"""Cross-fitted out-of-fold predictions of the ensemble: `prediction` for the rows in `rows`."""
+"""Cross-fitted out-of-fold predictions of the ensemble: `prediction` for the rows in `rows`, and its `identity`."""
 _FIT = re.compile(r"(?P<model>.+)-(?P<trial>\d{4,})-f\d+")
 
 Array = npt.NDArray[Any]
 
 
-def save_prediction(folder: RunFolder, rows: UsableRows, prediction: Array) -> None:
+def save_prediction(folder: RunFolder, rows: UsableRows, prediction: Array, identity: str = "") -> None:
     """Save the cross-fitted out-of-fold predictions of the ensemble.
 
     Args:
         rows: the scored rows.
         prediction: (scored, classes) or (scored,).
+        identity: that of the ensemble.
     """
     content = io.BytesIO()
-    np.savez(content, rows=rows.places, prediction=prediction)
+    np.savez(content, rows=rows.places, prediction=prediction, identity=np.array(identity))
     files.write_bytes(folder.path / ENSEMBLE_PREDICTION, content.getvalue())
 
 
@@ -66,6 +67,7 @@ class FinishedRun:
                 )
             self.plan = msgspec.json.decode(files.read_regular(folder.plan), type=Plan)
             self.data = RunData(folder)
+            self._identity = chosen.identity
             self.members = tuple((self._member(each.model, each.trial), each.weight) for each in chosen.members)
 
     @cached_property
@@ -114,8 +116,9 @@ class FinishedRun:
         with _damage_as_error(self.folder):
             if saved.is_file():
                 arrays = np.load(io.BytesIO(files.read_regular(saved)), allow_pickle=False)
-                return UsableRows(arrays["rows"], len(self.data.target)), arrays["prediction"]
-            # Runs of earlier versions: the weights were chosen on the same rows.
+                if "identity" not in arrays or str(arrays["identity"]) in ("", self._identity):
+                    return UsableRows(arrays["rows"], len(self.data.target)), arrays["prediction"]
+            # Runs of earlier versions, or killed between two files: the weights were chosen on the same rows.
             folds = sorted(set.intersection(*(set(member.results) for member, _ in self.members)))
             rows = UsableRows.joined([self.data.held_out(fold) for fold in folds])
             parts = [
@@ -149,6 +152,13 @@ class FinishedRun:
         """(usable rows,) numbers of the rows in the training file."""
         with _damage_as_error(self.folder):
             return self.data.numbers
+
+    def described(self, found: ev.Described) -> ev.Described:
+        """An analysis with the identity of what it describes: the ensemble, or the best trial of a model."""
+        if found.model == ev.ENSEMBLE:
+            return msgspec.structs.replace(found, identity=self._identity)
+        row = next((row for row in self.state.leaderboard if row.model == found.model), None)
+        return found if row is None else msgspec.structs.replace(found, trial=row.trial, identity=row.identity)
 
     @property
     def left_out(self) -> set[str]:

@@ -91,6 +91,7 @@ def compute_importances(
     if attention_candidate is not None:
         models = fold_models(folder, data, attention_candidate, plan)
         attention = mean_attention(models, columns, seed=plan.seed, max_rows=MOST_ROWS)
+    attends = attention_candidate if attention is not None else None
     rows = combine(permutation, attention)
     rho = agreement(rows)
     return ev.ImportancesReady(
@@ -109,7 +110,10 @@ def compute_importances(
             for row in rows
         ),
         model=winner.model,
-        attention_model=None if attention_candidate is None or attention is None else attention_candidate.model,
+        trial=winner.trial,
+        identity=winner.identity,
+        attention_model=None if attends is None else attends.model,
+        attention_identity="" if attends is None else attends.identity,
         n_rows=permutation.n_rows,
         agreement=None if rho is None or np.isnan(rho) else rho,
         n_columns=len(columns),

@@ -13,7 +13,7 @@ from tabapp.run.folder import RunFolder
 from tabapp.run.importance_notes import UNSTABLE, largest, notes
 from tabapp.run.mean_score import mean_score
 from tabapp.run.provisional import score_or_provisional
-from tabapp.run.state import RunState, format_score, title_of
+from tabapp.run.state import RunState, format_score, subject_of, title_of
 
 MAX_IMPORTANCES = 20
 BAR_WIDTH = 20
@@ -96,7 +96,7 @@ def print_importances(state: RunState) -> None:
         return
     top = largest(found.rows)
     rows = [importance_cells(row, top) for row in found.rows[:MAX_IMPORTANCES]]
-    title = f"Importances · {state.plan.target} · permutation of {title_of(state, found.model)} on {found.n_rows:,} held-out rows"
+    title = f"Importances · {state.plan.target} · permutation of {subject_of(state, found)} on {found.n_rows:,} held-out rows"
     if found.attention_model:
         title += f" · attention of {title_of(state, found.attention_model)}"
     echo()

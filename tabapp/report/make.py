@@ -14,7 +14,7 @@ from tabapp.report.quality import quality_parts, slice_parts
 from tabapp.run import events as ev
 from tabapp.run.importance_notes import notes
 from tabapp.run.mean_score import mean_score
-from tabapp.run.state import RunState, format_score, is_partial, title_of
+from tabapp.run.state import RunState, format_score, is_partial, subject_of, title_of
 
 MAX_IMPORTANCES = 30
 MAX_CLASSES_OF_EFFECT = 6
@@ -273,12 +273,12 @@ def _importances(state: RunState) -> list[Part]:
     if not found.rows:
         if notes(found):
             return [Text(sentence) for sentence in notes(found)]
-        return [Text(f"The time limit left no time for importances of {title_of(state, found.model)}.")]
+        return [Text(f"The time limit left no time for importances of {subject_of(state, found)}.")]
     shown = found.rows[:MAX_IMPORTANCES]
     bars = tuple(Bar(row.feature, row.permutation, row.low, row.high) for row in shown if not row.unstable)
     parts: list[Part] = [
         Text(
-            f"Permutation importance: how much the {plan.metric_title} of {title_of(state, found.model)} worsens when the values "
+            f"Permutation importance: how much the {plan.metric_title} of {subject_of(state, found)} worsens when the values "
             f"of a column are shuffled, on {found.n_rows:,} held-out rows. Negative values are noise around zero."
         ),
         Bars("Permutation importance", f"worse {plan.metric_title}", bars),
@@ -317,7 +317,7 @@ def _effects(state: RunState) -> list[Part]:
         return []
     parts: list[Part] = [
         Text(
-            f"Partial dependence: the mean prediction of {title_of(state, found.model)} on {found.n_rows:,} rows when a column has "
+            f"Partial dependence: the mean prediction of {subject_of(state, found)} on {found.n_rows:,} rows when a column has "
             "the same value in all of them. Bands contain the middle 80 % of the rows. Accumulated local effects use only values "
             "near those of each row; where both lines differ, trust them rather than partial dependence."
         )

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from tabapp.report.parts import Facts, HeatMap, Histogram, Lines, Part, Series, Table, Text
 from tabapp.run import events as ev
 from tabapp.run.diagnoses import lift_at
-from tabapp.run.state import RunState, format_score, title_of
+from tabapp.run.state import RunState, format_score, subject_of
 
 MAX_ERRORS = 10
 QUANTILES = ("5 %", "25 %", "50 %", "75 %", "95 %")
 
 
-def named(state: RunState, model: str) -> str:
-    """A model within a sentence."""
-    return "the ensemble" if model == "ensemble" else title_of(state, model)
+def named(state: RunState, found: ev.Described) -> str:
+    """What is described, within a sentence."""
+    title = subject_of(state, found)
+    return "the ensemble" if title == "Ensemble" else title
 
 
 def quality_parts(state: RunState) -> list[Part]:
@@ -24,9 +25,10 @@ def quality_parts(state: RunState) -> list[Part]:
     if found is None and state.best is not None:
         found = state.evaluations.get(state.best.model)
     if found is None:
-        return []
+        ended = state.finished is not None and state.best is not None
+        return [Text("The run ended before its predictions were evaluated.")] if ended else []
     rows = f"a sample of {found.n_rows:,}" if found.sampled else f"{found.n_rows:,}"
-    parts: list[Part] = [Text(f"Out-of-fold predictions of {named(state, found.model)} on {rows} rows.")]
+    parts: list[Part] = [Text(f"Out-of-fold predictions of {named(state, found)} on {rows} rows.")]
     return parts + (_classification(found, state.plan) if found.labels else _regression(found, state.plan))
 
 
@@ -150,7 +152,7 @@ def slice_parts(state: RunState) -> list[Part]:
         return []
     clear = [row for row in found.rows if row.clear]
     text = (
-        f"The mean error ({found.measure}) of {named(state, found.model)} is {format_score(found.overall)}. Of {found.tested:,} "
+        f"The mean error ({found.measure}) of {named(state, found)} is {format_score(found.overall)}. Of {found.tested:,} "
         f"tested slices of the data, {len(clear) or 'none'} {'has' if len(clear) == 1 else 'have'} a clearly higher error."
     )
     if not found.rows:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
-from tabapp.run.event_base import Event
+from tabapp.run.event_base import Described
 
 
-class AnalysisEvent(Event, frozen=True, kw_only=True):
+class AnalysisEvent(Described, frozen=True, kw_only=True):
     """The base of these events."""
 
 
@@ -78,7 +78,6 @@ class RowCurveReady(AnalysisEvent, tag="row_curve.ready", frozen=True, kw_only=T
         partial: what the time limit left out; None if the curve is complete.
     """
 
-    model: str
     points: tuple[CurvePoint, ...]
     gain: float
     low: float
@@ -106,7 +105,6 @@ class TimeCurveReady(AnalysisEvent, tag="time_curve.ready", frozen=True, kw_only
         partial: what the time limit left out; None if the curve is complete.
     """
 
-    model: str
     column: str
     since: str
     n_rows: int
@@ -189,7 +187,6 @@ class ConditionalImportance(msgspec.Struct, frozen=True, kw_only=True):
 class DependenceReady(AnalysisEvent, tag="dependence.ready", frozen=True, kw_only=True):
     """Groups of correlated columns, and conditional permutation importance, of the model of the importances."""
 
-    model: str
     groups: tuple[GroupImportance, ...]
     conditional: tuple[ConditionalImportance, ...]
 
@@ -206,7 +203,6 @@ class InteractionView(msgspec.Struct, frozen=True, kw_only=True):
 class InteractionsReady(AnalysisEvent, tag="interactions.ready", frozen=True, kw_only=True):
     """Interactions of the most important columns, largest first. `label` is the class of the probability, empty for regression."""
 
-    model: str
     label: str
     columns: tuple[str, ...]
     pairs: tuple[InteractionView, ...]
@@ -240,7 +236,6 @@ class AttentionMapView(msgspec.Struct, frozen=True, kw_only=True):
 class AttentionReady(AnalysisEvent, tag="attention.ready", frozen=True, kw_only=True):
     """Attention maps of a model on `n_rows` held-out rows."""
 
-    model: str
     n_rows: int
     maps: tuple[AttentionMapView, ...]
 
@@ -263,7 +258,6 @@ class FaithfulnessReady(AnalysisEvent, tag="faithfulness.ready", frozen=True, kw
         partial: what the time limit left out of drop and refit; None if it is complete.
     """
 
-    model: str
     metric_title: str
     methods: tuple[str, ...]
     rows: tuple[FaithfulnessRow, ...]

@@ -8,7 +8,7 @@ from tabapp.run import events as ev
 from tabapp.run.config import format_duration
 from tabapp.run.diagnosis_table import DiagnosisTable
 from tabapp.run.importance_notes import UNSTABLE
-from tabapp.run.state import RunState, format_score, title_of
+from tabapp.run.state import RunState, format_score, subject_of
 
 SHOWN_PAIRS = 15
 LONGEST_HEADER = 72
@@ -41,7 +41,7 @@ def _dependence(found: ev.DependenceReady, state: RunState) -> list[DiagnosisTab
             rows += [(f"  · {name}", _interval(plain[name])) for name in group.columns if name in plain]
         sentence = (
             "Columns of a group depend on each other, so each seems less important alone: shuffled together, they show what the "
-            f"group is worth to {title_of(state, found.model)}."
+            f"group is worth to {subject_of(state, found)}."
         )
         tables.append(DiagnosisTable("Correlated columns", (sentence,), ("columns", "permutation"), tuple(rows), (1,)))
     if found.conditional:
@@ -70,7 +70,7 @@ def interactions_table(found: ev.InteractionsReady, state: RunState) -> Diagnosi
     """The pairs of columns with the largest interaction."""
     unit = f"probability of {found.label}" if found.label else "target"
     sentence = (
-        f"H is the share of the joint effect of two columns on {title_of(state, found.model)} that is not the sum of their single "
+        f"H is the share of the joint effect of two columns on {subject_of(state, found)} that is not the sum of their single "
         f"effects. The size is the standard deviation of that part, in units of the {unit}: read H only where the size matters."
     )
     rows = tuple((f"{p.a} × {p.b}", f"{p.h:.2f}", _size(p.size)) for p in found.pairs[:SHOWN_PAIRS])
@@ -112,7 +112,7 @@ def _size(value: float) -> str:
 def attention_tables(found: ev.AttentionReady, state: RunState) -> list[DiagnosisTable]:
     """The attention of each layer, relative to chance, averaged over heads; the rows are the columns that attend."""
     tables: list[DiagnosisTable] = []
-    model = f" · {title_of(state, found.model)}" if len(state.attention) > 1 else ""
+    model = f" · {subject_of(state, found)}" if len(state.attention) > 1 else ""
     for each in found.maps:
         ratios = [_relative(row, each.chance) for row in mean_over_heads(each)]
         most = max(PALE, *(ratio for row in ratios for ratio in row if ratio is not None))
@@ -123,7 +123,7 @@ def attention_tables(found: ev.AttentionReady, state: RunState) -> list[Diagnosi
         shades = tuple(tuple((ratio or 0.0) / most for ratio in row) for row in ratios)
         heads = f" {len(each.heads)} heads averaged," if len(each.heads) > 1 else ""
         sentence = (
-            f"{each.kind.capitalize()} of {title_of(state, found.model)} on {found.n_rows:,} held-out rows,{heads} divided by what "
+            f"{each.kind.capitalize()} of {subject_of(state, found)} on {found.n_rows:,} held-out rows,{heads} divided by what "
             f"equal {each.kind} would give: 1 is chance."
         )
         header, rows = _fitted(("from ↓ to →", *each.keys), rows)
@@ -158,7 +158,7 @@ def mean_over_heads(found: ev.AttentionMapView) -> list[list[float]]:
 def faithfulness_table(found: ev.FaithfulnessReady, state: RunState) -> DiagnosisTable:
     """The importance of the top columns by each method, their rank correlations, and what to trust where they differ."""
     sentences = [
-        f"Importances of {title_of(state, found.model)} by {len(found.methods)} methods. Permutation and drop-and-refit are losses "
+        f"Importances of {subject_of(state, found)} by {len(found.methods)} methods. Permutation and drop-and-refit are losses "
         f"of {found.metric_title}; the other methods give shares."
     ]
     for i, method in enumerate(found.methods):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import isnan
 
 from tabapp.run import events as ev
+from tabapp.run.belonging import earlier_subject
 from tabapp.run.dependence_tables import dependence_tables, faithfulness_table, partial_sentences
 from tabapp.run.diagnosis_table import DiagnosisTable as DiagnosisTable
-from tabapp.run.state import RunState, format_score, title_of
+from tabapp.run.state import RunState, format_score, subject_of
 
 
 def threshold_table(found: ev.ThresholdChosen) -> DiagnosisTable:
@@ -66,7 +68,7 @@ def row_curve_table(found: ev.RowCurveReady, state: RunState) -> DiagnosisTable:
     else:
         verdict = f"More rows may not help: {rest} changed the score by {gap}, which chance can explain."
     rows = tuple((f"{point.place:,.0f}", _with_interval(point)) for point in found.points)
-    title = title_of(state, found.model)
+    title = subject_of(state, found)
     sentences = (verdict, *partial_sentences(found.partial))
     return DiagnosisTable(f"Learning curve of {title}", sentences, ("training rows", metric), rows, (0, 1))
 
@@ -105,7 +107,7 @@ def time_curve_table(found: ev.TimeCurveReady, state: RunState) -> DiagnosisTabl
     )
     rows = _two_curves(found.recent, found.oldest, "{:,.0f}")
     header = ("training rows", "most recent", "oldest")
-    title = f"Learning curve of {title_of(state, found.model)} over time"
+    title = f"Learning curve of {subject_of(state, found)} over time"
     return DiagnosisTable(title, sentences, header, rows, (0, 1, 2))
 
 
@@ -138,12 +140,9 @@ def fairness_table(found: ev.FairnessReady) -> DiagnosisTable:
 
 def diagnosis_tables(state: RunState) -> list[DiagnosisTable]:
     """All analyses of a run so far."""
-    found = [threshold_table(state.threshold)] if state.threshold is not None else []
-    found += [robustness_table(state.robustness, state)] if state.robustness is not None else []
-    found += [row_curve_table(state.row_curve, state)] if state.row_curve is not None else []
-    found += [time_curve_table(state.time_curve, state)] if state.time_curve is not None else []
-    found += [fairness_table(each) for each in state.fairness.values()]
-    return [*found, *dependence_tables(state)]
+    requested = (state.threshold, state.robustness, state.row_curve, state.time_curve, *state.fairness.values())
+    found = [table_of(each, state) for each in requested if each is not None]
+    return [*(table for table in found if table is not None), *dependence_tables(state)]
 
 
 def requested_tables(state: RunState) -> list[DiagnosisTable]:
@@ -156,19 +155,25 @@ def table_of(event: ev.AnyEvent, state: RunState) -> DiagnosisTable | None:
     """The table of an analysis; None for another event."""
     match event:
         case ev.ThresholdChosen():
-            return threshold_table(event)
+            return _marked(threshold_table(event), event, state)
         case ev.RobustnessReady():
-            return robustness_table(event, state)
+            return _marked(robustness_table(event, state), event, state)
         case ev.RowCurveReady():
             return row_curve_table(event, state)
         case ev.TimeCurveReady():
             return time_curve_table(event, state)
         case ev.FairnessReady():
-            return fairness_table(event)
+            return _marked(fairness_table(event), event, state)
         case ev.FaithfulnessReady():
             return faithfulness_table(event, state)
         case _:
             return None
+
+
+def _marked(table: DiagnosisTable, found: ev.Described, state: RunState) -> DiagnosisTable:
+    """The table of an analysis of the ensemble, which says so if it describes an earlier one."""
+    earlier = earlier_subject(found, state.leaderboard)
+    return replace(table, sentences=(f"These are results of {earlier}.", *table.sentences)) if earlier else table
 
 
 def lift_at(gain: Sequence[tuple[float, float]], share: float) -> float:

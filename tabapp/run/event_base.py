@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 
 VERSION = 1
+ENSEMBLE = "ensemble"
+"""The name of the ensemble where a model is named."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="ev"):
@@ -15,3 +17,16 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="ev"):
     seq: int = 0
     t: float = 0.0
     elapsed: float = 0.0
+
+
+class Described(Event, frozen=True, kw_only=True):
+    """The base of events that describe the predictions of a model or of the ensemble.
+
+    Attributes:
+        trial: the trial of the model; None for the ensemble, and where it is unknown.
+        identity: `LeaderboardRow.identity` of what is described; empty in runs of earlier versions.
+    """
+
+    model: str = ENSEMBLE
+    trial: int | None = None
+    identity: str = ""

@@ -33,7 +33,9 @@ from tabapp.run.analysis_events import RobustnessReady as RobustnessReady
 from tabapp.run.analysis_events import RowCurveReady as RowCurveReady
 from tabapp.run.analysis_events import ThresholdChosen as ThresholdChosen
 from tabapp.run.analysis_events import TimeCurveReady as TimeCurveReady
+from tabapp.run.event_base import ENSEMBLE as ENSEMBLE
 from tabapp.run.event_base import VERSION as VERSION
+from tabapp.run.event_base import Described as Described
 from tabapp.run.event_base import Event
 from tabapp.run.records import (
     Best,
@@ -217,32 +219,36 @@ class LeaderboardChanged(Event, tag="leaderboard.changed", frozen=True, kw_only=
 
 
 class EnsembleChanged(Event, tag="ensemble.changed", frozen=True, kw_only=True):
-    """A new ensemble was selected. The score is cross-fitted: weights are selected and scored on different rows."""
+    """A new ensemble was selected. The score is cross-fitted: weights are selected and scored on different rows.
+
+    `identity` is that of its row on the leaderboard.
+    """
 
     members: tuple[EnsembleMember, ...]
     score: OptionalScore
     low: OptionalScore
     high: OptionalScore
+    identity: str = ""
 
 
-class ImportancesReady(Event, tag="importances.ready", frozen=True, kw_only=True):
+class ImportancesReady(Described, tag="importances.ready", frozen=True, kw_only=True):
     """Feature importances: permutation importance of `model`, and attention of `attention_model` if one was trained."""
 
     rows: tuple[ImportanceRow, ...]
-    model: str
     attention_model: str | None
     n_rows: int
     agreement: float | None
     """Spearman's rank correlation of attention and permutation importance."""
     n_columns: int | None = None
     """Number of columns of the data, of which `rows` has those that were measured in time; None in logs of earlier versions."""
+    attention_identity: str = ""
+    """`LeaderboardRow.identity` of `attention_model`."""
 
 
-class EvaluationReady(Event, tag="evaluation.ready", frozen=True, kw_only=True):
+class EvaluationReady(Described, tag="evaluation.ready", frozen=True, kw_only=True):
     """Diagnostics of the out-of-fold predictions of a model's best trial or of the ensemble. Fields that do not apply are empty.
 
     Attributes:
-        trial: None for the ensemble.
         n_rows: number of rows used; `sampled` is True when this is a sample of the scored rows.
         size: bytes of its fold models on disk.
         labels, confusion: classes, and rows by true class and predicted class; the last class may be "other".
@@ -258,8 +264,6 @@ class EvaluationReady(Event, tag="evaluation.ready", frozen=True, kw_only=True):
         residual_quantiles: the 5, 25, 50, 75 and 95 % quantiles.
     """
 
-    model: str
-    trial: int | None
     n_rows: int
     sampled: bool = False
     size: int = 0
@@ -294,10 +298,9 @@ class ParametersRanked(Event, tag="parameters.ranked", frozen=True, kw_only=True
     rows: tuple[ParameterImportance, ...]
 
 
-class SlicesReady(Event, tag="slices.ready", frozen=True, kw_only=True):
+class SlicesReady(Described, tag="slices.ready", frozen=True, kw_only=True):
     """The worst of `tested` slices of the out-of-fold predictions of `model`. `overall` is the mean error of all rows."""
 
-    model: str
     measure: str
     overall: float
     n_rows: int
@@ -305,10 +308,9 @@ class SlicesReady(Event, tag="slices.ready", frozen=True, kw_only=True):
     rows: tuple[ErrorSlice, ...]
 
 
-class EffectsReady(Event, tag="effects.ready", frozen=True, kw_only=True):
+class EffectsReady(Described, tag="effects.ready", frozen=True, kw_only=True):
     """Partial dependence of the predictions of `model` on its most important features."""
 
-    model: str
     n_rows: int
     effects: tuple[Effect, ...]
 

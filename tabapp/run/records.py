@@ -67,6 +67,8 @@ class LeaderboardRow(msgspec.Struct, frozen=True, kw_only=True):
         share: the user's factor on the model's share of the time; 1 is an equal share.
         left_out: the user excluded the model from the ensemble.
         not_started: the row is skipped because no fit of the model started within the budget.
+        identity: a digest of the predictions that the score is of. Evaluations and analyses with the same one describe them; empty
+            without a score.
     """
 
     rank: int
@@ -90,6 +92,7 @@ class LeaderboardRow(msgspec.Struct, frozen=True, kw_only=True):
     share: float = 1.0
     left_out: bool = False
     not_started: bool = False
+    identity: str = ""
 
 
 class EnsembleMember(msgspec.Struct, frozen=True, kw_only=True):

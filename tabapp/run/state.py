@@ -8,6 +8,7 @@ from math import isfinite
 import msgspec
 
 from tabapp.run import events as ev
+from tabapp.run.belonging import earlier_subject, is_current
 from tabapp.run.feed import describe
 from tabapp.run.feed import format_score as format_score
 from tabapp.run.undefined import OptionalScore
@@ -145,10 +146,36 @@ def is_new_best(row: ev.LeaderboardRow, plan: ev.PlanMade | None, last: float | 
 
 def title_of(state: RunState, model: str) -> str:
     """The title of a model in the plan, or its name without a plan."""
-    if model == "ensemble":
+    if model == ev.ENSEMBLE:
         return "Ensemble"
     models = state.plan.models if state.plan else ()
     return next((view.title for view in models if view.name == model), model)
+
+
+def subject_of(state: RunState, found: ev.Described) -> str:
+    """The title of what an evaluation or an analysis describes; it names the trial or the earlier ensemble if the leaderboard shows
+    another one by now."""
+    title, earlier = title_of(state, found.model), earlier_subject(found, state.leaderboard)
+    return title if not earlier else earlier if found.model == ev.ENSEMBLE else f"{title} ({earlier})"
+
+
+_ANALYSES = (
+    "importances", "slices", "effects", "threshold", "robustness", "row_curve", "time_curve", "dependence", "interactions",
+    "faithfulness",
+)  # fmt: skip
+_NAMED_ANALYSES = ("evaluations", "fairness", "attention")
+
+
+def _without_earlier(state: RunState) -> RunState:
+    """A state that has ended, without what describes earlier ensembles and earlier best trials."""
+    rows = state.leaderboard
+    changes: dict[str, object] = {}
+    for name in _ANALYSES:
+        found = getattr(state, name)
+        changes[name] = found if found is not None and is_current(found, rows) else None
+    for name in _NAMED_ANALYSES:
+        changes[name] = {key: found for key, found in getattr(state, name).items() if is_current(found, rows)}
+    return msgspec.structs.replace(state, **changes)
 
 
 def _decimate(curve: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:
@@ -192,6 +219,7 @@ def _finish_target(state: RunState, event: ev.TargetFinished) -> dict[str, objec
     )
     if event.result.leaderboard:
         own = msgspec.structs.replace(own, leaderboard=event.result.leaderboard)
+    own = _without_earlier(own)
     targets = list(state.targets)
     if event.index < len(targets):
         targets[event.index] = msgspec.structs.replace(targets[event.index], state=own)
@@ -346,7 +374,8 @@ def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
     line = describe(event, state.plan, lambda model: title_of(state, model), in_target=in_target)
     if line is not None:
         changes["feed"] = (*state.feed[-FEED_LENGTH + 1 :], FeedLine(t=event.t, kind=line[0], text=line[1]))
-    return msgspec.structs.replace(state, **changes)
+    state = msgspec.structs.replace(state, **changes)
+    return _without_earlier(state) if isinstance(event, ev.RunFinished) else state
 
 
 def replay(stream: Iterable[ev.AnyEvent]) -> RunState:

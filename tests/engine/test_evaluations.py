@@ -34,6 +34,10 @@ class Best:
     def results(self) -> dict[int, None]:
         return dict.fromkeys(range(self.folds))
 
+    @property
+    def identity(self) -> str:
+        return f"{self.trial} on {self.folds} folds"
+
     def fit_name(self, fold: int) -> str:
         return f"model-{self.trial}-{fold}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from tabapp.run import events as ev
@@ -86,6 +87,15 @@ async def test_arrows_go_through_the_pictures_of_a_classification(tmp_path, monk
         await driver.sees("Learning curve", "chart 1 of 6")
         await driver.press("left")
         await driver.sees("Calibration")
+
+
+async def test_an_evaluation_of_an_earlier_trial_is_marked(tmp_path, monkeypatch):
+    old = msgspec.structs.replace(evaluations.binary(trial=0), identity="an-earlier-one")
+    async with drive(tmp_path, monkeypatch, [*recordings.running(), old], attach=True) as driver:
+        await driver.press("down", "3", "right")
+        await driver.until(lambda: models_of(driver).key == "catboost")
+        await driver.sees("Confusion · of trial 0")
+        assert "412 kB" not in driver.text()
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -8,7 +8,7 @@ from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.dependence_tables import interactions_map, interactions_table, mean_over_heads
 from tabapp.run.diagnoses import DiagnosisTable
-from tabapp.run.state import RunState, title_of
+from tabapp.run.state import RunState, subject_of
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED
 
@@ -74,7 +74,7 @@ def attention_options(state: RunState) -> list[tuple[str, str, str]]:
     with head -1 for the mean over heads."""
     found: list[tuple[str, str, str]] = []
     for place, ready in enumerate(state.attention.values()):
-        model = f"{title_of(state, ready.model)} · " if len(state.attention) > 1 else ""
+        model = f"{subject_of(state, ready)} · " if len(state.attention) > 1 else ""
         for layer, each in enumerate(ready.maps):
             n_heads, key = len(each.heads), f"{place}:{layer}"
             title = model + (each.title if each.kind == "attention" else each.name)
@@ -88,7 +88,7 @@ def chosen_map(state: RunState, choice: str, width: int) -> tuple[str, Content]:
     """Title and heat map of a value of `attention_options`, in lines of `width` characters."""
     place, layer, head = (int(part) for part in choice.split(":"))
     ready = list(state.attention.values())[place]
-    return attention_content(ready.maps[layer], head, title_of(state, ready.model), width)
+    return attention_content(ready.maps[layer], head, subject_of(state, ready), width)
 
 
 def attention_content(found: ev.AttentionMapView, head: int, model: str, width: int) -> tuple[str, Content]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tabapp.run import events as ev
+from tabapp.run.belonging import earlier_subject
 from tabapp.run.state import RunState, title_of
 from tabapp.tui.viewmodels.texts import model_name
 
@@ -23,6 +24,7 @@ class ModelCard:
         curves: learning curves of the trial's fits, as (step, value).
         members: those of the ensemble, by name.
         evaluation: what its out-of-fold predictions look like, once a trial is complete.
+        evaluated: what `evaluation` describes if that is no longer the row's score, such as "trial 3"; else empty.
     """
 
     row: ev.LeaderboardRow
@@ -34,6 +36,7 @@ class ModelCard:
     curves: tuple[Curve, ...]
     members: tuple[tuple[str, float], ...] = ()
     evaluation: ev.EvaluationReady | None = None
+    evaluated: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class Comparison:
     n_members: int = 0
     n_folds: int = 0
     is_regression: bool = False
+    is_over: bool = False
     frame: int | None = field(default=None, compare=False)
 
 
@@ -75,6 +79,7 @@ def model_card(state: RunState, model: str) -> ModelCard | None:
     scores = {fit.fold: fit.score for fit in fits}
     n_folds = state.plan.folds if state.plan else max(scores, default=-1) + 1
     curves = [fit.curve for fit in (*fits, *running) if len(fit.curve) > 1]
+    evaluation = state.evaluations.get(model)
     members = state.ensemble.members if model == "ensemble" and state.ensemble is not None else ()
     return ModelCard(
         row=row,
@@ -85,7 +90,8 @@ def model_card(state: RunState, model: str) -> ModelCard | None:
         folds=tuple(scores.get(fold) for fold in range(n_folds)) if scores else (),
         curves=tuple(curves),
         members=tuple((f"{title_of(state, member.model)} #{member.trial}", member.weight) for member in members),
-        evaluation=state.evaluations.get(model),
+        evaluation=evaluation,
+        evaluated=earlier_subject(evaluation, state.leaderboard) if evaluation is not None else "",
     )
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from tabapp import charts
 from tabapp.run import events as ev
-from tabapp.run.state import RunState, format_score, title_of
+from tabapp.run.belonging import earlier_subject
+from tabapp.run.state import RunState, format_score, subject_of
 from tabapp.tui.chrome.actions import phase_of
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, brief, count
@@ -28,6 +29,8 @@ class EffectFacts:
     effect: ev.Effect | None
     n_rows: int
     missing: str
+    earlier: str = ""
+    """What it describes if the leaderboard has another trial by now."""
 
 
 def effect_facts(state: RunState, feature: str | None) -> EffectFacts:
@@ -46,14 +49,17 @@ def effect_facts(state: RunState, feature: str | None) -> EffectFacts:
     else:
         names = ", ".join(effect.feature for effect in found)
         missing = f"Drawn for the features that matter most and can be varied: {names}."
-    return EffectFacts(feature or "", effect, state.effects.n_rows if state.effects is not None else 0, missing)
+    n_rows = state.effects.n_rows if state.effects is not None else 0
+    earlier = earlier_subject(state.effects, state.leaderboard) if state.effects is not None else ""
+    return EffectFacts(feature or "", effect, n_rows, missing, earlier)
 
 
 class Effects(Panel[EffectFacts]):
     """The mean prediction at each value of a feature, its spread over rows, and row counts."""
 
     def on_facts(self, facts: EffectFacts) -> None:
-        set_titles(self, f"Effect of {facts.feature}" if facts.feature else "Effect")
+        title = f"Effect of {facts.feature}" if facts.feature else "Effect"
+        set_titles(self, f"{title} · {facts.earlier}" if facts.earlier else title)
 
     def draw(self, facts: EffectFacts, width: int, height: int) -> list[Content]:
         effect = facts.effect
@@ -152,9 +158,11 @@ class WeakSlices(Table):
             return
         clear = sum(row.clear for row in ready.rows)
         found = f"{clear} clearly worse" if clear else "none clearly worse than the rest"
+        earlier = earlier_subject(ready, state.leaderboard)
+        of = f" of {earlier}" if earlier else ""
         set_titles(
             self,
-            f"Largest errors · {ready.measure} {format_score(ready.overall)} in all",
+            f"Largest errors{of} · {ready.measure} {format_score(ready.overall)} in all",
             f"{found} · {ready.tested} slices of {count(ready.n_rows, 'row')}",
         )
         self.set_empty("No slice is worse than the rest beyond what chance explains.")
@@ -187,7 +195,7 @@ def _slice_row(row: ev.ErrorSlice, wrong: bool) -> Row:
 
 def slice_details(ready: ev.SlicesReady, row: ev.ErrorSlice, state: RunState) -> Content:
     """The facts of a slice in sentences."""
-    model = title_of(state, ready.model)
+    model = subject_of(state, ready)
     paragraphs = [
         f"{row.n:,} of {ready.n_rows:,} rows have {row.column} {row.level}. On them the {ready.measure} of {model} is "
         f"{format_score(row.error)}; on all rows it is {format_score(ready.overall)}.",

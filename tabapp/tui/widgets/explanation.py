@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tabapp import charts
 from tabapp.run import events as ev
+from tabapp.run.belonging import earlier_subject
 from tabapp.run.importance_notes import UNSTABLE, measured, notes, ranked
 from tabapp.run.state import RunState
 from tabapp.tui.content import Content
@@ -131,6 +132,7 @@ class Explanation(Table):
         attention = any(row.attention is not None for row in ready.rows)
         sort = self.sort if attention else "permutation"
         title = f"Importance · sorted by {sort}" + (" · a swaps" if attention else "")
+        title += f" · {facts.title}" if earlier_subject(ready, state.leaderboard) else ""
         set_titles(self, title, in_progress or f"{measured(ready, 'features')} · {ready.n_rows:,} held-out rows")
         grouped = grouped_rows(ready.rows, state.dependence, self._opened)
         rows = ranked(grouped) if sort == "permutation" else sorted(grouped, key=lambda row: -(row.attention or 0.0))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tabapp import charts
 from tabapp.run import events as ev
 from tabapp.run.importance_notes import UNSTABLE, is_incomplete, largest, measured, notes, ranked
-from tabapp.run.state import RunState, title_of
+from tabapp.run.state import RunState, subject_of
 from tabapp.tui.chrome.actions import phase_of
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, signed
@@ -30,7 +30,7 @@ def importance_facts(state: RunState) -> ImportanceFacts:
         if phase_of(state) == "after"
         else "Computed once the fits are done."
     )
-    title = title_of(state, state.importances.model) if state.importances else ""
+    title = subject_of(state, state.importances) if state.importances else ""
     return ImportanceFacts(importances=state.importances, title=title, waiting=waiting)
 
 

@@ -161,7 +161,8 @@ def _fit_time(card: ModelCard) -> Content:
 def _predict_time(card: ModelCard) -> Content:
     if card.row.predict_ms_per_1k is None:
         return Content.styled("—", MUTED)
-    size = f" · {file_size(card.evaluation.size)}" if card.evaluation is not None and card.evaluation.size else ""
+    known = card.evaluation is not None and not card.evaluated
+    size = f" · {file_size(card.evaluation.size)}" if known and card.evaluation and card.evaluation.size else ""
     return Content(f"{milliseconds(card.row.predict_ms_per_1k)} for 1,000 rows{size}")
 
 
@@ -286,5 +287,6 @@ def comparison(snapshot: Snapshot, cards: tuple[ModelCard, ...]) -> Comparison:
         n_members=len(state.ensemble.members) if state.ensemble else 0,
         n_folds=plan.folds if plan else 0,
         is_regression=plan is not None and plan.task == "regression",
+        is_over=snapshot.phase == "after",
         frame=snapshot.frame,
     )

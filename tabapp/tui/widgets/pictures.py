@@ -71,6 +71,10 @@ class Pictures(Panel[PictureFacts]):
 
     def on_facts(self, facts: PictureFacts) -> None:
         title = comparison_title(facts.comparison, facts.title)
+        cards = facts.comparison.cards if facts.kind != "learning" else ()
+        for glyph, card in zip(GLYPHS, cards, strict=False):
+            mark = f"{glyph} " if len(cards) > 1 else ""
+            title += f" · {mark}of {card.evaluated}" if card.evaluated else ""
         set_titles(self, title, f"←/→ chart {facts.place + 1} of {facts.number}")
 
     def draw(self, facts: PictureFacts, width: int, height: int) -> list[Content]:
@@ -78,7 +82,11 @@ class Pictures(Panel[PictureFacts]):
             return learning_curves(facts.comparison.cards, width, height)
         known = [evaluation for evaluation in facts.evaluations if evaluation is not None]
         if not known:
-            text = "Drawn from out-of-fold predictions, a few seconds after a model has a score on all folds."
+            text = (
+                "The run ended before these out-of-fold predictions were evaluated."
+                if facts.comparison.is_over
+                else "Drawn from out-of-fold predictions, a few seconds after a model has a score on all folds."
+            )
             return Content.styled(text, MUTED).wrap(width)
         match facts.kind:
             case "confusion":
