@@ -13,6 +13,7 @@ from tabapp.headless.follow import PlainView, View
 from tabapp.headless.live import REFRESH_PER_SECOND, LiveView, render
 from tabapp.headless.narration import say
 from tabapp.run import events as ev
+from tabapp.run.score_text import validation_of
 from tabapp.run.state import RunState, format_score
 from tabapp.streams import is_unicode
 
@@ -123,6 +124,7 @@ def _say_result(state: RunState) -> None:
         return
     interval = f"({format_score(best.low)} … {format_score(best.high)})"
     say(
-        f"{best.title}: {plan.metric_title} {format_score(best.score)} {interval}, {plan.validation}, "
+        f"{best.title}: {plan.metric_title} {format_score(best.score)} {interval}, "
+        f"{validation_of(best, plan.folds, plan.validation)}, "
         f"{state.finished.seconds:.0f} s"
     )

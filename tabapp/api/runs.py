@@ -18,7 +18,8 @@ from tabapp.run.exporting import ROWS_PER_LIMIT, AnyExportMessage, Compared, Exp
 from tabapp.run.folder import RunFolder, default_runs_dir, find_run, list_runs
 from tabapp.run.outputs import reject_replacing
 from tabapp.run.places import reject_inputs
-from tabapp.run.state import RunState, format_score
+from tabapp.run.score_text import score_with_folds
+from tabapp.run.state import RunState
 
 if TYPE_CHECKING:
     import polars as pl
@@ -191,7 +192,7 @@ class Run:
         if state.plan is not None:
             facts.append(f"{state.plan.target!r} ({state.plan.task})")
             if state.best is not None:
-                facts.append(f"{state.best.model} {state.plan.metric}={format_score(state.best.score)}")
+                facts.append(f"{state.best.model} {state.plan.metric}={score_with_folds(state.best, state.plan.folds)}")
         return f"<Run {', '.join(facts)}>"
 
     def __eq__(self, other: object) -> bool:

@@ -125,7 +125,7 @@ def _leaderboard(manifest: Manifest) -> str:
             str(row.get("rank", "")),
             _cell(str(row.get("title") or row.get("model", ""))),
             _number(row.get("score")),
-            str(row["status"]),
+            _cell(f"{row['status']}: {row['reason']}" if row.get("reason") else str(row["status"])),
         ]
         for row in manifest.leaderboard[:_MAX_LEADERBOARD_ROWS]
         if "status" in row

@@ -24,6 +24,7 @@ def _listed(run: RunDescription) -> dict[str, Any]:
         "target": run.target or None,
         "metric": run.metric or None,
         "best": run.best,
+        "folds": run.partial or None,
         "started": run.started,
         "seconds": run.seconds,
         "path": str(run.folder.path),
@@ -55,7 +56,7 @@ def runs(as_json: bool, runs_dir: Path | None) -> int:
                 Path(run["data"]).name,
                 run["target"] or "—",
                 run["metric"] or "—",
-                format_score(run["best"]),
+                format_score(run["best"]) + (f" ({run['folds']})" if run["folds"] else ""),
                 time.strftime("%Y-%m-%d %H:%M", time.localtime(run["started"])) if run["started"] else "—",
             ]
             for run in described

@@ -98,6 +98,7 @@ class Selected:
             low=defined(self.score.low),
             high=defined(self.score.high),
             identity=self.identity,
+            folds=len(self.members[0][0].results),
         )
 
 
@@ -303,6 +304,7 @@ class Board:
             fit_seconds=round(sum(candidate.seconds for candidate in members), 3),
             predict_ms_per_1k=_total([predict_ms_per_1k(candidate) for candidate in members]),
             status="ok",
+            reason=_partial(members[0]),
             in_ensemble=1.0,
             identity=selected.identity,
         )
@@ -338,10 +340,8 @@ class Board:
         if best is None:
             return replace(row, status="running" if activity else "queued")
         score = self.scorer.score(best, exact=over)
-        reasons = [] if best.is_complete else [f"{len(best.results)} of {best.n_folds} folds"]
-        reasons += (
-            [f"{metrics.get(self.plan.metric).title} is undefined on its rows"] if math.isnan(score.value) else []
-        )
+        undefined = f"{metrics.get(self.plan.metric).title} is undefined on its rows" if math.isnan(score.value) else ""
+        reasons = list(filter(None, [_partial(best), undefined]))
         reasons += [f"trial {candidate.trial} failed: {candidate.cause}" for candidate in failed[-1:]]
         reasons += [STOPPED] if record.stopped else []
         return replace(
@@ -359,6 +359,11 @@ class Board:
             params=best.params,
             identity=best.identity,
         )
+
+
+def _partial(candidate: Candidate) -> str | None:
+    """The folds of a candidate that lacks some, in words."""
+    return None if candidate.is_complete else f"{len(candidate.results)} of {candidate.n_folds} folds"
 
 
 def predict_ms_per_1k(candidate: Candidate) -> float:

@@ -18,6 +18,7 @@ from tabapp.errors import BundleError
 from tabapp.run import events as ev
 from tabapp.run.comparing import ComparedModel, ComparedRun, Comparison, Difference
 from tabapp.run.folder import EventReader, RunFolder
+from tabapp.run.score_text import folds_text
 
 RESAMPLES = 1_000
 LEAST_ROWS = 10
@@ -109,9 +110,9 @@ def paired_difference(
 
 def _run(run: FinishedRun) -> ComparedRun:
     best = run.state.best
-    return ComparedRun(
-        run=run.folder.run, name=run.state.name, best=best.title if best is not None else "", rows=len(run.rows)
-    )
+    partial = folds_text(best, run.plan.folds) if best is not None else ""
+    title = "" if best is None else f"{best.title} on {partial}" if partial else best.title
+    return ComparedRun(run=run.folder.run, name=run.state.name, best=title, rows=len(run.rows))
 
 
 def _not_comparable(a: FinishedRun, b: FinishedRun) -> str:

@@ -41,6 +41,7 @@ from tabapp.models import registry
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder
+from tabapp.run.score_text import validation_of
 
 if TYPE_CHECKING:
     from tabapp.engine.conductor import Conductor
@@ -117,6 +118,8 @@ class Finish:
             status="interrupted" if interrupted else "ok",
             bundle=str(bundle),
             best=ev.Best(model=best.model, score=best.score, low=best.low, high=best.high),
+            folds=best.folds,
+            planned_folds=self._plan.folds,
             test_score=test_score,
             leaderboard=rows,
             importances=importances.rows if importances else (),
@@ -264,13 +267,14 @@ class Finish:
         scorer = self._conductor.scorer
         truth = scorer.target[selected.covered]
         weight = None if scorer.weight is None else scorer.weight[selected.covered]
+        ensemble = next(row for row in rows if row.model == ev.ENSEMBLE)
         contents = BundleContents(
             run=self._folder.run,
             name=self._config.name or "",
             schema=data.schema,
             metric=plan.metric,
             metrics=self._all_metrics(truth, selected, weight),
-            validation=plan.validation,
+            validation=validation_of(ensemble, plan.folds, plan.validation),
             leaderboard=[msgspec.to_builtins(row) for row in rows],
             seed=plan.seed,
             data=files.read_json(self._folder.data / "fingerprint.json"),

@@ -11,8 +11,9 @@ from tabapp.headless.tables import print_table
 from tabapp.run.events import ImportanceRow, LeaderboardRow
 from tabapp.run.folder import RunFolder
 from tabapp.run.importance_notes import UNSTABLE, largest, notes
-from tabapp.run.mean_score import mean_score
+from tabapp.run.mean_score import mean_score, partial_note
 from tabapp.run.provisional import score_or_provisional
+from tabapp.run.score_text import folds_text, validation_of
 from tabapp.run.state import RunState, format_score, subject_of, title_of
 
 MAX_IMPORTANCES = 20
@@ -70,6 +71,8 @@ def print_leaderboard(state: RunState, *, verbose: bool = False) -> None:
     print_table(LEADERBOARD_HEADER, rows, LEADERBOARD_RIGHT, title, LEADERBOARD_OPTIONAL)
     if folded:
         echo(folded)
+    if state.best is not None and (partial := folds_text(state.best, plan.folds)):
+        echo(f"The scores cover only {partial}: the run ended before the others. A longer --budget scores all of them.")
 
 
 def importance_cells(row: ImportanceRow, top: float) -> list[str]:
@@ -141,7 +144,9 @@ def _results(state: RunState) -> list[RunState]:
 def mean_line(state: RunState) -> str:
     """The mean score over several targets as a line; empty where their scores cannot be averaged."""
     mean = mean_score(state)
-    return "" if mean is None else f"Mean    {mean[0]} {format_score(mean[1])} over {len(state.targets)} targets"
+    if mean is None:
+        return ""
+    return f"Mean    {mean[0]} {format_score(mean[1])} over {len(state.targets)} targets{partial_note(state)}"
 
 
 def print_summary(folder: RunFolder) -> None:
@@ -154,7 +159,7 @@ def print_summary(folder: RunFolder) -> None:
             interval = f"({format_score(first.low)} … {format_score(first.high)})"
             target = f"{each.plan.target}: " if state.targets else ""
             score = f"{each.plan.metric_title} {format_score(first.score)} {interval}"
-            echo(f"{target}{first.title}: {score}, {each.plan.validation}")
+            echo(f"{target}{first.title}: {score}, {validation_of(first, each.plan.folds, each.plan.validation)}")
     if finished is None:
         if best is not None or state.stage not in ("starting", "reading", "ready"):
             is_running = folder.is_running()

@@ -13,7 +13,8 @@ from tabapp.report.parts import Bar, Bars, Facts, Lines, Part, Report, Section, 
 from tabapp.report.quality import quality_parts, slice_parts
 from tabapp.run import events as ev
 from tabapp.run.importance_notes import notes
-from tabapp.run.mean_score import mean_score
+from tabapp.run.mean_score import mean_score, partial_note
+from tabapp.run.score_text import folds_text, score_with_folds, validation_of
 from tabapp.run.state import RunState, format_score, is_partial, subject_of, title_of
 
 MAX_IMPORTANCES = 30
@@ -67,7 +68,7 @@ def _of_targets(state: RunState, states: Sequence[RunState], environment: Mappin
             each.plan.task if each.plan else "",
             each.best.title if each.best else "—",
             each.plan.metric_title if each.plan else "",
-            _interval(each.best) if each.best else (each.finished.message if each.finished else "—"),
+            _interval(each.best, each) if each.best else (each.finished.message if each.finished else "—"),
         )
         for each in states
     ]
@@ -75,7 +76,7 @@ def _of_targets(state: RunState, states: Sequence[RunState], environment: Mappin
         Table("Targets", ("Target", "Task", "Best model", "Metric", "Out-of-fold score"), tuple(results))
     ]
     if mean := mean_score(state):
-        parts.append(Text(f"The mean {mean[0]} over the targets is {format_score(mean[1])}."))
+        parts.append(Text(f"The mean {mean[0]} over the targets is {format_score(mean[1])}{partial_note(state)}."))
     sections = [Section("Targets", tuple(parts))]
     for each in states:
         target = each.plan.target if each.plan else ""
@@ -101,14 +102,15 @@ def summary_of(state: RunState) -> str:
             "No model has a score yet." if state.finished is None else state.finished.message or "No model has a score."
         )
     return (
-        f"{best.title} predicts {plan.target}; its {plan.metric_title} is {_interval(best)}, "
-        f"measured by {plan.validation} on rows that its models were not trained on."
+        f"{best.title} predicts {plan.target}; its {plan.metric_title} is {_interval(best, state)}, "
+        f"measured by {validation_of(best, plan.folds, plan.validation)} on rows that its models were not trained on."
     )
 
 
-def _interval(row: ev.LeaderboardRow) -> str:
-    score = format_score(row.score)
-    return score if row.low is None else f"{score} (95 % interval {format_score(row.low)} to {format_score(row.high)})"
+def _interval(row: ev.LeaderboardRow, state: RunState) -> str:
+    score, partial = format_score(row.score), folds_text(row, state.plan.folds if state.plan else 0)
+    interval = "" if row.low is None else f" (95 % interval {format_score(row.low)} to {format_score(row.high)})"
+    return f"{score}{interval}" + (f" on {partial}" if partial else "")
 
 
 def _seconds(value: float) -> str:
@@ -134,7 +136,7 @@ def _result(state: RunState) -> list[Part]:
     if plan is not None:
         rows += [("Target", plan.target), ("Task", plan.task), ("Metric", plan.metric_title)]
     if best is not None and plan is not None:
-        rows += [("Best model", best.title), (f"Out-of-fold {plan.metric_title}", _interval(best))]
+        rows += [("Best model", best.title), (f"Out-of-fold {plan.metric_title}", _interval(best, state))]
     if finished is not None and finished.test_score is not None and plan is not None:
         rows.append((f"{plan.metric_title} on the test file", format_score(finished.test_score)))
     if finished is not None and finished.bundle:
@@ -227,6 +229,8 @@ def _leaderboard(state: RunState) -> list[Part]:
         Text(f"Each score is out of fold, by {plan.validation}; {better} is better."),
         Table("Models", header, rows, (0, 2, 3, 4, 5, 6, 7, 8)),
     ]
+    if state.best is not None and (partial := folds_text(state.best, plan.folds)):
+        parts.append(Text(f"The scores cover only {partial}: the run ended before the others."))
     left = len(state.leaderboard) - len(shown)
     if left:
         models = "1 model was" if left == 1 else f"{left} models were"
@@ -259,8 +263,8 @@ def _ensemble(state: RunState) -> list[Part]:
     return [
         Text(
             f"The ensemble is a weighted mean of {len(bars)} candidate{'s' if len(bars) > 1 else ''}. Its "
-            f"{state.plan.metric_title} of {format_score(found.score)} is cross-fitted: weights are selected and scored on "
-            "different rows."
+            f"{state.plan.metric_title} of {score_with_folds(found, state.plan.folds)} is cross-fitted: weights are selected and "
+            "scored on different rows."
         ),
         Bars("Weights", "weight", bars),
     ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tabapp.errors import UsageError
 from tabapp.run import events as ev
 from tabapp.run.folder import LineReader, RunFolder
+from tabapp.run.score_text import folds_text
 from tabapp.run.state import is_new_best
 
 SKIPPED = (b'{"ev":"fit.progress"', b'{"ev":"resources"', b'{"ev":"fit.started"', b'{"ev":"fit.finished"')
@@ -20,7 +21,7 @@ class RunDescription:
         status: running, ok, interrupted, failed, stopped (the engine ended without a result) or unreadable.
         data: path or name of the table, as given by the user.
         metric: name of the metric; `metric_title` is its title for people.
-        best: best score; `model` is the title of its model.
+        best: best score; `model` is the title of its model, and `partial` are its folds, such as "1 of 8 folds", if it lacks some.
         models: number of models with a score, without the ensemble.
         history: each new best score, oldest first.
         started: seconds since the epoch; None if the run never started.
@@ -37,6 +38,7 @@ class RunDescription:
     metric_title: str = ""
     greater_is_better: bool = True
     best: float | None = None
+    partial: str = ""
     model: str = ""
     models: int = 0
     history: tuple[float, ...] = ()
@@ -112,6 +114,7 @@ def describe_run(folder: RunFolder) -> RunDescription:
         metric_title=plan.metric_title if plan else config.metric or "",
         greater_is_better=plan.greater_is_better if plan else True,
         best=winner.score if winner is not None else None,
+        partial=folds_text(winner, plan.folds) if winner is not None and plan is not None else "",
         model=winner.title if winner is not None else "",
         models=sum(row.score is not None and row.model != "ensemble" for row in rows),
         history=tuple(history),

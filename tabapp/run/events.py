@@ -221,7 +221,7 @@ class LeaderboardChanged(Event, tag="leaderboard.changed", frozen=True, kw_only=
 class EnsembleChanged(Event, tag="ensemble.changed", frozen=True, kw_only=True):
     """A new ensemble was selected. The score is cross-fitted: weights are selected and scored on different rows.
 
-    `identity` is that of its row on the leaderboard.
+    `identity` is that of its row on the leaderboard; `folds` counts those that the score covers, 0 if it is unknown.
     """
 
     members: tuple[EnsembleMember, ...]
@@ -229,6 +229,7 @@ class EnsembleChanged(Event, tag="ensemble.changed", frozen=True, kw_only=True):
     low: OptionalScore
     high: OptionalScore
     identity: str = ""
+    folds: int = 0
 
 
 class ImportancesReady(Described, tag="importances.ready", frozen=True, kw_only=True):
@@ -372,6 +373,9 @@ class RunFinished(Event, tag="run.finished", frozen=True, kw_only=True):
     """Number of columns of the data, of which `importances` has those that were measured in time."""
     exit_code: int = 0
     message: str = ""
+    folds: int = 0
+    planned_folds: int = 0
+    """The score of `best` covers `folds` of the `planned_folds` of the validation; 0 without a score and in earlier versions."""
     targets: tuple[TargetResult, ...] = ()
     """The results of a run with several targets; the fields beside it are those of the first target."""
 

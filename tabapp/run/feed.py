@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isnan
 
 from tabapp.run import events as ev
 from tabapp.run.importance_notes import is_incomplete, measured
-
-
-def format_score(value: float | None) -> str:
-    """Format a score: four significant digits or decimals, thousands grouped; an em dash for None and NaN."""
-    if value is None or isnan(value):
-        return "—"
-    size = abs(value)
-    if size >= 1000:
-        return f"{value:,.0f}"
-    if size >= 100:
-        return f"{value:.1f}"
-    if size >= 10:
-        return f"{value:.2f}"
-    return f"{value:.4f}" if size >= 0.01 or not size else f"{value:#.4g}"
+from tabapp.run.score_text import format_score, score_with_folds, some_folds
 
 
 def describe(
@@ -59,7 +45,8 @@ def describe(
             return "prune", f"{title_of(event.model)} #{event.trial}: {event.reason}"
         case ev.EnsembleChanged():
             n_members = len(event.members)
-            return "ensemble", f"{n_members} member{'s' if n_members > 1 else ''} → {format_score(event.score)}"
+            score = score_with_folds(event, plan.folds if plan is not None else 0)
+            return "ensemble", f"{n_members} member{'s' if n_members > 1 else ''} → {score}"
         case ev.ImportancesReady():
             if not event.rows:
                 return "info", f"No time for importances of {title_of(event.model)}"
@@ -95,7 +82,9 @@ def describe(
         case ev.TargetFinished():
             return _result_line(event.result, plan, title_of)
         case ev.RunFinished():
-            return ("info" if event.status == "ok" else "warn"), event.message or "The run is done"
+            folds = some_folds(event.folds, event.planned_folds)
+            done = f"The run is done; its scores cover only {folds}" if folds else "The run is done"
+            return ("info" if event.status == "ok" and not folds else "warn"), event.message or done
         case _:
             return None
 
@@ -104,7 +93,11 @@ def _result_line(result: ev.TargetResult, plan: ev.PlanMade | None, title_of: Ca
     """The feed line of the result of a target."""
     if result.best is None or plan is None:
         return "warn", f"{result.target}: {result.message}"
-    score = f"{plan.metric_title} {format_score(result.best.score)}"
+    score, folds = (
+        f"{plan.metric_title} {format_score(result.best.score)}",
+        some_folds(result.folds, result.planned_folds),
+    )
+    score += f" ({folds})" if folds else ""
     return "info", f"{result.target}: {title_of(result.best.model)} {score} in {result.seconds:.0f}s"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tabapp.run.state import RunState
+from tabapp.run.state import RunState, is_partial
 
 _WITHOUT_UNIT = frozenset({"r2", "mape"})
 """Metrics of a regression whose scale is the same for every target."""
@@ -21,3 +21,12 @@ def mean_score(state: RunState) -> tuple[str, float] | None:
     if any(plan.task == "regression" and plan.metric not in _WITHOUT_UNIT for plan in plans):
         return None
     return plans[0].metric_title, sum(scores) / len(scores)
+
+
+def partial_note(state: RunState) -> str:
+    """Words after the mean score over several targets if a score covers only some of the folds; else empty."""
+    ends = [view.state for view in state.targets if view.state is not None]
+    partial = any(
+        end.plan is not None and end.best is not None and is_partial(end.best, end.plan.folds) for end in ends
+    )
+    return ", some on fewer folds than planned" if partial else ""

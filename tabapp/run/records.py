@@ -223,3 +223,5 @@ class TargetResult(msgspec.Struct, frozen=True, kw_only=True):
     """Number of columns of the data, of which `importances` has those that were measured in time."""
     exit_code: int = 0
     message: str = ""
+    folds: int = 0
+    planned_folds: int = 0

@@ -10,7 +10,8 @@ import msgspec
 from tabapp.run import events as ev
 from tabapp.run.belonging import earlier_subject, is_current
 from tabapp.run.feed import describe
-from tabapp.run.feed import format_score as format_score
+from tabapp.run.score_text import format_score as format_score
+from tabapp.run.score_text import is_partial as is_partial
 from tabapp.run.undefined import OptionalScore
 from tabapp.run.used_time import seconds_used as seconds_used
 
@@ -129,11 +130,6 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     def best(self) -> ev.LeaderboardRow | None:
         """The first row with a score, if any."""
         return next((row for row in self.leaderboard if row.score is not None), None)
-
-
-def is_partial(row: ev.LeaderboardRow, folds: int) -> bool:
-    """Whether a row's score covers some of the folds only, and so cannot be compared with the others yet."""
-    return row.score is not None and row.model != "ensemble" and 0 < row.folds < folds
 
 
 def is_new_best(row: ev.LeaderboardRow, plan: ev.PlanMade | None, last: float | None) -> bool:

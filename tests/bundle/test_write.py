@@ -113,6 +113,16 @@ def test_bundle_reports_that_it_contains_training_rows(bundles):
     assert "contains training rows" not in model_card(contents.manifest, contents.schema, contents.ensemble)
 
 
+def test_model_card_names_the_folds_of_partial_scores(bundles):
+    contents = open_bundle(bundles["binary"])
+    row = {"rank": 1, "model": "ensemble", "title": "Ensemble", "score": 0.9, "status": "ok", "reason": "1 of 8 folds"}
+    validation = "only 1 of 8 folds of 8-fold cross-validation"
+    manifest = msgspec.structs.replace(contents.manifest, leaderboard=[row], validation=validation)
+    card = model_card(manifest, contents.schema, contents.ensemble)
+    assert "| ok: 1 of 8 folds |" in card
+    assert f"Validation: {validation}." in card
+
+
 def test_weights_are_scaled_and_members_without_weight_are_left_out(contents, tmp_path):
     first, second = contents["binary"].candidates
     changed = replace(contents["binary"], candidates=[replace(first, weight=3.0), replace(second, weight=0.0)])

@@ -148,7 +148,8 @@ class RunsView(RunView):
         elif run.folder.is_running():
             self.notify(f"{run.run} is running; finish it before you delete it.", severity="warning")
         else:
-            best = f", best {run.metric} {format_score(run.best)}" if run.best is not None else ""
+            folds = f" on {run.partial}" if run.partial else ""
+            best = f", best {run.metric} {format_score(run.best)}{folds}" if run.best is not None else ""
             bundle = " Its bundle goes too." if run.folder.bundle.is_file() else ""
             dialog = Decision(
                 f"Delete {run.run}?",

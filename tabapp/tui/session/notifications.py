@@ -6,6 +6,7 @@ import time
 
 from tabapp.run import events as ev
 from tabapp.run.client import log_tail
+from tabapp.run.score_text import score_with_folds
 from tabapp.run.state import format_score
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Reading
@@ -21,7 +22,7 @@ def _ending(event: ev.RunFinished) -> str:
     if event.message:
         return event.message
     best = next((row for row in event.leaderboard if row.rank == 1), None)
-    found = f"★ {model_name(best)}  {format_score(best.score)}. " if best is not None else ""
+    found = f"★ {model_name(best)}  {score_with_folds(best, event.planned_folds)}. " if best is not None else ""
     return found + (
         "Press e to export the bundle, or 6 to predict a file with it." if event.bundle else "There is no bundle."
     )

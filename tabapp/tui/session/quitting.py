@@ -7,11 +7,10 @@ from pathlib import Path
 
 from tabapp.run import commands as cmd
 from tabapp.run.progress import progress_of
-from tabapp.run.state import format_score
 from tabapp.tui.chrome.actions import has_started, phase_of
 from tabapp.tui.dialogs.basic import Decision, Option
 from tabapp.tui.session.host import Host
-from tabapp.tui.viewmodels.texts import clock_time, short_path
+from tabapp.tui.viewmodels.texts import best_text, clock_time, short_path
 
 GRACE_SECONDS = 5.0
 UNSTARTED_GRACE_SECONDS = 1.0
@@ -58,7 +57,7 @@ class Quitting:
         progress = progress_of(state, self._app.snapshot().now)
         in_progress = phase_of(state) == "during" and self._app.trouble is None
         facts = [f"{progress.share:.0%}"] if in_progress and progress is not None and progress.share is not None else []
-        facts += [f"best {format_score(state.best.score)}"] if state.best is not None else []
+        facts += [f"best {best_text(state)}"] if state.best is not None else []
         if in_progress and progress is not None and progress.left is not None:
             facts.append(f"~{clock_time(progress.left)} left")
         if self._runs_dir is not None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tabapp import charts
 from tabapp.run import events as ev
+from tabapp.run.score_text import validation_of
 from tabapp.run.state import RunState, TrialView, format_score, title_of
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, brief, count, milliseconds, short_seconds
@@ -21,7 +22,8 @@ def model_details(state: RunState, row: ev.LeaderboardRow) -> Content:
     lines: list[Content] = []
     if row.score is not None:
         interval = f"{format_score(row.low)} … {format_score(row.high)}" if row.low is not None else "no interval"
-        validation = state.plan.validation if state.plan else count(row.folds, "fold")
+        plan = state.plan
+        validation = validation_of(row, plan.folds, plan.validation) if plan else count(row.folds, "fold")
         lines.append(_fact(metric, f"{format_score(row.score)}   95 %: {interval}   {validation}, out of fold"))
     if row.reason:
         lines.append(_fact(row.status, row.reason))

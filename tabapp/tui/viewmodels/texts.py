@@ -11,6 +11,7 @@ from typing import Literal
 
 from tabapp.run import events as ev
 from tabapp.run.progress import progress_of
+from tabapp.run.score_text import folds_text, score_with_folds
 from tabapp.run.state import RunState, format_score, is_partial
 from tabapp.tui.chrome.actions import Phase, has_started, phase_of
 from tabapp.tui.content import Content
@@ -95,6 +96,11 @@ def gibibytes(n_bytes: float) -> str:
     return f"{size:.1f}" if size < 9.95 else f"{size:.0f}"
 
 
+def best_text(state: RunState) -> str:
+    """The best score, with its folds if it covers only some; a dash without one."""
+    return "—" if state.best is None else score_with_folds(state.best, state.plan.folds if state.plan else 0)
+
+
 def score_margin(row: ev.LeaderboardRow) -> str:
     """Half the width of a score's 95 % interval, with as many digits as the score."""
     if row.low is None or row.high is None or row.score is None:
@@ -168,10 +174,11 @@ def status_content(row: ev.LeaderboardRow, frame: int | None, *, members: int, f
         )
     member = _membership(row)
     match row.status:
+        case "ok" if is_partial(row, folds):
+            of = (f" · {count(members, 'member')}", MUTED) if row.model == "ensemble" else ""
+            return Content.assemble(("◔", "$warning"), f" {folds_text(row, folds)}", of)
         case "ok" if row.model == "ensemble":
             return Content.assemble(("◆", "$accent"), f" {count(members, 'member')}")
-        case "ok" if is_partial(row, folds):
-            return Content.assemble(("◔", "$warning"), f" {row.folds} of {folds} folds")
         case "ok":
             return Content.assemble(("✓", "$success"), f" {count(row.trials, 'trial')}", member)
         case "failed":
@@ -238,7 +245,7 @@ def one_line_status(snapshot: Snapshot) -> str:
     elif progress is not None and progress.share is not None:
         words.append(f"{progress.share:.0%}")
     if state.best is not None:
-        words.append(f"{format_score(state.best.score)} {state.best.title}")
+        words.append(f"{best_text(state)} {state.best.title}")
     if progress is not None and progress.left is not None:
         words.append(f"~{clock_time(progress.left)} left")
     return " · ".join(words)

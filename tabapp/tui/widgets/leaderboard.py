@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 
 from tabapp.run import events as ev
 from tabapp.run.provisional import provisional_scores, score_or_provisional
-from tabapp.run.state import RunState, format_score, is_partial
+from tabapp.run.state import RunState, is_partial
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.query import Value, parse
 from tabapp.tui.viewmodels.texts import (
     MUTED,
     Snapshot,
+    best_text,
     count,
     model_name,
     score_margin,
@@ -162,7 +163,7 @@ class Leaderboard(ModelTable):
         scored = sum(row.score is not None and row.model != "ensemble" for row in state.leaderboard)
         facts = [count(scored, "model")] if scored else []
         if state.best is not None:
-            facts.append(f"best {format_score(state.best.score)}")
+            facts.append(f"best {best_text(state)}")
         gain = recent_gain(snapshot)
         if gain is not None:
             facts.append(f"{gain:+.4f} last {IMPROVEMENT_SECONDS:.0f}s")

@@ -7,6 +7,7 @@ from textual.widget import Widget
 
 from tabapp.run import events as ev
 from tabapp.run.progress import progress_of
+from tabapp.run.score_text import folds_text
 from tabapp.run.state import RunState, format_score
 from tabapp.tui.chrome.actions import TABS, Phase, Scope, View, actions_for, has_started
 from tabapp.tui.content import Content, flat
@@ -124,7 +125,10 @@ def _ending(state: RunState, wide: bool) -> Content:
         text += f" · best {format_score(finished.best.score)}"
         if wide and finished.best.low is not None:
             text += f" ({format_score(finished.best.low)} … {format_score(finished.best.high)})"
-    return Content.assemble((f"{glyph} {word}", f"bold {style}"), (text, MUTED))
+    row, folds = state.best, state.plan.folds if state.plan else 0
+    partial = folds_text(row, folds) if finished.best is not None and row is not None else ""
+    mark = (f" · {partial}", "$warning") if partial else ""
+    return Content.assemble((f"{glyph} {word}", f"bold {style}"), (text, MUTED), mark)
 
 
 class Tabs(ClickableLine):

@@ -6,6 +6,7 @@ from statistics import fmean, pstdev
 
 from tabapp import charts
 from tabapp.run import events as ev
+from tabapp.run.score_text import folds_text
 from tabapp.run.state import RunState, format_score
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.model_card import Comparison, ModelCard, differences
@@ -187,8 +188,10 @@ class Folds(Panel[Comparison]):
         known = [score for card in cards for score in card.folds if score is not None]
         if not known:
             ensemble = any(card.row.model == "ensemble" for card in facts.cards)
+            partial = next((folds_text(card.row, facts.n_folds) for card in facts.cards), "")
+            rows = f"the rows of {partial}" if partial else "all rows"
             text = (
-                "The ensemble is scored on all rows together, with weights chosen without them."
+                f"The ensemble is scored on {rows} together, with weights chosen without them."
                 if ensemble
                 else "No fold is complete yet."
             )

@@ -108,7 +108,9 @@ class Runs(Table):
                 Content(Path(run.data).name),
                 Content(run.target),
                 Content.styled(run.metric_title, MUTED),
-                Content(format_score(run.best)),
+                Content.styled(f"◔ {format_score(run.best)}", MUTED)
+                if run.partial
+                else Content(format_score(run.best)),
                 Content.styled(charts.sparkline(run.history, HISTORY_WIDTH), "$primary"),
                 Content.styled(clock_time(run.seconds), MUTED),
                 Content.styled(started, MUTED),
