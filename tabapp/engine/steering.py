@@ -7,6 +7,8 @@ another: `resume_model` undoes `stop_model` and `pause_model`, a share of 1 undo
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import msgspec
 
@@ -20,6 +22,39 @@ from tabapp.run.bounds import MAXIMUM_SHARE, MINIMUM_SHARE
 from tabapp.run.commands import AnyCommand
 from tabapp.run.config import format_duration
 from tabapp.run.folder import CommandReader, RunFolder
+
+Held = Literal["", "stopped", "paused"]
+HELD: dict[Held, str] = {
+    "": "resumed",
+    "stopped": "stopped",
+    "paused": "paused; its running fits continue to their end",
+}
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user wants of a model: stopped, paused or neither, its share of the time, and whether it may join the ensemble."""
+
+    held: Held = ""
+    share: float = 1.0
+    include: bool = True
+
+
+def wish_after(wish: Wish, command: cmd.ModelCommand) -> Wish:
+    """The wish after a command. A pause leaves a stopped model stopped."""
+    match command:
+        case cmd.StopModel():
+            return replace(wish, held="stopped")
+        case cmd.PauseModel():
+            return replace(wish, held=wish.held or "paused")
+        case cmd.ResumeModel():
+            return replace(wish, held="")
+        case cmd.ShareModel():
+            return replace(wish, share=min(max(command.share, MINIMUM_SHARE), MAXIMUM_SHARE))
+        case cmd.IncludeModel():
+            return replace(wish, include=command.include)
+        case _:
+            return wish
 
 
 class Steering:
@@ -47,11 +82,17 @@ class Steering:
         self._titles, self._end_fits, self._plan_changed, self._emit = titles, end_fits, plan_changed, emit
 
     def recall(self, models: Collection[str]) -> None:
-        """Repeat what was asked of these models before they could compete, in this session or an earlier one."""
+        """Apply what was asked of these models before they could compete, in this session or an earlier one.
+
+        Only the sum of the commands is applied: a stop that was taken back ends no fit.
+        """
+        asked: dict[str, Wish] = {}
         for command in CommandReader(self._folder.commands, resumed=False).read_new():
             # A changed budget is saved in the run's configuration.
             if isinstance(command, cmd.ModelCommand) and command.model in models:
-                self._change(command)
+                asked[command.model] = wish_after(asked.get(command.model, Wish()), command)
+        for model, wish in asked.items():
+            self._fulfill(model, wish)
 
     def apply(self, command: AnyCommand) -> bool:
         """Apply a command and log it; returns whether the leaderboard may have changed."""
@@ -67,36 +108,30 @@ class Steering:
         record = self._scheduler.models.get(command.model)
         if record is None:
             return None
-        title = self._titles[record.name]
-        match command:
-            case cmd.StopModel() if not record.stopped:
-                record.stopped, record.paused = True, False
-                self._end_fits(record.name)
-                return f"{title} stopped"
-            case cmd.PauseModel() if not record.paused and not record.stopped:
-                record.paused = True
-                return f"{title} paused; its running fits continue to their end"
-            case cmd.ResumeModel() if record.paused or record.stopped:
-                record.stopped = record.paused = False
-                return f"{title} resumed"
-            case cmd.ShareModel():
-                share = min(max(command.share, MINIMUM_SHARE), MAXIMUM_SHARE)
-                if share == record.share:
-                    return None
-                record.share = share
-                return (
-                    f"{title} gets its usual share of the time"
-                    if share == 1
-                    else f"{title} gets {share:g} × its usual share of the time"
-                )
-            case cmd.IncludeModel(include=include):
-                if include is (record.name not in self._board.left_out):
-                    return None
-                (self._board.left_out.discard if include else self._board.left_out.add)(record.name)
-                self._board.mark_stale()
-                return f"{title} {'may join' if include else 'is excluded from'} the ensemble"
-            case _:
-                return None
+        held: Held = "stopped" if record.stopped else "paused" if record.paused else ""
+        now = Wish(held, record.share, include=record.name not in self._board.left_out)
+        return self._fulfill(record.name, wish_after(now, command))
+
+    def _fulfill(self, model: str, wish: Wish) -> str | None:
+        """Give a model the state that the user wants; returns a sentence on what changed, or None if nothing did."""
+        record = self._scheduler.models.get(model)
+        if record is None:
+            return None
+        title, changes = self._titles[model], list[str]()
+        if (wish.held == "stopped", wish.held == "paused") != (record.stopped, record.paused):
+            record.stopped, record.paused = wish.held == "stopped", wish.held == "paused"
+            changes.append(f"{title} {HELD[wish.held]}")
+            if record.stopped:
+                self._end_fits(model)
+        if wish.share != record.share:
+            record.share = wish.share
+            times = "its usual share" if wish.share == 1 else f"{wish.share:g} × its usual share"
+            changes.append(f"{title} gets {times} of the time")
+        if wish.include is (model in self._board.left_out):
+            (self._board.left_out.discard if wish.include else self._board.left_out.add)(model)
+            self._board.mark_stale()
+            changes.append(f"{title} {'may join' if wish.include else 'is excluded from'} the ensemble")
+        return "; ".join(changes) or None
 
     def _extend(self, seconds: float) -> bool:
         moved = self._clock.extend(seconds)

@@ -51,7 +51,7 @@ class Abort(Command, tag="abort", frozen=True, kw_only=True):
 
 
 class ModelCommand(Command, frozen=True, kw_only=True):
-    """The base of the commands for one model. A resumed run applies them again."""
+    """The base of the commands for one model. A resumed run applies their sum again."""
 
     model: str
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -15,10 +17,12 @@ from tabapp.engine.clock import Clock
 from tabapp.engine.plan import Plan, make_plan
 from tabapp.engine.prepare import infer, read_data
 from tabapp.engine.rows import write_rows
+from tabapp.engine.scheduler import ModelRecord
+from tabapp.engine.steering import Steering
 from tabapp.run import commands as cmd
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
-from tabapp.run.folder import create_run
+from tabapp.run.folder import RunFolder, create_run
 from tests.engine.conducting import MODELS, Engine
 from tests.tables import write_breast_cancer
 
@@ -332,3 +336,68 @@ def test_a_resumed_run_repeats_the_commands_on_its_models(engine_with: Callable[
     assert (record.stopped, record.share) == (True, 4.0)
     assert again.conductor.board.left_out == {"lightgbm"}
     assert again.events_of(ev.Log) == []
+
+
+def test_a_resumed_run_does_not_repeat_a_stop_that_was_taken_back(
+    engine_with: Callable[..., Engine], monkeypatch: Any
+) -> None:
+    engine = engine_with(trials=1, workers=1, models=("lightgbm",))
+
+    def script(number: int) -> None:
+        if "lightgbm-0000-f1" in engine.executor.submitted:
+            engine.folder.send(cmd.Finish())
+
+    drive(engine, script, monkeypatch)
+    assert "lightgbm-0000-f2" not in engine.executor.submitted, "the trial is open"
+    for command in (cmd.StopModel(model="lightgbm"), cmd.ResumeModel(model="lightgbm")):
+        engine.folder.send(command)
+    again = Engine(engine.folder, engine.conductor._plan, Clock(None, 0.0), 1, resumed=True)
+    drive(again, lambda number: None, monkeypatch)
+    assert again.events_of(ev.TrialPruned) == []
+    assert again.executor.cancelled == []
+    assert [trial.trial for trial in again.events_of(ev.TrialFinished)] == [0]
+    assert "lightgbm-0000-f0" not in again.executor.submitted
+
+
+ASKED = (
+    cmd.StopModel(model="m"),
+    cmd.PauseModel(model="m"),
+    cmd.ResumeModel(model="m"),
+    cmd.ShareModel(model="m", share=2.0),
+    cmd.ShareModel(model="m", share=1.0),
+    cmd.IncludeModel(model="m", include=False),
+    cmd.IncludeModel(model="m", include=True),
+)
+
+
+class Steered:
+    """A model with the parts of an engine that steering changes."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.record = ModelRecord("m", 1.0, False, 1.0, "gbdt")
+        self.board = SimpleNamespace(left_out=set[str](), mark_stale=lambda: None)
+        self.ended: list[str] = []
+        scheduler = SimpleNamespace(models={"m": self.record})
+        nothing: Any = lambda *_: None  # noqa: E731
+        self.steering = Steering(
+            folder, cast(Any, scheduler), cast(Any, self.board), Clock(None, 0.0), titles={"m": "M"},
+            end_fits=self.ended.append, plan_changed=nothing, emit=nothing,
+        )  # fmt: skip
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        return self.record.stopped, self.record.paused, self.record.share, self.board.left_out
+
+
+@pytest.mark.parametrize("last", ASKED, ids=repr)
+def test_commands_leave_the_same_state_in_a_resumed_run(tmp_path: Path, last: cmd.ModelCommand) -> None:
+    for number, commands in enumerate(product((None, *ASKED), (None, *ASKED), (last,))):
+        folder = RunFolder(tmp_path / str(number))
+        folder.path.mkdir()
+        live, resumed = Steered(folder), Steered(folder)
+        for command in filter(None, commands):
+            folder.send(command)
+            live.steering.apply(command)
+        resumed.steering.recall({"m"})
+        assert resumed.state == live.state, commands
+        assert resumed.ended == (["m"] if resumed.record.stopped else []), commands
