@@ -148,7 +148,7 @@ class Run:
         """
         bundle, out = self._bundle(), Path(path)
         reject_replacing(self._folder, out)
-        reject_inputs(out, (sign,))
+        reject_inputs(out, (None if sign is None else Path(sign),))
         options = ExportOptions(refit=refit, limit_ms=limit_ms, limit_rows=limit_rows, distill=distill, half=half)
         with tempfile.TemporaryDirectory(prefix="tabapp-export-") as folder:
             if not options.is_plain:

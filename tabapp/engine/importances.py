@@ -48,7 +48,7 @@ def _training_rows(folder: RunFolder, data: RunData, candidate: Candidate, plan:
     fold, result = min(candidate.results.items())
     table, _ = prepared_table(folder, data, result.recipe, fold, plan.seed)
     rows = data.training(fold)
-    return table.take(rows[sample_rows(len(rows), MOST_ROWS, plan.seed)])
+    return rows.at(sample_rows(len(rows), MOST_ROWS, plan.seed)).of(table)
 
 
 def compute_importances(
