@@ -23,7 +23,7 @@ rejected.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -103,7 +103,7 @@ class Manifest(Record, frozen=True):
     metric: str
     metrics: tuple[MetricValue, ...]
     validation: str
-    seed: int
+    seed: Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
     data: dict[str, Any]
     leaderboard: tuple[dict[str, Any], ...]
     libraries: dict[str, str]

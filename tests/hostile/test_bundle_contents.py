@@ -75,6 +75,13 @@ def test_a_path_that_is_no_regular_file_is_refused_at_once(tmp_path, kind):
         pass
 
 
+@pytest.mark.parametrize("seed", [-1, 2**31, 2**70])
+def test_a_seed_that_no_run_has_is_refused(members, tmp_path, seed):
+    changed = with_manifest(members, lambda manifest, members: manifest.update(seed=seed))
+    with pytest.raises(BundleError, match=r"its manifest\.json is not valid \(.*seed"):
+        open_bundle(write_zip(tmp_path / "a.tabapp", changed.items()))
+
+
 def test_lying_feature_states_are_refused(members, tmp_path):
     state = msgspec.json.decode(members[FEATURES])
     cases = {}
