@@ -269,6 +269,10 @@ async def test_export_copies_the_bundle(tmp_path, monkeypatch):
         await wait_for(driver, Ask)
         await driver.press(*"/no/such", "enter")
         await driver.sees("is not a file in a folder that exists")
+        driver.app.screen.query_one("#typed").value = str(driver.folder.bundle)
+        await driver.press("enter")
+        await driver.sees("is the same file")
+        assert driver.folder.bundle.read_bytes() == b"a bundle"
 
 
 async def test_export_rebuilds_the_bundle(tmp_path, monkeypatch):
