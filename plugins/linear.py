@@ -84,11 +84,17 @@ class LinearModel(FittedModel):
         return self.target.prediction(probabilities)
 
     def use_of_features(self) -> npt.NDArray[Any]:
-        """The sizes of the weights of the standardized columns that each feature has."""
-        design, sizes = self.design, np.abs(self.weight).sum(axis=1)
-        n_numeric = len(design.mean)
-        feature = np.concatenate([np.arange(n_numeric), design.indicators, n_numeric + design.level_column])
-        return np.bincount(feature, weights=sizes, minlength=n_numeric)
+        """The sizes of the weights of standardized numbers and of their indicators, and the spread of the weights of levels."""
+        design, n_numeric = self.design, len(self.design.mean)
+        n_wide = n_numeric + len(design.indicators)
+        sizes = np.abs(self.weight[:n_wide]).sum(axis=1)
+        of_numbers = np.bincount(np.concatenate([np.arange(n_numeric), design.indicators]), weights=sizes)
+        levels, n_categorical = self.weight[n_wide:], int(design.level_column.max(initial=-1)) + 1
+        of_categories = [
+            levels[design.level_column == column].std(axis=0).sum() if (design.level_column == column).any() else 0.0
+            for column in range(n_categorical)
+        ]
+        return np.concatenate([of_numbers, of_categories])
 
     def formula(self, features: FeatureSpec) -> Formula:
         design = self.design

@@ -63,6 +63,7 @@ def test_last_event_has_the_documented_fields():
     } <= set(fields["leaderboard"][0])  # fmt: skip
     assert set(fields["importances"][0]) == {
         "feature", "attention", "permutation", "low", "high", "attention_low", "attention_high", "attention_raw",
+        "unstable",
     }  # fmt: skip
     assert set(fields["agreement"]) == {"attention_vs_permutation"}
 

@@ -110,7 +110,7 @@ async def test_columns_that_were_not_measured_and_unstable_values_are_named(tmp_
     async with drive(tmp_path, monkeypatch, events, size=(140, 50), attach=True, engine_runs=False) as driver:
         await driver.sees(f"{n_rows} of 2,000 columns", "unstable")
         await driver.press("5")
-        await driver.sees(f"{n_rows} of 2,000 features", "unstable", "1 importance is unstable", "the most promising")
+        await driver.sees(f"{n_rows} of 2,000 features", "unstable", "1 importance is unstable", "promising ones first")
         table = driver.app.screen.query_one("#explanation")
         assert table.key != "Age", "an unstable value does not lead"
 
