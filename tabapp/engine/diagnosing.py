@@ -69,6 +69,12 @@ def choose_bundle_threshold(run: FinishedRun, metric: str) -> events.ThresholdCh
         )
     if len(run.truth) < LEAST_SCORED_ROWS:
         raise UsageError(f"A threshold needs at least {LEAST_SCORED_ROWS} scored rows; the run has {len(run.truth)}.")
+    if len(codes := np.unique(run.truth)) < 2:
+        label = run.data.schema.classes[int(codes[0])]
+        raise UsageError(
+            f"A threshold needs scored rows of both classes; those of the run are all {label!r}. Start a run with another "
+            "--validation, or without --time."
+        )
     chosen = choose_threshold(
         found.name, run.truth, run.prediction, run.rows.of(run.data.fold), run.weight, seed=run.plan.seed
     )

@@ -40,8 +40,11 @@ def threshold_for(run: FinishedRun, prediction: Array, covered: Array) -> tuple[
         # A third-party metric may be gone, or raise anything.
         return old, f"The threshold {old:.3f} of the run's bundle is kept, but not chosen again: {error}"
     truth = run.scorer.target[covered]
-    if len(truth) < LEAST_SCORED_ROWS:
-        return old, f"The threshold {old:.3f} of the run's bundle is kept: too few rows are scored to choose it again."
+    if len(truth) < LEAST_SCORED_ROWS or len(np.unique(truth)) < 2:
+        return (
+            old,
+            f"The threshold {old:.3f} of the run's bundle is kept: too few rows of each class are scored to choose it again.",
+        )
     weight = None if run.scorer.weight is None else run.scorer.weight[covered]
     folds = run.scorer.folds[covered]
     chosen = choose_threshold(metric.name, truth, prediction, folds, weight, seed=run.plan.seed)

@@ -82,7 +82,7 @@ class SimulatedFits:
             model=job.model,
             trial=job.trial,
             fold=job.fold,
-            score=float(np.mean((positive > 0.5) == truth)),
+            score=float(np.mean((positive > 0.5) == truth)) if len(np.unique(truth)) > 1 else None,
             seconds=0.01,
             predict_seconds=0.001,
             n_rows=len(truth),

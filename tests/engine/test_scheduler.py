@@ -12,7 +12,7 @@ from tabapp.features.arrays import FeatureRecipe
 FOLDS = 3
 
 
-def finish(candidate: Candidate, fold: int, score: float, seconds: float = 1.0) -> None:
+def finish(candidate: Candidate, fold: int, score: float | None, seconds: float = 1.0) -> None:
     candidate.results[fold] = FitResult(
         fit=candidate.fit_name(fold),
         model=candidate.model,
@@ -30,7 +30,7 @@ def finish(candidate: Candidate, fold: int, score: float, seconds: float = 1.0) 
 
 
 def mean_loss(candidate: Candidate) -> float:
-    return -sum(result.score for result in candidate.results.values()) / len(candidate.results)
+    return -sum(result.score or 0.0 for result in candidate.results.values()) / len(candidate.results)
 
 
 def make(
@@ -193,6 +193,27 @@ def test_a_trial_that_starts_clearly_behind_gets_no_further_folds() -> None:
     for candidate in (best, behind):
         scheduler_without_race.add(candidate)
     assert scheduler_without_race.is_behind(behind) is None
+
+
+def test_folds_without_a_score_decide_nothing() -> None:
+    scheduler = make({"m": 1.0, "better": 1.0, "worse": 1.0})
+    best = scheduler.add(Candidate("m", 0, {}, FOLDS))
+    for fold, score in enumerate((None, 0.91, 0.92)):
+        finish(best, fold, score)
+    unknown, behind = Candidate("m", 1, {}, FOLDS), Candidate("m", 2, {}, FOLDS)
+    finish(scheduler.add(unknown), 0, None)
+    finish(scheduler.add(behind), 1, 0.5)
+    assert scheduler.is_behind(unknown) is None
+    assert scheduler.is_behind(behind) == "fold 2: 0.5, worse than 0.91 of trial 0"
+    for name, scores in {"better": (None, 0.95), "worse": (None, 0.80)}.items():
+        candidate = scheduler.add(Candidate(name, 0, {}, FOLDS))
+        for fold, score in enumerate(scores):
+            finish(candidate, fold, score)
+    assert scheduler._ranked() == ["better", "m", "worse"]
+    nowhere = scheduler.add(Candidate("worse", 1, {}, FOLDS))
+    for fold in range(FOLDS):
+        finish(nowhere, fold, None)
+    assert set(scheduler._ranked()) == {"better", "m", "worse"}
 
 
 def test_nothing_starts_without_time() -> None:

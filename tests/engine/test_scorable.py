@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
+import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,16 +14,21 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from tabapp import metrics
+from tabapp.engine.clock import Clock
 from tabapp.engine.plan import Plan, make_plan, write_plan
 from tabapp.engine.prepare import infer, read_data
 from tabapp.engine.recovery import recover
 from tabapp.engine.rows import write_rows
 from tabapp.engine.run_data import RunData
 from tabapp.errors import DataError
+from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
-from tabapp.run.folder import RunFolder, create_run
+from tabapp.run.folder import EventReader, RunFolder, create_run, list_runs
+from tests.engine.conducting import MODELS, Engine
+from tests.waiting import HANG_SECONDS
 
 ROWS = 300
 
@@ -173,3 +183,72 @@ def test_every_metric_is_nan_where_no_row_has_a_weight() -> None:
         assert np.isnan(metrics.interval(metric.name, truth, values, zeros, seed=0)).all(), metric.name
         few = np.array([0.0, 0.0, 1.0])
         assert len(metrics.interval(metric.name, truth, values, few, seed=0)) == 2, metric.name
+
+
+def test_a_run_with_folds_without_a_score_ends_with_every_trial_and_readable_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = prepare(tmp_path, columns(rare(3)), folds=8)
+    competing = replace(make_plan(replace(found.config, models=MODELS, trials=4), found.data.schema), folds=8)
+    for budget in (None, 600.0):
+        shutil.rmtree(found.folder.fits, ignore_errors=True)
+        found.folder.study.unlink(missing_ok=True)
+        engine = Engine(found.folder, replace(competing, budget=budget), Clock(budget, 0.0), 1)
+        ended = iter(range(2_000))
+        monkeypatch.setattr(time, "sleep", lambda seconds, ended=ended: next(ended))
+        engine.conductor.run()
+        trials = engine.events_of(ev.TrialFinished)
+        assert {trial.model for trial in trials} == set(MODELS)
+        assert len(trials) + len(engine.events_of(ev.TrialPruned)) == 8
+        assert all(trial.score is not None for trial in trials)
+        selected = engine.conductor.board.select_now()
+        assert selected is not None
+        for event in [*engine.events, selected.event()]:
+            assert ev.decode(ev.encode(event)) is not None
+
+
+def test_the_command_ends_with_a_bundle_and_resumes_without_a_repair(tmp_path: Path) -> None:
+    columns(rare(3)).write_csv(tmp_path / "data.csv")
+    program = [sys.executable, "-m", "tabapp"]
+    options = [
+        "--target",
+        "y",
+        "--models",
+        "linear",
+        "--trials",
+        "1",
+        "--folds",
+        "4",
+        "--runs-dir",
+        str(tmp_path / "runs"),
+    ]
+    done = subprocess.run(
+        [*program, "--auto", str(tmp_path / "data.csv"), *options, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "NaN" not in done.stdout
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    scores = {event["fold"]: event["score"] for event in events if event["ev"] == "fit.finished"}
+    assert [fold for fold in sorted(scores) if scores[fold] is None] == [3]
+    warnings = [event["message"] for event in events if event["ev"] == "log" and event["level"] == "warning"]
+    assert [message for message in warnings if "undefined on 1 of 4 folds, whose rows are all 'fine'" in message]
+    plans = [event["notes"] for event in events if event["ev"] == "plan.made"]
+    assert plans[-1] == [message for message in warnings if "undefined" in message]
+    (folder,) = list_runs(tmp_path / "runs")
+    before = EventReader(folder.events).read_new()
+    again = subprocess.run(
+        [*program, "resume", str(folder.path), "--trials", "2", "--plain"],
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
+    )
+    assert again.returncode == 0, again.stderr
+    repeated = EventReader(folder.events).read_new()[len(before) :]
+    assert not [event for event in repeated if isinstance(event, ev.Log) and "damaged" in event.message]
+    assert {event.trial for event in repeated if isinstance(event, ev.FitStarted)} == {1}
+    finished = repeated[-1]
+    assert isinstance(finished, ev.RunFinished)
+    assert (finished.status, finished.metric) == ("ok", "roc_auc")

@@ -243,3 +243,13 @@ def test_a_trial_that_a_killed_engine_had_begun_is_drawn_again(tmp_path: Path, m
         if moment == "drawn":
             registry.get("xgboost").search_space(trial, "binary", SHAPE, "cpu")
     assert begun + steps(tuner(tmp_path / "killed"), range(n_before, n_before + 3)) == expected
+
+
+def test_a_trial_without_a_score_counts_and_teaches_the_sampler_nothing(tmp_path: Path) -> None:
+    tuning = tuner(tmp_path)
+    for score in (None, 0.8, None):
+        number, _ = tuning.ask()
+        tuning.record(number, score)
+    states = [state for _, _, state, _ in tuner(tmp_path).earlier_trials()]
+    assert states == [TrialState.PRUNED, TrialState.COMPLETE, TrialState.PRUNED]
+    assert tuner(tmp_path).ask()[0] == 3
