@@ -55,13 +55,21 @@ class Scored:
     groups: Array | None
 
     def is_defined(self, metric: str, rows: Array) -> bool:
-        """Whether a metric is defined on some rows, given as a mask. Predictions that are all equal show it."""
+        """Whether a metric is defined on some rows, given as a mask, for predictions that are good and differ."""
         truth, weight = self.target[rows], None if self.weight is None else self.weight[rows]
         if not len(truth):
             return False
-        n_classes = len(self.schema.classes)
-        prediction = np.full((len(truth), n_classes), 1 / n_classes) if n_classes else np.zeros(len(truth))
-        return not math.isnan(metrics.score(metric, truth, prediction, weight))
+        rising, n_classes = np.linspace(1.0, 1.1, len(truth)), len(self.schema.classes)
+        if n_classes:
+            odds = np.eye(n_classes)[truth.astype(np.int64)] + rising[:, np.newaxis]
+            prediction = odds / odds.sum(axis=1, keepdims=True)
+        else:
+            prediction = truth * rising
+        try:
+            return not math.isnan(metrics.score(metric, truth, prediction, weight))
+        except Exception:
+            # A third-party metric may raise anything; a fit reports it.
+            return True
 
     def undefined_folds(self, metric: str, fold: Folds) -> list[int]:
         """The folds on which a metric is undefined."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from tabapp.engine.prepare import infer, read_data
 from tabapp.engine.recovery import recover
 from tabapp.engine.rows import write_rows
 from tabapp.engine.run_data import RunData
+from tabapp.engine.scorable import Scored
 from tabapp.errors import DataError
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
@@ -172,6 +174,32 @@ def test_a_damaged_run_gets_the_same_plan_and_folds_again(tmp_path: Path, lost: 
     plan, _ = recover(found.folder, found.config, lambda message: None)
     assert (plan.folds, plan.metric, plan.notes) == (found.plan.folds, found.plan.metric, found.plan.notes)
     assert RunData(found.folder).fold.tolist() == found.data.fold.tolist()
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_third_party_metrics_are_tried_with_predictions_that_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: metrics.Task
+) -> None:
+    def correlation(truth: Any, prediction: Any, weight: Any) -> float:
+        values = prediction[:, 1] if prediction.ndim == 2 else prediction
+        if np.ptp(truth) == 0 or np.ptp(values) == 0:
+            return math.nan
+        return float(np.corrcoef(truth, values)[0, 1])
+
+    def broken(truth: Any, prediction: Any, weight: Any) -> float:
+        raise ZeroDivisionError
+
+    common: dict[str, Any] = {"description": "", "tasks": (task,), "greater_is_better": True, "needs_probability": True}
+    for name, function in {"corr": correlation, "broken": broken}.items():
+        metric = metrics.Metric(name=name, title=name, function=function, **common)
+        monkeypatch.setitem(metrics.registry.BUILT_IN, name, metric)
+    target = rare(30) if task == "binary" else [float(i % 7) for i in range(ROWS)]
+    found = prepare(tmp_path, columns(target))
+    scored = Scored(found.data.schema, found.data.target, None, None)
+    constant = found.data.target == found.data.target[0]
+    for name, on_constant in {"corr": False, "broken": True}.items():
+        assert scored.is_defined(name, np.ones(ROWS, dtype=bool))
+        assert scored.is_defined(name, constant) is on_constant
 
 
 def test_every_metric_is_nan_where_no_row_has_a_weight() -> None:
