@@ -68,7 +68,7 @@ class PlainView:
         self._quiet = quiet
         self._verbose = verbose
         self._last_line: FeedLine | None = None
-        self._last_ensemble = ""
+        self._last_ensemble: tuple[int | None, str] = (None, "")
 
     def show(self, event: ev.AnyEvent, state: RunState) -> None:
         if self._quiet or not state.feed or isinstance(event, ev.RunFinished):
@@ -78,9 +78,9 @@ class PlainView:
             return
         self._last_line = line
         if isinstance(event, ev.EnsembleChanged):
-            if line.text == self._last_ensemble:
+            if (line.target, line.text) == self._last_ensemble:
                 return
-            self._last_ensemble = line.text
+            self._last_ensemble = line.target, line.text
         if (
             isinstance(event, ev.EnsembleChanged | ev.TrialFinished | ev.FitFailed)
             or line.kind not in self.QUIET_KINDS

@@ -73,8 +73,10 @@ def describe_run(folder: RunFolder) -> RunDescription:
     plan: ev.PlanMade | None = None
     finished: ev.RunFinished | None = None
     rows: tuple[ev.LeaderboardRow, ...] = ()
-    history: list[float] = []
-    last = 0.0
+    # By the place of the target in a run with several.
+    histories: dict[int, list[float]] = {}
+    plans: dict[int, ev.PlanMade] = {}
+    target, last = 0, 0.0
     for line in lines:
         if line.startswith(SKIPPED):
             continue
@@ -85,11 +87,14 @@ def describe_run(folder: RunFolder) -> RunDescription:
         match event:
             case ev.RunStarted():
                 started, finished = event.t, None
+            case ev.TargetStarted():
+                target, rows, histories[event.index] = event.index, (), []
             case ev.PlanMade():
-                plan = event
+                plan = plans[target] = event
             case ev.LeaderboardChanged():
                 rows = event.rows
                 best = next((row for row in rows if row.score is not None), None)
+                history = histories.setdefault(target, [])
                 if (
                     best is not None
                     and best.score is not None
@@ -97,7 +102,9 @@ def describe_run(folder: RunFolder) -> RunDescription:
                 ):
                     history.append(best.score)
             case ev.RunFinished():
-                finished = event
+                # At the end, a run with several targets shows the result of the first.
+                finished, target = event, 0
+                plan = plans.get(0, plan)
                 rows = event.leaderboard or rows
             case _:
                 pass
@@ -117,7 +124,7 @@ def describe_run(folder: RunFolder) -> RunDescription:
         partial=folds_text(winner, plan.folds) if winner is not None and plan is not None else "",
         model=winner.title if winner is not None else "",
         models=sum(row.score is not None and row.model != "ensemble" for row in rows),
-        history=tuple(history),
+        history=tuple(histories.get(target, ())),
         started=started,
         seconds=finished.seconds if finished is not None else max(0.0, last - (started or last)),
         reason=finished.message if finished is not None else "",

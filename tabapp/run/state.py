@@ -57,11 +57,15 @@ class TrialView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FeedLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the event feed: time, kind (fit, trial, prune, ensemble, warn, error, info) and a sentence."""
+    """One line of the event feed: time, kind (fit, trial, prune, ensemble, warn, error, info) and a sentence.
+
+    `target` is the place of its target in a run with several.
+    """
 
     t: float
     kind: str
     text: str
+    target: int | None = None
 
 
 class TargetState(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +102,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     refusal: str | None = None
     active: dict[str, ActiveFit] = {}
     leaderboard: tuple[ev.LeaderboardRow, ...] = ()
+    history: tuple[tuple[float, float], ...] = ()
+    """(time, score) of each new best score over all folds."""
     trials: tuple[TrialView, ...] = ()
     failures: tuple[ev.FitFailed, ...] = ()
     fits: dict[str, FinishedFit] = {}
@@ -138,6 +144,21 @@ def is_new_best(row: ev.LeaderboardRow, plan: ev.PlanMade | None, last: float | 
         return False
     sign = 1 if plan.greater_is_better else -1
     return last is None or sign * row.score > sign * last
+
+
+def _with_best(state: RunState) -> RunState:
+    """A state whose history includes the best score of its leaderboard."""
+    best, last = state.best, state.history[-1][1] if state.history else None
+    if best is None or best.score is None or not is_new_best(best, state.plan, last):
+        return state
+    return msgspec.structs.replace(state, history=(*state.history, (state.time, best.score)))
+
+
+def history_until_now(state: RunState) -> tuple[tuple[float, float], ...]:
+    """The history, extended with the last best score to the time of the last event."""
+    if not state.history or state.history[-1][0] == state.time:
+        return state.history
+    return (*state.history, (state.time, state.history[-1][1]))
 
 
 def title_of(state: RunState, model: str) -> str:
@@ -215,7 +236,7 @@ def _finish_target(state: RunState, event: ev.TargetFinished) -> dict[str, objec
     )
     if event.result.leaderboard:
         own = msgspec.structs.replace(own, leaderboard=event.result.leaderboard)
-    own = _without_earlier(own)
+    own = _without_earlier(_with_best(own))
     targets = list(state.targets)
     if event.index < len(targets):
         targets[event.index] = msgspec.structs.replace(targets[event.index], state=own)
@@ -369,8 +390,11 @@ def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
     in_target = state.target_index is not None
     line = describe(event, state.plan, lambda model: title_of(state, model), in_target=in_target)
     if line is not None:
-        changes["feed"] = (*state.feed[-FEED_LENGTH + 1 :], FeedLine(t=event.t, kind=line[0], text=line[1]))
+        shown = FeedLine(t=event.t, kind=line[0], text=line[1], target=state.target_index)
+        changes["feed"] = (*state.feed[-FEED_LENGTH + 1 :], shown)
     state = msgspec.structs.replace(state, **changes)
+    if "leaderboard" in changes:
+        state = _with_best(state)
     return _without_earlier(state) if isinstance(event, ev.RunFinished) else state
 
 

@@ -24,7 +24,7 @@ from tabapp.run import events as ev
 from tabapp.run.commands import AnyCommand
 from tabapp.run.folder import RunFolder, default_runs_dir
 from tabapp.run.settings import Settings
-from tabapp.run.state import RunState
+from tabapp.run.state import RunState, history_until_now
 from tabapp.tui.chrome.actions import TABS, View, bindings_for, has_started, phase_of
 from tabapp.tui.chrome.clipboard import copy
 from tabapp.tui.chrome.crash_report import report_crash
@@ -93,8 +93,7 @@ class TabappApp(App[None], inherit_bindings=False):
         use_keys(self, self.settings)
         self.folder = folder
         self.runs_dir = runs_dir
-        self.chosen_model: str | None = None
-        """The model under the cursor, shared by the screens that have one."""
+        self._chosen_models: dict[int | None, str | None] = {}
         self.opened: Opened | None = None
         """Another run to show after this app exits."""
         self.config = folder.config()
@@ -131,8 +130,17 @@ class TabappApp(App[None], inherit_bindings=False):
             frame=int(now / FLUSH_SECONDS) if moves else None,
             trouble=self.trouble,
             start=self._start.stage,
-            history=self._follower.history_until_now(),
+            history=history_until_now(state),
         )
+
+    @property
+    def chosen_model(self) -> str | None:
+        """The model under the cursor of the shown target, shared by the screens that have one."""
+        return self._chosen_models.get(self._shown.state_of(self._follower.state).target_index)
+
+    @chosen_model.setter
+    def chosen_model(self, model: str | None) -> None:
+        self._chosen_models[self._shown.state_of(self._follower.state).target_index] = model
 
     @property
     def whole_state(self) -> RunState:

@@ -15,8 +15,10 @@ from tabapp.run.description import describe_run
 from tabapp.run.folder import EventLog, RunFolder
 from tabapp.run.score_text import folds_text, score_with_folds, validation_of
 from tabapp.run.state import RunState, is_new_best, is_partial
+from tabapp.tui.session import notifications
 from tabapp.tui.viewmodels.model_details import model_details
 from tabapp.tui.viewmodels.texts import Snapshot, one_line_status, status_content
+from tabapp.tui.widgets import lines
 from tests.run.recording import ENSEMBLE_ROW, LIGHTGBM_ROW, PLAN, finished, recorded, write_run
 
 PARTIAL = "1 of 5 folds"
@@ -95,6 +97,13 @@ def test_screens_name_the_folds(state: RunState) -> None:
     assert PARTIAL in status_content(ensemble, None, members=1, folds=5).plain
     assert f"only {PARTIAL}" in model_details(state, ensemble).plain
     assert PARTIAL in one_line_status(Snapshot(state=state, now=0.0, file="shop.csv"))
+
+
+def test_the_header_and_the_toast_at_the_end_name_the_folds(state: RunState) -> None:
+    for wide in (True, False):
+        assert lines._ending(state, wide).plain.endswith(f" · {PARTIAL}")  # pyright: ignore[reportPrivateUsage]
+    assert state.finished is not None
+    assert f"0.9100 ({PARTIAL})" in notifications._ending(state.finished)  # pyright: ignore[reportPrivateUsage]
 
 
 def test_the_last_event_has_the_folds_as_numbers(run: RunFolder) -> None:

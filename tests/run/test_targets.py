@@ -6,13 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabapp.errors import UsageError
+from tabapp.headless.follow import PlainView
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
+from tabapp.run.description import describe_run
 from tabapp.run.folder import create_run
 from tabapp.run.mean_score import mean_score
-from tabapp.run.state import reduce, replay
+from tabapp.run.state import RunState, history_until_now, reduce, replay
 from tabapp.run.target_of import run_of_target
 from tabapp.run.targets import folders_of_targets, join_targets, resolve_targets, split_targets
+from tabapp.tui.widgets.feed import newest
 from tests.run.recording import LIGHTGBM_ROW, PLAN, recorded, target_result
 from tests.run.test_state import numbered
 
@@ -110,6 +113,57 @@ def test_a_state_keeps_each_target_and_ends_with_the_first():
     assert state.best.score == 0.9
     for event in events:
         assert reduce(state, event) == state
+
+
+def several_bests() -> list[ev.AnyEvent]:
+    """Two targets, the second with lower scores than the first, each of which has three new best scores."""
+    events: list[ev.Event] = [stream()[0]]
+    for index, name in enumerate(NAMES):
+        rows = [(msgspec.structs.replace(LIGHTGBM_ROW, score=0.9 - 0.3 * index + 0.01 * n),) for n in range(3)]
+        events += [
+            ev.TargetStarted(index=index, target=name, targets=NAMES, folder=f"targets/{index + 1}-{name}"),
+            msgspec.structs.replace(PLAN, target=name, targets=NAMES, metric_title=f"metric of {name}"),
+            *(ev.LeaderboardChanged(rows=each) for each in rows),
+            ev.TargetFinished(index=index, result=target_result(name, rows[-1][0].score, leaderboard=rows[-1])),
+        ]
+    events.append(ev.RunFinished(**{**msgspec.structs.asdict(target_result(NAMES[0], 0.92)), "leaderboard": ()}))
+    return numbered(events)
+
+
+def test_each_target_has_a_history_of_its_own():
+    events = several_bests()
+    bests = {0: [0.9, 0.91, 0.92], 1: [0.6, 0.61, 0.62]}
+    working = replay(events[:-2])
+    assert [score for _, score in working.history] == pytest.approx(bests[1])
+    state = replay(events)
+    for index, view in enumerate(state.targets):
+        assert view.state is not None
+        assert [score for _, score in view.state.history] == pytest.approx(bests[index])
+        assert history_until_now(view.state)[-1] == (view.state.time, pytest.approx(bests[index][-1]))
+    assert [score for _, score in state.history] == pytest.approx(bests[0])
+
+
+@pytest.mark.parametrize(("end", "index"), [(-2, 1), (None, 0)])
+def test_a_list_of_runs_shows_one_target(tmp_path, end, index):
+    folder = create_run(RunConfig(data="t.csv"), tmp_path)
+    with folder.events.open("ab") as file:
+        file.writelines(ev.encode(event) for event in several_bests()[:end])
+    described = describe_run(folder)
+    assert described.history == pytest.approx([0.9 - 0.3 * index + 0.01 * n for n in range(3)])
+    assert described.metric_title == f"metric of {NAMES[index]}"
+
+
+def test_an_ensemble_is_reported_for_each_target(capsys):
+    ensemble = ev.EnsembleChanged(
+        members=(ev.EnsembleMember(model="m", trial=0, weight=1.0),), score=0.9, low=0, high=1
+    )
+    events = numbered([event for index in (0, 1) for event in (several_bests()[6 * index + 1], ensemble, ensemble)])
+    view, state = PlainView(quiet=False, verbose=False), RunState()
+    for event in events:
+        state = reduce(state, event)
+        view.show(event, state)
+    assert capsys.readouterr().err.count("1 member") == 2
+    assert sum("1 member" in line.text for line in newest(state.feed, 10)) == 2
 
 
 def test_a_resumed_target_starts_from_an_empty_state():

@@ -15,7 +15,7 @@ from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import create_run
 from tabapp.run.progress import progress_of
-from tabapp.run.state import FeedLine, RunState, replay
+from tabapp.run.state import FeedLine, RunState, history_until_now, replay
 from tabapp.tui.app import TabappApp
 from tabapp.tui.chrome.actions import ACTIONS, TABS, Scope, actions_for, bindings_for, phase_of
 from tabapp.tui.chrome.help_texts import PANELS, SCREENS
@@ -291,10 +291,10 @@ def test_following_folds_what_is_new_and_remembers_each_best(tmp_path):
     assert len(asyncio.run(following.read())) == 6
     recorder.write(*recordings.running()[6:])
     asyncio.run(following.read())
-    scores = [score for _, score in following.history]
+    scores = [score for _, score in following.state.history]
     assert scores == sorted(scores)
     assert scores[-1] == following.state.best.score
-    assert following.history_until_now()[-1] == (following.state.time, scores[-1])
+    assert history_until_now(following.state)[-1] == (following.state.time, scores[-1])
     following.engine_ended(-9)
     assert "SIGKILL" in following.trouble
     following.engine_lives()
@@ -307,13 +307,13 @@ def test_a_score_of_some_folds_is_no_best(tmp_path):
     recorder.write(*recordings.running())
     following = RunFollower(folder)
     asyncio.run(following.read())
-    known = list(following.history)
+    known = following.state.history
     rows = following.state.leaderboard
     partial = msgspec.structs.replace(rows[1], rank=1, score=0.99, folds=2)
     worse = msgspec.structs.replace(rows[0], score=0.8)
     recorder.write(ev.LeaderboardChanged(rows=(partial, *rows[:1])), ev.LeaderboardChanged(rows=(worse,)))
     asyncio.run(following.read())
-    assert following.history == known
+    assert following.state.history == known
 
 
 def test_the_view_loads_no_library_of_the_engine():

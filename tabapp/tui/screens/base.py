@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import ClassVar, cast
 
 from textual import on
 from textual.app import ComposeResult
@@ -16,6 +16,7 @@ from tabapp.tui.chrome.actions import View, has_started
 from tabapp.tui.session.host import Host
 from tabapp.tui.viewmodels.texts import Snapshot
 from tabapp.tui.widgets.lines import Header, KeyBar, StatusLine, Tabs
+from tabapp.tui.widgets.table import Table
 
 NO_MODEL = "There is no model under the cursor; rows appear when the run has started."
 NO_TRIAL = "There is no trial under the cursor; rows appear when the first fit has started."
@@ -28,6 +29,14 @@ class RunView(Screen[None]):
     MAIN = ""
     """Selector of the widget that is focused first."""
     FILTER_HINT = "filter · enter keeps it · esc clears"
+    BY_TARGET: ClassVar[bool] = False
+    """Whether the rows of its tables belong to the shown target, so that each target has cursors of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._target: int | None = None
+        self._cursors: dict[tuple[int | None, str | None], str | None] = {}
+        """Keys under the cursors of tables that are not shown, by target and table."""
 
     @property
     def tabapp(self) -> Host:
@@ -76,7 +85,29 @@ class RunView(Screen[None]):
             return
         self.query_one(Header).show(snapshot)
         self.query_one(KeyBar).show(snapshot.phase)
+        target = snapshot.state.target_index
+        if self.BY_TARGET and target != self._target:
+            self._turn_to(target, snapshot)
+        else:
+            self.draw(snapshot)
+
+    def _turn_to(self, target: int | None, snapshot: Snapshot) -> None:
+        """Draw another target, with the cursors that it had."""
+        left, self._target = self._target, target
+        tables = list(self.query(Table))
+        for table in tables:
+            self._cursors[left, table.id] = table.key
+        self.leave_target(left, target)
         self.draw(snapshot)
+        for table in tables:
+            key = self._cursors.get((target, table.id))
+            if key is not None:
+                table.move_to_key(key)
+            elif left is not None:
+                table.action_move_to(0)
+
+    def leave_target(self, left: int | None, target: int | None) -> None:
+        """Called before another target is drawn, to exchange what the user has chosen in the one that was shown."""
 
     def warn(self, message: str) -> None:
         """Show why an action is not available."""

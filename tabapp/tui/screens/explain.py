@@ -34,6 +34,7 @@ class ExplainView(RunView):
 
     VIEW: View = "explain"
     MAIN = "#explanation"
+    BY_TARGET = True
     BINDINGS: ClassVar = bindings_for("explain")
 
     _panel = 0
@@ -56,6 +57,9 @@ class ExplainView(RunView):
         metric = state.plan.metric_title if state.plan else "the score"
         title = title_of(state, attention) if attention else None
         self.query_one(ReadingNotes).show((importance_facts(state), metric, title))
+
+    def leave_target(self, left: int | None, target: int | None) -> None:
+        self.query_one(Explanation).close_groups()
 
     @on(Table.Moved, "#explanation")
     def _cursor_moved(self) -> None:

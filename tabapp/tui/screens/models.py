@@ -26,10 +26,16 @@ class ModelsView(SteerableView):
 
     VIEW: View = "models"
     MAIN = "#models"
+    BY_TARGET = True
     BINDINGS: ClassVar = bindings_for("models")
 
     _shown_model: str | None = None
     _picture = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._marks: dict[int | None, tuple[str, ...]] = {}
+        """Marked models of targets that are not shown."""
 
     def compose_body(self) -> ComposeResult:
         with Horizontal(id="models-body"):
@@ -66,6 +72,11 @@ class ModelsView(SteerableView):
     def _cursor_moved(self) -> None:
         self._shown_model = self.tabapp.chosen_model = self.query_one(Models).model or self.tabapp.chosen_model
         self._draw_card(self.snapshot)
+
+    def leave_target(self, left: int | None, target: int | None) -> None:
+        models = self.query_one(Models)
+        self._marks[left], models.marked = models.marked, self._marks.get(target, ())
+        self._shown_model = None
 
     def steered_model(self) -> str | None:
         return self.query_one(Models).model

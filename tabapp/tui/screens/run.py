@@ -29,6 +29,7 @@ class RunningView(SteerableView):
 
     VIEW: View = "run"
     MAIN = "#leaderboard"
+    BY_TARGET = True
     FILTER_HINT = HINT
     BINDINGS: ClassVar = bindings_for("run")
 

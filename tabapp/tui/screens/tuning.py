@@ -36,6 +36,7 @@ class TuningView(SteerableView):
 
     VIEW: View = "tuning"
     MAIN = "#trials"
+    BY_TARGET = True
     FILTER_HINT = HINT
     BINDINGS: ClassVar = bindings_for("tuning")
 
@@ -78,6 +79,9 @@ class TuningView(SteerableView):
         self.query_one(HyperparameterImportance).show(
             ParameterImportanceFacts(facts.title, ranked, chosen, len(scores))
         )
+
+    def leave_target(self, left: int | None, target: int | None) -> None:
+        self._parameter = self._shown_model = self.query_one(Trials).only = None
 
     @on(Table.Moved, "#trials")
     def _cursor_moved(self) -> None:

@@ -34,7 +34,8 @@ class Notifications:
     def __init__(self, app: Host) -> None:
         self._app = app
         self._last_toast = -TOAST_EVERY_SECONDS
-        self._bests_known = 0
+        self._bests_known: tuple[int | None, int] = (None, 0)
+        """The place of the current target in a run with several, and the number of its best scores so far."""
 
     def show_event(self, event: ev.AnyEvent) -> None:
         """Show a toast or a dialog for an event that needs attention."""
@@ -58,9 +59,10 @@ class Notifications:
 
     def show_best(self, following: RunFollower) -> None:
         """Show a new best score once, unless it was reached before this view caught up."""
-        known, self._bests_known = self._bests_known, len(following.history)
-        best = following.state.best
-        is_new = following.caught_up and self._bests_known > max(known, 1) and best is not None
+        state = following.state
+        (target, known), self._bests_known = self._bests_known, (state.target_index, len(state.history))
+        best = state.best
+        is_new = following.caught_up and target == state.target_index and len(state.history) > max(known, 1)
         if not is_new or best is None or time.monotonic() - self._last_toast < TOAST_EVERY_SECONDS:
             return
         self._last_toast = time.monotonic()

@@ -1,4 +1,4 @@
-"""Follows a run: its events folded into a state, the history of best scores, and whether the engine is running."""
+"""Follows a run: its events folded into a state, and whether the engine is running."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 from tabapp.run import events as ev
 from tabapp.run.client import describe_death
 from tabapp.run.folder import EventReader, RunFolder
-from tabapp.run.state import RunState, is_new_best, reduce
+from tabapp.run.state import RunState, reduce
 
 EVENTS_PER_BATCH = 400
 
@@ -28,14 +28,12 @@ class RunFollower:
         reader: where events come from; by default, the folder.
         trouble: a sentence once the engine has stopped without a result.
         caught_up: all events written before this view opened have been read.
-        history: (time, score) of each new best score over all folds.
     """
 
     folder: RunFolder
     state: RunState = field(default_factory=RunState)
     trouble: str | None = None
     caught_up: bool = False
-    history: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     reader: Reader | None = None
 
     def __post_init__(self) -> None:
@@ -46,22 +44,9 @@ class RunFollower:
         events = self._reader.read_new()
         for index, event in enumerate(events):
             self.state = reduce(self.state, event)
-            self._note_best()
             if index % EVENTS_PER_BATCH == EVENTS_PER_BATCH - 1:
                 await asyncio.sleep(0)
         return events
-
-    def _note_best(self) -> None:
-        best = self.state.best
-        last = self.history[-1][1] if self.history else None
-        if best is not None and best.score is not None and is_new_best(best, self.state.plan, last):
-            self.history.append((self.state.time, best.score))
-
-    def history_until_now(self) -> tuple[tuple[float, float], ...]:
-        """The history, extended with the last best score to the time of the last event."""
-        if not self.history or self.history[-1][0] == self.state.time:
-            return tuple(self.history)
-        return (*self.history, (self.state.time, self.history[-1][1]))
 
     def engine_ended(self, return_code: int | None) -> None:
         """Record that the engine has ended, which is an error unless the run has a result. None means an unknown exit status."""

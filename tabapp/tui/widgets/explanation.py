@@ -160,6 +160,10 @@ class Explanation(Table):
         self.show_state(self._state)
         return True
 
+    def close_groups(self) -> None:
+        """Hide the members of all groups, before those of another target are shown."""
+        self._opened.clear()
+
     def _layout(self, rows: list[ev.ImportanceRow], bars: list[str], attention: bool) -> tuple[list[Column], int]:
         longest = min(max([7, *(len(row.feature) for row in rows)]), max(10, self.size.width // 4))
         # Two cells between columns and one at each side; permutation is 7 wide, its margin 7, attention 5, agreement 7.

@@ -23,12 +23,12 @@ STYLES = {
 def newest(feed: tuple[FeedLine, ...], number: int) -> list[FeedLine]:
     """The last lines, newest first, without single fits and without unchanged ensembles."""
     lines: list[FeedLine] = []
-    ensemble = ""
+    ensemble: tuple[int | None, str] = (None, "")
     for line in feed:
-        if line.kind != "fit" and not (line.kind == "ensemble" and line.text == ensemble):
+        if line.kind != "fit" and not (line.kind == "ensemble" and (line.target, line.text) == ensemble):
             lines.append(line)
         if line.kind == "ensemble":
-            ensemble = line.text
+            ensemble = line.target, line.text
     return lines[::-1][:number]
 
 
