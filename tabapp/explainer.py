@@ -101,7 +101,13 @@ class RowExplainer:
         if classes:
             probabilities = dict(zip(classes, predicted.tolist(), strict=True))
             code = int(self._predictor.labels(predicted[None])[0])
-            return messages.RowPredicted(prediction=classes[code], probabilities=probabilities)
+            threshold = self._predictor.ensemble.threshold
+            return messages.RowPredicted(
+                prediction=classes[code],
+                probabilities=probabilities,
+                positive="" if threshold is None else classes[1],
+                threshold=threshold,
+            )
         low = high = None
         if self._predictor.ensemble.residual_quantile is not None:
             low, high = (float(end[0]) for end in self._predictor.interval(predicted[None]))

@@ -16,6 +16,7 @@ from tabapp.cli.reading import Reader, fill_option, load_and_read, reading_optio
 from tabapp.errors import DataError, UsageError, did_you_mean
 from tabapp.headless.narration import echo, echo_json, say
 from tabapp.printable import one_line
+from tabapp.run.prediction import label_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,6 +142,8 @@ def explain(
         raise DataError(f"{data}: {error}") from None
     for note in [*(warning.message for warning in reading.warnings), *remarks, *notes]:
         say(note)
+    if predictor.ensemble.threshold is not None:
+        say(f"Rows are {label_text(schema.classes[1], predictor.ensemble.threshold)}, the threshold of the bundle")
     explainer = Explainer(
         predictor.predict_typed,
         schema,

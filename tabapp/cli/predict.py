@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tabapp.bundle.early import EarlyProcess
     from tabapp.bundle.targets import TargetFile
     from tabapp.data.match import Match
+    from tabapp.data.schema import Schema
 
 
 PREVIEW_ROWS = 100
@@ -100,11 +101,13 @@ def predict(
                 # As text, because JSON has no NaN.
                 preview=result.preview.rows(),
                 notes=result.notes,
+                labels=tuple(result.labels),
             )
         )
     elif not quiet:
         for note in result.notes:
             say(note)
+        _say_labels(result.labels)
         if target is not None:
             echo(f"tabapp: {result.n_rows:,} predictions of {result.target} in {target}.", err=True)
     return 0
@@ -151,12 +154,13 @@ class _Collected:
 
 @dataclass(frozen=True)
 class _Result:
-    """Number of predicted rows, the first predictions as text, notes for the user, and the name of the target."""
+    """Number of predicted rows, the first predictions as text, notes for the user, the name of the target, and thresholds."""
 
     n_rows: int
     preview: pl.DataFrame
     notes: list[str]
     target: str
+    labels: list[messages.LabelRule]
 
 
 def _predict_file(bundle: Path, trust: Path | None, options: _Options, writer: _Rows) -> _Result:
@@ -177,6 +181,7 @@ def _predict_targets(files: Sequence[TargetFile], options: _Options, writer: _Ro
     whole: pl.DataFrame | None = None
     notes: list[str] = []
     previews: list[pl.DataFrame] = []
+    labels: list[messages.LabelRule] = []
     n_rows = 0
     with options.reader.kept(options.data) as data:
         for file in files:
@@ -193,10 +198,11 @@ def _predict_targets(files: Sequence[TargetFile], options: _Options, writer: _Ro
             whole = predictions if whole is None else _beside(whole, predictions, notes)
             previews.append(result.preview.rename(new_names))
             notes += [note for note in result.notes if note not in notes]
+            labels += result.labels
     assert whole is not None, "a bundle has a target"
     writer.add(whole)
     targets = ", ".join(file.target for file in files if file.target is not None)
-    return _Result(n_rows, pl.concat(previews, how="horizontal"), notes, targets)
+    return _Result(n_rows, pl.concat(previews, how="horizontal"), notes, targets, labels)
 
 
 def _predict_whole(bundle: Path, trust: Path | None, options: _Options, writer: _Rows) -> _Result:
@@ -219,7 +225,10 @@ def _predict_whole(bundle: Path, trust: Path | None, options: _Options, writer: 
     notes = [*(warning.message for warning in reading.warnings), *prediction.notes]
     writer.add(_beside(reading.frame, predictions, notes) if options.keep else predictions)
     preview = predictions.head(PREVIEW_ROWS).cast(pl.String)
-    return _Result(predictions.height, preview, notes, loaded.predictor.schema.target)
+    schema = loaded.predictor.schema
+    return _Result(
+        predictions.height, preview, notes, schema.target, _labels(schema, loaded.predictor.ensemble.threshold)
+    )
 
 
 def _predict_parts(bundle: Path, trust: Path | None, options: _Options, writer: _Rows) -> _Result:
@@ -254,7 +263,23 @@ def _predict_parts(bundle: Path, trust: Path | None, options: _Options, writer: 
     except DataError as error:
         text = str(error)
         raise DataError(text if text.startswith(data) else f"{data}: {text}") from None
-    return _Result(n_rows, previews[0], [*more, *dict.fromkeys(notes)], predictor.schema.target)
+    schema, labels = predictor.schema, _labels(predictor.schema, predictor.ensemble.threshold)
+    return _Result(n_rows, previews[0], [*more, *dict.fromkeys(notes)], schema.target, labels)
+
+
+def _labels(schema: Schema, threshold: float | None) -> list[messages.LabelRule]:
+    """The threshold of a bundle, if it has one."""
+    if threshold is None:
+        return []
+    return [messages.LabelRule(target=schema.target, positive=schema.classes[1], threshold=threshold)]
+
+
+def _say_labels(labels: Sequence[messages.LabelRule]) -> None:
+    """Say by which thresholds rows are labeled."""
+    for rule in labels:
+        say(
+            f"Rows are {messages.label_text(rule.positive, rule.threshold)}, the threshold of the bundle for {rule.target!r}"
+        )
 
 
 def _emit(message: messages.AnyPredictionMessage) -> None:
@@ -274,6 +299,7 @@ class _Compared:
     matches: Sequence[Match]
     notes: Sequence[str]
     target: str
+    labels: Sequence[messages.LabelRule]
 
 
 def _check(
@@ -284,6 +310,7 @@ def _check(
         found = [_compare(each.path, trust if each.target is None else None, path, reader) for each in files]
     matches = list({(each.column, each.finding): each for one in found for each in one.matches}.values())
     notes = list(dict.fromkeys(note for one in found for note in one.notes))
+    labels = [rule for one in found for rule in one.labels]
     n_rows = found[0].n_rows
     refused = any(match.refused for match in matches) and not fill
     if as_json:
@@ -292,10 +319,15 @@ def _check(
             for match in matches
         ]
         target = ", ".join(one.target for one in found)
-        _emit(messages.Checked(rows=n_rows, refused=refused, findings=findings, notes=notes, target=target))
+        _emit(
+            messages.Checked(
+                rows=n_rows, refused=refused, findings=findings, notes=notes, target=target, labels=tuple(labels)
+            )
+        )
     else:
         for note in notes:
             say(note)
+        _say_labels(labels)
         for match in matches:
             echo(f"{'refused' if match.refused else match.finding}: {match.column!r} {match.message}")
         verdict = "would be rejected; --missing-columns fill predicts it anyway" if refused else "can be predicted"
@@ -308,12 +340,13 @@ def _compare(bundle: Path, trust: Path | None, data: str, reader: Reader) -> _Co
     from tabapp.bundle.stream import match_parts
     from tabapp.data.match import match_columns
 
-    schema = open_bundle(bundle, trust=trust).schema
+    contents = open_bundle(bundle, trust=trust)
+    schema, labels = contents.schema, _labels(contents.schema, contents.ensemble.threshold)
     if reader.reads_in_parts(data):
-        return _Compared(*match_parts(Path(data), reader.options, schema), schema.target)
+        return _Compared(*match_parts(Path(data), reader.options, schema), schema.target, labels)
     reading = reader.read(data, schema)
     notes = [warning.message for warning in reading.warnings]
-    return _Compared(reading.frame.height, match_columns(reading.frame, schema), notes, schema.target)
+    return _Compared(reading.frame.height, match_columns(reading.frame, schema), notes, schema.target, labels)
 
 
 def _beside(data: pl.DataFrame, predictions: pl.DataFrame, notes: list[str]) -> pl.DataFrame:

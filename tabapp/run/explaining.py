@@ -78,12 +78,15 @@ class RowPredicted(Reply, tag="predicted", frozen=True, kw_only=True):
         prediction: class label, or number as text.
         probabilities: by class label; empty for a regression.
         low, high: the 90 % interval of a regression.
+        positive, threshold: the class that the bundle labels rows with from a probability other than 0.5; None without one.
     """
 
     prediction: str
     probabilities: Mapping[str, float]
     low: float | None = None
     high: float | None = None
+    positive: str = ""
+    threshold: float | None = None
 
 
 class NeighborRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

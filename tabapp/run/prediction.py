@@ -21,6 +21,20 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     message: str
 
 
+class LabelRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The threshold by which a bundle labels rows, where it has another one than the more probable class."""
+
+    target: str
+    positive: str
+    threshold: float
+
+
+def label_text(positive: str, threshold: float, metric: str = "") -> str:
+    """A threshold in a few words, with the title of the metric that chose it if that is known."""
+    chosen = f" (best by {metric})" if metric else ""
+    return f"labeled {positive} from a probability of {threshold:.4g}{chosen}"
+
+
 class PredictionMessage(Message, frozen=True, kw_only=True, tag_field="event"):
     """The base of all messages."""
 
@@ -45,6 +59,7 @@ class Checked(PredictionMessage, tag="checked", frozen=True, kw_only=True):
     findings: Sequence[Finding]
     notes: Sequence[str]
     target: str
+    labels: tuple[LabelRule, ...] = ()
 
 
 class Predicted(PredictionMessage, tag="predicted", frozen=True, kw_only=True):
@@ -55,6 +70,7 @@ class Predicted(PredictionMessage, tag="predicted", frozen=True, kw_only=True):
     columns: Sequence[str]
     preview: Sequence[Sequence[str | None]]
     notes: Sequence[str]
+    labels: tuple[LabelRule, ...] = ()
 
 
 AnyPredictionMessage = StageStarted | Progressed | Checked | Predicted

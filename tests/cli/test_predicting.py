@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -10,8 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from tabapp.bundle.load import load_bundle
+from tabapp.bundle.threshold import set_threshold
 from tabapp.bundle.write import write_bundle
 from tabapp.cli import evaluate as evaluating
+from tabapp.cli import explain as explaining
 from tabapp.cli import inspect as inspecting
 from tabapp.cli import predict as predicting
 from tabapp.data import stream
@@ -88,6 +91,22 @@ def test_predictions_go_to_stdout_and_notes_to_stderr(bundles, data, tmp_path):
     assert noted.stdout == plain.stdout
     assert noted.stderr.count("surplus") == 1
     assert call(predicting.predict, bundles["binary"], tmp_path / "more.csv", "-q").stderr == ""
+
+
+def test_the_threshold_that_labels_rows_is_named(bundles, data, tmp_path):
+    bundle = tmp_path / "model.tabapp"
+    shutil.copy(bundles["binary"], bundle)
+    assert "probability of" not in call(predicting.predict, bundle, data["binary"]).stderr
+    set_threshold(bundle, 0.31)
+    words = "Rows are labeled yes from a probability of 0.31, the threshold of the bundle for 'outcome'."
+    out = tmp_path / "out.csv"
+    for options in ([], ["-o", out], ["--check"]):
+        assert words in call(predicting.predict, bundle, data["binary"], *options).stderr
+    assert call(predicting.predict, bundle, data["binary"], "-q").stderr == ""
+    for options in (["-o", out], ["--check"]):
+        last = json.loads(call(predicting.predict, bundle, data["binary"], "--json", *options).stdout.splitlines()[-1])
+        assert last["labels"] == [{"target": "outcome", "positive": "yes", "threshold": 0.31}]
+    assert "labeled yes from a probability of 0.31" in call(explaining.explain, bundle, data["binary"]).stderr
 
 
 def test_data_is_read_from_stdin(bundles, data):

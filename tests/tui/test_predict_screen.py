@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 
 import msgspec
 import polars as pl
 import pytest
 
 from tabapp.bundle.signing import write_signed
+from tabapp.bundle.threshold import set_threshold
 from tabapp.bundle.write import write_bundle
-from tabapp.run.prediction import Predicted, Progressed, StageStarted
+from tabapp.run import events as ev
+from tabapp.run.prediction import LabelRule, Predicted, Progressed, StageStarted
 from tabapp.run.settings import Settings
 from tabapp.tui.dialogs.basic import Ask, Decision, Reading
 from tabapp.tui.dialogs.file_choice import FileChoice, entries
@@ -310,3 +313,36 @@ async def test_a_real_prediction_reports_its_progress(tmp_path, bundle, file):
     await job.predict(tmp_path / "none.tabapp")
     assert job.predicted is None
     assert "none.tabapp" in job.trouble
+
+
+async def test_the_threshold_that_labels_rows_is_named(tmp_path, monkeypatch, bundle, file):
+    own = tmp_path / "own.tabapp"
+    shutil.copy(bundle, own)
+    set_threshold(own, 0.31)
+    chosen = ev.ThresholdChosen(value=0.31, metric="f1", metric_title="F1", positive="yes")
+    words = "labeled yes from a probability of 0.31 (best by F1)"
+    unlabeled = tmp_path / "unlabeled.csv"
+    pl.read_csv(file, infer_schema=False).drop("outcome").write_csv(unlabeled)
+    async with drive(tmp_path, monkeypatch, [*finished(own), chosen]) as driver:
+        screen = await choose(driver, unlabeled)
+        await driver.sees("◎ threshold", words, "✓ file")
+        rule = LabelRule(target="outcome", positive="yes", threshold=0.31)
+        done = Predicted(output="o.csv", rows=1, columns=["prediction"], preview=[["yes"]], notes=[], labels=(rule,))
+        screen._job.predicted = done
+        screen.redraw()
+        await driver.sees(f"Predictions · 1 of 1 row · {words}")
+
+
+async def test_each_target_has_a_prediction_of_its_own(tmp_path, monkeypatch, bundle, file):
+    other = tmp_path / "other.tabapp"
+    shutil.copy(bundle, other)
+    async with drive(tmp_path, monkeypatch, finished(bundle)) as driver:
+        screen = await choose(driver, file)
+        first = screen._job
+        assert first.checked is not None
+        with monkeypatch.context() as patched:
+            patched.setattr(PredictView, "_bundle", other)
+            screen.redraw()
+            await driver.sees("choose the file to predict")
+            assert screen._job.checked is None
+        assert screen._job is first

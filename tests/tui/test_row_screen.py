@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+
+import msgspec
 import polars as pl
 import pytest
 
 from tabapp.bundle.load import load_bundle
+from tabapp.bundle.threshold import set_threshold
 from tabapp.bundle.write import write_bundle
 from tabapp.errors import TabappError
 from tabapp.explainer import RowExplainer
+from tabapp.run import events as ev
 from tabapp.run import explaining as messages
 from tabapp.run.prediction import Checked
 from tabapp.tui.dialogs.basic import Ask, Choice
@@ -153,3 +158,33 @@ async def test_the_real_process_explains(tmp_path, monkeypatch, bundle, size):
         monkeypatch.delenv("TABAPP_PLUGINS_DIR")
         await driver.press("escape", "m", "r")
         await driver.sees("needs a model that is")
+
+
+class LabelingClient(CannedClient):
+    """Answers as a bundle with a threshold."""
+
+    async def ask(self, request):
+        reply = await super().ask(request)
+        if isinstance(reply, messages.RowPredicted):
+            return msgspec.structs.replace(reply, positive=">50K", threshold=0.31)
+        return reply
+
+
+async def test_a_row_names_the_threshold_that_labels_it(tmp_path, monkeypatch):
+    async with drive(tmp_path, monkeypatch, recordings.finished()) as driver:
+        await opened(driver, LabelingClient())
+        await driver.sees("labeled >50K from a probability of 0.31")
+        await driver.write(ev.ThresholdChosen(value=0.31, metric="f1", metric_title="F1", positive=">50K"))
+        await driver.sees("from a probability of 0.31 (best by F1)")
+
+
+def test_the_explainer_reports_the_threshold_of_its_bundle(bundle, tmp_path):
+    own = tmp_path / "own.tabapp"
+    shutil.copy(bundle, own)
+    set_threshold(own, 0.31)
+    explainer = RowExplainer(
+        load_bundle(own), pl.read_csv(bundle.with_name("new_rows.csv"), infer_schema=False), fill=False
+    )
+    predicted = explainer.answer(messages.PredictRow(row=0, values={}))
+    assert isinstance(predicted, messages.RowPredicted)
+    assert (predicted.positive, predicted.threshold) == ("yes", 0.31)

@@ -13,7 +13,7 @@ from tabapp.errors import TabappError, UsageError
 from tabapp.printable import one_line
 from tabapp.run.folder import list_runs
 from tabapp.run.places import reject_inputs
-from tabapp.run.prediction import Checked, Predicted
+from tabapp.run.prediction import Checked, LabelRule, Predicted, label_text
 from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.content import Content
 from tabapp.tui.dialogs.basic import Ask, Decision, Option, Reading
@@ -22,7 +22,7 @@ from tabapp.tui.paths import can_be_written, exists, is_file, quoted, typed_path
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.session.prediction import OUTPUT_SUFFIXES, Prediction
 from tabapp.tui.session.row_explanation import ExplainerClient
-from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count, short_path
+from tabapp.tui.viewmodels.texts import MUTED, Snapshot, count, short_path, threshold_metric
 from tabapp.tui.widgets.grid import EMPTY
 from tabapp.tui.widgets.job import Facts, Job, lacking_bundle
 from tabapp.tui.widgets.panel import set_titles
@@ -50,11 +50,10 @@ class PredictView(RunView):
 
     def __init__(self) -> None:
         super().__init__()
-        self._job = Prediction(self.redraw)
+        self._jobs: dict[Path, Prediction] = {}
+        """By bundle: each target of a run with several has its own."""
+        self._trust: Path | None = None
         self._shown: tuple[Checked | None, Predicted | None] | None = None
-        self._replaced: Path | None = None
-        self._wanted = False
-        """Whether prediction starts as soon as the file is checked."""
         self._explainer: ExplainerClient | None = None
         """The process that explains rows, kept until another file or bundle is explained."""
 
@@ -73,12 +72,13 @@ class PredictView(RunView):
 
     def on_mount(self) -> None:
         if key := self.tabapp.settings.trust:
-            self._job.trust = typed_path(key)
+            self._trust = typed_path(key)
         set_titles(self.query_one("#findings"), "Checked against the training schema")
         set_titles(self.query_one("#predictions"), "Predictions")
 
     async def on_unmount(self) -> None:
-        await self._job.close()
+        for job in self._jobs.values():
+            await job.close()
         await self._close_explainer()
 
     async def _close_explainer(self) -> None:
@@ -93,9 +93,18 @@ class PredictView(RunView):
         return named if named is not None and is_file(named) else self.tabapp.folder.bundle
 
     @property
+    def _job(self) -> Prediction:
+        """The work with the bundle of the shown target."""
+        bundle = self._bundle
+        if bundle not in self._jobs:
+            job = self._jobs[bundle] = Prediction(self.redraw)
+            job.trust = self._trust
+        return self._jobs[bundle]
+
+    @property
     def is_at_work(self) -> bool:
         """Whether a file is being checked or predicted."""
-        return self._job.at_work
+        return any(job.at_work for job in self._jobs.values())
 
     def draw(self, snapshot: Snapshot) -> None:
         job = self._job
@@ -107,7 +116,7 @@ class PredictView(RunView):
             keep=job.keep,
             fill=job.fill,
             rows=job.checked.rows if job.checked is not None else None,
-            stage=f"{job.stage}, then predicting" if self._wanted and job.at_work else job.stage,
+            stage=f"{job.stage}, then predicting" if job.wanted and job.at_work else job.stage,
             share=job.share,
             verdict=self._verdict(),
             trust=short_path(job.trust) if job.trust is not None else "",
@@ -159,7 +168,26 @@ class PredictView(RunView):
             Row(note, (Content.styled("! file", "$warning"), Content(""), Content.styled(one_line(note), MUTED)))
             for note in checked.notes
         ]
-        table.show([*rows, *notes])
+        rules = [
+            Row(
+                f"Rows are {self._label_text(rule)}.",
+                (
+                    Content.styled("◎ threshold", "$accent"),
+                    Content(one_line(rule.target)),
+                    Content.styled(self._label_text(rule), MUTED),
+                ),
+            )
+            for rule in checked.labels
+        ]
+        if rules and not rows and not notes:
+            fits = "The file matches the training schema."
+            notes = [Row(fits, (Content.styled("✓ file", "$success"), Content(""), Content.styled(fits, MUTED)))]
+        table.show([*rows, *notes, *rules])
+
+    def _label_text(self, rule: LabelRule) -> str:
+        """A threshold in words, with the metric that chose it if this run did."""
+        metric = threshold_metric(self.snapshot.state, rule.threshold)
+        return label_text(one_line(rule.positive), rule.threshold, metric)
 
     def _show_predictions(self, predicted: Predicted | None) -> None:
         table = self.query_one("#predictions", Table)
@@ -172,7 +200,9 @@ class PredictView(RunView):
             Row(str(number), (Content.styled(str(number), MUTED), *map(_cell, cells)))
             for number, cells in enumerate(predicted.preview, start=1)
         ]
-        set_titles(table, f"Predictions · {len(rows)} of {count(predicted.rows, 'row')}", "enter explains · ←/→ scroll")
+        rules = "".join(f" · {self._label_text(rule)}" for rule in predicted.labels[:1])
+        title = f"Predictions · {len(rows)} of {count(predicted.rows, 'row')}{rules}"
+        set_titles(table, title, "enter explains · ←/→ scroll")
         table.show(rows, columns)
 
     # -- actions ------------------------------------------------------------------------------------------------------
@@ -204,14 +234,15 @@ class PredictView(RunView):
     def _chosen(self, file: str | None) -> None:
         if file is not None:
             self._job.choose(Path(file))
-            self._wanted = False
+            self._job.wanted = False
             self.run_worker(self._check(), exit_on_error=False)
 
     async def _check(self) -> None:
-        await self._job.check(self._bundle)
-        if self._wanted and not self._job.at_work:
-            self._wanted = False
-            if self._job.checked is not None:
+        job = self._job
+        await job.check(self._bundle)
+        if job.wanted and not job.at_work:
+            job.wanted = False
+            if job.checked is not None and job is self._job:
                 self.action_start()
 
     @on(Button.Pressed, "#predict-start")
@@ -222,13 +253,13 @@ class PredictView(RunView):
         if job.at_work and not job.is_checking:
             self.notify("A prediction is running; x stops it.", severity="warning")
         elif job.is_checking or job.checked is None:
-            self._wanted = True
+            job.wanted = True
             if not job.at_work:
                 self.run_worker(self._check(), exit_on_error=False)
             self.redraw()
         elif job.checked.refused and not job.fill:
             self.notify("Feature columns are missing or changed; m treats them as missing values.", severity="warning")
-        elif job.output is not None and exists(job.output) and job.output != self._replaced:
+        elif job.output is not None and exists(job.output) and job.output != job.replaced:
             dialog = Decision(
                 f"Replace {job.output.name}?",
                 f"{short_path(job.output)} already exists.",
@@ -240,12 +271,13 @@ class PredictView(RunView):
 
     def _begin(self) -> None:
         # A file written by this screen may be replaced without a question.
-        self._replaced = self._job.output
+        self._job.replaced = self._job.output
         self.run_worker(self._predict(), exit_on_error=False)
 
     async def _predict(self) -> None:
-        await self._job.predict(self._bundle)
-        predicted = self._job.predicted
+        job = self._job
+        await job.predict(self._bundle)
+        predicted = job.predicted
         if predicted is not None:
             self.notify(predicted.output, title=f"{count(predicted.rows, 'prediction')} written", markup=False)
 
@@ -290,8 +322,10 @@ class PredictView(RunView):
         trust = Path(path) if path else None
         if path is None or trust == job.trust:
             return
-        job.stop()
-        job.trust, job.checked, job.predicted, job.trouble, self._wanted = trust, None, None, "", False
+        self._trust = trust
+        for each in self._jobs.values():
+            each.stop()
+            each.trust, each.checked, each.predicted, each.trouble, each.wanted = trust, None, None, "", False
         if job.file is not None:
             self.run_worker(self._check(), exit_on_error=False)
         self.redraw()
@@ -299,7 +333,7 @@ class PredictView(RunView):
     def action_stop(self) -> None:
         if self._job.at_work:
             self._job.stop()
-            self._wanted = False
+            self._job.wanted = False
             self._job.trouble = "Stopped; nothing was written."
             self.redraw()
         else:

@@ -15,7 +15,7 @@ from tabapp.tui.chrome.actions import View, bindings_for
 from tabapp.tui.dialogs.basic import Ask, Choice, Option
 from tabapp.tui.screens.base import RunView
 from tabapp.tui.session.row_explanation import ExplainerClient, RowExplanation
-from tabapp.tui.viewmodels.texts import Snapshot
+from tabapp.tui.viewmodels.texts import Snapshot, threshold_metric
 from tabapp.tui.widgets.lines import Header, KeyBar, StatusLine, Tabs
 from tabapp.tui.widgets.row_panels import Contributions, RowChanges, RowCurve, RowFacts, RowSummary
 from tabapp.tui.widgets.table import Table
@@ -93,6 +93,7 @@ class RowView(RunView):
             working=row.working,
             trouble=row.trouble,
             frame=frame,
+            metric=threshold_metric(self.snapshot.state, row.predicted.threshold if row.predicted else None),
         )
 
     def _show(self) -> None:

@@ -28,6 +28,8 @@ class Prediction:
         trust: file of the public key that must have signed the bundle; None checks no signature.
         stage: the current step in words, empty when idle. `share` is the share of rows already predicted.
         trouble: the last error as a sentence.
+        wanted: prediction starts as soon as the file is checked.
+        replaced: an output that may be replaced without a question, since it was written before.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
@@ -42,6 +44,8 @@ class Prediction:
         self.trouble = ""
         self.checked: Checked | None = None
         self.predicted: Predicted | None = None
+        self.wanted = False
+        self.replaced: Path | None = None
         self.recent: list[Path] = []
         self._process: Process | None = None
         self._turn = 0

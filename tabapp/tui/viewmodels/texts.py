@@ -96,6 +96,12 @@ def gibibytes(n_bytes: float) -> str:
     return f"{size:.1f}" if size < 9.95 else f"{size:.0f}"
 
 
+def threshold_metric(state: RunState, threshold: float | None) -> str:
+    """The title of the metric by which the run chose the threshold of a bundle; empty if it chose another one."""
+    chosen = state.threshold
+    return chosen.metric_title if chosen is not None and chosen.value == threshold else ""
+
+
 def best_text(state: RunState) -> str:
     """The best score, with its folds if it covers only some; a dash without one."""
     return "—" if state.best is None else score_with_folds(state.best, state.plan.folds if state.plan else 0)
@@ -175,7 +181,7 @@ def status_content(row: ev.LeaderboardRow, frame: int | None, *, members: int, f
     member = _membership(row)
     match row.status:
         case "ok" if is_partial(row, folds):
-            of = (f" · {count(members, 'member')}", MUTED) if row.model == "ensemble" else ""
+            of = (f" · {members} members", MUTED) if row.model == "ensemble" and members > 1 else ""
             return Content.assemble(("◔", "$warning"), f" {folds_text(row, folds)}", of)
         case "ok" if row.model == "ensemble":
             return Content.assemble(("◆", "$accent"), f" {count(members, 'member')}")

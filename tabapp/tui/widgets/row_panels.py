@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tabapp import charts
 from tabapp.printable import one_line
 from tabapp.run import explaining as messages
+from tabapp.run.prediction import label_text
 from tabapp.tui.content import Content
 from tabapp.tui.viewmodels.texts import MUTED, brief, spinner
 from tabapp.tui.widgets.grid import EMPTY
@@ -40,6 +41,8 @@ class RowFacts:
     working: str
     trouble: str
     frame: int | None
+    metric: str = ""
+    """The title of the metric that chose the threshold of the bundle, if it is known."""
 
 
 class RowSummary(Panel[RowFacts]):
@@ -56,16 +59,19 @@ class RowSummary(Panel[RowFacts]):
         if facts.predicted is None:
             return [working]
         first = Content.assemble(
-            (one_line(facts.predicted.prediction), "bold $primary"), "  ", _detail(facts.predicted)
+            (one_line(facts.predicted.prediction), "bold $primary"), "  ", _detail(facts.predicted, facts.metric)
         )
         return [first, _sum(facts) if facts.explained is not None and facts.is_current else working]
 
 
-def _detail(predicted: messages.RowPredicted) -> Content:
+def _detail(predicted: messages.RowPredicted, metric: str) -> Content:
     if predicted.low is not None and predicted.high is not None:
         return Content.styled(f"90 % interval {brief(predicted.low)} … {brief(predicted.high)}", MUTED)
     shares = sorted(predicted.probabilities.items(), key=lambda item: -item[1])
-    return Content.styled(" · ".join(f"{one_line(label)} {share:.1%}" for label, share in shares[:4]), MUTED)
+    parts = [f"{one_line(label)} {share:.1%}" for label, share in shares[:4]]
+    if predicted.threshold is not None:
+        parts.append(label_text(one_line(predicted.positive), predicted.threshold, metric))
+    return Content.styled(" · ".join(parts), MUTED)
 
 
 def _sum(facts: RowFacts) -> Content:
