@@ -39,6 +39,19 @@ _CHUNK = 2**20
 _user_umask: int | None = None
 
 
+LONGEST_NAME = 255
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a text from a file names something directly inside of a folder: a run, for example. It is then safe to append."""
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        return False
+    try:
+        return len(os.fsencode(name)) <= LONGEST_NAME
+    except UnicodeEncodeError:
+        return False
+
+
 def make_files_private() -> None:
     """Give the files and folders that this process and its children create to their owner only. `write_bytes(..., shared=True)`
     still uses the file mode of the user."""
@@ -119,16 +132,17 @@ def write_all(descriptor: int, data: bytes) -> None:
         view = view[operations.write(descriptor, bytes(view)) :]
 
 
-def write_bytes(path: Path, data: bytes, *, shared: bool = False) -> None:
+def write_bytes(path: Path, data: bytes, *, shared: bool = False, mode: int = SHARED_FILE) -> None:
     """Replace a file's content atomically: readers see the old bytes or the new ones, never a mixture. A symbolic link is replaced.
 
     Args:
         shared: use the file mode of the user after `make_files_private` too.
+        mode: of the file, before the umask of the process.
 
     Raises:
         OSError: the write failed. The old content is unchanged, except when only the fsync of the folder failed.
     """
-    _replace(path, [data], shared=shared)
+    _replace(path, [data], shared=shared, mode=mode)
 
 
 def write_stream(path: Path, source: BinaryIO) -> None:
@@ -136,10 +150,10 @@ def write_stream(path: Path, source: BinaryIO) -> None:
     _replace(path, iter(lambda: source.read(_CHUNK), b""))
 
 
-def _replace(path: Path, parts: Iterable[bytes], *, shared: bool = False) -> None:
+def _replace(path: Path, parts: Iterable[bytes], *, shared: bool = False, mode: int = SHARED_FILE) -> None:
     temporary = _temporary(path)
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, SHARED_FILE)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         try:
             if shared and _user_umask is not None:
                 os.fchmod(descriptor, SHARED_FILE & ~_user_umask)

@@ -25,6 +25,7 @@ from tabapp import files
 from tabapp.data.head import first_rows
 from tabapp.errors import ExitCode, TabappError, UsageError
 from tabapp.run import paging
+from tabapp.run.confining import own_config
 from tabapp.run.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Pager:
 
     def __init__(self, run: Path) -> None:
         self._run = run
-        self._config = RunFolder(run).config()
+        self._config = own_config(RunFolder(run))
         self._lines: queue.Queue[bytes] = queue.Queue()
         self._opened: Pages | None = None
         self._note = ""

@@ -9,6 +9,8 @@ import sys
 import polars as pl
 import pytest
 
+from tabapp.run.config import RunConfig
+from tabapp.run.folder import RunFolder
 from tabapp.run.messages import VERSION
 from tests.waiting import HANG_SECONDS
 
@@ -45,7 +47,7 @@ class PagerClient:
 def run(tmp_path):
     data = tmp_path / "numbers.csv"
     data.write_text("n,word\n" + "".join(f"{i},{'odd' if i % 2 else 'even'}\n" for i in range(N)))
-    (tmp_path / "run.json").write_text(json.dumps({"data": str(data)}))
+    RunFolder(tmp_path).save_config(RunConfig(data=str(data)))
     return tmp_path
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import warnings
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from tabapp.api.runs import Run, find
 from tabapp.errors import DataError, TabappError, UsageError, did_you_mean
 from tabapp.headless.follow import View, watch
 from tabapp.run.client import describe_death
-from tabapp.run.config import RunConfig
+from tabapp.run.config import Executor, RunConfig
 from tabapp.run.folder import RunFolder, create_run, default_runs_dir
 from tabapp.run.keywords import config_from_keywords, in_python, normalized_columns
 from tabapp.run.resuming import resumed_config, save_resumed
@@ -178,6 +179,8 @@ def resume(
     *,
     budget: str | float | timedelta | None = None,
     trials: int | None = None,
+    executor: Executor | None = None,
+    address: str | None = None,
     progress: Progress = "auto",
     runs_dir: str | os.PathLike[str] | None = None,
 ) -> Run:
@@ -187,6 +190,8 @@ def resume(
         run: a run, its id, a part of its id, its name, its path, or "last".
         budget: additional time.
         trials: a new maximum number of trials per model.
+        executor: "local" for this machine or "ray" for a cluster; needed if the run used a cluster.
+        address: of the Ray cluster; None means that of the variable RAY_ADDRESS, or else a cluster on this machine.
         progress: as for `fit`.
         runs_dir: folder that keeps runs.
 
@@ -196,12 +201,16 @@ def resume(
     """
     check_progress(progress)
     folder = find(run, runs_dir)
-    more = config_from_keywords("", {"budget": budget, "trials": trials})
+    more = config_from_keywords("", {"budget": budget, "trials": trials, "executor": executor, "address": address})
     try:
         config = resumed_config(
-            folder, more.budget, more.trials, runs_dir=Path(runs_dir) if runs_dir is not None else default_runs_dir()
+            folder, more.budget, more.trials, executor=executor, address=address, warn=_warn_of_files
         )
     except UsageError as error:
         raise type(error)(in_python(str(error))) from None
     save_resumed(folder, config)
     return follow(folder, view_for(progress))
+
+
+def _warn_of_files(message: str) -> None:
+    warnings.warn(in_python(message), UserWarning, stacklevel=4)

@@ -317,12 +317,19 @@ def _decode_manifest(path: Path, content: bytes) -> Manifest:
     if _checked_version(path, content).targets is not None:
         names = [each.target for each in _decode(path, MANIFEST, content, TargetsManifest).targets]
         raise SeveralTargets(path, names)
-    return _decode(path, MANIFEST, content, Manifest)
+    return _with_run(path, _decode(path, MANIFEST, content, Manifest))
+
+
+def _with_run(path: Path, manifest: _AnyManifest) -> _AnyManifest:
+    """A manifest whose run is the name of a folder, so that it can be looked up in a folder of runs."""
+    if not files.is_plain_name(manifest.run):
+        raise BundleError(f"{path}: its {MANIFEST} names the run {manifest.run[:80]!r}, which is not the id of a run.")
+    return manifest
 
 
 def _decode_targets_manifest(path: Path, content: bytes) -> TargetsManifest:
     _checked_version(path, content)
-    return _decode(path, MANIFEST, content, TargetsManifest)
+    return _with_run(path, _decode(path, MANIFEST, content, TargetsManifest))
 
 
 class SeveralTargets(BundleError):

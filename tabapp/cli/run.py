@@ -13,11 +13,20 @@ import click
 
 from tabapp.cli.completion import run_ids, tables
 from tabapp.cli.defaults import run_defaults
-from tabapp.cli.options import SectionedCommand, Whole, check_file, read_budget, run_options, web_options
+from tabapp.cli.options import (
+    SectionedCommand,
+    Whole,
+    check_file,
+    chosen_cluster,
+    cluster_options,
+    read_budget,
+    run_options,
+    web_options,
+)
 from tabapp.cli.stdin import STDIN_FILE, keep_stdin, open_keyboard, take_keys_from
 from tabapp.errors import UsageError
 from tabapp.run.bounds import TRIALS
-from tabapp.run.config import RunConfig
+from tabapp.run.config import Executor, RunConfig
 from tabapp.run.folder import RunFolder, create_run, default_runs_dir, find_run
 from tabapp.run.places import reject_inputs
 from tabapp.run.resuming import resumed_config, save_resumed
@@ -277,6 +286,7 @@ def _replay(
 @click.option("--budget", callback=read_budget, metavar="TIME", help="Additional time, such as 5m.")
 @click.option("--trials", type=Whole(TRIALS), metavar="N", help="New maximum number of trials per model.")
 @click.option("--out", type=click.Path(), metavar="FILE", help="Copy the bundle to this file.")
+@cluster_options
 @_view_options
 @web_options
 def resume(
@@ -285,6 +295,8 @@ def resume(
     budget: float | None,
     trials: int | None,
     out: str | None,
+    executor: Executor | None,
+    address: str | None,
     runs_dir: Path | None,
     plain: bool,
     as_json: bool,
@@ -295,14 +307,17 @@ def resume(
 ) -> int:
     """Resume a stopped or killed run; complete fits are kept.
 
-    RUN is an id, part of an id, a name, `last`, or a path with a slash. A run outside the folder of runs writes its bundle only
-    into its own folder, unless --out is given again.
+    RUN is an id, part of an id, a name, `last`, or a path with a slash. A run that somebody else made, or that was made on
+    another machine, reads and writes only in its own folder; --out chooses another place for its bundle.
     """
     _check_view(web, auto=auto, plain=plain, as_json=as_json)
     place = runs_dir or default_runs_dir()
     folder = find_run(run_id, place)
     checked = str(_checked_out(Path(out)).resolve()) if out else None
-    config = resumed_config(folder, budget, trials, runs_dir=place, out=checked)
+    from tabapp.headless.narration import say
+
+    executor, address = chosen_cluster(folder.config(), executor, address)
+    config = resumed_config(folder, budget, trials, out=checked, executor=executor, address=address, warn=say)
     listening = _listen(port) if web else None
     save_resumed(folder, config)
     if listening is not None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tabapp.cli.completion import bundles, tables
-from tabapp.cli.options import read_budget, trust_option
+from tabapp.cli.options import chosen_cluster, cluster_options, read_budget, trust_option
 from tabapp.cli.output import metric_cells
 from tabapp.cli.reading import Reader, reading_options
 from tabapp.errors import DataError, ExitCode, UsageError
@@ -21,7 +23,7 @@ from tabapp.run.places import reject_inputs
 if TYPE_CHECKING:
     from tabapp.bundle.contents import Contents
     from tabapp.bundle.update import Comparison, UpdateRows
-    from tabapp.run.config import RunConfig
+    from tabapp.run.config import Executor, RunConfig
 
 
 @click.command()
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     "--budget", callback=read_budget, metavar="TIME", help="Time of the new run; that of the old one by default."
 )
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE.tabapp", help="Copy the new bundle here.")
+@cluster_options
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON on stdout.")
 @click.option("--runs-dir", type=click.Path(path_type=Path), metavar="DIR", help="Folder of runs.")
 @trust_option
@@ -44,6 +47,8 @@ def update(
     old_data: Path | None,
     budget: float | None,
     out: Path | None,
+    executor: Executor | None,
+    address: str | None,
     as_json: bool,
     runs_dir: Path | None,
     trust: Path | None,
@@ -51,21 +56,26 @@ def update(
 ) -> int:
     """Train again on the rows of BUNDLE and on NEW_DATA with the options of its run, and compare the bundles.
 
-    A fifth of NEW_DATA is held out: neither bundle has seen these rows. The old rows come from the training file, whose
-    fingerprint is checked.
+    The options are those of the run, if you made it on this machine and it is in the folder of runs. A fifth of NEW_DATA is held
+    out: neither bundle has seen these rows. The old rows come from the training file, whose fingerprint is checked.
     """
     from tabapp.bundle.box import load_boxed
     from tabapp.bundle.contents import open_bundle
     from tabapp.bundle.update import compare_bundles, rows_for_update
     from tabapp.headless.follow import follow
     from tabapp.run.folder import create_run, default_runs_dir
+    from tabapp.run.resuming import on_chosen_machines
 
     reject_inputs(out, (bundle, new_data, old_data, trust))
     contents = open_bundle(bundle, trust=trust)
     manifest, place = contents.manifest, (runs_dir or default_runs_dir()).absolute()
     config = _old_config(contents, place)
-    source = _training_file(contents, old_data, config)
+    source = _training_file(contents, old_data, config, place)
     reject_inputs(out, (source,))
+    chosen = chosen_cluster(config, executor, address)
+    config = on_chosen_machines(config, config, *chosen, f"tabapp update {shlex.quote(str(bundle))} NEW_DATA")
+    if not config.data:
+        say(f"The run {manifest.run} is not in {place}, or is not yours, so the new run has the default options.")
     of_old_file = Reader(config.delimiter, config.encoding, config.decimal, reader.max_memory)
     old = of_old_file.read(str(source), contents.schema).frame
     new = reader.read(new_data, contents.schema).frame
@@ -99,34 +109,41 @@ def update(
 
 
 def _old_config(contents: Contents, place: Path) -> RunConfig:
-    """The configuration of the run that made a bundle, or one with the same target, task and metric if it is gone."""
+    """The configuration of the run that made a bundle, if this user made it here; else one with the same target, task and
+    metric and no data."""
     from tabapp.run.config import RunConfig
     from tabapp.run.folder import RunFolder
 
     manifest, schema = contents.manifest, contents.schema
-    try:
-        return RunFolder(place / manifest.run).config()
-    except UsageError:
-        group, time_, weight = (schema.with_role(role) for role in ("group", "time", "weight"))
-        return RunConfig(
-            data="",
-            target=schema.target,
-            seed=manifest.seed,
-            ignore=tuple(column.name for column in schema.columns if column.role == "ignore"),
-            group=None if group is None else group.name,
-            time=None if time_ is None else time_.name,
-            weight=None if weight is None else weight.name,
-        )
+    run = RunFolder(place / manifest.run)
+    if run.is_own():
+        with suppress(UsageError):
+            return run.config()
+    group, time_, weight = (schema.with_role(role) for role in ("group", "time", "weight"))
+    return RunConfig(
+        data="",
+        target=schema.target,
+        seed=manifest.seed,
+        ignore=tuple(column.name for column in schema.columns if column.role == "ignore"),
+        group=None if group is None else group.name,
+        time=None if time_ is None else time_.name,
+        weight=None if weight is None else weight.name,
+    )
 
 
-def _training_file(contents: Contents, given: Path | None, config: RunConfig) -> Path:
+def _training_file(contents: Contents, given: Path | None, config: RunConfig, place: Path) -> Path:
     """The training file, whose content has not changed.
 
     Raises:
-        DataError: it is missing, or has another fingerprint.
+        DataError: it is missing or unknown, or has another fingerprint.
     """
-    path = given or Path(config.data)
     name = contents.manifest.data.get("file", "the training file")
+    if given is None and not config.data:
+        raise DataError(
+            f"The run {contents.manifest.run} of the bundle is not in {place}, or you did not make it on this machine. Give "
+            f"its training file {name} with --data FILE."
+        )
+    path = given or Path(config.data)
     try:
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()

@@ -34,6 +34,7 @@ from tabapp.run import commands as cmd
 from tabapp.run import events as ev
 from tabapp.run.client import describe_full_disk
 from tabapp.run.config import RunConfig
+from tabapp.run.confining import reject_outside
 from tabapp.run.disk import is_disk_full, print_traceback
 from tabapp.run.environment import environment
 from tabapp.run.folder import CommandReader, EventLog, EventReader, LineReader, RunFolder, reject_links
@@ -312,6 +313,7 @@ class Session:
         """The draft with options changed by a screen, or the old draft if they are not valid."""
         events: list[ev.Event] = []
         try:
+            reject_outside(options)
             changed = msgspec.convert({**msgspec.to_builtins(draft.config), **options}, RunConfig)
             changed = without_lost_metric(changed, draft, reading)
             new = make_draft(changed, reading, more, show=events.append, machines=self._machines)

@@ -23,6 +23,7 @@ from tabapp.run import commands as cmd
 from tabapp.run import events as ev
 from tabapp.run.client import describe_death, start_engine
 from tabapp.run.config import RunConfig
+from tabapp.run.confining import OUTSIDE
 from tabapp.run.folder import UNREADABLE, CommandReader, EventReader, RunBusy, RunFolder
 from tabapp.run.state import seconds_used
 from tabapp.run.targets import TargetRun, TargetRuns, folders_of_targets
@@ -158,7 +159,9 @@ class TargetConductor:
             n_left = sum(run.done < self._runs.round for run in self._runs.targets[index:])
             share = (self._clock.left() - EXPORT_SECONDS * self._clock.slowdown) / max(1, n_left)
             budget = used + max(LEAST_SECONDS, share)
-        changed = {"budget": budget, "trials": self._config.trials, "start": True}
+        changed: dict[str, Any] = {"budget": budget, "trials": self._config.trials, "start": True}
+        # The user chose these for this session, perhaps on another machine than that of the last one.
+        changed |= {name: getattr(self._config, name) for name in OUTSIDE} | {"out": None}
         own.save_config(msgspec.structs.replace(own.config(), **changed))
 
     def _follow(self, own: RunFolder, reader: EventReader) -> tuple[ev.RunFinished | None, str]:

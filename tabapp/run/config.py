@@ -13,6 +13,7 @@ from tabapp.errors import UsageError
 from tabapp.run.bounds import FOLDS, SEED, TRIALS, WORKERS
 
 Quality = Literal["fast", "balanced", "best"]
+Executor = Literal["local", "ray"]
 
 DEFAULT_BUDGET = 600.0
 MOST_HIDDEN = 0.9
@@ -60,7 +61,7 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     device: str = "auto"
     workers: int | None = None
     memory_limit: int | None = None
-    executor: Literal["local", "ray"] = "local"
+    executor: Executor = "local"
     address: str | None = None
     out: str | None = None
     name: str | None = None

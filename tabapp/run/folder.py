@@ -6,6 +6,7 @@ data/           the table, typed (Arrow)     splits.npz      the fold of each ro
 features/       prepared arrays              fits/<id>/      complete fits
 study.db        Optuna's trials (SQLite)     log.txt         output of the engine and its libraries
 checkpoints/    running fits                 model.tabapp    the bundle
+run.seal        shows that this user wrote run.json
 
 A run with several targets has targets.json and an ordinary run folder targets/<n>-<name>/ for each of them, without data and fits.
 """
@@ -28,6 +29,7 @@ import msgspec
 from tabapp import files
 from tabapp.errors import UsageError, did_you_mean
 from tabapp.run import events as ev
+from tabapp.run import origin
 from tabapp.run.commands import COMMANDS, AnyCommand
 from tabapp.run.config import RunConfig
 from tabapp.run.places import reject_inputs, reject_undecodable, tables_of
@@ -143,8 +145,17 @@ class RunFolder:
             ) from None
 
     def save_config(self, config: RunConfig) -> None:
-        """Replace the configuration, atomically."""
-        files.write_bytes(self.path / "run.json", msgspec.json.format(msgspec.json.encode(config), indent=1) + b"\n")
+        """Replace the configuration, atomically, and record that this user wrote it."""
+        content = msgspec.json.format(msgspec.json.encode(config), indent=1) + b"\n"
+        files.write_bytes(self.path / "run.json", content, mode=files.PRIVATE_FILE)
+        origin.seal(self.path, content)
+
+    def is_own(self) -> bool:
+        """Whether this user wrote the configuration on this machine; it may then name files outside of the folder."""
+        try:
+            return origin.is_sealed(self.path, files.read_regular(self.path / "run.json"))
+        except OSError:
+            return False
 
     def state(self) -> RunState:
         """The state of the run from its events so far."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from tabapp.errors import UsageError
-from tabapp.run.config import RunConfig
+from tabapp.run.config import Executor, RunConfig, check_bounds
+from tabapp.run.confining import own_config, shown
 from tabapp.run.folder import EventReader, RunBusy, RunFolder
 from tabapp.run.outputs import reject_replacing
 from tabapp.run.places import reject_undecodable
@@ -32,21 +34,29 @@ def save_resumed(folder: RunFolder, config: RunConfig) -> None:
 
 
 def resumed_config(
-    folder: RunFolder, budget: float | None, trials: int | None, *, runs_dir: Path, out: str | None = None
+    folder: RunFolder,
+    budget: float | None,
+    trials: int | None,
+    *,
+    out: str | None = None,
+    executor: Executor | None = None,
+    address: str | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> RunConfig:
     """The configuration of a run with more time or trials; save it with `save_resumed`.
-
-    A run outside `runs_dir` may come from somebody else: the place of its bundle is then not taken from its configuration.
 
     Args:
         budget: seconds in addition to those already used.
         trials: a new maximum number of trials per model.
-        runs_dir: the user's folder of runs.
-        out: a new place for a copy of the bundle; None keeps that of a run in `runs_dir`.
+        out: a new place for a copy of the bundle; None keeps that of a run that this user made.
+        executor: where the fits run; needed for a run that used a cluster, since no file decides where tabapp connects.
+        address: of the Ray cluster.
+        warn: receives a sentence about files that a run from elsewhere names, which are not used.
 
     Raises:
         RunBusy: an engine is running.
-        UsageError: the run is complete, and neither budget nor trials is set.
+        UsageError: the run is complete, and neither budget nor trials is set; an option is needed; or the run comes from
+            elsewhere and has not read its table yet.
     """
     if folder.is_running():
         raise RunBusy(folder.busy_sentence)
@@ -56,11 +66,50 @@ def resumed_config(
         raise UsageError(
             f"The run {folder.run} is complete; give it more with --budget or --trials, or start a new one."
         )
-    config = msgspec.structs.replace(folder.config(), start=True)
-    if out is not None or folder.path.parent.resolve() != runs_dir.resolve():
+    recorded = folder.config()
+    config = msgspec.structs.replace(own_config(folder, warn), start=True)
+    if out is not None:
         config = msgspec.structs.replace(config, out=out)
     if budget is not None:
         config = msgspec.structs.replace(config, budget=seconds_used(history) + budget)
     if trials is not None:
         config = msgspec.structs.replace(config, trials=trials)
+    config = on_chosen_machines(config, recorded, executor, address, f"tabapp resume {folder.argument}")
+    if not folder.has_started:
+        _check_table(folder, config, recorded)
     return config
+
+
+def on_chosen_machines(
+    config: RunConfig, recorded: RunConfig, executor: Executor | None, address: str | None, command: str
+) -> RunConfig:
+    """A configuration whose fits run where the user chooses now, and nowhere else.
+
+    Args:
+        recorded: the configuration in the run folder.
+        command: of this call, for the sentence.
+
+    Raises:
+        UsageError: the run used a cluster and the user chooses nothing, or an option is out of range.
+    """
+    if executor is None and recorded.executor == "ray":
+        raise UsageError(
+            f"The run used a Ray cluster. Use `{command} --executor ray --address ADDRESS` to continue on a cluster, or "
+            "--executor local to continue on this machine."
+        )
+    config = msgspec.structs.replace(config, executor=executor or "local", address=address)
+    check_bounds(config)
+    return config
+
+
+def _check_table(folder: RunFolder, config: RunConfig, recorded: RunConfig) -> None:
+    """Check that a run that has not read its table yet may read it.
+
+    Raises:
+        UsageError: the run comes from elsewhere, and its table is not in its folder.
+    """
+    if config.data != recorded.data and not Path(config.data).is_file():
+        raise UsageError(
+            f"The run {folder.run} was made by another user or on another machine, and has not read its table "
+            f"{shown(recorded.data)} yet. Copy the table to {config.data}, or start a new run with `tabapp DATA`."
+        )

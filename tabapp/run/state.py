@@ -12,6 +12,7 @@ from tabapp.run.belonging import earlier_subject, is_current
 from tabapp.run.feed import describe
 from tabapp.run.score_text import format_score as format_score
 from tabapp.run.score_text import is_partial as is_partial
+from tabapp.run.targets import is_folder_of_target
 from tabapp.run.undefined import OptionalScore
 from tabapp.run.used_time import seconds_used as seconds_used
 
@@ -214,9 +215,13 @@ _OF_A_TARGET = {name: getattr(RunState(), name) for name in RunState.__struct_fi
 
 def _start_target(state: RunState, event: ev.TargetStarted) -> dict[str, object]:
     """The changes of a state when the run turns to a target."""
+    if not 0 <= event.index < len(event.targets):
+        return {}
     known = {view.target: view for view in state.targets}
     targets = [known.get(name) or TargetState(target=name) for name in event.targets]
-    targets[event.index] = TargetState(target=event.target, folder=event.folder)
+    # The folder of a run from elsewhere may be anything; one outside of the run is not opened.
+    folder = event.folder if is_folder_of_target(event.folder) else ""
+    targets[event.index] = TargetState(target=event.target, folder=folder)
     # The run as a whole has started: no view may take it for one that only reads its table.
     return {
         **_OF_A_TARGET,

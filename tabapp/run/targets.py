@@ -18,6 +18,7 @@ from tabapp.errors import UsageError
 
 MOST_TARGETS = 50
 _LONGEST_FOLDER_NAME = 24
+_FOLDER = re.compile(r"targets/[1-9][0-9]?-[a-z0-9-]{1,24}")
 
 
 class TargetRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -91,6 +92,11 @@ def folders_of_targets(names: Sequence[str]) -> TargetRuns:
             for number, name in enumerate(names, start=1)
         )
     )
+
+
+def is_folder_of_target(path: str) -> bool:
+    """Whether a path is that of the run of a target in the folder of the whole run."""
+    return _FOLDER.fullmatch(path) is not None
 
 
 def _folder_name(name: str) -> str:

@@ -22,6 +22,7 @@ from tabapp.printable import multi_line, one_line
 from tabapp.run import commands as cmd
 from tabapp.run import events as ev
 from tabapp.run.commands import AnyCommand
+from tabapp.run.confining import own_config
 from tabapp.run.folder import RunFolder, default_runs_dir
 from tabapp.run.settings import Settings
 from tabapp.run.state import RunState, history_until_now
@@ -96,7 +97,7 @@ class TabappApp(App[None], inherit_bindings=False):
         self._chosen_models: dict[int | None, str | None] = {}
         self.opened: Opened | None = None
         """Another run to show after this app exits."""
-        self.config = folder.config()
+        self.config = own_config(folder)
         self.planning = PlanChanges(folder)
         self._follower = RunFollower(folder, reader=reader)
         self._shown = ShownTarget(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -17,9 +18,11 @@ from tabapp.cli.reading import Reader
 from tabapp.data import stream
 from tabapp.data.infer import infer_schema
 from tabapp.errors import DataError
+from tabapp.run.config import RunConfig
+from tabapp.run.folder import RunFolder
 from tests.bundle.making import make_contents, register_linear, text_table
 
-DATA = 3
+USAGE, DATA, BUNDLE = 2, 3, 5
 
 
 @pytest.fixture(autouse=True)
@@ -174,7 +177,66 @@ def test_a_changed_training_file_is_rejected(bundle, files, tmp_path, capsys):
     assert run_command_line(arguments) == DATA
     assert "is not the training file of the bundle" in capsys.readouterr().err
     assert run_command_line(["update", str(bundle), str(files[0]), "--runs-dir", str(tmp_path)]) == DATA
-    assert "Give it with --data FILE" in capsys.readouterr().err
+    assert "with --data FILE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "run", ["/etc", "..", ".", "", "../elsewhere", "a/b", "x" * 300, "a\0b", "../runs/20260101-000000-made-0001"]
+)
+def test_a_bundle_names_no_run_outside_of_the_folder_of_runs(bundle, files, tmp_path, capsys, run):
+    from tests.bundle.test_load import members_of, with_manifest, write_zip
+
+    hostile = with_manifest(members_of(bundle), lambda manifest, members: manifest.update(run=run))
+    path = write_zip(tmp_path / "hostile.tabapp", hostile.items())
+    assert run_command_line(["update", str(path), str(files[0]), "--runs-dir", str(tmp_path / "runs")]) == BUNDLE
+    (sentence,) = capsys.readouterr().err.splitlines()
+    assert "which is not the id of a run" in sentence
+
+
+def with_fingerprint_of(table, bundle, path):
+    """A bundle whose training file is a table."""
+    from tests.bundle.test_load import members_of, with_manifest, write_zip
+
+    data = {"file": "made.csv", "sha256": hashlib.sha256(table.read_bytes()).hexdigest()}
+    return write_zip(
+        path, with_manifest(members_of(bundle), lambda manifest, members: manifest.update(data=data)).items()
+    )
+
+
+@pytest.mark.parametrize("is_own", [True, False], ids=["own", "foreign"])
+def test_update_uses_the_options_of_own_runs_only(bundle, files, tmp_path, monkeypatch, capsys, is_own):
+    created = []
+    monkeypatch.setattr("tabapp.run.folder.create_run", lambda config, place: created.append(config) or folder)
+    monkeypatch.setattr("tabapp.headless.follow.follow", lambda *_, **__: 1)
+    path = with_fingerprint_of(files[0], bundle, tmp_path / "a.tabapp")
+    folder = RunFolder(tmp_path / "runs" / "20260101-000000-made-0001")
+    folder.path.mkdir(parents=True)
+    config = RunConfig(
+        data=str(files[0]),
+        models=("linear",),
+        unlabelled="/etc/passwd",
+        executor="ray",
+        address="evil:1",
+        out="/precious",
+    )
+    folder.save_config(config)
+    if not is_own:
+        (folder.path / "run.seal").unlink()
+    words = ["update", str(path), str(files[2]), "--runs-dir", str(tmp_path / "runs")]
+    if is_own:
+        assert run_command_line(words) == USAGE
+        assert "--executor ray --address ADDRESS" in capsys.readouterr().err
+        words += ["--executor", "local"]
+    else:
+        assert run_command_line(words) == DATA
+        (sentence,) = capsys.readouterr().err.splitlines()
+        assert "is not in" in sentence
+        assert "training file made.csv with --data FILE" in sentence
+        words += ["--data", str(files[0])]
+    assert run_command_line(words) == 1
+    (new,) = created
+    assert (new.executor, new.address, new.out) == ("local", None, None)
+    assert (new.unlabelled, new.models) == (("/etc/passwd", ("linear",)) if is_own else (None, ()))
 
 
 @pytest.mark.slow

@@ -24,7 +24,6 @@ import pytest
 from tabapp.cli.main import run_command_line
 from tabapp.errors import DataError, ExitCode, TabappError, UsageError
 from tabapp.run import events as ev
-from tabapp.run.config import RunConfig
 from tabapp.run.description import describe_run
 from tabapp.run.folder import CommandReader, EventLog, EventReader, RunFolder, find_run, list_runs
 from tabapp.run.resuming import resumed_config
@@ -179,7 +178,7 @@ def repair(folder: RunFolder) -> list[str]:
 
 
 def test_every_file_of_a_run_is_private_but_not_the_exported_bundle(finished_run: RunFolder) -> None:
-    engine_files = [path for path in finished_run.path.rglob("*") if path.name != "run.json"]
+    engine_files = list(finished_run.path.rglob("*"))
     assert len(engine_files) > 15
     assert [path for path in engine_files if path.stat().st_mode & 0o077] == []
     out = finished_run.path.parent.parent / "wine.tabapp"
@@ -368,7 +367,7 @@ def runs_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def refusal(folder: RunFolder, runs_dir: Path) -> str:
     """Why a run cannot be resumed; empty if it can."""
     try:
-        resumed_config(find_run(folder.run, runs_dir), 60.0, None, runs_dir=runs_dir)
+        resumed_config(find_run(folder.run, runs_dir), 60.0, None)
     except TabappError as error:
         return str(error)
     return ""
@@ -432,15 +431,6 @@ def test_new_events_are_numbered_after_the_last_one(runs_dir: Path) -> None:
 
 
 # -- folders of others ------------------------------------------------------------------------------------------------------
-
-
-def test_the_place_of_a_bundle_is_not_taken_from_a_foreign_run(tmp_path: Path) -> None:
-    config = RunConfig(data="/data/shop.csv", out=str(tmp_path / "precious"))
-    folder = write_run(tmp_path / "elsewhere", config=config)
-    ours = tmp_path / "runs"
-    assert resumed_config(folder, None, 9, runs_dir=ours).out is None
-    assert resumed_config(folder, None, 9, runs_dir=ours, out="mine.tabapp").out == "mine.tabapp"
-    assert resumed_config(folder, None, 9, runs_dir=folder.path.parent).out == config.out
 
 
 def test_nothing_is_written_through_a_link(tmp_path: Path, finished_run: RunFolder) -> None:

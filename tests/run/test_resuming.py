@@ -14,11 +14,11 @@ from tests.run.recording import finished, write_run
 def test_complete_run_needs_more_budget_or_trials(tmp_path):
     folder = write_run(tmp_path)
     with pytest.raises(UsageError, match="is complete"):
-        resumed_config(folder, None, None, runs_dir=tmp_path)
-    assert resumed_config(folder, None, 9, runs_dir=tmp_path).trials == 9
+        resumed_config(folder, None, None)
+    assert resumed_config(folder, None, 9).trials == 9
     used = seconds_used(EventReader(folder.events).read_new())
     assert used > 0
-    assert resumed_config(folder, 60.0, None, runs_dir=tmp_path).budget == used + 60.0
+    assert resumed_config(folder, 60.0, None).budget == used + 60.0
 
 
 def test_stopped_run_keeps_its_configuration(tmp_path):
@@ -26,7 +26,7 @@ def test_stopped_run_keeps_its_configuration(tmp_path):
     log = EventLog(folder.events)
     log.append(finished(folder.run, status="interrupted"))
     log.close()
-    config = resumed_config(folder, None, None, runs_dir=tmp_path)
+    config = resumed_config(folder, None, None)
     assert config.start
     assert (config.budget, config.trials) == (folder.config().budget, folder.config().trials)
 
@@ -34,4 +34,4 @@ def test_stopped_run_keeps_its_configuration(tmp_path):
 def test_active_run_is_rejected(tmp_path):
     folder = write_run(tmp_path)
     with folder.lock(), pytest.raises(RunBusy, match="is running"):
-        resumed_config(folder, None, 9, runs_dir=tmp_path)
+        resumed_config(folder, None, 9)

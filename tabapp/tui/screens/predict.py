@@ -11,6 +11,7 @@ from textual.widgets import Button
 
 from tabapp.errors import TabappError, UsageError
 from tabapp.printable import one_line
+from tabapp.run.confining import bundle_of, own_config
 from tabapp.run.folder import list_runs
 from tabapp.run.places import reject_inputs
 from tabapp.run.prediction import Checked, LabelRule, Predicted, label_text
@@ -89,8 +90,7 @@ class PredictView(RunView):
     @property
     def _bundle(self) -> Path:
         finished = self.snapshot.state.finished
-        named = Path(finished.bundle) if finished is not None and finished.bundle else None
-        return named if named is not None and is_file(named) else self.tabapp.folder.bundle
+        return bundle_of(self.tabapp.folder, self.tabapp.config, finished)
 
     @property
     def _job(self) -> Prediction:
@@ -225,7 +225,7 @@ class PredictView(RunView):
         own = Path(self.tabapp.config.data)
         for folder in list_runs(self.tabapp.runs_dir)[:RECENT_RUNS]:
             try:
-                path = Path(folder.config().data)
+                path = Path(own_config(folder).data)
             except (TabappError, OSError):
                 continue
             here.setdefault(path, "trained on in this run" if path == own else "trained on")

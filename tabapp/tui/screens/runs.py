@@ -133,7 +133,7 @@ class RunsView(RunView):
 
     def _resume(self, folder: RunFolder) -> None:
         try:
-            save_resumed(folder, resumed_config(folder, None, None, runs_dir=self.tabapp.runs_dir))
+            save_resumed(folder, resumed_config(folder, None, None, warn=self.warn))
         except TabappError as error:
             self.notify(f"The run cannot be resumed: {error}", severity="error", markup=False)
             return

@@ -14,6 +14,7 @@ from textual.binding import Binding, BindingType
 
 from tabapp import files
 from tabapp.errors import TabappError, UsageError
+from tabapp.run.confining import bundle_of
 from tabapp.run.exporting import AnyExportMessage, Compared, ExportOptions, run_export
 from tabapp.run.outputs import reject_replacing
 from tabapp.tui.dialogs.basic import Ask, Choice, Option
@@ -30,10 +31,7 @@ def ask_for_export(app: Host) -> None:
             "The bundle is written when the run ends. To finish the run now, press f on screen 1.", severity="warning"
         )
         return
-    bundle = Path(finished.bundle) if finished.bundle else app.folder.bundle
-    if not is_file(bundle):
-        # The file of --out may have been moved; the run keeps its own.
-        bundle = app.folder.bundle
+    bundle = bundle_of(app.folder, app.config, finished)
     if not is_file(bundle):
         app.notify(f"This run has no bundle. {finished.message}", severity="warning")
         return
