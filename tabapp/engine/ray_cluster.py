@@ -8,7 +8,7 @@ import secrets
 import signal
 import socket
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -24,6 +24,12 @@ from tabapp.errors import UsageError
 CHECK_SECONDS = 60.0
 CONNECT_SECONDS = 10.0
 NO_CLUSTER = "There is no Ray cluster at {address} ({reason}). Start one with `ray start --head`, or check --address."
+REFUSED = (
+    "No Ray cluster at {address} accepts this machine ({reason}). Check --address, and set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN "
+    "or RAY_AUTH_TOKEN_PATH as on the machines of the cluster."
+)
+MODE, TOKEN, TOKEN_FILE = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+TOKEN_BYTES = 32
 MISSING = "--executor ray needs the package ray. Install it with `pip install 'tabapp[ray]'`."
 
 
@@ -50,6 +56,21 @@ def _own_signal_handlers() -> Generator[None]:
                 signal.signal(number, handler)
 
 
+def prepare_token(environment: MutableMapping[str, str], *, is_own: bool) -> None:
+    """Let the connection to a cluster be authenticated, unless the user chooses otherwise with RAY_AUTH_MODE. Ray reads these
+    variables when it is imported.
+
+    Args:
+        environment: of this process; a cluster of its own gets a new token, which no file contains, and Ray then turns
+            authentication on by itself.
+    """
+    if is_own:
+        if environment.get(MODE, "token") == "token" and not {TOKEN, TOKEN_FILE} & set(environment):
+            environment[TOKEN] = secrets.token_hex(TOKEN_BYTES)
+    elif {TOKEN, TOKEN_FILE} & set(environment):
+        environment.setdefault(MODE, "token")
+
+
 class Cluster:
     """A connection to a Ray cluster, which ends with `close`.
 
@@ -58,12 +79,14 @@ class Cluster:
         cores: processor cores of a cluster of its own.
 
     Raises:
-        UsageError: the package ray is not installed, or there is no cluster at the address.
+        UsageError: the package ray is not installed, there is no cluster at the address, or it does not accept the token.
     """
 
     def __init__(self, address: str | None, cores: int) -> None:
         # A cluster of one's own sends no statistics.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        self.address = address or os.environ.get("RAY_ADDRESS") or "local"
+        prepare_token(os.environ, is_own=self.address == "local")
         try:
             ray: Any = import_module("ray")
         except ModuleNotFoundError as error:
@@ -71,31 +94,31 @@ class Cluster:
                 raise
             raise UsageError(MISSING) from None
         self.ray = ray
-        self.address = address or os.environ.get("RAY_ADDRESS") or "local"
-        self._reject_silent_address()
+        failure = REFUSED if self._listens() else NO_CLUSTER
         own: dict[str, Any] = {"num_cpus": cores, "include_dashboard": False} if self.address == "local" else {}
         try:
             with _own_signal_handlers():
                 ray.init(
                     address=self.address, namespace="tabapp", log_to_driver=False, logging_level=logging.ERROR, **own
                 )
-        except (ConnectionError, ValueError, RuntimeError, OSError) as error:
-            first = (str(error).splitlines() or [""])[0][:160]
-            raise UsageError(NO_CLUSTER.format(address=self.address, reason=first)) from None
+        except (ConnectionError, ValueError, RuntimeError, OSError, ray.exceptions.RayError) as error:
+            first = (str(error).splitlines() or [""])[0].partition(". ")[0][:160]
+            raise UsageError(failure.format(address=self.address, reason=first)) from None
 
-    def _reject_silent_address(self) -> None:
-        """Reject an address at which nothing listens, for which Ray would wait for minutes.
+    def _listens(self) -> bool:
+        """Whether something listens at the address of a host; False if it is not one.
 
         Raises:
-            UsageError: nothing listens there.
+            UsageError: nothing listens there, for which Ray would wait for minutes.
         """
         host, colon, port = self.address.removeprefix("ray://").rpartition(":")
         if not colon or not port.isdigit():
-            return
+            return False
         try:
             socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
         except OSError as error:
             raise UsageError(NO_CLUSTER.format(address=self.address, reason=error.strerror or error)) from None
+        return True
 
     def nodes(self) -> list[Node]:
         """The nodes that are alive."""

@@ -20,7 +20,7 @@ pytest.importorskip("ray")
 from tabapp.engine.jobs import Done, Failed, FitJob, Message, Started
 from tabapp.engine.plan import Machines, make_plan
 from tabapp.engine.prepare import infer, read_data
-from tabapp.engine.ray_cluster import Cluster
+from tabapp.engine.ray_cluster import TOKEN_BYTES, Cluster
 from tabapp.engine.ray_executor import RayExecutor
 from tabapp.engine.rows import write_rows
 from tabapp.errors import UsageError
@@ -137,6 +137,29 @@ def test_a_folder_that_a_node_does_not_see_is_named(
 def test_a_missing_cluster_is_named() -> None:
     with pytest.raises(UsageError, match=r"There is no Ray cluster at 127\.0\.0\.1:1 \(Connection refused"):
         Cluster("127.0.0.1:1", 1)
+
+
+CONNECT = "import sys; from tabapp.engine.ray_cluster import Cluster; print(len(Cluster(sys.argv[1], 1).nodes()))"
+
+
+@pytest.mark.parametrize("token", ["right", "wrong", "none"])
+def test_a_cluster_that_tabapp_starts_needs_its_token(executor: RayExecutor, token: str) -> None:
+    environment = {**os.environ, "RAY_NUM_REDIS_GET_RETRIES": "1"}
+    assert environment["RAY_AUTH_MODE"] == "token"
+    assert len(environment["RAY_AUTH_TOKEN"]) == 2 * TOKEN_BYTES
+    if token == "wrong":
+        environment["RAY_AUTH_TOKEN"] = "0" * 64
+    if token == "none":
+        del environment["RAY_AUTH_TOKEN"], environment["RAY_AUTH_MODE"]
+    address: str = executor._ray.get_runtime_context().gcs_address
+    words = [sys.executable, "-c", CONNECT, address]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=HANG_SECONDS)
+    if token == "right":
+        assert (done.returncode, done.stdout.strip()) == (0, "1"), done.stderr
+    else:
+        last = done.stderr.strip().splitlines()[-1]
+        assert f"No Ray cluster at {address} accepts this machine (Failed to connect" in last, done.stderr
+        assert "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in last
 
 
 def test_the_plan_of_a_cluster_uses_all_nodes_and_bounds_a_fit_by_the_largest(folder: RunFolder) -> None:
