@@ -9,6 +9,7 @@ import shlex
 import socket
 import subprocess
 import time
+from asyncio.subprocess import Process
 from contextlib import suppress
 from copy import copy
 from pathlib import Path
@@ -121,6 +122,7 @@ class RunServer(Server):
         self._folder = folder
         self._runs_dir = runs_dir
         self._screens: set[asyncio.Task[Any]] = set()
+        self._processes: list[Process] = []
         self.key = secrets.token_urlsafe(12)
 
     def serve_on(self, listening: socket.socket) -> None:
@@ -187,6 +189,10 @@ class RunServer(Server):
             self._screens.discard(task)
 
     async def _process_messages(self, websocket: web.WebSocketResponse, app_service: AppService) -> None:
+        process = app_service._process  # pyright: ignore[reportPrivateUsage]
+        assert process is not None
+        # The list is shared by the copies of this server, one for each page.
+        self._processes[:] = [each for each in self._processes if each.returncode is None] + [process]
         resize = app_service.set_terminal_size
 
         async def resize_within_bounds(width: int, height: int) -> None:
@@ -196,11 +202,18 @@ class RunServer(Server):
         await super()._process_messages(websocket, app_service)
 
     async def _close_screens(self, app: web.Application) -> None:
-        """Ask the screens to end, and give them time for it."""
+        """Ask the screens to end, give them time for it, and wait for their processes: asyncio raises for a process that ends
+        after its loop."""
         for task in self._screens:
             task.cancel()
-        if self._screens:
-            await asyncio.wait(set(self._screens), timeout=SCREEN_SECONDS)
+        ends = [asyncio.create_task(process.wait()) for process in self._processes]
+        if self._screens or ends:
+            await asyncio.wait({*self._screens, *ends}, timeout=SCREEN_SECONDS)
+        for process in self._processes:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    process.kill()
+        await asyncio.gather(*ends)
 
 
 def serve_run(folder: RunFolder, runs_dir: Path, listening: socket.socket, *, start_engine: bool) -> None:

@@ -161,6 +161,25 @@ async def test_no_page_outlives_the_server(place: Path, how: signal.Signals) -> 
     wait_until_gone(place, "tabapp.web.page")
 
 
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+async def test_a_page_that_does_not_answer_ends_with_the_server(place: Path, how: signal.Signals) -> None:
+    folder = write_run(place / "runs")
+    server, address = serve("attach", folder.run)
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"{address}ws/{folder.run}?width=80&height=24"),
+    ):
+        await asyncio.to_thread(wait_until, lambda: processes_about(place, "tabapp.web.page"))
+        (page,) = processes_about(place, "tabapp.web.page")
+        page.suspend()
+        server.send_signal(how)
+        _, err = await asyncio.to_thread(server.communicate, timeout=HANG_SECONDS)
+    assert not page.is_running()
+    assert server.returncode == 0
+    assert "Traceback" not in err
+    assert "Error" not in err
+
+
 def test_unstarted_run_is_deleted_when_the_server_stops(place: Path) -> None:
     server, _ = serve("shop.csv")
     (folder,) = list_runs(place / "runs")
