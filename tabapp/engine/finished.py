@@ -207,6 +207,8 @@ class FinishedRun:
         return chosen
 
     def _member(self, model: str, trial: int) -> Candidate:
+        if not files.is_plain_name(model):
+            raise ValueError(f"{model[:80]!r} is not the name of a model")
         candidate = Candidate(model, trial, {}, self.data.n_folds)
         read_results(self.folder, candidate)
         if not candidate.results:

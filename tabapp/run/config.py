@@ -167,6 +167,16 @@ def format_duration(seconds: float) -> str:
     return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
 
 
+def quoted_command(text: str) -> str:
+    """A command of a run from a file, quoted so that a shell that it is pasted into runs nothing but tabapp; empty if it is
+    another command."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return ""
+    return shlex.join(words) if words[:1] == ["tabapp"] else ""
+
+
 def command_line(config: RunConfig) -> str:
     """The command that starts an equal run without a screen, for copying into a script."""
     words = ["tabapp", "--auto", config.data]

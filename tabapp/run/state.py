@@ -9,6 +9,7 @@ import msgspec
 
 from tabapp.run import events as ev
 from tabapp.run.belonging import earlier_subject, is_current
+from tabapp.run.config import quoted_command
 from tabapp.run.feed import describe
 from tabapp.run.score_text import format_score as format_score
 from tabapp.run.score_text import is_partial as is_partial
@@ -295,7 +296,8 @@ def reduce(state: RunState, event: ev.AnyEvent) -> RunState:
         case ev.SchemaInferred():
             changes["schema"] = event
         case ev.PlanMade():
-            changes |= {"plan": event, "refusal": None}
+            plan = msgspec.structs.replace(event, command=quoted_command(event.command))
+            changes |= {"plan": plan, "refusal": None}
         case ev.PlanRefused():
             changes["refusal"] = event.message
         case ev.FitStarted():
