@@ -93,7 +93,12 @@ def fit(
         **options,
     }
     folder = prepare_run(data, given, Path(runs_dir) if runs_dir is not None else default_runs_dir())
-    return follow(folder, view_for(progress))
+    try:
+        return follow(folder, view_for(progress))
+    except (UsageError, DataError):
+        if not folder.has_started:
+            shutil.rmtree(folder.path, ignore_errors=True)
+        raise
 
 
 def prepare_run(data: Any, options: Mapping[str, Any], runs_dir: Path) -> RunFolder:

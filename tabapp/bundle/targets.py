@@ -113,7 +113,13 @@ def file_of(files: Sequence[TargetFile], target: str, path: Path) -> TargetFile:
         if file.target == target:
             return file
     names = [file.target for file in files if file.target is not None]
-    hint = did_you_mean(target, names) or f"; its targets are {', '.join(map(repr, names))}."
+    if not names:
+        with open_archive(files[0].path) as archive:
+            names = [archive.manifest.target]
+        if names == [target]:
+            return files[0]
+    words = "its target is" if len(names) == 1 else "its targets are"
+    hint = did_you_mean(target, names) or f"; {words} {', '.join(map(repr, names))}."
     raise UsageError(f"{path} does not predict {target!r}{hint}")
 
 

@@ -10,6 +10,7 @@ from socket import socket
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from tabapp.cli.completion import run_ids, tables
 from tabapp.cli.defaults import run_defaults
@@ -24,9 +25,9 @@ from tabapp.cli.options import (
     web_options,
 )
 from tabapp.cli.stdin import STDIN_FILE, keep_stdin, open_keyboard, take_keys_from
-from tabapp.errors import UsageError
+from tabapp.errors import ExitCode, UsageError
 from tabapp.run.bounds import TRIALS
-from tabapp.run.config import Executor, RunConfig
+from tabapp.run.config import Executor, RunConfig, check_folds
 from tabapp.run.folder import RunFolder, create_run, default_runs_dir, find_run
 from tabapp.run.places import reject_inputs
 from tabapp.run.resuming import resumed_config, save_resumed
@@ -105,10 +106,13 @@ def run(
         from tabapp.headless.narration import say
 
         say("No terminal to draw on, so this runs headless as with --auto.")
+    config = RunConfig(data=STDIN_FILE if data == "-" else str(Path(data).resolve()), start=not screen, **options)
+    # A default in the user's configuration is for runs that have folds; two options of one command contradict each other.
+    if click.get_current_context().get_parameter_source("folds") is ParameterSource.COMMANDLINE:
+        check_folds(config)
     settings = _screen_settings() if screen else None
     listening = _listen(port) if web else None
     place = (runs_dir or default_runs_dir()).absolute()
-    config = RunConfig(data=STDIN_FILE if data == "-" else str(Path(data).resolve()), start=not screen, **options)
     folder = create_run(config, place)
     if data == "-":
         keep_stdin(folder, config)
@@ -118,7 +122,11 @@ def run(
         return _in_browser(folder, place, listening, start_engine=True)
     if screen:
         return _screen(folder, place, start_engine=True, settings=settings)
-    return _headless(folder, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose, start=True)
+    code = _headless(folder, plain=plain, as_json=as_json, quiet=quiet, verbose=verbose, start=True)
+    if code in (ExitCode.USAGE, ExitCode.DATA) and not folder.has_started:
+        # A misspelled option leaves no run, like one that is rejected before.
+        shutil.rmtree(folder.path, ignore_errors=True)
+    return code
 
 
 def _screen_settings() -> Settings:

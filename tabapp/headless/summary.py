@@ -68,7 +68,8 @@ def print_leaderboard(state: RunState, *, verbose: bool = False) -> None:
     title = f"Leaderboard · {plan.target} · {plan.metric_title} · {plan.validation}"
     shown, folded = fold_not_started(state.leaderboard, verbose=verbose)
     rows = [leaderboard_cells(row, plan.folds) for row in shown]
-    print_table(LEADERBOARD_HEADER, rows, LEADERBOARD_RIGHT, title, LEADERBOARD_OPTIONAL)
+    if rows:
+        print_table(LEADERBOARD_HEADER, rows, LEADERBOARD_RIGHT, title, LEADERBOARD_OPTIONAL)
     if folded:
         echo(folded)
     if state.best is not None and (partial := folds_text(state.best, plan.folds)):

@@ -105,6 +105,16 @@ def check_directions(directions: Mapping[str, str]) -> None:
             )
 
 
+def check_address(config: RunConfig) -> None:
+    """Reject the address of a cluster that is not used.
+
+    Raises:
+        UsageError: names the missing option.
+    """
+    if config.address is not None and config.executor != "ray":
+        raise UsageError("--address is the address of a Ray cluster. Add --executor ray.")
+
+
 def check_bounds(config: RunConfig) -> None:
     """Reject options that are out of range.
 
@@ -119,12 +129,25 @@ def check_bounds(config: RunConfig) -> None:
     ):
         if value is not None:
             bounds.check(option, value)
-    if config.address is not None and config.executor != "ray":
-        raise UsageError("--address is the address of a Ray cluster. Add --executor ray.")
+    check_address(config)
     check_hidden(config.hide_cells)
     check_directions(config.monotonic)
     if config.budget is not None and not config.budget > 0:
         raise UsageError(f"--budget {config.budget!r} is not valid. Use more than 0 seconds.")
+
+
+def check_folds(config: RunConfig) -> None:
+    """Reject a number of folds where the validation scheme has none.
+
+    Raises:
+        UsageError: names both options.
+    """
+    if config.folds is None:
+        return
+    if config.validation == "holdout":
+        raise UsageError("--validation holdout scores one part of the rows, which has no --folds. Remove one of them.")
+    if config.time is not None:
+        raise UsageError("--time scores the latest rows, which have no --folds. Remove one of them.")
 
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}

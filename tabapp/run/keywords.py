@@ -12,7 +12,7 @@ from typing import Any, SupportsIndex, TypeGuard, get_args, get_origin
 import msgspec
 
 from tabapp.errors import UsageError, did_you_mean
-from tabapp.run.config import RunConfig, check_bounds, parse_budget, parse_bytes
+from tabapp.run.config import RunConfig, check_bounds, check_folds, parse_budget, parse_bytes
 from tabapp.run.targets import join_targets
 
 _OPTIONS = {"kinds": "kind"}
@@ -51,6 +51,7 @@ def config_from_keywords(data: str, options: Mapping[str, Any]) -> RunConfig:
     config = RunConfig(data=data, **values)
     try:
         check_bounds(config)
+        check_folds(config)
     except UsageError as error:
         raise UsageError(in_python(str(error))) from None
     return config

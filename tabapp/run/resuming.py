@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from tabapp.errors import UsageError
-from tabapp.run.config import Executor, RunConfig, check_bounds
+from tabapp.run.config import Executor, RunConfig, check_address
 from tabapp.run.confining import own_config, shown
 from tabapp.run.folder import EventReader, RunBusy, RunFolder
 from tabapp.run.outputs import reject_replacing
@@ -98,7 +98,7 @@ def on_chosen_machines(
             "--executor local to continue on this machine."
         )
     config = msgspec.structs.replace(config, executor=executor or "local", address=address)
-    check_bounds(config)
+    check_address(config)
     return config
 
 

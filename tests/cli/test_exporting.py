@@ -73,6 +73,15 @@ def test_a_container_that_cannot_be_written_is_one_sentence(bundle, tmp_path, ca
     assert not (tmp_path / "new" / "Dockerfile").exists()
 
 
+def test_the_target_of_a_bundle_with_one_can_be_named(bundle, tmp_path, capsys):
+    out = tmp_path / "copy.tabapp"
+    assert run_command_line(["export", str(bundle), "--target", "outcome", "-o", str(out)]) == 0
+    assert out.read_bytes() == bundle.read_bytes()
+    capsys.readouterr()
+    assert run_command_line(["export", str(bundle), "--target", "y", "-o", str(out)]) == USAGE
+    assert sentence(capsys).endswith("does not predict 'y'; its target is 'outcome'.")
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_the_steps_of_a_container_serve_the_bundle(bundle, tmp_path, capfd):

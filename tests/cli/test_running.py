@@ -4,10 +4,17 @@ from pathlib import Path
 
 import pytest
 
+from tabapp.cli import run as running
+from tabapp.cli.main import run_command_line
 from tabapp.cli.run import _screen
+from tabapp.errors import UsageError
+from tabapp.run.folder import list_runs
 from tabapp.tui import browse
 from tabapp.tui.browse import Shown
+from tests.cli.tables import write_tables
 from tests.tui import recordings
+
+USAGE, DATA = 2, 3
 
 
 def leave(monkeypatch: pytest.MonkeyPatch, *shown: Shown) -> int:
@@ -41,3 +48,37 @@ def test_leaving_before_the_start_prints_nothing(tmp_path: Path, monkeypatch, ca
     assert leave(monkeypatch, Shown(folder, True, 0)) == 0
     assert capsys.readouterr().out == ""
     assert not folder.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["--metric", "rocauc"], USAGE, "rocauc"),
+        (["--target", "no-such-column"], DATA, "no-such-column"),
+    ],
+)
+def test_a_misspelled_option_leaves_no_run(tmp_path: Path, capfd, words: list[str], code: int, sentence: str) -> None:
+    write_tables(tmp_path)
+    place = tmp_path / "runs"
+    assert run_command_line(["--auto", str(tmp_path / "shop.csv"), *words, "--runs-dir", str(place), "-q"]) == code
+    assert sentence in capfd.readouterr().err
+    assert list_runs(place) == []
+
+
+@pytest.mark.parametrize("words", [["--validation", "holdout"], ["--time", "joined"]])
+def test_folds_without_cross_validation_are_rejected(tmp_path: Path, monkeypatch, capsys, words: list[str]) -> None:
+    def create(*_: object) -> None:
+        raise UsageError("A run would be created.")
+
+    write_tables(tmp_path)
+    monkeypatch.setattr(running, "create_run", create)
+    arguments = ["--auto", str(tmp_path / "shop.csv"), *words]
+    assert run_command_line([*arguments, "--folds", "5"]) == USAGE
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words[0] in line
+    assert "no --folds. Remove one of them." in line
+    config = tmp_path / "config.toml"
+    config.write_text("[run]\nfolds = 5\n")
+    monkeypatch.setenv("TABAPP_CONFIG", str(config))
+    run_command_line(arguments)
+    assert "A run would be created." in capsys.readouterr().err

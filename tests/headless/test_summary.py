@@ -50,6 +50,22 @@ def test_result_has_leaderboard_importances_and_bundle(capsys):
     assert "tabapp predict /runs/r/model.tabapp NEW.csv" in out
 
 
+def test_a_run_without_a_score_prints_no_empty_leaderboard(capsys):
+    waiting = ev.LeaderboardRow(
+        rank=0, model="mlp", title="MLP", family="deep", status="skipped", reason="not started", not_started=True
+    )
+    ended = finished("r", leaderboard=(waiting,), importances=(), best=None, exit_code=4)
+    events = [event for event in recorded("r")[:-1] if not isinstance(event, ev.ImportancesReady)]
+    print_result(state_of([*events, ended]))
+    out = capsys.readouterr().out
+    assert out == "1 model not started within the budget; -v lists them.\n"
+
+
+def test_the_next_command_quotes_the_path(capsys):
+    print_result(state_of([*recorded("r")[:-1], finished("r", bundle="/runs/my run; ls/model.tabapp")]))
+    assert "tabapp predict '/runs/my run; ls/model.tabapp' NEW.csv" in capsys.readouterr().out
+
+
 def test_failed_model_is_a_row_with_its_reason(capsys):
     failed = ev.LeaderboardRow(rank=0, model="mlp", title="MLP", family="deep", status="failed", reason="out of memory")
     print_result(state_of([*recorded("r")[:-1], finished("r", leaderboard=(LIGHTGBM_ROW, failed))]))
