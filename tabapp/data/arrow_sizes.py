@@ -11,6 +11,8 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from tabapp.files import open_to_read
+
 _MAGIC = b"ARROW1"
 _CONTINUATION = 0xFFFFFFFF
 _BLOCK = struct.Struct("<qi4xq")
@@ -61,7 +63,7 @@ def claimed_bytes(path: Path) -> int:
     Raises:
         ValueError: the metadata are damaged, or a buffer is outside the file or has a negative size.
     """
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with open_to_read(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
             return sum(_batch_bytes(data, batch, body) for batch, body in _batches(data))
         except (struct.error, IndexError) as error:

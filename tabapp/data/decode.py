@@ -15,6 +15,7 @@ from typing import IO, Any
 from tabapp.data.limits import MemoryLimit
 from tabapp.data.schema import DataWarning
 from tabapp.errors import DataError, UsageError
+from tabapp.files import open_to_read, read_regular
 
 _GZIP, _ZSTD, _ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"
 _PARQUET, _ARROW = b"PAR1", b"ARROW1"
@@ -73,7 +74,7 @@ def file_type(path: Path) -> str:
     if status.st_size == 0:
         raise DataError(f"{path}: is empty")
     try:
-        with path.open("rb") as file:
+        with open_to_read(path) as file:
             start = file.read(16)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
@@ -103,7 +104,7 @@ def unpack(path: Path, kind: str, memory: MemoryLimit) -> bytes:
             with zstd_library().open(path, "rb") as file:
                 return _read_bounded(file, memory)
         memory.require(path.stat().st_size)
-        return path.read_bytes()
+        return read_regular(path)
     except (EOFError, NotImplementedError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
         raise DataError(f"{path}: the {kind} archive is damaged or cut off ({error})") from None
     except OSError as error:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tabapp.data.dialect import sniff
+from tabapp.files import open_to_read
 
 _BYTES = 262_144
 _GZIP = b"\x1f\x8b"
@@ -73,7 +74,7 @@ def first_rows(path: Path, count: int, *, delimiter: str | None = None, encoding
 
 def _start_of(path: Path) -> tuple[bytes, bool, int | None]:
     """The first bytes up to the end of a line, whether they are the whole text, and the size of the text if known."""
-    with path.open("rb") as file:
+    with open_to_read(path) as file:
         content = file.read(_BYTES + 1)
     n_bytes: int | None = path.stat().st_size
     if content.startswith(_GZIP):

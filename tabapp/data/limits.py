@@ -26,9 +26,17 @@ CELL = 24
 PYTHON_CELL = 72
 """Bytes per cell of a row that the csv module parses: a string of a few characters and its place in the row."""
 
+LONGEST_CELL = 16 << 20
+"""Longest text of a cell in bytes. Profiling a longer one takes more than a few seconds, and no model uses it."""
+
+_NO_MEMORY = "Cannot allocate memory"
 _CGROUP = Path("/sys/fs/cgroup")
 _STDERR = 2
 _LOCK = threading.Lock()
+
+
+class TooLargeError(DataError):
+    """A table, or a cell of it, is larger than what may be read."""
 
 
 @dataclass(frozen=True)
@@ -38,21 +46,35 @@ class MemoryLimit:
     Attributes:
         path: the file, for messages.
         n_bytes: the limit.
+        copies: bytes of memory per byte of the decompressed table: its buffers, and what is made of them.
     """
 
     path: Path
     n_bytes: int
+    copies: int = 2
 
     def require(self, needed: float) -> None:
         """Raise if a step of reading needs more than the limit.
 
         Raises:
-            DataError: names the file, the need and the limit.
+            TooLargeError: names the file, the need and the limit.
         """
         if needed > self.n_bytes:
-            raise DataError(
+            raise TooLargeError(
                 f"{self.path}: needs about {needed / 2**30:,.1f} GiB of memory to read, and {self.n_bytes / 2**30:,.1f} GiB "
                 "may be used. Give fewer rows or columns, or raise --max-memory."
+            )
+
+    def require_cell(self, n_bytes: int, column: str) -> None:
+        """Raise if the longest text of a column is too long.
+
+        Raises:
+            TooLargeError: names the file, the column and the length.
+        """
+        if n_bytes > LONGEST_CELL:
+            raise TooLargeError(
+                f"{self.path}: column {column!r} has a text of {n_bytes / 2**20:,.1f} MiB; at most {LONGEST_CELL >> 20} MiB "
+                "are possible. Shorten it, or leave the column out."
             )
 
 
@@ -88,6 +110,10 @@ def panics_as_errors(message: str) -> Generator[None]:
             yield
         except PanicException as error:
             first = str(error).partition("\n")[0][:160]
+            if _NO_MEMORY in first:
+                raise TooLargeError(
+                    "The table needs more memory than may be used. Give fewer rows or columns."
+                ) from None
             raise DataError(f"{message} ({first})") from None
         finally:
             if saved is not None:
@@ -96,12 +122,16 @@ def panics_as_errors(message: str) -> Generator[None]:
 
 
 def _redirect_stderr() -> int | None:
-    """Point stderr to the null device; returns a duplicate of the former one, or None if there is none."""
+    """Point stderr to the null device; returns a duplicate of the former one, or None if there is none or nothing may be opened."""
     try:
         saved = os.dup(_STDERR)
     except OSError:
         return None
-    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        null = os.open(os.devnull, os.O_WRONLY)
+    except OSError:
+        os.close(saved)
+        return None
     os.dup2(null, _STDERR)
     os.close(null)
     return saved

@@ -11,12 +11,15 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from tabapp.data.dialect import Dialect
-from tabapp.data.limits import CELL, PYTHON_CELL, MemoryLimit
+from tabapp.data.limits import CELL, LONGEST_CELL, PYTHON_CELL, MemoryLimit
 from tabapp.data.schema import DataWarning
 from tabapp.errors import DataError
 
 _MAX_LONG_ROWS = 0.01
 """Largest share of rows with too many fields. Up to it these rows are truncated; above it the file is rejected."""
+
+_MOST_QUOTED = 100_000
+"""Delimiters in quotes that the first record may have for polars to parse it."""
 
 _CHUNK = 8 << 20
 
@@ -35,16 +38,27 @@ def parse_rows(
     n_cells = (data.count(b"\n") + 1) * len(dialect.names)
     memory.require(CELL * n_cells + len(data))
     frame = _parse_fast(data, dialect)
-    if frame is not None and (len(dialect.names) == 1 or not _may_be_short(frame) or _rows_are_complete(data, dialect)):
-        return frame
+    if frame is not None:
+        _require_cells(frame, data, memory)
+        if len(dialect.names) == 1 or not _may_be_short(frame) or _rows_are_complete(data, dialect):
+            return frame
     n_fields = data.count(dialect.delimiter.encode()) + data.count(b"\n") + 1
     memory.require(CELL * n_cells + PYTHON_CELL * n_fields + 6 * len(data))
-    return _parse_slowly(data, dialect, memory.path, warnings, frame, lines_before)
+    frame = _parse_slowly(data, dialect, memory.path, warnings, frame, lines_before)
+    _require_cells(frame, data, memory)
+    return frame
+
+
+def _require_cells(frame: pl.DataFrame, data: bytes, memory: MemoryLimit) -> None:
+    if len(data) > LONGEST_CELL:
+        longest = frame.select(pl.all().str.len_bytes().max().fill_null(0)).row(0)
+        most = max(longest, default=0)
+        memory.require_cell(most, frame.columns[longest.index(most)])
 
 
 def _parse_fast(data: bytes, dialect: Dialect) -> pl.DataFrame | None:
     n_quotes = data.count(b'"')
-    if n_quotes % 2:
+    if n_quotes % 2 or _first_record_is_long(data, dialect):
         return None
     try:
         frame = pl.read_csv(
@@ -59,6 +73,21 @@ def _parse_fast(data: bytes, dialect: Dialect) -> pl.DataFrame | None:
     except PolarsError:
         return None
     return frame.with_columns(pl.all().replace("", None)) if n_quotes and b'""' in data else frame
+
+
+def _first_record_is_long(data: bytes, dialect: Dialect) -> bool:
+    """Whether the first record may have more fields than columns; polars, which would refuse them, first names every one."""
+    start = 0
+    for _ in range(dialect.skipped_lines):
+        start = data.find(b"\n", start) + 1
+    end, n_quotes, is_open = start, 0, True
+    while is_open:
+        line, end = end, data.find(b"\n", end) + 1 or len(data)
+        n_quotes += data.count(b'"', line, end)
+        is_open = end < len(data) and n_quotes % 2 == 1
+    n_delimiters = data.count(dialect.delimiter.encode(), start, end)
+    quoted = _MOST_QUOTED if n_quotes else 0
+    return n_delimiters >= len(dialect.names) + quoted
 
 
 def _may_be_short(frame: pl.DataFrame) -> bool:

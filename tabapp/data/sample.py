@@ -12,6 +12,7 @@ from tabapp.data.decode import file_type
 from tabapp.data.limits import memory_limit
 from tabapp.data.read import Reading, ReadOptions, read_text
 from tabapp.errors import TabappError
+from tabapp.files import open_to_read
 
 _BLOCKS, _BLOCK = 8, 128 << 10
 _LARGE = 8 << 20
@@ -62,7 +63,7 @@ def read_sample(path: Path, options: ReadOptions = ReadOptions()) -> Sample | No
 
 
 def _from_everywhere(path: Path, size: int) -> bytes:
-    with path.open("rb") as file:
+    with open_to_read(path) as file:
         blocks: list[bytes] = []
         for i in range(_BLOCKS):
             file.seek(i * (size - _BLOCK) // (_BLOCKS - 1))

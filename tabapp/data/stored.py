@@ -72,6 +72,16 @@ def as_text(frame: pl.DataFrame, where: str, columns: Sequence[Column] = ()) -> 
     return pl.DataFrame([_as_text(series, where, known.get(series.name)) for series in frame])
 
 
+def require_plain_type(where: str, name: str, kind: pl.DataType) -> None:
+    """Check that a column holds one number, text, date or truth value in each row.
+
+    Raises:
+        DataError: it holds lists, structs, bytes or Python objects.
+    """
+    if kind.is_nested() or isinstance(kind, pl.Binary | pl.Object):
+        raise DataError(f"{where}: column {name!r} holds {kind} values; only plain columns can be used")
+
+
 def _as_text(column: pl.Series, where: str, like: Column | None) -> pl.Series:
     # Without its name, which polars may take for a pattern.
     name, column = column.name, column.alias("")
@@ -88,8 +98,8 @@ def _as_text(column: pl.Series, where: str, like: Column | None) -> pl.Series:
             raise DataError(f"{unreadable} ({str(error).partition(chr(10))[0]})") from None
     elif isinstance(kind, pl.Duration):
         column = column.dt.total_microseconds() / 1e6
-    elif kind.is_nested() or isinstance(kind, pl.Binary | pl.Object):
-        raise DataError(f"{where}: column {name!r} holds {kind} values; only plain columns can be used")
+    else:
+        require_plain_type(where, name, kind)
     texts = column.cast(pl.String)
     if like is not None and like.kind == "numeric" and column.dtype.is_numeric():
         texts = _numbers_as_text(texts, like)

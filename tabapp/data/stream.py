@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, cast
 
@@ -17,7 +17,7 @@ from polars.exceptions import PolarsError
 from tabapp.data import decode as decoding
 from tabapp.data import table_files
 from tabapp.data.arrow_sizes import claimed_bytes
-from tabapp.data.columnar import count_rows
+from tabapp.data.columnar import StoredSize, count_rows, require_plain, require_steps, require_text, stored_size
 from tabapp.data.dialect import Dialect, sniff, unique_names
 from tabapp.data.limits import CELL, MemoryLimit, memory_limit, panics_as_errors
 from tabapp.data.read import ReadOptions, delimiter_option
@@ -208,21 +208,33 @@ def _columnar_parts(path: Path, kind: str, memory: MemoryLimit, columns: Sequenc
     damaged = f"{path}: the {kind} file is damaged or cut off"
     try:
         with panics_as_errors(damaged):
-            if kind == "arrow" and (claimed := claimed_bytes(path)) > 2 * path.stat().st_size:
-                memory.require(claimed)
+            size = _size_of_parts(path, kind, memory)
             lazy = table_files.scan(path, kind)
-            stored = lazy.collect_schema().names()
+            schema = lazy.collect_schema()
+            require_plain(path, schema)
+            stored = schema.names()
             n_rows: int = lazy.select(pl.len()).collect().item()
         names, renamed = unique_names(stored)
         warnings: list[DataWarning] = []
         warn_about_header(Dialect(",", names, 0, renamed=renamed), warnings)
         step = max(1, PART_CELLS // max(1, len(names)))
-        memory.require(2 * CELL * step * len(names))
+        require_steps(path, n_rows, size.step)
+        step = min(step, size.step or step)
+        size = replace(size, base=2 * CELL * step * len(names))
+        memory.require(size.base + memory.copies * size.claimed)
         for start in range(0, n_rows, step):
             with panics_as_errors(damaged):
                 frame = lazy.slice(start, step).collect()
+                require_text(frame, memory, size)
             frame.columns = list(names)
             yield Part(as_text(frame, str(path), columns), tuple(warnings), min(1.0, (start + step) / n_rows))
             warnings = []
     except (PolarsError, OSError, ValueError, OverflowError) as error:
         raise DataError(f"{damaged} ({str(error).partition(chr(10))[0]})") from None
+
+
+def _size_of_parts(path: Path, kind: str, memory: MemoryLimit) -> StoredSize:
+    if kind == "arrow" and claimed_bytes(path) <= 2 * path.stat().st_size:
+        # It is mapped into memory.
+        return StoredSize(0, 0)
+    return stored_size(path, kind, memory, None, in_parts=True)
