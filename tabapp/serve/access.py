@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -11,6 +12,11 @@ from starlette.types import Scope
 from tabapp.serve.limits import RequestError
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+MOST_HEADER_BYTES = 2**16
+LONG_HEADER = f"The header of the request is longer than {MOST_HEADER_BYTES >> 10} KiB. Send a shorter one."
+_PER_FIELD = 4
+"""Bytes of a colon, a space and a line end."""
+_HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::[0-9]{0,5})?", re.ASCII)
 _OPEN = ("/", "/health")
 """Paths without a token: the page has no data, and probes of container platforms send none."""
 
@@ -43,8 +49,11 @@ class Access:
         Raises:
             RequestError: the request is rejected.
         """
+        check_header(scope)
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         host, origin = headers.get("host", ""), headers.get("origin")
+        if host and _HOST.fullmatch(host) is None:
+            raise RequestError(400, "The header Host is not valid. Send NAME or NAME:PORT.", closes=True)
         if self.hosts is not None and _host_name(host) not in self.hosts:
             raise RequestError(
                 403,
@@ -73,8 +82,22 @@ def _netloc(origin: str) -> str:
 
 
 def _host_name(host: str) -> str:
-    """The name in a Host header, without its port; empty if it is not valid."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""
+    """The name in a Host header, in lower case and without its port; empty if it is not valid."""
+    found = _HOST.fullmatch(host)
+    return (found["address"] or found["name"]).lower() if found else ""
+
+
+def check_header(scope: Scope) -> None:
+    """Reject a request with a long header, and one whose end two servers may find at different places.
+
+    Raises:
+        RequestError: the request is rejected.
+    """
+    names = [name for name, _ in scope["headers"]]
+    n_bytes = sum(len(name) + len(value) + _PER_FIELD for name, value in scope["headers"])
+    if n_bytes + len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MOST_HEADER_BYTES:
+        raise RequestError(431, LONG_HEADER, closes=True)
+    if b"content-length" in names and b"transfer-encoding" in names:
+        raise RequestError(
+            400, "The request has both Content-Length and Transfer-Encoding. Send one of them.", closes=True
+        )

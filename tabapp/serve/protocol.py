@@ -9,7 +9,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-MOST_HEADER_BYTES = 2**16
+from tabapp.serve.access import LONG_HEADER, MOST_HEADER_BYTES
 
 
 class LimitedProtocol(H11Protocol):
@@ -42,8 +42,11 @@ class LimitedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer a request that is not HTTP."""
-        self._refuse(400, f"The request is not valid HTTP, or its header is longer than {MOST_HEADER_BYTES >> 10} KiB.")
+        """Answer a request that is not HTTP, or whose header does not end."""
+        if len(self.conn.trailing_data[0]) > MOST_HEADER_BYTES:
+            self._refuse(431, LONG_HEADER)
+        else:
+            self._refuse(400, "The request is not valid HTTP.")
 
     def _in_request(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]

@@ -14,11 +14,11 @@ from pathlib import Path
 import uvicorn
 
 from tabapp.errors import UsageError
-from tabapp.serve.access import LOOPBACK_NAMES, Access
+from tabapp.serve.access import LOOPBACK_NAMES, MOST_HEADER_BYTES, Access
 from tabapp.serve.app import Application
 from tabapp.serve.bundles import Bundles
 from tabapp.serve.limits import Limits
-from tabapp.serve.protocol import MOST_HEADER_BYTES, limited_protocol
+from tabapp.serve.protocol import limited_protocol
 
 GRACE_SECONDS = 10
 """Time for requests in progress after a signal."""

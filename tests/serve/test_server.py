@@ -101,7 +101,16 @@ def assert_bad_connections_are_refused(server) -> None:
     assert b"did not arrive within 1 s" in late_body
     assert exchange(server, b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n").startswith(b"HTTP/1.1 400")
     long_header = exchange(server, b"GET / HTTP/1.1\r\n" + host + b"X: " + b"a" * 100_000)
-    assert long_header.startswith(b"HTTP/1.1 400")
+    assert long_header.startswith(b"HTTP/1.1 431")
+    smuggled = exchange(
+        server,
+        b"POST /predict HTTP/1.1\r\n"
+        + host
+        + b"Content-Type: text/csv\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n"
+        b"\r\n0\r\n\r\nGET /bundles HTTP/1.1\r\n" + host + b"\r\n",
+    )
+    assert smuggled.startswith(b"HTTP/1.1 400")
+    assert smuggled.count(b"HTTP/1.1") == 1
     for content in (b"x" * 3_000_000, iter([b"x" * 1_000_000] * 3)):
         giant = server.ask("POST", "/predict", content, CSV)
         assert giant.status == 413
