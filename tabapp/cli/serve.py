@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from tabapp.cli.completion import bundles as complete_bundles
 from tabapp.cli.options import Whole, device_option, read_budget, read_bytes, trust_option
@@ -13,6 +14,7 @@ from tabapp.headless.narration import echo, say
 from tabapp.run.bounds import PORT, Bounds
 
 _POSITIVE = Bounds(1)
+_LONGEST_TOKEN = 4_096
 _PACKAGES = ("starlette", "uvicorn", "prometheus_client", "h11", "anyio")
 
 
@@ -27,7 +29,16 @@ _PACKAGES = ("starlette", "uvicorn", "prometheus_client", "h11", "anyio")
     envvar="TABAPP_SERVE_TOKEN",
     show_envvar=True,
     metavar="TEXT",
-    help="Secret that requests must contain; required if other machines can reach ADDRESS.",
+    help=(
+        "Secret that requests must contain; required if other machines can reach ADDRESS. Other users of this machine can read "
+        "it in the list of processes: use the variable or --token-file instead."
+    ),
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File whose first line is the token.",
 )
 @click.option(
     "--allowed-host",
@@ -87,6 +98,7 @@ def serve(
     host: str,
     port: int,
     token: str | None,
+    token_file: Path | None,
     allowed_hosts: tuple[str, ...],
     workers: int,
     concurrency: int,
@@ -112,6 +124,10 @@ def serve(
             f"serve needs the package {error.name}. Install it with `pip install 'tabapp[serve]'`."
         ) from None
     paths = server.names_of_bundles(bundles)
+    if token_file is not None:
+        if click.get_current_context().get_parameter_source("token") is ParameterSource.COMMANDLINE:
+            raise UsageError("--token and --token-file exclude each other. Use one of them.")
+        token = _token_in(token_file)
     accepted = limits.Limits(
         max_body=max_body,
         max_rows=max_rows,
@@ -135,6 +151,24 @@ def serve(
             on_start=_report,
         )
     return 0
+
+
+def _token_in(path: Path) -> str:
+    """The first line of a file, which may be a pipe.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LONGEST_TOKEN + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a path"
+        raise UsageError(f"--token-file {path} cannot be read ({reason}). Check its path.") from None
+    line = content.partition(b"\n")[0]
+    if len(line) > _LONGEST_TOKEN:
+        raise UsageError(f"--token-file {path} has more than {_LONGEST_TOKEN:,} characters in its first line.")
+    return line.decode("utf-8", "replace").removesuffix("\r")
 
 
 def _report(address: str) -> None:

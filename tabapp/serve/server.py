@@ -81,7 +81,7 @@ def access_to(listening: socket.socket, token: str | None, allowed_hosts: tuple[
     is_local = ipaddress.ip_address(address.partition("%")[0]).is_loopback
     if not is_local and token is None:
         raise UsageError(
-            f"--host {address} is reachable from other machines, so a token is required. Set TABAPP_SERVE_TOKEN or --token TEXT."
+            f"--host {address} is reachable from other machines, so a token is required. Set TABAPP_SERVE_TOKEN or --token-file."
         )
     names = tuple(name.lower() for name in allowed_hosts)
     if is_local:

@@ -174,6 +174,9 @@ def one_sentence(capsys) -> str:
         (["model.tabapp", "--host", "no such host"], USAGE, "is not an address"),
         (["model.tabapp", "--token", ""], USAGE, "The token is not valid"),
         (["model.tabapp", "--token", "é"], USAGE, "The token is not valid"),
+        (["model.tabapp", "--token-file", "none"], USAGE, "--token-file none cannot be read"),
+        (["model.tabapp", "--token-file", "empty"], USAGE, "The token is not valid"),
+        (["model.tabapp", "--token-file", "empty", "--token", "a"], USAGE, "exclude each other"),
         (["model.tabapp", "./model.tabapp"], USAGE, "Two bundles are named 'model'"),
         (["=model.tabapp"], USAGE, "gives no name"),
         (["a/b=model.tabapp"], USAGE, "without slashes"),
@@ -186,6 +189,7 @@ def one_sentence(capsys) -> str:
 def test_a_start_that_cannot_work_is_refused(place, monkeypatch, capsys, arguments, code, part):
     monkeypatch.chdir(place)
     (place / "rows.csv").write_text("a,b\n1,2\n")
+    (place / "empty").write_text("\n")
     assert run_command_line(["serve", *arguments, "--port", "0"]) == code
     assert part in one_sentence(capsys)
 
