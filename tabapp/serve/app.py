@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tabapp.errors import BundleError, DataError, TabappError
+from tabapp.errors import DataError, TabappError
 from tabapp.headless.narration import sentence
 from tabapp.printable import one_line
 from tabapp.serve import metrics as metrics_module
@@ -281,9 +281,6 @@ class Application:
         if isinstance(error, DataError):
             message = str(error).replace("Give --missing-columns fill", "Add ?missing_columns=fill")
             return error_response(RequestError(422, message))
-        if isinstance(error, BundleError):
-            self._log(str(error))
-            return error_response(busy(str(error)))
         return error_response(RequestError(400, str(error)))
 
     async def _disconnected(self, request: Request, error: Exception) -> Response:

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,12 +21,12 @@ from tabapp.bundle.box import BoxedPredictor, load_boxed
 from tabapp.bundle.contents import Contents
 from tabapp.bundle.drift import WINDOW_ROWS, DriftMonitor
 from tabapp.bundle.load import neighbors_of
-from tabapp.bundle.predict import Decomposition, Float64, Prediction, Predictor
+from tabapp.bundle.predict import Prediction, Predictor
 from tabapp.bundle.targets import file_of, target_files
 from tabapp.errors import BundleError, TabappError
 from tabapp.explain.rows import Explainer, explanations_json
-from tabapp.models.contract import RowNeighbors
 from tabapp.serve.limits import busy
+from tabapp.serve.watching import WatchingPredictor
 
 POLL_SECONDS = 1.0
 LONGEST_PAUSE = 60.0
@@ -34,28 +34,6 @@ LONGEST_PAUSE = 60.0
 
 Log = Callable[[str], None]
 Signature = tuple[int, int, int, int]
-
-
-class _Watching(Predictor):
-    """A predictor in another process, whose rows are counted for drift."""
-
-    def __init__(self, boxed: BoxedPredictor, drift: DriftMonitor) -> None:
-        super().__init__(boxed.schema, boxed.ensemble, boxed.where)
-        self._boxed = boxed
-        self._drift = drift
-
-    def predict_batch(self, batch: pl.DataFrame, progress: Callable[[float], None]) -> Float64:
-        values = self._boxed.predict_batch(batch, progress)
-        self._drift.add(batch)
-        return values
-
-    def decompose(
-        self, batch: pl.DataFrame, model: str, code: int, reference: pl.DataFrame | None = None
-    ) -> Decomposition | None:
-        return self._boxed.decompose(batch, model, code, reference)
-
-    def neighbors(self, batch: pl.DataFrame, models: Mapping[str, int]) -> dict[str, RowNeighbors]:
-        return self._boxed.neighbors(batch, models)
 
 
 @dataclass
@@ -83,7 +61,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Health:
-    """The state of a bundle: whether it predicts, and the last problem as a sentence."""
+    """The state of a bundle: whether it predicts, and the last problem as a sentence without the path of the file."""
 
     predicts: bool
     problem: str
@@ -151,22 +129,20 @@ class ServedBundle:
         """The state of the bundle."""
         with self._lock:
             predicts = any(process.is_running for process in self._version.processes)
-            return Health(predicts, self._failed or self._refused, self._version.digest)
+            problem = (self._failed or self._refused).replace(str(self.path), repr(self.name))
+            return Health(predicts, problem, self._version.digest)
 
     def predict(self, frame: pl.DataFrame, *, fill_missing_columns: bool) -> tuple[Prediction, Version]:
         """Predict rows of text with an idle process, waiting for one if all are busy.
 
         Raises:
-            RequestError: no process is running.
+            RequestError: no process is running, or a model fails.
             DataError: columns are missing or mistyped.
-            BundleError: a model fails.
         """
         with self._process() as (process, version):
-            predictor = _Watching(process, version.drift)
-            try:
+            predictor = WatchingPredictor(process, version.drift)
+            with self._failures(process, version):
                 return predictor.predict_frame(frame, fill_missing_columns=fill_missing_columns), version
-            except BundleError as error:
-                raise self._renamed(error, version.copy) from None
 
     def explain(
         self, frame: pl.DataFrame, label: str | None, *, fill_missing_columns: bool
@@ -177,11 +153,11 @@ class ServedBundle:
             label: the class whose probability is explained; by default the one predicted for the first row.
 
         Raises:
-            RequestError, DataError, BundleError: as `predict`.
+            RequestError, DataError: as `predict`.
             UsageError: there is no such class.
         """
         with self._process() as (process, version):
-            try:
+            with self._failures(process, version):
                 typed, notes = process.typed_rows(frame, fill_missing_columns=fill_missing_columns)
                 explainer = Explainer(
                     process.predict_typed,
@@ -192,9 +168,25 @@ class ServedBundle:
                     process.labels,
                 )
                 found = explainer.explain(typed, range(typed.height), label=label)
-            except BundleError as error:
-                raise self._renamed(error, version.copy) from None
             return {**explanations_json(found, process.schema.target), "notes": notes}, version.digest
+
+    @contextmanager
+    def _failures(self, process: BoxedPredictor, version: Version) -> Generator[None]:
+        """Log failures of the models, and answer without the path of the file.
+
+        Raises:
+            RequestError: the models failed.
+        """
+        try:
+            yield
+        except BundleError as error:
+            self._log(f"{self.name}: {self._renamed(error, version.copy)}")
+            if not process.is_running:
+                raise busy(
+                    f"The request ended the model process of {self.name!r}, which is being restarted. Send fewer rows or "
+                    "shorter texts at once."
+                ) from None
+            raise busy(str(error).replace(str(version.copy), repr(self.name))) from None
 
     @contextmanager
     def _process(self) -> Generator[tuple[BoxedPredictor, Version]]:
@@ -229,7 +221,7 @@ class ServedBundle:
             process.kill()
 
     def _signature(self) -> Signature | None:
-        """Facts that change when the file is replaced or written; None without the file."""
+        """Facts that change when the file is replaced or written; None without the file. It is not opened."""
         try:
             found = self.path.stat()
         except OSError:
@@ -272,8 +264,8 @@ class ServedBundle:
     def _keep_target(self, copy: Path, target: str) -> None:
         """Replace the copy of a file with several targets by the verified bundle of one."""
         one = copy.with_suffix(".one")
-        with target_files(copy, trust=self._file_trust) as files:
-            shutil.copyfile(file_of(files, target, self.path).path, one)
+        with target_files(copy, trust=self._file_trust) as found:
+            shutil.copyfile(file_of(found, target, self.path).path, one)
         one.replace(copy)
 
     def _renamed(self, error: TabappError, copy: Path) -> TabappError:
@@ -437,7 +429,7 @@ def _served_names(name: str, path: Path, trust: Path | None) -> dict[str | None,
     if not path.is_file():
         # Loading reports it.
         return {None: name}
-    with target_files(path, trust=trust) as files:
+    with target_files(path, trust=trust) as found:
         return {
-            each.target: name if each.target is None else f"{name}.{each.target.replace('/', '_')}" for each in files
+            each.target: name if each.target is None else f"{name}.{each.target.replace('/', '_')}" for each in found
         }

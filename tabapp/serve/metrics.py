@@ -11,6 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from tabapp.printable import multi_line
 from tabapp.serve.bundles import Bundles
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -47,8 +48,8 @@ class Metrics:
         self._registry.register(_State(bundles, n_in_progress))
 
     def text(self) -> bytes:
-        """All metrics."""
-        return generate_latest(self._registry)
+        """All metrics. Names come from the bundle, so hidden characters in them are made visible."""
+        return multi_line(generate_latest(self._registry).decode()).encode()
 
 
 class _State(Collector):

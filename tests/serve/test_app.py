@@ -9,13 +9,16 @@ import math
 import re
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from io import BytesIO
 
+import msgspec
 import polars as pl
 import pytest
 
 from tabapp.bundle.load import load_bundle
 from tabapp.errors import BundleError
+from tabapp.printable import is_printable
 from tabapp.serve import bundles as bundles_module
 from tabapp.serve.access import Access
 from tabapp.serve.app import Application
@@ -330,6 +333,17 @@ def test_metrics_count_requests_rows_and_drift(made, rows):
     assert "tabapp_bundle_ready" in str(after)
 
 
+def test_metrics_show_hidden_characters_of_names(made):
+    with made() as app:
+        (bundle,) = made.bundles
+        contents = bundle.version.contents
+        manifest = msgspec.structs.replace(contents.manifest, target="a\x1b]0;b\x07", run="c\nd\u202e")
+        bundle.version.contents = replace(contents, manifest=manifest)
+        text = call(app, "GET", "/metrics").content.decode()
+    assert 'target="a␛]0;b␇"' in text
+    assert is_printable(text.replace("\n", ""))
+
+
 def test_too_many_predictions_and_slow_ones_are_refused(made):
     """The place of a prediction that has timed out stays taken until it ends; other routes answer meanwhile."""
     started, finish = threading.Event(), threading.Event()
@@ -375,7 +389,22 @@ def test_failing_models_and_bugs_are_one_sentence(made):
         process = bundle.version.processes[0]
         process.before = fail(BundleError(f"{bundle.version.copy}: its models fail."))
         answer = call(app, "POST", "/predict", body={"rows": [GOOD]})
-        assert (answer.status, answer.error) == (503, f"{bundle.path}: its models fail.")
+        assert (answer.status, answer.error) == (503, "'binary': its models fail.")
+        assert f"binary: {bundle.path}: its models fail." in made.log
+
+        def end():
+            process.ended = True
+            raise BundleError(
+                f"{bundle.version.copy}: predicting ended the process. The bundle may be damaged or malicious."
+            )
+
+        process.before = end
+        answer = call(app, "POST", "/predict", body={"rows": [GOOD]})
+        assert answer.status == 503
+        assert answer.error.startswith("The request ended the model process of 'binary'")
+        assert "malicious" not in answer.error
+        bundle.check()
+        process = bundle.version.processes[0]
         process.before = fail(ZeroDivisionError("data of a user"))
         answer = call(app, "POST", "/predict", body={"rows": [GOOD]})
         assert answer.status == 500
@@ -389,7 +418,7 @@ def test_failing_models_and_bugs_are_one_sentence(made):
         bundle.check()
         process = bundle.version.processes[0]
         assert call(app, "POST", "/predict", body={"rows": [GOOD]}).status == 200
-    assert bundle.counts["restarted"] == 1
+    assert bundle.counts["restarted"] == 2
 
 
 def test_each_target_of_a_bundle_with_several_is_served(monkeypatch):
