@@ -76,7 +76,7 @@ def _regular(path: Path, flags: int) -> int:
 
 
 def open_to_read(path: Path) -> BufferedReader:
-    """Open a file of a run folder for reading.
+    """Open a regular file for reading, such as one of a run folder or a served bundle. Links to regular files are followed.
 
     Raises:
         OSError: it is missing, may not be read, or is a folder, FIFO, socket or device.
@@ -106,6 +106,24 @@ def read_regular(path: Path) -> bytes:
     """The content of a file of a run folder; see `open_to_read`."""
     with open_to_read(path) as file:
         return file.read()
+
+
+def copy_regular(path: Path, target: Path, *, most_bytes: int) -> None:
+    """Copy a regular file to a new one.
+
+    Raises:
+        OSError: as for `open_to_read`; or the file is larger than `most_bytes` or the space on the disk, or grows while it is
+            copied.
+    """
+    with open_to_read(path) as source, target.open("xb") as copy:
+        size = left = os.fstat(source.fileno()).st_size
+        if size > min(most_bytes, shutil.disk_usage(target.parent).free):
+            raise OSError(errno.EFBIG, "It is too large", str(path))
+        while chunk := source.read(_CHUNK):
+            left -= len(chunk)
+            if left < 0:
+                raise OSError(errno.EBUSY, "It is being written", str(path))
+            copy.write(chunk)
 
 
 def _temporary(path: Path) -> Path:

@@ -17,6 +17,8 @@ from typing import Any
 
 import polars as pl
 
+from tabapp import files
+from tabapp.bundle.archive_checks import MAX_BYTES, chosen_limit
 from tabapp.bundle.box import BoxedPredictor, load_boxed
 from tabapp.bundle.contents import Contents
 from tabapp.bundle.drift import WINDOW_ROWS, DriftMonitor
@@ -236,8 +238,7 @@ class ServedBundle:
         """
         copy = self._folder / f"{time.monotonic_ns()}.tabapp"
         try:
-            with self.path.open("rb") as source, copy.open("xb") as target:
-                shutil.copyfileobj(source, target, 2**20)
+            files.copy_regular(self.path, copy, most_bytes=chosen_limit() or MAX_BYTES)
             with copy.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             if self._target is not None:
@@ -255,7 +256,8 @@ class ServedBundle:
                 self._add(version, load_boxed(copy, trust=self._trust, device=self._device).predictor)
         except OSError as error:
             copy.unlink(missing_ok=True)
-            raise BundleError(f"{self.path} cannot be read ({error.strerror}). Check the path.") from None
+            reason = (error.strerror or "unknown").removeprefix("It is ")
+            raise BundleError(f"{self.path} cannot be read ({reason}). Check the path.") from None
         except TabappError as error:
             copy.unlink(missing_ok=True)
             raise self._renamed(error, copy) from None
