@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tabapp.data.schema import Schema
 from tabapp.errors import DataError, TabappError
 from tabapp.headless.narration import sentence
 from tabapp.printable import one_line
@@ -24,13 +25,14 @@ from tabapp.serve import metrics as metrics_module
 from tabapp.serve.access import Access
 from tabapp.serve.bodies import (
     JSON,
+    TEXT_COPIES,
     Body,
     TargetPart,
     accepted_type,
-    decode_body,
     encode_json,
     encode_predictions,
     encode_targets,
+    is_short,
     media_type,
 )
 from tabapp.serve.bundles import Bundles, ServedBundle
@@ -38,6 +40,7 @@ from tabapp.serve.examples import described_bundle
 from tabapp.serve.limits import MOST_EXPLAINED, Limits, RequestError, busy
 from tabapp.serve.openapi import document
 from tabapp.serve.page import PAGE, POLICY
+from tabapp.serve.slots import Memory, Share, Slot
 
 DRAIN_SECONDS = 5.0
 """Time that a client with a refused body gets to read the answer before the connection is closed."""
@@ -49,6 +52,7 @@ _PLAIN_HEADERS = {
 }
 
 Log = Callable[[str], None]
+Decode = Callable[[bytes, str, Schema, Limits], Body]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -56,27 +60,37 @@ class Application:
     """The routes of a server.
 
     Args:
+        decode: decodes a body of a media type for a schema, within limits.
         log: receives one sentence for each unexpected error.
         log_request: receives a line for each request; None logs none.
     """
 
     def __init__(
-        self, bundles: Bundles, limits: Limits, access: Access, log: Log, log_request: Log | None = None
+        self,
+        bundles: Bundles,
+        limits: Limits,
+        access: Access,
+        decode: Decode,
+        log: Log,
+        log_request: Log | None = None,
     ) -> None:
         self._bundles = bundles
         self._limits = limits
         self._access = access
+        self._decode = decode
         self._log = log
         self._log_request = log_request
         self._n_in_progress = 0
+        self._memory = Memory(limits.max_memory)
         self._metrics = metrics_module.Metrics(bundles, lambda: self._n_in_progress)
-        # Decoding is serial and predictions wait for a model process; a thread beyond that would only wait.
-        self._decoding = ThreadPoolExecutor(2, "decode")
+        # Decoding is serial and predictions wait for a model process; a thread beyond that would only wait. Short bodies are not
+        # kept waiting by others.
+        self._decoding = {is_short: ThreadPoolExecutor(1, "decode") for is_short in (True, False)}
         self._predicting = {bundle.name: ThreadPoolExecutor(limits.workers, "predict") for bundle in bundles}
 
     def close(self) -> None:
         """Start no further work. The running one ends with its model process."""
-        for pool in (self._decoding, *self._predicting.values()):
+        for pool in (*self._decoding.values(), *self._predicting.values()):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def asgi(self) -> ASGIApp:
@@ -193,8 +207,8 @@ class Application:
                 415, "Compressed bodies are not supported. Send the body without Content-Encoding.", closes=True
             )
         with self._slot() as slot:
-            content = await self._body(request)
-            task = asyncio.create_task(self._work(bundle, content, sent, limits, work))
+            content = await self._body(request, slot.memory)
+            task = asyncio.create_task(self._work(bundle, content, sent, limits, work, slot.memory))
             # The work of a request that has timed out continues, so it keeps its place.
             slot.wait_for(task)
             done, _ = await asyncio.wait([task], timeout=limits.seconds)
@@ -203,11 +217,19 @@ class Application:
             return task.result()
 
     async def _work(
-        self, bundle: ServedBundle, content: bytes, sent: str, limits: Limits, work: Callable[[Body], tuple[bytes, str]]
+        self,
+        bundle: ServedBundle,
+        content: bytes,
+        sent: str,
+        limits: Limits,
+        work: Callable[[Body], tuple[bytes, str]],
+        memory: Share,
     ) -> tuple[bytes, str]:
         loop = asyncio.get_running_loop()
         schema = bundle.version.contents.schema
-        body = await loop.run_in_executor(self._decoding, decode_body, content, sent, schema, limits)
+        pool = self._decoding[is_short(content, sent)]
+        body = await loop.run_in_executor(pool, self._decode, content, sent, schema, limits)
+        memory.grow(TEXT_COPIES * int(body.frame.estimated_size()))
         return await loop.run_in_executor(self._predicting[bundle.name], work, body)
 
     # --- parts of a request ---
@@ -221,22 +243,25 @@ class Application:
         return bundle
 
     @contextmanager
-    def _slot(self) -> Generator[_Slot]:
+    def _slot(self) -> Generator[Slot]:
         if self._n_in_progress >= self._limits.concurrency:
             raise RequestError(
                 503, "Too many predictions are in progress. Try again later.", {"Retry-After": "1"}, True
             )
         self._n_in_progress += 1
-        slot = _Slot(self._free)
+        share = Share(self._memory)
+
+        def free() -> None:
+            share.end()
+            self._n_in_progress -= 1
+
+        slot = Slot(free, share)
         try:
             yield slot
         finally:
             slot.end()
 
-    def _free(self) -> None:
-        self._n_in_progress -= 1
-
-    async def _body(self, request: Request) -> bytes:
+    async def _body(self, request: Request, memory: Share) -> bytes:
         """Read the body within the limits."""
         length = request.headers.get("content-length", "")
         too_long = RequestError(
@@ -249,6 +274,7 @@ class Application:
             async with asyncio.timeout(self._limits.seconds):
                 async for chunk in request.stream():
                     content += chunk
+                    memory.grow(len(chunk))
                     if len(content) > self._limits.max_body:
                         raise too_long
         except TimeoutError:
@@ -306,29 +332,6 @@ class Application:
     def log_bug(self, error: Exception) -> None:
         """Log an unexpected error."""
         self._log(f"A request failed with a bug in tabapp, {type(error).__name__}: {error}.")
-
-
-class _Slot:
-    """A place among the predictions in progress, free when its block and its work have ended."""
-
-    def __init__(self, free: Callable[[], None]) -> None:
-        self._free = free
-        self._n_holders = 1
-
-    def wait_for(self, task: asyncio.Task[Any]) -> None:
-        self._n_holders += 1
-        task.add_done_callback(self._worked)
-
-    def _worked(self, task: asyncio.Task[Any]) -> None:
-        if not task.cancelled():
-            # Reading the error marks it as seen: nobody waits for a request that has timed out.
-            task.exception()
-        self.end()
-
-    def end(self) -> None:
-        self._n_holders -= 1
-        if self._n_holders == 0:
-            self._free()
 
 
 class _Gate:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -15,8 +13,8 @@ import msgspec
 import polars as pl
 
 from tabapp.bundle.targets import prefixed
-from tabapp.data.columnar import read_columnar
-from tabapp.data.limits import MemoryLimit
+from tabapp.data.columnar import StoredSize, count_rows, read_columnar, require_text
+from tabapp.data.limits import MemoryLimit, TooLargeError
 from tabapp.data.read import ReadOptions, read_text
 from tabapp.data.schema import Column, Schema
 from tabapp.data.stored import spelled_number
@@ -31,11 +29,15 @@ ARROW = "application/vnd.apache.arrow.file"
 PARQUET = "application/vnd.apache.parquet"
 FORMATS = (JSON, CSV, ARROW, PARQUET)
 
-_WHERE = Path("The body")
+TEXT_COPIES = 8
+"""Bytes of memory per byte of text, from the body to the answer: read, sent to the server, parsed, and sent to the models."""
+SHORT_JSON = 2**20
+"""Longest JSON that is decoded in the server. It needs at most 32 times its size."""
+
+_WHERE = "The body"
 _NAMED = 5
 _MOST_DIGITS = 400
-_DECODING = threading.Lock()
-"""One body is decoded at a time: a body may need a hundred times its size."""
+_BYTES_OF_CELL = 64
 
 
 class _Rows(msgspec.Struct, forbid_unknown_fields=True):
@@ -90,17 +92,33 @@ def accepted_type(header: str | None, sent: str) -> str:
     )
 
 
-def decode_body(content: bytes, kind: str, schema: Schema, limits: Limits) -> Body:
-    """Decode a body.
+def is_short(content: bytes, kind: str) -> bool:
+    """Whether a body is decoded in the server."""
+    return kind == JSON and len(content) <= SHORT_JSON
+
+
+def decode_file(path: Path, kind: str, schema: Schema, limits: Limits) -> Body:
+    """Decode a body in a file.
 
     Raises:
-        RequestError: the body is not valid, or has too many rows.
-        DataError: the body is not a table, or needs too much memory.
+        RequestError: the body is not valid, or is too large.
     """
-    with _DECODING:
-        body = _decode_json(content, schema, limits) if kind == JSON else _decode_table(content, kind, schema, limits)
-    _check_rows(body.frame.height, limits)
-    return body
+    try:
+        if kind == JSON:
+            return decode_json(path.read_bytes(), schema, limits)
+        return _decode_csv(path, limits) if kind == CSV else _decode_columnar(path, kind, schema, limits)
+    except DataError as error:
+        status = 413 if isinstance(error, TooLargeError) else 422
+        raise RequestError(status, str(error).replace(str(path), _WHERE)) from None
+    except MemoryError:
+        raise too_large() from None
+
+
+def too_large() -> RequestError:
+    """The error of a body whose size only shows when it is read."""
+    return RequestError(
+        413, "The body needs more memory than reading one request may use. Send fewer rows or shorter texts."
+    )
 
 
 def _check_rows(n_rows: int, limits: Limits) -> None:
@@ -110,25 +128,29 @@ def _check_rows(n_rows: int, limits: Limits) -> None:
         )
 
 
-def _decode_table(content: bytes, kind: str, schema: Schema, limits: Limits) -> Body:
-    memory = MemoryLimit(_WHERE, limits.max_memory)
-    if kind == CSV:
-        reading = read_text(content, _WHERE, ReadOptions(), memory, allow_no_rows=True)
-        return Body(reading.frame, tuple(warning.message for warning in reading.warnings))
-    with tempfile.NamedTemporaryFile(prefix="tabapp-body-") as spool:
-        spool.write(content)
-        spool.flush()
-        file_kind = "arrow" if kind == ARROW else "parquet"
-        try:
-            memory = MemoryLimit(Path(spool.name), limits.max_memory)
-            path, columns = Path(spool.name), schema.columns
-            frame, warnings, _ = read_columnar(path, file_kind, memory, allow_no_rows=True, columns=columns)
-        except DataError as error:
-            raise DataError(str(error).replace(spool.name, str(_WHERE))) from None
+def _decode_csv(path: Path, limits: Limits) -> Body:
+    memory = MemoryLimit(path, limits.max_memory, TEXT_COPIES)
+    reading = read_text(path.read_bytes(), path, ReadOptions(), memory, allow_no_rows=True)
+    _check_rows(reading.frame.height, limits)
+    require_text(reading.frame, memory, StoredSize(0, 0))
+    return Body(reading.frame, tuple(warning.message for warning in reading.warnings))
+
+
+def _decode_columnar(path: Path, kind: str, schema: Schema, limits: Limits) -> Body:
+    memory = MemoryLimit(path, limits.max_memory, TEXT_COPIES)
+    file_kind = "arrow" if kind == ARROW else "parquet"
+    _check_rows(count_rows(path, file_kind), limits)
+    frame, warnings, _ = read_columnar(path, file_kind, memory, allow_no_rows=True, columns=schema.columns)
+    _check_rows(frame.height, limits)
     return Body(frame, tuple(warning.message for warning in warnings))
 
 
-def _decode_json(content: bytes, schema: Schema, limits: Limits) -> Body:
+def decode_json(content: bytes, schema: Schema, limits: Limits) -> Body:
+    """Decode rows of JSON.
+
+    Raises:
+        RequestError: the body is not valid, or is too large.
+    """
     try:
         rows = _ROWS.decode(content).rows
     except msgspec.ValidationError as error:
@@ -146,6 +168,9 @@ def _decode_json(content: bytes, schema: Schema, limits: Limits) -> Body:
             (names if name in known else unknown)[name] = None
     if not rows:
         names = dict.fromkeys(column.name for column in schema.features)
+    # Columns that one row names are cells of all rows.
+    if _BYTES_OF_CELL * len(rows) * len(names) > limits.max_memory:
+        raise too_large()
     columns = [pl.Series(name, _cells(rows, known[name]), dtype=pl.String) for name in names]
     # A frame without columns has no rows; an unknown column keeps their number.
     frame = pl.DataFrame(columns or [pl.Series(_free_name(known), [None] * len(rows), dtype=pl.String)])

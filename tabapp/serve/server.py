@@ -8,7 +8,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import uvicorn
@@ -17,6 +17,7 @@ from tabapp.errors import UsageError
 from tabapp.serve.access import LOOPBACK_NAMES, MOST_HEADER_BYTES, Access
 from tabapp.serve.app import Application
 from tabapp.serve.bundles import Bundles
+from tabapp.serve.decoding import Decoder
 from tabapp.serve.limits import Limits
 from tabapp.serve.protocol import limited_protocol
 
@@ -112,8 +113,14 @@ def serve(
     Raises:
         TabappError: a bundle does not load.
     """
-    with _ended_by_signals() as stop, _loaded(bundles, limits, trust, device, log) as loaded:
-        application = Application(loaded, limits, access, log, log_request)
+    # The decoder starts while the bundles are loaded.
+    with (
+        _ended_by_signals() as stop,
+        closing(Decoder(limits, log)) as decoder,
+        _loaded(bundles, limits, trust, device, log) as loaded,
+    ):
+        decoder.wait_until_started()
+        application = Application(loaded, limits, access, decoder.decode, log, log_request)
         config = uvicorn.Config(
             application.asgi(),
             http=limited_protocol(seconds=limits.seconds, connections=limits.connections),

@@ -7,6 +7,7 @@ import http.client
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from urllib.parse import urlsplit
 
 from tabapp.bundle.box import BoxedPredictor
 from tabapp.bundle.load import LoadedBundle, load_bundle
+from tabapp.serve.bodies import decode_file
 from tests.waiting import HANG_SECONDS, wait_until
 
 JSON = {"Content-Type": "application/json"}
@@ -68,6 +70,14 @@ class HerePredictor(BoxedPredictor):
         self.ended = True
 
     close = kill
+
+
+def decode_here(content: bytes, kind: str, schema, limits):
+    """Decode a body in this process, in place of the decoder's process."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        return decode_file(Path(file.name), kind, schema, limits)
 
 
 def load_here(path: Path, *, trust: Path | None = None, device: str = "cpu") -> LoadedBundle:

@@ -23,9 +23,10 @@ from tabapp.serve import bundles as bundles_module
 from tabapp.serve.access import Access
 from tabapp.serve.app import Application
 from tabapp.serve.bundles import Bundles
-from tabapp.serve.limits import Limits
+from tabapp.serve.limits import Limits, RequestError
+from tabapp.serve.slots import Memory, Share
 from tests.bundle.test_targets import FIXTURE, WHOLE
-from tests.serve.serving import CSV, call, call_async, load_here
+from tests.serve.serving import CSV, call, call_async, decode_here, load_here
 
 ARROW = {"Content-Type": "application/vnd.apache.arrow.file"}
 PARQUET = {"Content-Type": "application/vnd.apache.parquet"}
@@ -41,7 +42,7 @@ def made(monkeypatch, bundles):
         log = []
         paths = {task: bundles[task] for task in tasks or ("binary",)}
         loaded = Bundles(paths, n_processes=limits.workers, trust=None, log=log.append)
-        application = Application(loaded, limits, access, log.append, log.append)
+        application = Application(loaded, limits, access, decode_here, log.append, log.append)
         make.log, make.bundles = log, loaded
         try:
             yield application.asgi()
@@ -344,6 +345,23 @@ def test_metrics_show_hidden_characters_of_names(made):
     assert is_printable(text.replace("\n", ""))
 
 
+def test_requests_share_the_memory():
+    whole = Memory(100)
+    first, second = Share(whole), Share(whole)
+    first.grow(150)
+    with pytest.raises(RequestError, match="Other requests need the memory"):
+        second.grow(1)
+    first.end()
+    second.grow(60)
+    first.grow(40)
+    with pytest.raises(RequestError):
+        first.grow(1)
+    second.end()
+    first.grow(1_000)
+    first.end()
+    assert whole.n_bytes == 0
+
+
 def test_too_many_predictions_and_slow_ones_are_refused(made):
     """The place of a prediction that has timed out stays taken until it ends; other routes answer meanwhile."""
     started, finish = threading.Event(), threading.Event()
@@ -424,7 +442,7 @@ def test_failing_models_and_bugs_are_one_sentence(made):
 def test_each_target_of_a_bundle_with_several_is_served(monkeypatch):
     monkeypatch.setattr(bundles_module, "load_boxed", load_here)
     served = Bundles({"both": WHOLE}, n_processes=1, trust=None, log=print)
-    application = Application(served, Limits(), Access(), print, print)
+    application = Application(served, Limits(), Access(), decode_here, print, print)
     try:
         assert [bundle.name for bundle in served] == ["both.price", "both.city"]
         rows = pl.read_csv(FIXTURE / "rows.csv").to_dicts()
