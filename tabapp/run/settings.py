@@ -94,7 +94,7 @@ def _text_of(file: Path) -> str:
     except UnicodeDecodeError:
         raise UsageError(f"The configuration {file} cannot be read: it is not UTF-8.") from None
     if len(content) > MOST_BYTES:
-        raise UsageError(f"The configuration {file} has more than {MOST_BYTES:,} bytes. Remove what is no option.")
+        raise UsageError(f"The configuration {file} has more than {MOST_BYTES:,} bytes. Keep only its options.")
     return text
 
 

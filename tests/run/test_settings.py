@@ -62,7 +62,7 @@ def test_invalid_file_is_reported_in_one_sentence(file: Path, text: str, sentenc
     [
         ("a = " + "[" * 5000 + "]" * 5000, "is not valid: it is nested too deeply."),
         ("a = " + "1" * 5000, "is not TOML: Exceeds the limit"),
-        ("#" * (1 << 20) + "\n", "has more than 1,048,576 bytes. Remove what is no option."),
+        ("#" * (1 << 20) + "\n", "has more than 1,048,576 bytes. Keep only its options."),
     ],
     ids=["deep", "digits", "large"],
 )
