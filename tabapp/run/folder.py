@@ -49,7 +49,7 @@ def default_runs_dir() -> Path:
     working directory for a user without a home folder."""
     chosen = os.environ.get("TABAPP_RUNS_DIR")
     if chosen:
-        return Path(chosen)
+        return Path(chosen).absolute()
     folder = data_folder()
     return Path("tabapp-runs").absolute() if folder == NOWHERE else folder / "runs"
 
@@ -251,10 +251,10 @@ def create_run(config: RunConfig, runs_dir: Path) -> RunFolder:
 
 
 def list_runs(runs_dir: Path) -> list[RunFolder]:
-    """All runs in a folder, newest first."""
+    """All runs in a folder, newest first, with absolute paths, since a leading dash would make an option of one."""
     if not runs_dir.is_dir():
         return []
-    found = [RunFolder(path) for path in runs_dir.iterdir() if _is_run(path)]
+    found = [RunFolder(path) for path in runs_dir.absolute().iterdir() if _is_run(path)]
     return sorted(found, key=lambda folder: folder.run, reverse=True)
 
 

@@ -11,8 +11,12 @@ _SHOWN = 60
 
 
 def typed_path(text: str) -> Path:
-    """The path of a text; `~` of an unknown user stays, where `Path.expanduser` would raise."""
-    return Path(os.path.expanduser(text.strip()))
+    """The path of a text; `~` of an unknown user stays, where `Path.expanduser` would raise.
+
+    A name that begins with a dash becomes absolute, since it would be an option of the commands that receive it.
+    """
+    path = os.path.expanduser(text.strip())
+    return Path(path).absolute() if os.path.normpath(path).startswith("-") else Path(path)
 
 
 def is_file(path: Path) -> bool:

@@ -39,7 +39,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(folder / "-new [1].csv", HEADER, rows(12))
     write(folder / "test?.csv", HEADER, rows(24))
     words = ["--auto", "shop.csv", "--models", "linear", "--trials", "1", "--folds", "2", "--plain"]
-    words += ["--test", "test?.csv", "--runs-dir", "runs [1]", "--out", "made [1].tabapp"]
+    words += ["--test", "test?.csv", "--runs-dir=-runs [1]", "--out", "made [1].tabapp"]
     command = [sys.executable, "-P", "-m", "tabapp", *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=HANG_SECONDS)
     assert done.returncode == 0, done.stderr
@@ -62,7 +62,7 @@ def run(made: Path, shared_process: None, monkeypatch: pytest.MonkeyPatch, capsy
 
 
 def test_a_run_writes_only_into_its_folder(made):
-    (folder,) = list_runs(made / "runs [1]")
+    (folder,) = list_runs(made / "-runs [1]")
     assert folder.study.is_file()
     assert [path.name for path in made.parent.iterdir()] == [FOLDER]
     (line,) = [line for line in (made / "output.txt").read_text().splitlines() if line.startswith("Use it")]
@@ -83,10 +83,10 @@ def test_predictions_are_written_where_they_should_be(run, made, name):
         ["monitor", "made [1].tabapp", "./-new [1].csv", "-o", "m[1].html"],
         ["inspect", "made [1].tabapp"],
         ["profile", "test?.csv"],
-        ["runs", "--runs-dir", "runs [1]"],
-        ["attach", "last", "--plain", "--runs-dir", "runs [1]"],
-        ["report", "last", "--runs-dir", "runs [1]", "-o", "r[1].html"],
-        ["export", "last", "--runs-dir", "runs [1]", "-o", "e[1].tabapp", "--python", "s[1].py"],
+        ["runs", "--runs-dir=-runs [1]"],
+        ["attach", "last", "--plain", "--runs-dir=-runs [1]"],
+        ["report", "last", "--runs-dir=-runs [1]", "-o", "r[1].html"],
+        ["export", "last", "--runs-dir=-runs [1]", "-o", "e[1].tabapp", "--python", "s[1].py"],
     ],
     ids=lambda words: words[0],
 )
@@ -98,8 +98,8 @@ def test_commands_read_and_write(run, made, words):
 
 
 def test_a_run_is_resumed(run, made):
-    run("resume", "last", "--trials", "2", "--plain", "--runs-dir", "runs [1]")
-    (folder,) = list_runs(made / "runs [1]")
+    run("resume", "last", "--trials", "2", "--plain", "--runs-dir=-runs [1]")
+    (folder,) = list_runs(made / "-runs [1]")
     assert len(folder.state().trials) == 2
     assert [path.name for path in made.parent.iterdir()] == [FOLDER]
 

@@ -6,6 +6,7 @@ import asyncio
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -19,6 +20,7 @@ from tabapp.run.state import FeedLine, RunState, history_until_now, replay
 from tabapp.tui.app import TabappApp
 from tabapp.tui.chrome.actions import ACTIONS, TABS, Scope, actions_for, bindings_for, phase_of
 from tabapp.tui.chrome.help_texts import PANELS, SCREENS
+from tabapp.tui.paths import typed_path
 from tabapp.tui.screens.help import help_content
 from tabapp.tui.screens.registry import screen_class
 from tabapp.tui.screens.row import RowView
@@ -344,3 +346,10 @@ def test_the_view_loads_no_library_of_the_engine():
 def test_content_compares_by_text_which_is_why_rows_compare_otherwise():
     assert Content.styled("a", "bold") == Content("a")
     assert not Content.styled("a", "bold").is_same(Content("a"))
+
+
+@pytest.mark.parametrize("text", ["-new.csv", "./-new.csv", "-"])
+def test_a_typed_path_is_never_an_option(tmp_path, monkeypatch, text):
+    monkeypatch.chdir(tmp_path)
+    assert typed_path(text) == tmp_path / text
+    assert typed_path("new-.csv") == Path("new-.csv")
