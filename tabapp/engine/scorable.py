@@ -109,19 +109,16 @@ def split_rows(plan: Plan, config: RunConfig, scored: Scored, split: Callable[[i
     """
     fold = split(plan.folds)
     n_folds = int(fold.max()) + 1
-    plan = replace(
-        plan, folds=n_folds, validation=plan.validation if plan.folds == n_folds else _described(plan, config, n_folds)
-    )
+    if n_folds < plan.folds:
+        # There are fewer groups or rows than folds.
+        plan = replace(plan, folds=n_folds, validation=describe_folds(n_folds, plan.task, config))
     if not scored.is_defined(plan.metric, fold >= 0):
         return Splits(_with_other_metric(plan, config, scored, fold >= 0), fold)
     undefined = scored.undefined_folds(plan.metric, fold)
     if not undefined:
         return Splits(plan, fold)
-    return (config.folds is None and _fewer(plan, config, scored, split)) or _pooled(plan, scored, fold, undefined)
-
-
-def _described(plan: Plan, config: RunConfig, n_folds: int) -> str:
-    return describe_folds(n_folds, plan.task, config)
+    fewer = _fewer(plan, config, scored, split) if config.folds is None else None
+    return fewer or _pooled(plan, scored, fold, undefined)
 
 
 def _noted(plan: Plan, note: str, **changes: Any) -> Plan:
@@ -157,7 +154,7 @@ def _fewer(plan: Plan, config: RunConfig, scored: Scored, split: Callable[[int],
             reason = (
                 f"{n_folds} folds instead of {plan.folds}: {where}{title} is undefined on some of {plan.folds} folds"
             )
-            validation = _described(plan, config, n_folds)
+            validation = describe_folds(n_folds, plan.task, config)
             note = f"{reason}. --folds {plan.folds} keeps them, and scores all folds together."
             return Splits(_noted(plan, note, folds=n_folds, validation=validation, validation_reason=reason), fold)
     return None
