@@ -251,7 +251,8 @@ class Board:
             for known, rows in rivals
             if rows.any()
         ]
-        return min(gains, key=lambda gain: gain.value, default=Gain(math.inf))
+        # A gain is NaN where the metric is undefined on the rows that both have.
+        return min(gains, key=lambda gain: math.inf if math.isnan(gain.value) else gain.value, default=Gain(math.inf))
 
     def _eligible(self) -> list[Candidate]:
         """The candidates that may join the ensemble: all of them if the user excludes every model that has a score."""
