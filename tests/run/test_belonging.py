@@ -33,7 +33,7 @@ NAMES = [f"{type(event).__name__}-{event.model}" for event in DESCRIBED]
 
 
 def state_with(found: ev.Described, *, ends: bool) -> RunState:
-    """The state of a run with three rows and one description, which ends or goes on."""
+    """The state of a run with three rows and one description, which ends or continues."""
     events = [event for event in recorded("a-run")[:8] if not isinstance(event, ev.Described)]
     events += [found, ev.LeaderboardChanged(rows=ROWS)]
     events += [finished("a-run", leaderboard=ROWS, importances=())] if ends else []
