@@ -220,7 +220,7 @@ class FittedModel(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        take_turns(cls, CALLED_IN_THREADS)
+        take_turns(cls, FittedModel, CALLED_IN_THREADS)
 
     @abstractmethod
     def predict(self, table: Table) -> Float32:

@@ -11,16 +11,19 @@ _TURN = "_turn"
 _MARK = "_takes_turns"
 
 
-def take_turns(kind: type, methods: Sequence[str]) -> None:
-    """Let the calls of some methods of a class of models wait for each other unless `thread_safe` is true.
+def take_turns(kind: type, base: type, methods: Sequence[str]) -> None:
+    """Let the calls of some methods that a class of models overrides wait for each other unless `thread_safe` is true.
 
     All models of a class share their turns, because a library may keep state that belongs to no model. Calls within a call of the
     same thread do not wait.
+
+    Args:
+        base: the class whose methods do nothing by default.
     """
     setattr(kind, _TURN, RLock())
     for name in methods:
         method = getattr(kind, name)
-        if not hasattr(method, _MARK) and not getattr(method, "__isabstractmethod__", False):
+        if method is not getattr(base, name) and not hasattr(method, _MARK):
             setattr(kind, name, _taking_turns(method))
 
 
