@@ -81,15 +81,10 @@ def reject_outside(options: Iterable[str]) -> None:
             raise UsageError(f"--{name} is chosen when a run is created. Start a new run with it.")
 
 
-def bundle_of(folder: RunFolder, config: RunConfig, finished: RunFinished | None) -> Path:
-    """The bundle of a run that a view offers: the file that its last event names, if that is in the run folder or the user's
-    own --out; else that of the run folder.
-
-    Args:
-        config: from `own_config`.
-    """
+def bundle_of(folder: RunFolder, finished: RunFinished | None, *, is_own: bool) -> Path:
+    """The bundle of a run that a view offers: the file that its last event names, if this user made the run or the file is in
+    the run folder; else that of the run folder."""
     if finished is None or not finished.bundle:
         return folder.bundle
     named = Path(os.path.normpath(finished.bundle))
-    is_chosen = finished.bundle == config.out or named.is_relative_to(folder.path)
-    return named if is_chosen and _is_file(named) else folder.bundle
+    return named if (is_own or named.is_relative_to(folder.path)) and _is_file(named) else folder.bundle

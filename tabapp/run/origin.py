@@ -1,7 +1,7 @@
 """Which run folders this user made on this machine: those whose `run.json` has a seal.
 
-The seal is an HMAC with a key that is kept outside of all run folders. A folder from elsewhere has none, even if this user unpacked
-it in the folder of runs. A `run.json` that was changed by hand no longer matches its seal.
+The seal is an HMAC with a key that is kept outside of all run folders. A folder from elsewhere has none, even if this user
+unpacked it in the folder of runs. A `run.json` that was changed by hand no longer matches its seal.
 """
 
 from __future__ import annotations

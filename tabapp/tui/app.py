@@ -98,6 +98,8 @@ class TabappApp(App[None], inherit_bindings=False):
         self.opened: Opened | None = None
         """Another run to show after this app exits."""
         self.config = own_config(folder)
+        self.is_own = folder.is_own()
+        """Whether this user made the run; else its events name nothing outside of its folder."""
         self.planning = PlanChanges(folder)
         self._follower = RunFollower(folder, reader=reader)
         self._shown = ShownTarget(folder)

@@ -105,7 +105,7 @@ def test_names_in_a_configuration_are_shown_and_searched_as_text(
 def test_a_bundle_in_an_event_is_that_of_the_run(run: RunFolder, value: str) -> None:
     configure(run, out=value)
     event = finished(run.run, bundle=value)
-    assert bundle_of(run, own_config(run), event) == run.bundle
+    assert bundle_of(run, event, is_own=run.is_own()) == run.bundle
 
 
 @VALUES

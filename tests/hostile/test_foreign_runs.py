@@ -227,13 +227,11 @@ def test_the_run_of_a_target_is_inside_of_the_whole_run() -> None:
 
 def test_a_screen_offers_the_bundle_of_the_run_or_of_the_user(tmp_path: Path, secret: Path) -> None:
     folder = write_run(tmp_path / "runs")
-    config = own_config(folder)
     for named in (str(secret), f"{folder.path}/../../secret.csv", "x\0y", "a" * 10_000):
-        assert bundle_of(folder, config, finished(folder.run, bundle=named)) == folder.bundle
-    chosen = msgspec.structs.replace(config, out=str(secret))
-    assert bundle_of(folder, chosen, finished(folder.run, bundle=str(secret))) == secret
+        assert bundle_of(folder, finished(folder.run, bundle=named), is_own=False) == folder.bundle
+    assert bundle_of(folder, finished(folder.run, bundle=str(secret)), is_own=True) == secret
     inner = folder.path / "targets" / "1-a"
     inner.mkdir(parents=True)
     (inner / "model.tabapp").write_text("")
     named = str(inner / "model.tabapp")
-    assert bundle_of(folder, config, finished(folder.run, bundle=named)) == inner / "model.tabapp"
+    assert bundle_of(folder, finished(folder.run, bundle=named), is_own=False) == inner / "model.tabapp"

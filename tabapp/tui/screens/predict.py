@@ -90,7 +90,7 @@ class PredictView(RunView):
     @property
     def _bundle(self) -> Path:
         finished = self.snapshot.state.finished
-        return bundle_of(self.tabapp.folder, self.tabapp.config, finished)
+        return bundle_of(self.tabapp.folder, finished, is_own=self.tabapp.is_own)
 
     @property
     def _job(self) -> Prediction:

@@ -31,7 +31,7 @@ def ask_for_export(app: Host) -> None:
             "The bundle is written when the run ends. To finish the run now, press f on screen 1.", severity="warning"
         )
         return
-    bundle = bundle_of(app.folder, app.config, finished)
+    bundle = bundle_of(app.folder, finished, is_own=app.is_own)
     if not is_file(bundle):
         app.notify(f"This run has no bundle. {finished.message}", severity="warning")
         return

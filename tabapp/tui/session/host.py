@@ -25,6 +25,7 @@ class Host(Protocol):
     folder: RunFolder
     runs_dir: Path
     config: RunConfig
+    is_own: bool
     settings: Settings
     planning: PlanChanges
     engine: EngineHandle
