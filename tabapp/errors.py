@@ -54,6 +54,10 @@ class DataError(TabappError):
     exit_code: ExitCode = ExitCode.DATA
 
 
+class TooLargeError(DataError):
+    """A table, or a cell of it, is larger than what may be read."""
+
+
 class BudgetError(TabappError):
     """The budget ended before the first model had a score."""
 

@@ -14,12 +14,12 @@ from polars.exceptions import PolarsError
 from tabapp.data import table_files
 from tabapp.data.arrow_sizes import claimed_bytes
 from tabapp.data.dialect import MAX_COLUMNS, Dialect, unique_names
-from tabapp.data.limits import CELL, MemoryLimit, TooLargeError, panics_as_errors
+from tabapp.data.limits import CELL, MemoryLimit, panics_as_errors
 from tabapp.data.parquet_sizes import RowGroup, row_groups
 from tabapp.data.repairs import warn_about_header
 from tabapp.data.schema import Column, DataWarning
 from tabapp.data.stored import StoredType, as_text, require_plain_type, stored_types
-from tabapp.errors import DataError
+from tabapp.errors import DataError, TooLargeError
 
 _MOST_STEPS = 1_000
 """Most steps in which a file is decoded whose texts have lengths that no metadata state."""

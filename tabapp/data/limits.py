@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 from polars.exceptions import PanicException
 
-from tabapp.errors import DataError
+from tabapp.errors import DataError, TooLargeError
 
 DEFAULT_SHARE = 0.8
 """Share of the available memory that reading may use without `--max-memory`."""
@@ -33,10 +33,6 @@ _NO_MEMORY = "Cannot allocate memory"
 _CGROUP = Path("/sys/fs/cgroup")
 _STDERR = 2
 _LOCK = threading.Lock()
-
-
-class TooLargeError(DataError):
-    """A table, or a cell of it, is larger than what may be read."""
 
 
 @dataclass(frozen=True)

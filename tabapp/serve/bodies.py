@@ -14,12 +14,12 @@ import polars as pl
 
 from tabapp.bundle.targets import prefixed
 from tabapp.data.columnar import StoredSize, count_rows, read_columnar, require_text
-from tabapp.data.limits import MemoryLimit, TooLargeError
+from tabapp.data.limits import MemoryLimit
 from tabapp.data.read import ReadOptions, read_text
 from tabapp.data.schema import Column, Schema
 from tabapp.data.stored import spelled_number
 from tabapp.data.values import CLOCK
-from tabapp.errors import DataError
+from tabapp.errors import DataError, TooLargeError
 from tabapp.printable import escape_json
 from tabapp.serve.limits import Limits, RequestError
 
