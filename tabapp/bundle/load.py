@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from tabapp.bundle.format import SAMPLE, SAMPLE_OUTPUT
 from tabapp.bundle.local import load_predictor
 from tabapp.bundle.neighbors import Neighbor, merged
 from tabapp.bundle.predict import Float64, Predictor
+from tabapp.bundle.sample import SampleError, read_sample
 from tabapp.bundle.unpack import unpacked
 from tabapp.errors import BundleError, TabappError
 
@@ -109,15 +109,6 @@ def self_tested(archive: Archive, contents: Contents, predictor: Predictor, tole
     return LoadedBundle(contents, predictor, drift, sample)
 
 
-def read_sample(content: bytes) -> pl.DataFrame:
-    """Read a stored sample as text; empty cells are null.
-
-    Raises:
-        PolarsError: the content is not a table.
-    """
-    return pl.read_csv(BytesIO(content), infer_schema=False)
-
-
 def _replay(archive: Archive, predictor: Predictor) -> tuple[float, pl.DataFrame]:
     """The difference between the predictions for the sample and the stored ones, as in `LoadedBundle.drift`, and the sample.
 
@@ -135,17 +126,28 @@ def _replay(archive: Archive, predictor: Predictor) -> tuple[float, pl.DataFrame
             raise BundleError(
                 f"{archive.path}: its {SAMPLE_OUTPUT} does not have the rows and columns of its predictions."
             )
-        output = predictor.to_frame(predictor.predict_frame(sample, fill_missing_columns=True))
-        numbers = [name for name in output.columns if output[name].dtype == pl.Float64]
-        found = output.select(numbers).to_numpy()
-        expected = stored.select(pl.col(numbers).cast(pl.Float64)).to_numpy()
+        drift = _drift(predictor, sample, stored)
+        quoted = [name for name in sample.columns if '"' in name]
+        if quoted and not drift <= EXACT:
+            # In older bundles, predictions were stored without the columns that have a double quote in their names.
+            unread = sample.rename({name: name.replace('"', '""') for name in quoted})
+            drift = min(drift, _drift(predictor, unread, stored))
     except BundleError:
         raise
-    except (PolarsError, TabappError) as error:
+    except (SampleError, PolarsError, TabappError) as error:
         detail = str(error).splitlines()[0][:160]
         raise BundleError(f"{archive.path}: cannot predict its sample ({detail}).") from None
+    return drift, sample
+
+
+def _drift(predictor: Predictor, sample: pl.DataFrame, stored: pl.DataFrame) -> float:
+    """The difference between the predictions for a sample and the stored ones, as in `LoadedBundle.drift`."""
+    output = predictor.to_frame(predictor.predict_frame(sample, fill_missing_columns=True))
+    numbers = [name for name in output.columns if output[name].dtype == pl.Float64]
+    found = output.select(numbers).to_numpy()
+    expected = stored.select(pl.col(numbers).cast(pl.Float64)).to_numpy()
     half_width = predictor.ensemble.residual_quantile or 0.0 if predictor.schema.task == "regression" else None
-    return _difference(found, expected, half_width), sample
+    return _difference(found, expected, half_width)
 
 
 def _difference(found: Float64, expected: Float64, half_width: float | None) -> float:

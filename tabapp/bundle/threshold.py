@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
 
 import msgspec
@@ -12,6 +11,7 @@ from tabapp.bundle.archive import Entry, new_file, open_archive, write_archive
 from tabapp.bundle.card import model_card
 from tabapp.bundle.contents import decode_contents
 from tabapp.bundle.format import CARD, ENSEMBLE, FORMAT_VERSION, SAMPLE_OUTPUT
+from tabapp.bundle.sample import read_sample, write_sample
 from tabapp.bundle.unpack import temporary_folder
 from tabapp.errors import UsageError
 
@@ -33,7 +33,7 @@ def set_threshold(path: Path, threshold: float | None) -> None:
             raise UsageError(f"{path} predicts {contents.schema.task}. Only binary classifiers have a threshold.")
         archive.extract(folder)
         ensemble = msgspec.structs.replace(contents.ensemble, threshold=threshold)
-        output = pl.read_csv(BytesIO(archive.read(SAMPLE_OUTPUT)), infer_schema=False)
+        output = read_sample(archive.read(SAMPLE_OUTPUT))
         probability = output[f"probability_{contents.schema.classes[1]}"].cast(pl.Float64)
         positive = probability >= (0.5 if threshold is None else threshold)
         labels = [contents.schema.classes[int(each)] for each in positive]
@@ -41,7 +41,7 @@ def set_threshold(path: Path, threshold: float | None) -> None:
         manifest = msgspec.structs.replace(contents.manifest, format_version=FORMAT_VERSION)
         replaced = {
             ENSEMBLE: msgspec.json.format(msgspec.json.encode(ensemble), indent=1) + b"\n",
-            SAMPLE_OUTPUT: output.write_csv().encode(),
+            SAMPLE_OUTPUT: write_sample(output),
             CARD: model_card(manifest, contents.schema, ensemble).encode(),
         }
         entries = [

@@ -34,10 +34,12 @@ from tabapp.bundle.format import (
     TrainingRows,
 )
 from tabapp.bundle.intervals import Intervals
-from tabapp.bundle.load import EXACT, load_bundle, read_sample
+from tabapp.bundle.load import EXACT, load_bundle
 from tabapp.bundle.local import load_predictor
+from tabapp.bundle.sample import read_sample, write_sample
 from tabapp.data.schema import Schema
 from tabapp.ensemble.scaling import Calibration, ClassScaling
+from tabapp.errors import BundleError
 from tabapp.models import registry
 from tabapp.models.distributions import distribution_of
 
@@ -140,15 +142,18 @@ def write_bundle(path: Path, contents: BundleContents) -> Manifest:
         used = sorted({number for numbers in layout.rows.values() for number in numbers})
         rows = TrainingRows(numbers=layout.rows, targets={number: contents.targets[number] for number in used})
         entries.append(Entry(TRAINING_ROWS, "rows", msgspec.json.encode(rows)))
-    sample = contents.sample.write_csv().encode()
+    sample = write_sample(contents.sample)
     predictor = load_predictor(contents.schema, layout.ensemble, layout.sources.__getitem__, str(path))
     output = predictor.to_frame(predictor.predict_frame(read_sample(sample), fill_missing_columns=True))
-    entries += [Entry(SAMPLE, "sample", sample), Entry(SAMPLE_OUTPUT, "sample", output.write_csv().encode())]
+    entries += [Entry(SAMPLE, "sample", sample), Entry(SAMPLE_OUTPUT, "sample", write_sample(output))]
     manifest = _manifest(contents, layout.ensemble)
     entries.append(Entry(CARD, "card", model_card(manifest, contents.schema, layout.ensemble).encode()))
     with new_file(path) as temporary:
         manifest = write_archive(temporary, entries, manifest)
-        load_bundle(temporary, tolerance=EXACT, is_own=True)
+        try:
+            load_bundle(temporary, tolerance=EXACT, is_own=True)
+        except BundleError as error:
+            raise BundleError(error.args[0].replace(str(temporary), str(path))) from None
     return manifest
 
 

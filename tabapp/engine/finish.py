@@ -285,7 +285,13 @@ class Finish:
             calibration=selected.calibration_of_mean,
             intervals=fit_intervals(truth, selected.prediction, weight) if plan.task == "regression" else None,
         )
-        write_bundle(self._folder.bundle, contents)
+        try:
+            write_bundle(self._folder.bundle, contents)
+        except BundleError as error:
+            raise BundleError(
+                f"{error.args[0]} The trained models are kept in the run. After the cause is fixed, `tabapp resume` writes the "
+                "bundle."
+            ) from None
 
     def _all_metrics(
         self,

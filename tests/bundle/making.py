@@ -113,14 +113,15 @@ BOOSTERS = {
 }
 
 
-def make_contents(folder: Path, task="binary", *, booster=None) -> BundleContents:
+def make_contents(folder: Path, task="binary", *, booster=None, frame=None) -> BundleContents:
     """The contents that a run passes to `write_bundle`, with its folders in `folder`.
 
     Args:
         booster: name of the second model; a second linear model by default.
+        frame: another table, whose last column is the target of the task.
     """
-    frame = text_table(task)
-    schema = infer_schema(frame, target="outcome")
+    frame = text_table(task) if frame is None else frame
+    schema = infer_schema(frame, target=frame.columns[-1])
     candidates = [fit_candidate(folder / "fits", Linear(), LinearParams(), frame, schema, 0.25, folder / "features")]
     second = registry.get(booster) if booster else Linear()
     params = second.params_type(**BOOSTERS[booster]) if booster else LinearParams(penalty=30.0)
