@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import platform
-import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from tabapp import __version__, files
+from tabapp.bundle.code_text import comment
 from tabapp.bundle.contents import Contents
 from tabapp.errors import UsageError
 from tabapp.models import registry
@@ -106,8 +106,7 @@ def _dockerfile(contents: Contents, packages: list[str]) -> str:
     manifest = contents.manifest
     return _DOCKERFILE.format(
         bundle=BUNDLE,
-        # A comment is one line, whatever the name of the column is.
-        target=re.sub(r"[^\w .-]", "_", manifest.target, flags=re.ASCII)[:80],
+        target=comment(manifest.target),
         task=manifest.task,
         python=".".join(platform.python_version_tuple()[:2]),
         system=_APT.format(packages=" ".join(system)) if system else "",

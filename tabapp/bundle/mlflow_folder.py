@@ -15,6 +15,7 @@ from tabapp import __version__, files
 from tabapp.bundle.contents import Contents
 from tabapp.data.schema import Column, Schema
 from tabapp.errors import UsageError
+from tabapp.printable import escape_json
 
 MLFLOW_VERSION = "2.13.0"
 """The oldest version that reads such a folder."""
@@ -76,7 +77,7 @@ def write_mlflow(contents: Contents, folder: Path) -> None:
 def _description(contents: Contents, python: str) -> str:
     """The file `MLmodel`, in YAML."""
     schema = contents.schema
-    inputs, outputs = json.dumps(_inputs(schema)), json.dumps(_outputs(schema))
+    inputs, outputs = (escape_json(json.dumps(each(schema))) for each in (_inputs, _outputs))
     return f"""\
 flavors:
   python_function:

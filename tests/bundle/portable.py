@@ -27,16 +27,21 @@ POISSON = {"loss": "poisson"}
 
 
 def make_bundle(
-    folder: Path, task: str, names: list[str], threshold: float | None = None, changes: dict[str, object] | None = None
+    folder: Path,
+    task: str,
+    names: list[str],
+    threshold: float | None = None,
+    changes: dict[str, object] | None = None,
+    frame: pl.DataFrame | None = None,
 ) -> Path:
-    """A bundle of some models, with changed hyperparameters."""
-    contents = make_contents(folder / "made", task)
+    """A bundle of some models, with changed hyperparameters or of another table, whose last column is the target."""
+    frame = text_table(task) if frame is None else frame
+    contents = make_contents(folder / "made", task, frame=frame)
     columns = [
         msgspec.structs.replace(column, role="ignore") if column.kind == "datetime" else column
         for column in contents.schema.columns
     ]
     schema = msgspec.structs.replace(contents.schema, columns=tuple(columns))
-    frame = text_table(task)
     candidates = []
     for name in names:
         plugin = registry.get(name)
