@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tabapp import files
+from tabapp.bundle.code_text import comment, sql_name, sql_text
 from tabapp.bundle.format import IntervalScale
 from tabapp.bundle.load import LoadedBundle, load_bundle
 from tabapp.bundle.local import LocalPredictor
@@ -29,6 +30,7 @@ from tabapp.models.formula import ConstantFormula, Formula, Head, LinearFormula,
 MOST_NODES = 50_000
 """Nodes of all trees together: databases parse longer queries slowly or not at all."""
 TABLE = "data"
+_ALIAS = "t"
 
 
 class NotConvertible(Exception):
@@ -59,7 +61,7 @@ def write_sql(bundle: Path, target: Path) -> None:
     """Write a query that predicts the rows of a table `data`. The models are loaded in this process, so the bundle must be trusted.
 
     Raises:
-        UsageError: a member has no counterpart in SQL, or the file cannot be written.
+        UsageError: a member, a name or a text has no counterpart in SQL, or the file cannot be written.
         BundleError: the bundle is not valid.
     """
     loaded = load_bundle(bundle)
@@ -81,6 +83,7 @@ def query_of(loaded: LoadedBundle) -> str:
 
     Raises:
         NotConvertible: a member has no counterpart.
+        UsageError: SQL cannot contain a name or a text.
     """
     predictor = loaded.predictor
     assert isinstance(predictor, LocalPredictor)
@@ -120,16 +123,16 @@ def _query(loaded: LoadedBundle, outputs: Sequence[str], blended: Sequence[str])
         shown = ",\n  ".join(f"{value} AS {name}" for value, name in zip(blended, names, strict=True))
         probabilities = names if calibration is None else [f"{name} / ({' + '.join(names)})" for name in names]
         cases = " ".join(
-            f"WHEN {' AND '.join(f'{name} >= {other}' for other in names[code + 1 :])} THEN {_text(schema.classes[code])}"
+            f"WHEN {' AND '.join(f'{name} >= {other}' for other in names[code + 1 :])} THEN {sql_text(schema.classes[code])}"
             for code, name in enumerate(names[:-1])
         )
         threshold = loaded.contents.ensemble.threshold
         if threshold is not None:
-            labels = [_text(label) for label in schema.classes]
+            labels = [sql_text(label) for label in schema.classes]
             cases = f"WHEN {probabilities[1]} < {_number(threshold)} THEN {labels[0]}"
-        outer = [f"CASE {cases} ELSE {_text(schema.classes[-1])} END AS prediction"]
+        outer = [f"CASE {cases} ELSE {sql_text(schema.classes[-1])} END AS prediction"]
         outer += [
-            f"{probability} AS {_name(f'probability_{label}')}"
+            f"{probability} AS {sql_name(f'probability_{label}')}"
             for probability, label in zip(probabilities, schema.classes, strict=True)
         ]
     else:
@@ -139,14 +142,15 @@ def _query(loaded: LoadedBundle, outputs: Sequence[str], blended: Sequence[str])
         if half is not None:
             width = _half_width(half, loaded.contents.ensemble.interval_scale)
             outer += [f"prediction - {width} AS low", f"prediction + {width} AS high"]
-    inner = ",\n  ".join(outputs)
+    # The query passes no column of the table on: its own names cannot be confused with those of the table.
+    inner = ",\n  ".join(outputs or ["0 AS m0"])
     listed = ",\n  ".join(outer)
     return (
-        f"-- Predicts {_comment(schema.target)} ({schema.task}) for each row of the table {TABLE}.\n"
-        f"-- Made from run {_comment(manifest.run)} by {_comment(manifest.created_by)}.\n"
+        f"-- Predicts {comment(schema.target)} ({schema.task}) for each row of the table {TABLE}.\n"
+        f"-- Made from run {comment(manifest.run)} by {comment(manifest.created_by)}.\n"
         "-- NULL is a missing cell. Numbers are numbers, and all other columns are texts as in the training file.\n"
-        f"WITH outputs AS (\n  SELECT {_name(TABLE)}.*,\n  {inner}\n  FROM {_name(TABLE)}\n), blended AS (\n  SELECT outputs.*,\n"
-        f"  {shown}\n  FROM outputs\n)\nSELECT\n  {listed}\nFROM blended;\n"
+        f"WITH outputs AS (\n  SELECT\n  {inner}\n  FROM {sql_name(TABLE)} {_ALIAS}\n), blended AS (\n  SELECT\n  {shown}\n"
+        f"  FROM outputs\n)\nSELECT\n  {listed}\nFROM blended;\n"
     )
 
 
@@ -207,7 +211,7 @@ def _of_derived(feature: Derived, numbers: Sequence[Source | None]) -> Source | 
 def _of_step(step: Any) -> list[Source | None]:
     nan = float("nan")
     if isinstance(step, NumericStep):
-        return [Number(_name(step.column))]
+        return [Number(_column(step.column))]
     if isinstance(step, BooleanStep):
         return [Levels(step.column, {step.false: 0.0, step.true: 1.0}, nan, nan)]
     if isinstance(step, CategoricalStep):
@@ -304,14 +308,14 @@ def boundary(threshold: np.float32) -> float:
 
 def _in_levels(levels: Levels, goes_left: Any) -> str:
     """The condition that the value of a feature goes left."""
-    column = _name(levels.column)
+    column = _column(levels.column)
     left = [level for level, value in levels.values.items() if goes_left(value)]
     right = [level for level, value in levels.values.items() if not goes_left(value)]
     missing_left = goes_left(levels.missing)
     if goes_left(levels.unseen):
-        condition = f"{column} NOT IN ({', '.join(map(_text, right))})" if right else f"{column} IS NOT NULL"
+        condition = f"{column} NOT IN ({', '.join(map(sql_text, right))})" if right else f"{column} IS NOT NULL"
     else:
-        condition = f"{column} IN ({', '.join(map(_text, left))})" if left else "1 = 0"
+        condition = f"{column} IN ({', '.join(map(sql_text, left))})" if left else "1 = 0"
     return f"({column} IS NULL OR {condition})" if missing_left else condition
 
 
@@ -361,12 +365,11 @@ def _linear_term(source: Source, center: float, scale: float, weight: float, lim
 
 
 def _case(column: str, values: dict[str, float], missing: float, unseen: float) -> str:
+    cell = _column(column)
     cases = " ".join(
-        f"WHEN {_name(column)} = {_text(level)} THEN {_number(value)}"
-        for level, value in values.items()
-        if value != unseen
+        f"WHEN {cell} = {sql_text(level)} THEN {_number(value)}" for level, value in values.items() if value != unseen
     )
-    return f"CASE WHEN {_name(column)} IS NULL THEN {_number(missing)} {cases} ELSE {_number(unseen)} END"
+    return f"CASE WHEN {cell} IS NULL THEN {_number(missing)} {cases} ELSE {_number(unseen)} END"
 
 
 def _sum(terms: Sequence[str]) -> str:
@@ -382,13 +385,6 @@ def _number(value: float) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _name(column: str) -> str:
-    return '"' + column.replace('"', '""') + '"'
-
-
-def _comment(text: str) -> str:
-    return " ".join(text.split())
+def _column(name: str) -> str:
+    """A column of the table."""
+    return f"{_ALIAS}.{sql_name(name)}"
