@@ -19,6 +19,7 @@ from tabapp.bundle.local import LocalPredictor
 from tabapp.bundle.onnx_dates import MISSING
 from tabapp.bundle.onnx_features import Features
 from tabapp.bundle.onnx_graph import OPSET, Graph, NotConvertible, network_prediction, prediction
+from tabapp.data.schema import Schema
 from tabapp.ensemble.scaling import Calibration, ClassScaling, calibrated
 from tabapp.errors import UsageError
 from tabapp.models.contract import FittedModel
@@ -120,7 +121,7 @@ def _model(loaded: LoadedBundle, candidates: Sequence[Candidate]) -> Any:
     contents, predictor = loaded.contents, loaded.predictor
     assert isinstance(predictor, LocalPredictor)
     schema = contents.schema
-    graph = Graph()
+    graph = Graph(_input_names(schema))
     made: dict[str, Features] = {}
     total = sum(candidate.weight for candidate in candidates)
     parts: list[str] = []
@@ -245,16 +246,30 @@ def largest_difference(
     return float(np.abs(np.asarray(found[-1], dtype=np.float64).reshape(np.shape(expected)) - expected).max() / spread)
 
 
+def _input_names(schema: Schema) -> dict[str, str]:
+    """The name of the input of each column: that of the column, with `_input` at its end if an output has the same name."""
+    outputs = ("label", "probabilities") if schema.classes else ("prediction",)
+    columns = [column.name for column in schema.features]
+    names: dict[str, str] = {}
+    for column in columns:
+        name = column
+        while name in outputs or (name != column and name in columns):
+            name += "_input"
+        names[column] = name
+    return names
+
+
 def onnx_inputs(typed: pl.DataFrame, contents: Contents) -> dict[str, npt.NDArray[Any]]:
     """Typed rows as inputs: (rows, 1) double numbers, texts with "" for missing cells, and dates as microseconds since 1970."""
     made: dict[str, npt.NDArray[Any]] = {}
+    names = _input_names(contents.schema)
     for column in contents.schema.features:
-        values = typed[column.name]
+        name, values = names[column.name], typed[column.name]
         if column.kind == "numeric":
-            made[column.name] = values.to_numpy().astype(np.float64)[:, None]
+            made[name] = values.to_numpy().astype(np.float64)[:, None]
         elif column.kind == "datetime":
             moments = values.cast(pl.Datetime("us")).dt.epoch("us").fill_null(MISSING)
-            made[column.name] = moments.to_numpy().astype(np.int64)[:, None]
+            made[name] = moments.to_numpy().astype(np.int64)[:, None]
         elif column.kind in ("categorical", "boolean"):
-            made[column.name] = np.array(values.fill_null("").to_list(), dtype=object)[:, None]
+            made[name] = np.array(values.fill_null("").to_list(), dtype=object)[:, None]
     return made

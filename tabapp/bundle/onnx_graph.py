@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,12 +22,20 @@ class NotConvertible(Exception):
 
 
 class Graph:
-    """Collects the nodes of a graph."""
+    """Collects the nodes of a graph.
 
-    def __init__(self) -> None:
+    Args:
+        inputs: the name of the input of each column; tensors inside the graph have other names.
+    """
+
+    def __init__(self, inputs: Mapping[str, str] = MappingProxyType({})) -> None:
         from onnx import helper, numpy_helper
 
         self._helper, self._numpy_helper = helper, numpy_helper
+        self._input_names = inputs
+        self._inside = "inner/"
+        while any(name.startswith(self._inside) for name in inputs.values()):
+            self._inside += "/"
         self._nodes: list[Any] = []
         self._constants: dict[str, Any] = {}
         self._count = 0
@@ -35,39 +44,41 @@ class Graph:
     def add(self, operator: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         """Add a node with one output; returns the name of the output."""
         self._count += 1
-        output = f"{operator}_{self._count}"
+        output = f"{self._inside}{operator}_{self._count}"
         self._nodes.append(self._helper.make_node(operator, list(inputs), [output], domain=domain, **attributes))
         return output
 
     def constant(self, value: npt.ArrayLike, dtype: Any = np.float32) -> str:
         """A constant tensor; returns its name."""
         self._count += 1
-        name = f"constant_{self._count}"
+        name = f"{self._inside}constant_{self._count}"
         self._constants[name] = self._numpy_helper.from_array(np.asarray(value, dtype=dtype), name)
         return name
 
     def texts(self, values: Sequence[str]) -> str:
         """A constant tensor of strings; returns its name."""
         self._count += 1
-        name = f"constant_{self._count}"
+        name = f"{self._inside}constant_{self._count}"
         encoded = [value.encode() for value in values]
         self._constants[name] = self._helper.make_tensor(name, _TYPES["string"], [len(encoded)], encoded)
         return name
 
     def number(self, column: str) -> str:
         """The input of a column of numbers, (rows, 1) double: near a quantile, single precision changes its normal value."""
-        self._inputs[column] = "double"
-        return column
+        return self._input(column, "double")
 
     def moment(self, column: str) -> str:
         """The input of a column of dates, (rows, 1) microseconds since 1970; the least integer is a missing cell."""
-        self._inputs[column] = "int64"
-        return column
+        return self._input(column, "int64")
 
     def text(self, column: str) -> str:
         """The input of a column of text, (rows, 1); "" is a missing cell."""
-        self._inputs[column] = "string"
-        return column
+        return self._input(column, "string")
+
+    def _input(self, column: str, kind: str) -> str:
+        name = self._input_names.get(column, column)
+        self._inputs[name] = kind
+        return name
 
     def cast(self, value: str, kind: str) -> str:
         """A tensor as "float", "double" or "int64"."""
@@ -86,7 +97,7 @@ class Graph:
         names = dict(zip((each.name for each in inner.input), inputs, strict=True))
 
         def renamed(name: str) -> str:
-            return names.get(name, f"model_{self._count}/{name}") if name else ""
+            return names.get(name, f"{self._inside}model_{self._count}/{name}") if name else ""
 
         for node in inner.node:
             if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):

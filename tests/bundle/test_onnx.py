@@ -74,6 +74,26 @@ def test_features_of_two_columns_are_computed_like_the_features(task, tmp_path):
     np.testing.assert_allclose(found[-1].reshape(expected.shape), expected, atol=PARITY * scale)
 
 
+@pytest.mark.parametrize(
+    ("task", "names"),
+    [
+        ("binary", ["label", "probabilities", "inner/constant_1"]),
+        ("multiclass", ["label", "label_input", "inner//Cast_2"]),
+        ("regression", ["prediction", "constant_1", 'a"b,c\n']),
+    ],
+)
+def test_columns_named_like_tensors_are_not_confused(task, names, tmp_path):
+    renaming = dict(zip(("size", "age", "color"), names, strict=True))
+    bundle = make_bundle(tmp_path, task, ["lightgbm", "linear"], frame=text_table(task).rename(renaming))
+    result = write_onnx(bundle, tmp_path / "all.onnx")
+    assert result.left_out == {}
+    rows = new_rows(task).rename(renaming)
+    expected = load_bundle(bundle).predictor.predict_frame(rows).values
+    found = run(tmp_path / "all.onnx", rows, bundle)
+    scale = np.ptp(expected) if task == "regression" else 1.0
+    np.testing.assert_allclose(found[-1].reshape(expected.shape), expected, atol=PARITY * scale)
+
+
 def test_labels_follow_the_threshold_of_the_bundle(tmp_path):
     bundle = make_bundle(tmp_path, "binary", ["linear"], threshold=0.9)
     write_onnx(bundle, tmp_path / "all.onnx")
