@@ -16,6 +16,7 @@ import click
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class
 
 from tabapp.printable import is_printable
+from tabapp.run.lists import join_list, split_list
 
 PROGRAM = "tabapp"
 HEADER_BYTES = 1 << 16
@@ -75,10 +76,14 @@ def several(complete: Completer) -> Completer:
     """Complete the last name of a comma-separated list with what is not yet in it."""
 
     def completer(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
-        before, comma, last = incomplete.rpartition(",")
-        taken = before.split(",")
+        commas = [
+            place for place, sign in enumerate(incomplete) if sign == "," and not incomplete[:place].count('"') % 2
+        ]
+        start = commas[-1] + 1 if commas else 0
+        before, last = incomplete[:start], incomplete[start:].removeprefix('"')
+        taken = split_list(before)
         found = complete(ctx, parameter, last)
-        return [CompletionItem(before + comma + item.value) for item in found if item.value not in taken]
+        return [CompletionItem(before + join_list([item.value])) for item in found if item.value not in taken]
 
     return completer
 
@@ -142,7 +147,7 @@ def _files(incomplete: str, wanted: re.Pattern[str]) -> list[CompletionItem[Any]
 
 
 def header(file: Path, delimiter: str | None = None, encoding: str | None = None) -> list[str]:
-    """Column names of a text table, from its first line alone; empty for a format that has no such line.
+    """Column names of a text table, from its first lines; empty for a format that has no header.
 
     Raises:
         OSError: the file cannot be read.
@@ -152,11 +157,15 @@ def header(file: Path, delimiter: str | None = None, encoding: str | None = None
     if start.startswith((b"PAR1", b"ARROW1")):
         return []
     text = _decoded(start, encoding)
-    line = next((line for line in text.splitlines() if line.strip()), "")
-    readings = [
-        next(csv.reader(io.StringIO(line), delimiter=mark)) for mark in ([delimiter] if delimiter else DELIMITERS)
-    ]
-    return [name.strip() for name in max(readings, key=len) if name.strip()]
+    readings = [_first_record(text, mark) for mark in ([delimiter] if delimiter else DELIMITERS)]
+    names = (" ".join(name.split()) for name in max(readings, key=len))
+    return [name for name in names if name]
+
+
+def _first_record(text: str, delimiter: str) -> list[str]:
+    """The first record that is not blank; a quoted name may contain a line break."""
+    records = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    return next((record for record in records if any(map(str.strip, record))), [])
 
 
 def _opened(file: Path) -> IO[bytes] | GzipFile:

@@ -13,17 +13,18 @@ from tabapp.cli.completion import columns, metrics, models, several, tables
 from tabapp.errors import DataError, UsageError, did_you_mean
 from tabapp.run.bounds import FOLDS, PORT, SEED, TRIALS, WORKERS, Bounds
 from tabapp.run.config import Executor, RunConfig, check_directions, check_hidden, parse_budget, parse_bytes
+from tabapp.run.lists import split_list
 from tabapp.run.settings import load_settings
 
 
 def split_names(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
-    return tuple(part.strip() for part in (value or "").split(",") if part.strip())
+    return split_list(value or "")
 
 
 def split_kinds(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
     kinds: dict[str, str] = {}
-    for item in (part for text in value for part in text.split(",")):
-        column, equals, kind = item.partition("=")
+    for item in (part for text in value for part in split_list(text)):
+        column, equals, kind = item.rpartition("=")
         if not equals:
             raise UsageError(f"--kind {item!r} does not have the form COLUMN=KIND. Example: --kind zip=categorical.")
         kinds[column.strip()] = kind.strip()
@@ -32,7 +33,7 @@ def split_kinds(ctx: click.Context, parameter: click.Parameter, value: tuple[str
 
 def split_directions(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:
     directions: dict[str, str] = {}
-    for item in (part for text in value for part in text.split(",")):
+    for item in (part for text in value for part in split_list(text)):
         column, equals, sign = item.rpartition("=")
         if not equals:
             raise UsageError(

@@ -11,6 +11,7 @@ import msgspec
 
 from tabapp.errors import UsageError
 from tabapp.run.bounds import FOLDS, SEED, TRIALS, WORKERS
+from tabapp.run.lists import join_list
 
 Quality = Literal["fast", "balanced", "best"]
 Executor = Literal["local", "ray"]
@@ -212,9 +213,9 @@ def command_line(config: RunConfig) -> str:
         if field == "budget":
             text = format_duration(value)
         elif field in ("kinds", "monotonic"):
-            text = ",".join(f"{column}={setting}" for column, setting in value.items())
+            text = join_list(f"{column}={setting}" for column, setting in value.items())
         elif field in ("models", "exclude", "ignore", "null"):
-            text = ",".join(value)
+            text = join_list(value)
         else:
             text = str(value)
         words += [option, text]

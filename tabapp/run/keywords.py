@@ -13,6 +13,7 @@ import msgspec
 
 from tabapp.errors import UsageError, did_you_mean
 from tabapp.run.config import RunConfig, check_bounds, check_folds, parse_budget, parse_bytes
+from tabapp.run.lists import split_list
 from tabapp.run.targets import join_targets
 
 _OPTIONS = {"kinds": "kind"}
@@ -114,7 +115,7 @@ def _seconds(value: Any) -> Any:
 def _names(value: Any) -> Any:
     """Names as a list, or as one text separated by commas."""
     if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
+        return split_list(value)
     return tuple(value) if isinstance(value, Iterable) else value  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -122,7 +123,7 @@ def _settings(keyword: str, value: Any) -> Any:
     """Settings by column as a mapping, or as text like that of the option."""
     if not isinstance(value, str):
         return value
-    pairs = [part.rpartition("=") for part in value.split(",")]
+    pairs = [part.rpartition("=") for part in split_list(value)]
     if not all(equals for _, equals, _ in pairs):
         form, column, setting = _FORMS[keyword]
         raise UsageError(

@@ -10,11 +10,11 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from io import StringIO
 
 import msgspec
 
 from tabapp.errors import UsageError
+from tabapp.run.lists import join_list
 
 MOST_TARGETS = 50
 _LONGEST_FOLDER_NAME = 24
@@ -61,9 +61,7 @@ def split_targets(text: str) -> tuple[str, ...]:
 
 def join_targets(names: Sequence[str]) -> str:
     """A value of `--target` that `split_targets` reads as these names."""
-    line = StringIO()
-    csv.writer(line, lineterminator="").writerow(names)
-    return line.getvalue()
+    return join_list(names)
 
 
 def resolve_targets(text: str, columns: Collection[str]) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with tables, empty files named like bundles, and a run."""
     write_tables(tmp_path)
     (tmp_path / "spaced.csv").write_text('sepal length (cm);größe;"a;b"\n1;2;3\n', encoding="utf-8")
+    (tmp_path / "odd.csv").write_text('"b,c","5"" pipe","new\nline", sp \n1,2,3,4\n')
     (tmp_path / "shop.tabapp").touch()
     (tmp_path / "bundles").mkdir()
     (tmp_path / "bundles" / "old.tabapp").touch()
@@ -57,6 +58,10 @@ def offered(line: str) -> list[str]:
         ("shop.csv --weight c", ["city"]),
         ("shop.csv --ignore age,", ["age,city", "age,bought"]),
         ("spaced.csv --target ", ["sepal length (cm)", "größe", "a;b"]),
+        ("odd.csv --ignore ", ['"b,c"', '"5"" pipe"', "new line", "sp"]),
+        ("""odd.csv --ignore '"b,c",'""", ['"b,c","5"" pipe"', '"b,c",new line', '"b,c",sp']),
+        ("""odd.csv --ignore '"b'""", ['"b,c"']),
+        ("odd.csv --group ", ["b,c", '5" pipe', "new line", "sp"]),
         ("missing.csv --target ", []),
         ("picture.csv --target x", []),
         ("folder.csv --target ", []),

@@ -22,11 +22,10 @@ from tabapp.run.config import (
 VIEW_ONLY = {"auto", "runs_dir", "plain", "as_json", "quiet", "verbose", "web", "port"}
 
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
-# The command line joins lists with commas and strips blanks around their items.
-listed = st.lists(texts.map(lambda text: text.replace(",", ";").strip()).filter(bool), max_size=3, unique=True).map(
-    tuple
-)
-column_names = texts.map(lambda text: text.replace(",", ";").replace("=", ":").strip()).filter(bool)
+odd = st.text(st.sampled_from("ab,=\"'[]\\;=+-@"), min_size=1, max_size=6)
+# Whitespace around the items of lists is stripped.
+column_names = (texts | odd).map(str.strip).filter(bool)
+listed = st.lists(column_names, max_size=3, unique=True).map(tuple)
 optional_texts = st.none() | texts
 
 configs = st.builds(
@@ -47,6 +46,7 @@ configs = st.builds(
     weight=optional_texts,
     ignore=listed,
     kinds=st.dictionaries(column_names, st.sampled_from(["numeric", "categorical"]), max_size=3),
+    monotonic=st.dictionaries(column_names, st.sampled_from("+-"), max_size=3),
     test=optional_texts,
     positive=optional_texts,
     seed=st.integers(0, 2**31 - 1),
