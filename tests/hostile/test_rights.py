@@ -78,6 +78,47 @@ def test_plugins_of_another_user_do_not_run(plugins: Path, monkeypatch: pytest.M
 
 
 def test_plugins_that_only_their_owner_may_write_run(plugins: Path) -> None:
+def test_a_link_to_a_file_that_others_may_replace_does_not_run(plugins: Path, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    for name in ("mine.py", "hit_rate.py"):
+        (plugins / name).rename(shared / name)
+        (plugins / name).symlink_to(Path("..") / "shared" / name)
+    shared.chmod(0o777)
+    for reason in refusals(plugins):
+        assert f"chmod go-w {shared}`" in reason
+    assert not (shared / "executed").exists()
+
+
+def test_a_folder_that_others_may_replace_holds_no_plugins(plugins: Path, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    for reason in refusals(plugins):
+        assert f"chmod go-w {tmp_path}`" in reason
+
+
+def test_a_link_on_the_way_is_followed(
+    plugins: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = tmp_path_factory.mktemp("links") / "to"
+    link.symlink_to(tmp_path)
+    monkeypatch.setenv("TABAPP_PLUGINS_DIR", str(link / "plugins"))
+    tmp_path.chmod(0o770)
+    for reason in refusals(plugins):
+        assert f"chmod go-w {tmp_path}`" in reason
+
+
+def test_links_in_a_circle_are_refused(plugins: Path) -> None:
+    (plugins / "mine.py").unlink()
+    (plugins / "mine.py").symlink_to("mine.py")
+    assert "symbolic links" in (registry.find("mine").reason or "")
+
+
+def test_a_folder_where_others_can_only_add_files_is_safe(plugins: Path, tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    metric_registry.find("hit_rate")
+    assert (plugins / "executed").exists()
+
+
     metric_registry.find("hit_rate")
     assert (plugins / "executed").exists()
 
