@@ -84,6 +84,11 @@ def open_to_read(path: Path) -> BufferedReader:
     return os.fdopen(_regular(path, os.O_RDONLY), "rb")
 
 
+def open_private(path: str, flags: int) -> int:
+    """An opener for `open`: a file that it creates has the mode 0600."""
+    return os.open(path, flags, PRIVATE_FILE)
+
+
 def open_to_append(path: Path) -> int:
     """A descriptor that appends to a file of a run folder, created if it is missing.
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 
+from tabapp import files
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder
 
@@ -36,7 +37,7 @@ def keep_stdin(folder: RunFolder, config: RunConfig) -> None:
 
     file = folder.path / STDIN_FILE
     try:
-        with file.open("wb") as spool:
+        with open(file, "wb", opener=files.open_private) as spool:
             shutil.copyfileobj(sys.stdin.buffer, spool)
         folder.save_config(msgspec.structs.replace(config, data=str(file)))
     except BaseException:

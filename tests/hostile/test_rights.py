@@ -13,6 +13,7 @@ import pytest
 
 from tabapp import metrics, plugin_files
 from tabapp.cli.main import run_command_line
+from tabapp.cli.stdin import keep_stdin
 from tabapp.metrics import registry as metric_registry
 from tabapp.models import registry
 from tabapp.run.config import RunConfig
@@ -77,7 +78,6 @@ def test_plugins_of_another_user_do_not_run(plugins: Path, monkeypatch: pytest.M
         assert "belongs to another user" in reason
 
 
-def test_plugins_that_only_their_owner_may_write_run(plugins: Path) -> None:
 def test_a_link_to_a_file_that_others_may_replace_does_not_run(plugins: Path, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
@@ -119,6 +119,7 @@ def test_a_folder_where_others_can_only_add_files_is_safe(plugins: Path, tmp_pat
     assert (plugins / "executed").exists()
 
 
+def test_plugins_that_only_their_owner_may_write_run(plugins: Path) -> None:
     metric_registry.find("hit_rate")
     assert (plugins / "executed").exists()
 
@@ -132,14 +133,21 @@ def test_a_refused_metric_ends_with_one_sentence(plugins: Path, capsys: pytest.C
     assert "\n" not in str(caught.value)
 
 
-def test_a_run_folder_is_private(tmp_path: Path) -> None:
+def test_a_run_folder_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = os.umask(0)
     try:
         folder = create_run(RunConfig(data="shop.csv"), tmp_path / "runs")
+        (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
+        with (tmp_path / "rows.csv").open() as rows:
+            monkeypatch.setattr("sys.stdin", rows)
+            keep_stdin(folder, RunConfig(data="-"))
     finally:
         os.umask(before)
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
     assert stat.S_IMODE(folder.path.parent.stat().st_mode) == 0o700
+    files = [file for file in folder.path.rglob("*") if file.is_file()]
+    assert {file.name for file in files} == {"run.json", "stdin.csv"}
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 
 @pytest.fixture
