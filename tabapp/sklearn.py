@@ -6,7 +6,6 @@ Each `fit` is a run of its own in a temporary folder; the estimator keeps the bu
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from tabapp.data.infer import MINIMUM_ROWS
 from tabapp.data.stored import as_text
 from tabapp.errors import DataError, TabappError, UsageError
 from tabapp.run.keywords import column_name
+from tabapp.temporary import TemporaryFolder
 
 __all__ = ["TabappClassifier", "TabappRegressor"]
 
@@ -106,7 +106,7 @@ class _TabappEstimator(BaseEstimator):
             kinds[weight] = "numeric"
             options = {**options, "weight": weight}
         given = {field: getattr(self, field) for field in _OPTIONS}
-        with tempfile.TemporaryDirectory(prefix="tabapp-estimator-") as runs_dir:
+        with TemporaryFolder("estimator") as runs_dir:
             given |= {**options, "target": name, "kind": kinds, "seed": self._seed()}
             folder = _as_value_error(prepare_run, table, given, Path(runs_dir))
             run = _as_value_error(follow, folder, Silent())
@@ -151,7 +151,7 @@ class _TabappEstimator(BaseEstimator):
         """The ensemble of the bundle. Where the estimator comes from a pickle or another process, a confined process loads it."""
         check_is_fitted(self)
         if self._loaded is None or self._loaded[0] != os.getpid():
-            with tempfile.TemporaryDirectory(prefix="tabapp-estimator-") as folder:
+            with TemporaryFolder("estimator") as folder:
                 path = Path(folder) / "model.tabapp"
                 path.write_bytes(self.bundle_)
                 self._loaded = (os.getpid(), load_boxed(path).predictor)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from tabapp.run.outputs import reject_replacing
 from tabapp.run.places import reject_inputs
 from tabapp.run.score_text import score_with_folds
 from tabapp.run.state import RunState
+from tabapp.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     import polars as pl
@@ -150,7 +150,7 @@ class Run:
         reject_replacing(self._folder, out)
         reject_inputs(out, (None if sign is None else Path(sign),))
         options = ExportOptions(refit=refit, limit_ms=limit_ms, limit_rows=limit_rows, distill=distill, half=half)
-        with tempfile.TemporaryDirectory(prefix="tabapp-export-") as folder:
+        with TemporaryFolder("export") as folder:
             if not options.is_plain:
                 bundle = Path(folder) / "model.tabapp"
                 run_export(self._folder, bundle, options, _warn_of_threshold)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ from tabapp.features.prepare import FeaturePreparer
 from tabapp.models import registry
 from tabapp.models.contract import FitContext, FittedModel, Plugin, Shape, Uncertainty
 from tabapp.models.devices import existing_gpu
+from tabapp.temporary import TemporaryFolder
 
 FILLED_KINDS = ("numeric", "categorical", "boolean")
 EARLY_STOPPING_SHARE = 0.15
@@ -124,7 +124,7 @@ def train_imputer(
         raise DataError(f"{plugin.title} cannot fill the missing cells of this table. {reason}")
     order = np.random.default_rng(seed).permutation(len(table))
     n_valid = max(1, round(EARLY_STOPPING_SHARE * len(table)))
-    with tempfile.TemporaryDirectory(prefix="tabapp-fit-") as scratch:
+    with TemporaryFolder("fit") as scratch:
         context = FitContext(
             task="regression",
             n_classes=1,

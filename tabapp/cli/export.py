@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from tabapp.run.folder import RunFolder, default_runs_dir, find_run
 from tabapp.run.outputs import reject_replacing
 from tabapp.run.places import is_same_file, reject_inputs
 from tabapp.run.target_of import run_of_target
+from tabapp.temporary import TemporaryFolder
 
 
 @click.command()
@@ -133,7 +133,7 @@ def export(
                 bundle = file_of(stack.enter_context(target_files(bundle)), target, bundle).path
         else:
             folder = run_of_target(_run_of(run_id, runs_dir), target)
-            bundle = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tabapp-export-"))) / "model.tabapp"
+            bundle = Path(stack.enter_context(TemporaryFolder("export"))) / "model.tabapp"
             run_export(folder, bundle, options, _ignore if quiet else _show)
         if out is not None:
             _copy(bundle, out, sign)

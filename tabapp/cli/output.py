@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from tabapp.errors import UsageError
 from tabapp.headless.narration import echo_data
 from tabapp.run.places import reject_inputs
+from tabapp.temporary import TemporaryFolder
 
 _CHUNK = 2**20
 
@@ -84,7 +84,7 @@ class TableWriter:
     def __init__(self, target: Path | None, *, safe_csv: bool = False) -> None:
         self._target, self._safe_csv = target, safe_csv
         self._format = ".csv" if target is None else target.suffix.lower()
-        self._folder = tempfile.TemporaryDirectory(prefix="tabapp-table-")
+        self._folder = TemporaryFolder("table")
         self._text = Path(self._folder.name) / "text"
         self._parts: list[Path] = []
         self._is_empty = True

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +16,7 @@ from tabapp.cli.options import check_file, split_kinds, split_names
 from tabapp.cli.reading import Reader, reading_options
 from tabapp.errors import DataError, UsageError
 from tabapp.headless.narration import echo, echo_json, json_text
+from tabapp.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from tabapp.data.read import Reading, ReadOptions
@@ -101,7 +101,7 @@ def _on_disk(data: str) -> Generator[Path]:
         return
     if sys.stdin.isatty():
         raise UsageError("- reads the table from stdin, but stdin is a terminal. Pipe a file into it.")
-    with TemporaryDirectory(prefix="tabapp-stdin-") as folder:
+    with TemporaryFolder("stdin") as folder:
         path = Path(folder) / "stdin"
         with path.open("wb") as spool:
             shutil.copyfileobj(sys.stdin.buffer, spool)

@@ -59,12 +59,14 @@ class Reader:
             return
         import shutil
         import sys
-        import tempfile
 
-        with tempfile.NamedTemporaryFile(prefix="tabapp-stdin-", suffix=".csv") as spool:
-            shutil.copyfileobj(sys.stdin.buffer, spool)
-            spool.flush()
-            yield spool.name
+        from tabapp.temporary import TemporaryFolder
+
+        with TemporaryFolder("stdin") as folder:
+            path = Path(folder) / "stdin.csv"
+            with path.open("xb") as spool:
+                shutil.copyfileobj(sys.stdin.buffer, spool)
+            yield str(path)
 
     def read(self, data: str, schema: Schema) -> Reading:
         """Read a whole file, or stdin for `-`, for a bundle with this schema."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,6 +35,7 @@ from tabapp.errors import UsageError
 from tabapp.files import read_regular, write_bytes
 from tabapp.run import exporting as messages
 from tabapp.run.folder import RunFolder
+from tabapp.temporary import TemporaryFolder
 
 COMPARED_ROWS = 1_000
 """Rows on which predictions in half precision are compared."""
@@ -71,7 +71,7 @@ def export_run(folder: RunFolder, out: Path, options: messages.ExportOptions, em
     run = FinishedRun(folder)
     # A run without a bundle is an error before anything is trained.
     assert run.contents
-    with tempfile.TemporaryDirectory(prefix="tabapp-export-") as name:
+    with TemporaryFolder("export") as name:
         place = Path(name)
         sources, scores, how = _rebuilt(run, options, place, stage)
         if options.half:

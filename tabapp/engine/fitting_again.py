@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from tabapp.engine.unlabeled import add_unlabeled, fitted_features
 from tabapp.models import registry
 from tabapp.models.contract import FitContext
 from tabapp.run import analysis_events as events
+from tabapp.temporary import TemporaryFolder
 
 Array = npt.NDArray[Any]
 
@@ -91,7 +91,7 @@ def fit_again(
     table = replace(table, target=target, weight=rows.of(data.weight))
     stopping = data.stopping(rows, plan.task, seed)
     plugin = registry.get(candidate.model)
-    with tempfile.TemporaryDirectory(prefix="tabapp-fit-") as scratch:
+    with TemporaryFolder("fit") as scratch:
         context = FitContext(
             task=plan.task,
             n_classes=plan.n_classes,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from tabapp.metrics import Task
 from tabapp.models.check_rows import n_rows_found
 from tabapp.models.check_subject import Skipped, Subject, demand
 from tabapp.models.check_tables import make_table
+from tabapp.temporary import TemporaryFolder
 
 
 def attention_as_declared(subject: Subject, task: Task) -> None:
@@ -83,7 +83,7 @@ def training_rows_as_declared(subject: Subject) -> None:
     if subject.plugin.contains_training_rows:
         return
     trained = subject.trained_on_any_task()
-    with TemporaryDirectory(prefix="tabapp-check-") as name:
+    with TemporaryFolder("check") as name:
         folder = Path(name)
         trained.model.save(folder)
         found = n_rows_found(folder, trained.train.numeric, trained.valid.numeric)

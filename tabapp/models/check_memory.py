@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -17,6 +16,7 @@ from tabapp.children import module_command
 from tabapp.metrics import Task
 from tabapp.models import registry
 from tabapp.models.check_tables import make_context, make_table, shape_of
+from tabapp.temporary import TemporaryFolder
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,7 +60,7 @@ def _fit(request: Request) -> int:
     for package in plugin.requires:
         importlib.import_module(package)
     before = _peak()
-    with TemporaryDirectory(prefix="tabapp-check-") as folder:
+    with TemporaryFolder("check") as folder:
         context = make_context(
             request.task, spec, n_classes, Path(folder), soft_deadline=time.monotonic() + request.seconds
         )

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.metrics import Task
 from tabapp.models.check_tables import make_context, make_table, shape_of
 from tabapp.models.contract import FittedModel, Params, Plugin
+from tabapp.temporary import TemporaryFolder
 
 SIZES = (400, 1_500, 6_000)
 """Numbers of rows that `Subject.accepted` tries."""
@@ -152,7 +152,7 @@ class Subject:
         train, held_out = split_for_early_stopping(table) if valid is None else (table, valid)
         params = self.smaller(self.plugin.defaults(task, shape_of(train, spec, n_classes), "cpu"))
         context.setdefault("soft_deadline", time.monotonic() + self.fit_seconds)
-        with TemporaryDirectory(prefix="tabapp-check-") as folder:
+        with TemporaryFolder("check") as folder:
             return self.plugin.fit(
                 train, held_out, params, make_context(task, spec, n_classes, Path(folder), **context)
             )
@@ -166,7 +166,7 @@ def split_for_early_stopping(table: Table) -> tuple[Table, Table]:
 
 def saved_and_loaded(plugin: Plugin, model: FittedModel) -> FittedModel:
     """Save a model, demand that its files hold data only, and load it."""
-    with TemporaryDirectory(prefix="tabapp-check-") as name:
+    with TemporaryFolder("check") as name:
         folder = Path(name)
         model.save(folder)
         files = [path for path in folder.rglob("*") if path.is_file()]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import queue
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -29,6 +27,7 @@ from tabapp.errors import BundleError, TabappError
 from tabapp.explain.rows import Explainer, explanations_json
 from tabapp.serve.limits import busy
 from tabapp.serve.watching import WatchingPredictor
+from tabapp.temporary import TemporaryFolder
 
 POLL_SECONDS = 1.0
 LONGEST_PAUSE = 60.0
@@ -357,8 +356,7 @@ class Bundles:
         self, paths: dict[str, Path], *, n_processes: int, trust: Path | None, device: str = "cpu", log: Log
     ) -> None:
         self._stop = threading.Event()
-        self._folder = tempfile.TemporaryDirectory(prefix="tabapp-serve-")
-        os.chmod(self._folder.name, 0o700)
+        self._folder = TemporaryFolder("serve")
         self._by_name: dict[str, ServedBundle] = {}
         self._by_file: dict[str, list[ServedBundle]] = {}
         self._log = log

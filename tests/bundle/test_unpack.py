@@ -1,18 +1,11 @@
-"""Temporary folders of unpacked bundles, and the limit of their size."""
-
-import os
-import subprocess
-import sys
-import time
+"""The space that unpacked bundles take, and the limit of their size."""
 
 import pytest
 
-from tabapp.bundle import unpack
 from tabapp.bundle.archive_checks import LIMIT_VARIABLE, MAX_BYTES, chosen_limit
 from tabapp.bundle.contents import open_bundle
 from tabapp.errors import BundleError, UsageError
 from tests.bundle.test_load import members_of, with_manifest, write_zip
-from tests.waiting import HANG_SECONDS
 
 
 @pytest.fixture
@@ -22,115 +15,6 @@ def place(tmp_path, monkeypatch):
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     return folder
-
-
-def age(folder, seconds=3600.0):
-    """Make a folder look as if it had not changed for a while."""
-    then = time.time() - seconds
-    os.utime(folder, (then, then))
-
-
-def abandoned(place, name="tabapp-bundle-x", *, lock=True):
-    """The folder of a process that has crashed."""
-    folder = place / name
-    (folder / "members").mkdir(parents=True)
-    (folder / "members" / "model.txt").write_text("left")
-    if lock:
-        (folder / ".lock").touch()
-    age(folder)
-    return folder
-
-
-def test_a_folder_is_private_and_removed(place):
-    with unpack.temporary_folder() as folder:
-        assert folder.parent == place
-        assert folder.stat().st_mode & 0o777 == 0o700
-        (folder / "file").write_text("x")
-    assert list(place.iterdir()) == []
-
-
-def test_a_folder_is_removed_after_an_error(place):
-    def fail():
-        with unpack.temporary_folder() as folder:
-            (folder / "file").write_text("x")
-            raise BundleError("broken")
-
-    with pytest.raises(BundleError, match="broken"):
-        fail()
-    assert list(place.iterdir()) == []
-
-
-def test_the_folder_of_a_crashed_process_is_removed(place):
-    old = abandoned(place)
-    with unpack.temporary_folder() as folder:
-        assert not old.exists()
-        assert folder.exists()
-
-
-def test_a_killed_process_leaves_its_folder_to_the_next_one(place):
-    program = """
-import os, sys, tempfile
-from tabapp.bundle import unpack
-tempfile.tempdir = sys.argv[1]
-with unpack.temporary_folder() as folder:
-    print(folder, flush=True)
-    os.kill(os.getpid(), 9)
-"""
-    command = [sys.executable, "-P", "-c", program, str(place)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
-    assert done.returncode == -9
-    (left,) = place.iterdir()
-    assert str(left) == done.stdout.strip()
-    unpack.remove_stale_folders()
-    assert left.exists(), "a young folder may not be locked yet"
-    age(left)
-    unpack.remove_stale_folders()
-    assert not left.exists()
-
-
-def test_folders_in_use_are_kept(place):
-    with unpack.temporary_folder() as folder:
-        age(folder)
-        with unpack.temporary_folder():
-            pass
-        assert folder.exists()
-
-
-@pytest.mark.parametrize("case", ["young", "without a lock", "other name", "file", "link", "lock is a link"])
-def test_everything_else_is_kept(place, tmp_path, case):
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / ".lock").touch()
-    name = "tabapp-bundle-x"
-    if case == "young":
-        kept = abandoned(place)
-        os.utime(kept)
-    elif case == "without a lock":
-        kept = abandoned(place, lock=False)
-    elif case == "other name":
-        kept = abandoned(place, "tabapp-bundled")
-    elif case == "file":
-        kept = place / name
-        kept.write_text("x")
-        age(kept)
-    elif case == "link":
-        kept = place / name
-        kept.symlink_to(outside)
-        age(outside)
-    else:
-        kept = abandoned(place, lock=False)
-        (kept / ".lock").symlink_to(outside / ".lock")
-        age(kept)
-    unpack.remove_stale_folders()
-    assert os.path.lexists(kept)
-    assert (outside / ".lock").exists()
-
-
-def test_folders_of_other_users_are_kept(place, monkeypatch):
-    kept = abandoned(place)
-    monkeypatch.setattr(os, "getuid", lambda: kept.stat().st_uid + 1)
-    unpack.remove_stale_folders()
-    assert kept.exists()
 
 
 def test_a_disk_without_space_is_a_sentence(bundles, place, monkeypatch):
