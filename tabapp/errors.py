@@ -42,6 +42,10 @@ class TabappError(Exception):
         return multi_line(super().__str__())
 
 
+class UnconfinedWarning(UserWarning):
+    """The system does not confine the process that loads a bundle."""
+
+
 class UsageError(TabappError):
     """An option or a configuration is not valid."""
 

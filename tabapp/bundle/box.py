@@ -31,6 +31,7 @@ from tabapp.bundle.predict import Decomposition, Float64, Predictor
 from tabapp.bundle.unpack import extract, temporary_folder
 from tabapp.data.schema import Schema
 from tabapp.models.contract import RowNeighbors
+from tabapp.protections import warn_about
 
 if TYPE_CHECKING:
     from tabapp.bundle.early import EarlyProcess
@@ -52,6 +53,7 @@ class BoxedPredictor(Predictor):
         super().__init__(schema, ensemble, process.where)
         self.protections = protections
         self._process = process
+        self._n_models = sum(len(candidate.folds) for candidate in ensemble.candidates)
         self._lock = threading.Lock()
         self._end = weakref.finalize(self, process.close)
 
@@ -77,8 +79,9 @@ class BoxedPredictor(Predictor):
         n_classes = len(self.schema.classes)
         shape = (batch.height, n_classes) if n_classes else (batch.height,)
         n_bytes = 8 * batch.height * max(n_classes, 1)
+        rows = _ipc(batch)
         with self._lock:
-            self._process.start(messages.Predict(_ipc(batch)), limits.predict_seconds(batch.height))
+            self._process.start(messages.Predict(rows), limits.to_predict(batch.height, len(rows), self._n_models))
             reply = self._process.answer(messages.Values, limit=SMALL_REPLY + n_bytes, progress=progress)
         if len(reply.content) != n_bytes:
             raise self._process.violation()
@@ -89,11 +92,11 @@ class BoxedPredictor(Predictor):
         self, batch: pl.DataFrame, model: str, code: int, reference: pl.DataFrame | None = None
     ) -> Decomposition | None:
         names = [column.name for column in self.schema.features]
+        rows, origin = _ipc(batch), None if reference is None else _ipc(reference)
+        n_reference = 0 if reference is None else reference.height
+        allowed = limits.to_explain(batch.height, n_reference, len(rows) + len(origin or b""), self._n_models)
         with self._lock:
-            n_models = sum(len(candidate.folds) for candidate in self.ensemble.candidates)
-            seconds = n_models * limits.explain_seconds(batch.height, 0 if reference is None else reference.height)
-            origin = None if reference is None else _ipc(reference)
-            self._process.start(messages.Decompose(_ipc(batch), model, code, origin), seconds)
+            self._process.start(messages.Decompose(rows, model, code, origin), allowed)
             limit = SMALL_REPLY + 16 * batch.height + sum(16 * batch.height + 4 * len(name) + 16 for name in names)
             reply = self._process.answer(messages.Decomposed, limit=limit)
         if not reply.columns:
@@ -108,11 +111,10 @@ class BoxedPredictor(Predictor):
         return Decomposition(reply.base, reply.unit, columns, reply.method, errors)
 
     def neighbors(self, batch: pl.DataFrame, models: Mapping[str, int]) -> dict[str, RowNeighbors]:
+        rows = _ipc(batch)
+        allowed = limits.to_find_neighbors(batch.height, len(rows), self._n_models)
         with self._lock:
-            n_models = sum(len(candidate.folds) for candidate in self.ensemble.candidates)
-            self._process.start(
-                messages.FindNeighbors(_ipc(batch), dict(models)), n_models * limits.predict_seconds(batch.height)
-            )
+            self._process.start(messages.FindNeighbors(rows, dict(models)), allowed)
             limit = SMALL_REPLY + len(models) * batch.height * MOST_NEIGHBORS * _BYTES_PER_NEIGHBOR
             reply = self._process.answer(messages.Neighbors, limit=limit)
         if not set(reply.index) == set(reply.weight) <= set(models):
@@ -190,7 +192,9 @@ class Box:
             for depth in range(1, len(parts)):
                 folder = "/".join(parts[:depth])
                 folders[folder] = folders.get(folder, 0) + member.bytes
-        return self._process.answer(messages.Ready, members=folders).protections
+        protections = self._process.answer(messages.Ready, members=folders).protections
+        warn_about(protections)
+        return protections
 
     def load(self, *, tolerance: float = TOLERANCE) -> LoadedBundle:
         """Wait until the models are loaded, and compare their predictions for the sample with the stored ones.
@@ -219,8 +223,9 @@ class Box:
         # Its process ends with the predictor.
         predictor = self.load().predictor
         n_models = sum(len(candidate.folds) for candidate in predictor.ensemble.candidates)
-        request = messages.Impute(_ipc(frame), as_numbers, with_uncertainty)
-        self._process.start(request, limits.impute_seconds(frame.height, n_models))
+        rows = _ipc(frame)
+        request = messages.Impute(rows, as_numbers, with_uncertainty)
+        self._process.start(request, limits.to_impute(frame.height, len(rows), n_models))
         limit = SMALL_REPLY + _BYTES_PER_CELL * max((1 + with_uncertainty) * frame.height * frame.width, 1)
         reply = self._process.answer(messages.Cells, limit=limit)
         doubts = {uncertainty_name(name, frame.columns) for name in frame.columns} if with_uncertainty else set[str]()

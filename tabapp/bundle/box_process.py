@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from tabapp.bundle import box_messages as messages
-from tabapp.bundle import limits
+from tabapp.bundle import limits, sandbox
 from tabapp.children import module_command
 from tabapp.errors import BundleError, DataError, TabappError, UsageError
+from tabapp.plugin_files import plugin_folder
 
 if TYPE_CHECKING:
     import psutil
@@ -29,6 +30,11 @@ _NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 _ARENA_KIB = 2**16
 """mimalloc, which CatBoost contains, reserves 1 GiB of address space at once by default. Linux counts it as private memory, most of
 what a bundle with a few boosters is allowed."""
+_PASSED = frozenset({"HOME", "LANG", "LANGUAGE", "PATH", "POLARS_MAX_THREADS", "TZ", "TZDIR"})
+_PASSED_PREFIXES = (
+    "LC_", "LD_", "DYLD_", "PYTHON", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_", "VECLIB_", "RAYON_", "ATEN_", "DNNL_",
+    "TORCH_", "PYTORCH_", "CUDA_", "CUBLAS_", "CUDNN_", "NVIDIA_", "GLIBC_", "MALLOC_", "MIMALLOC_",
+)  # fmt: skip
 _ADVICE = "The bundle may be damaged or malicious; get it again from a source that you trust."
 _ERRORS: dict[str, type[TabappError]] = {"bundle": BundleError, "data": DataError, "usage": UsageError}
 _REPLIES = msgspec.msgpack.Decoder(messages.AnyReply)
@@ -36,17 +42,21 @@ _Answer = TypeVar("_Answer", bound=messages.Reply)
 
 
 def environment(scratch: Path, device: str) -> dict[str, str]:
-    """What differs in the environment of the process.
+    """The environment of the process: variables of the user that the interpreter and the libraries read, and its own.
+
+    Others may contain keys and passwords.
 
     Args:
         scratch: its folder of temporary files.
         device: that of its networks.
     """
+    passed = {name: value for name, value in os.environ.items() if name in _PASSED or name.startswith(_PASSED_PREFIXES)}
     places = {name: str(scratch) for name in ("TMPDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR")}
+    plugins = {"TABAPP_PLUGINS_DIR": str(plugin_folder())}
     memory = {"MIMALLOC_ARENA_RESERVE": str(_ARENA_KIB)}
     # Threads that wait for each other by spinning take the processors from those they wait for on a busy machine.
     threads = {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive"), "JOBLIB_MULTIPROCESSING": "0"}
-    return {**places, **memory, **threads, **(_NO_GPU if device == "cpu" else {})}
+    return {**passed, **places, **plugins, **memory, **threads, **(_NO_GPU if device == "cpu" else {})}
 
 
 class BoxProcess:
@@ -72,7 +82,7 @@ class BoxProcess:
             stdout=subprocess.PIPE,
             # Libraries quote the file they fail to parse.
             stderr=subprocess.DEVNULL,
-            env={**os.environ, **environment(scratch, device)},
+            env=environment(scratch, device),
             start_new_session=True,
             bufsize=0,
         )
@@ -98,16 +108,23 @@ class BoxProcess:
         if os.getpid() == self._owner and self._process.returncode is None:
             self._process.kill()
 
-    def start(self, request: messages.Request, seconds: float) -> None:
+    def start(self, request: messages.Request, allowed: float | limits.Allowance) -> None:
         """Send a request without waiting for its answer.
 
         Args:
-            seconds: time limit of each step of the answer, which ends with a `Loading` or `Progress`.
+            allowed: what the answer may use; or the time limit of each of its steps, which end with a `Loading` or `Progress`,
+                if the process limits itself.
 
         Raises:
             BundleError: the process has ended or does not read.
         """
-        self._allow(seconds)
+        if isinstance(allowed, limits.Allowance):
+            self._allow(allowed.step_seconds)
+            if os.getpid() == self._owner:
+                total = self._cpu_at_start + limits.cpu_seconds(allowed.seconds)
+                sandbox.limit_child(self.pid, memory=allowed.memory, cpu_seconds=total)
+        else:
+            self._allow(allowed)
         self._send(request)
 
     def answer(

@@ -15,7 +15,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from tabapp import protections
 from tabapp.bundle import sandbox
+from tabapp.bundle.call_filter import restrict_calls
 
 if TYPE_CHECKING:
     from tabapp.bundle.box_messages import Decompose, FindNeighbors, Impute, Load, Reply
@@ -31,10 +33,10 @@ PROGRESS_SECONDS = 0.05
 class _Server:
     """Answers requests until their pipe closes."""
 
-    def __init__(self, requests: BinaryIO, replies: BinaryIO, protections: list[str], device: str) -> None:
+    def __init__(self, requests: BinaryIO, replies: BinaryIO, held: list[str], device: str) -> None:
         self._requests = requests
         self._replies = replies
-        self._protections = protections
+        self._protections = held
         self._predictor: LocalPredictor | None = None
         self._where = "the bundle"
         self._device = device
@@ -123,13 +125,13 @@ class _Server:
         if self._no_device:
             raise UsageError(self._no_device)
         folder = Path(request.folder)
-        if sandbox.restrict_calls():
-            self._protections.append("seccomp")
-        sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
+        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
         sandbox.limit_resources(
-            memory=limits.load_memory(sum(sizes)), cpu_seconds=limits.cpu_seconds(limits.load_seconds(sum(sizes)))
+            memory=limits.load_memory(size), cpu_seconds=limits.cpu_seconds(limits.load_seconds(size))
         )
-        self._protections.append("resource limits")
+        self._protections.append(protections.LIMITS)
+        if restrict_calls(for_gpu=self._device != CPU):
+            self._protections.append(protections.CALLS)
 
         def folder_of(member: str) -> Path:
             self._answer(Loading(member))
@@ -138,21 +140,19 @@ class _Server:
         self._predictor = load_predictor(
             request.schema, request.ensemble, folder_of, request.where, device=self._device
         )
+        if sys.platform != "linux":
+            # The program cannot change the limits of this process for each request. It still measures and ends it.
+            sandbox.limit_resources(memory=None, cpu_seconds=None)
         return Ready(tuple(self._protections))
 
     def _predict(self, rows: bytes) -> Reply:
         import numpy as np
         import polars as pl
 
-        from tabapp.bundle import limits
         from tabapp.bundle.box_messages import Progress, Values
 
         assert self._predictor is not None
         batch = pl.read_ipc_stream(BytesIO(rows))
-        seconds = limits.predict_seconds(batch.height) * self._predictor.n_models
-        sandbox.limit_resources(
-            memory=limits.predict_memory(batch.height, len(rows)), cpu_seconds=limits.cpu_seconds(seconds)
-        )
         last = time.monotonic()
 
         def report(share: float) -> None:
@@ -168,18 +168,11 @@ class _Server:
     def _decompose(self, request: Decompose) -> Reply:
         import polars as pl
 
-        from tabapp.bundle import limits
         from tabapp.bundle.box_messages import Decomposed
 
         assert self._predictor is not None
         batch = pl.read_ipc_stream(BytesIO(request.rows))
         reference = None if request.reference is None else pl.read_ipc_stream(BytesIO(request.reference))
-        n_reference = 0 if reference is None else reference.height
-        seconds = limits.explain_seconds(batch.height, n_reference) * self._predictor.n_models
-        sandbox.limit_resources(
-            memory=limits.predict_memory(batch.height + n_reference, len(request.rows)),
-            cpu_seconds=limits.cpu_seconds(seconds),
-        )
         found = self._predictor.decompose(batch, request.model, request.code, reference)
         if found is None:
             return Decomposed(0.0, "target", {})
@@ -194,15 +187,10 @@ class _Server:
     def _neighbors(self, request: FindNeighbors) -> Reply:
         import polars as pl
 
-        from tabapp.bundle import limits
         from tabapp.bundle.box_messages import Neighbors
 
         assert self._predictor is not None
         batch = pl.read_ipc_stream(BytesIO(request.rows))
-        seconds = limits.predict_seconds(batch.height) * self._predictor.n_models
-        sandbox.limit_resources(
-            memory=limits.predict_memory(batch.height, len(request.rows)), cpu_seconds=limits.cpu_seconds(seconds)
-        )
         found = self._predictor.neighbors(batch, request.models)
         return Neighbors(
             {model: each.index.tolist() for model, each in found.items()},
@@ -212,17 +200,12 @@ class _Server:
     def _impute(self, request: Impute) -> Reply:
         import polars as pl
 
-        from tabapp.bundle import limits
         from tabapp.bundle.box_messages import Cells
         from tabapp.bundle.impute import impute, imputers_of
 
         assert self._predictor is not None
         imputers = imputers_of(self._predictor)
         frame = pl.read_ipc_stream(BytesIO(request.rows))
-        sandbox.limit_resources(
-            memory=limits.predict_memory(frame.height, len(request.rows)),
-            cpu_seconds=limits.cpu_seconds(limits.impute_seconds(frame.height, len(imputers))),
-        )
         done = impute(
             frame,
             self._predictor.schema,
@@ -266,13 +249,13 @@ def main(arguments: list[str]) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(2, 1)
-    protections = ["no core dumps"]
+    held = [protections.NO_DUMPS]
     sandbox.limit_resources(memory=None, cpu_seconds=None, file_bytes=2**20)
-    readable = [*sandbox.paths_of_libraries(), plugin_folder(), unpacked]
+    readable = [*sandbox.paths_of_libraries(for_gpu=device != CPU), plugin_folder(), unpacked]
     if sandbox.restrict_files(readable, [scratch], () if device == CPU else sandbox.gpu_devices()):
-        protections.append("Landlock")
+        held.append(protections.FILES)
     _end_with_the_program(requests)
-    _Server(requests, replies, protections, device).serve()
+    _Server(requests, replies, held, device).serve()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 IMPORT_SECONDS = 600.0
 """Time to start and to import the libraries, which does not depend on the bundle."""
@@ -55,3 +56,42 @@ def cpu_seconds(seconds: float) -> float:
     """CPU time after which the kernel ends the process, should nobody wait for it anymore: all processors for a multiple of
     the limit."""
     return IDLE_FACTOR * seconds * (os.cpu_count() or 1)
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What a request may use.
+
+    Attributes:
+        step_seconds: time of each step, which ends with a report of progress.
+        seconds: time of all steps.
+        memory: bytes of private memory.
+    """
+
+    step_seconds: float
+    seconds: float
+    memory: int
+
+
+def to_predict(n_rows: int, n_bytes: int, n_models: int) -> Allowance:
+    """What is needed to predict rows that are `n_bytes` long together, model by model."""
+    seconds = predict_seconds(n_rows)
+    return Allowance(seconds, seconds * n_models, predict_memory(n_rows, n_bytes))
+
+
+def to_find_neighbors(n_rows: int, n_bytes: int, n_models: int) -> Allowance:
+    """What is needed to find the neighbors of rows, at once."""
+    seconds = predict_seconds(n_rows) * n_models
+    return Allowance(seconds, seconds, predict_memory(n_rows, n_bytes))
+
+
+def to_explain(n_rows: int, n_reference: int, n_bytes: int, n_models: int) -> Allowance:
+    """What is needed to decompose the output for rows, at once."""
+    seconds = explain_seconds(n_rows, n_reference) * n_models
+    return Allowance(seconds, seconds, predict_memory(n_rows + n_reference, n_bytes))
+
+
+def to_impute(n_rows: int, n_bytes: int, n_models: int) -> Allowance:
+    """What is needed to fill the missing cells of rows, at once."""
+    seconds = impute_seconds(n_rows, n_models)
+    return Allowance(seconds, seconds, predict_memory(n_rows, n_bytes))

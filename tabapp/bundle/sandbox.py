@@ -1,22 +1,18 @@
-"""Restricts the current process before it reads a file that may be malicious: files, network, processes, memory, CPU time.
+"""Restricts the current process before it reads a file that may be malicious: its files, memory and processor time.
 
-Linux offers Landlock (files, https://docs.kernel.org/userspace-api/landlock.html) and seccomp (system calls,
-https://docs.kernel.org/userspace-api/seccomp_filter.html); other systems offer resource limits only. Constants are those of the
-kernel headers `linux/landlock.h`, `linux/seccomp.h`, `linux/filter.h`, `linux/audit.h` and `linux/prctl.h`.
+Linux offers Landlock (https://docs.kernel.org/userspace-api/landlock.html) for files, and seccomp, see `call_filter`; other systems
+offer resource limits only. Constants are those of the kernel headers `linux/landlock.h` and `linux/prctl.h`.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import resource
 import struct
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-
-from tabapp.bundle.system_calls import NUMBERS, REPORTED_MISSING
 
 _PR_SET_NO_NEW_PRIVS = 38
 
@@ -34,19 +30,23 @@ _SCOPES = 0b11
 _WRITE_RIGHTS = (1 << 1) | (1 << 4) | (1 << 5) | (1 << 7) | (1 << 8)
 """Write and remove files, make and remove folders."""
 
-_SECCOMP_SET_MODE_FILTER = 1
-_SECCOMP_FILTER_FLAG_TSYNC = 1
-_RET_ALLOW, _RET_ERRNO = 0x7FFF0000, 0x00050000
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
-_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-_X32_BIT = 0x40000000
-_SECCOMP = {"x86_64": 317, "aarch64": 277}
-_EPERM, _ENOSYS = 1, 38
-_CLONE_THREAD = 0x10000
+_SYSTEM = (
+    "/usr", "/lib", "/lib64", "/lib32", "/nix/store", "/gnu/store",
+    "/etc/ld.so.cache", "/etc/localtime", "/etc/timezone", "/etc/ssl/openssl.cnf", "/etc/pki/tls/openssl.cnf",
+    "/etc/crypto-policies", "/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/fs/cgroup",
+    "/sys/kernel/mm/transparent_hugepage",
+    "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys/vm/overcommit_memory",
+    "/dev/null", "/dev/urandom", "/dev/random",
+)  # fmt: skip
+"""What the libraries read, and no folder with facts about other programs or users."""
+_OWN = "/proc/self"
+_OWN_FACTS = ("cgroup", "environ", "maps", "mountinfo", "mounts", "stat", "statm", "status")
+_SYSTEM_OF_A_GPU = ("/sys", "/proc/driver", "/proc/devices", "/proc/modules", "/proc/self", "/etc/nvidia")
 
-_SYSTEM_FOLDERS = ("/usr", "/lib", "/lib64", "/lib32", "/etc", "/proc", "/sys", "/nix/store")
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
+_FILES, _STACK_BYTES = 1024, 64 * 2**20
+_TASKS, _TASKS_PER_CPU = 8192, 1024
+"""Processes and threads of the user together, as RLIMIT_NPROC counts them."""
+_pinned: list[int] = []
 
 
 def restrict_files(readable: Iterable[Path], writable: Iterable[Path] = (), devices: Iterable[Path] = ()) -> bool:
@@ -92,90 +92,23 @@ def _allow(libc: ctypes.CDLL, rules: int, path: Path, rights: int) -> None:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
-    try:
-        if not path.is_dir():
-            rights &= ~_READ_DIR
-        rule = struct.pack("<Qi", rights, descriptor)
-        libc.syscall(_LANDLOCK_ADD_RULE, rules, _LANDLOCK_RULE_PATH_BENEATH, rule, 0)
-    finally:
+    if not path.is_dir():
+        rights &= ~_READ_DIR
+    rule = struct.pack("<Qi", rights, descriptor)
+    libc.syscall(_LANDLOCK_ADD_RULE, rules, _LANDLOCK_RULE_PATH_BENEATH, rule, 0)
+    if path.is_relative_to(_OWN):
+        # The kernel may forget an entry that nobody has open, and a rule does not apply to the entry that replaces it.
+        _pinned.append(descriptor)
+    else:
         os.close(descriptor)
 
 
-def restrict_calls() -> bool:
-    """Deny system calls that a process without a network, files to write and children does not need, by seccomp.
-
-    It applies to every thread, those that run already included. Threads can still be created. Denied: sockets, programs and
-    processes, opening files for writing and changing them in other ways, signals to other processes, debugging, mounts, keys,
-    kernel modules, io_uring (whose requests seccomp does not see).
-
-    Returns:
-        Whether the kernel enforces it.
-    """
-    machine = platform.machine()
-    if sys.platform != "linux" or machine not in _ARCHITECTURES:
-        return False
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
-        return False
-    program = b"".join(struct.pack("<HBBI", *step) for step in _filter(machine, os.getpid()))
-    content = ctypes.create_string_buffer(program, len(program))
-    # struct sock_fprog: the number of steps, and a pointer to them.
-    whole = struct.pack("@HP", len(program) // 8, ctypes.addressof(content))
-    return libc.syscall(_SECCOMP[machine], _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_TSYNC, whole) == 0
-
-
-_Step = tuple[int, int, int, int]
-
-
-def _filter(machine: str, pid: int) -> list[_Step]:
-    """A BPF program that returns an error for denied calls and allows the rest."""
-
-    def refuse(error: int) -> _Step:
-        return (_RETURN, 0, 0, _RET_ERRNO | error)
-
-    steps: list[_Step] = [
-        (_LOAD, 0, 0, _ARCHITECTURE_AT),
-        (_EQUAL, 1, 0, _ARCHITECTURES[machine]),
-        refuse(_EPERM),
-        (_LOAD, 0, 0, _NUMBER_AT),
-    ]
-    if machine == "x86_64":
-        steps += [(_AT_LEAST, 0, 1, _X32_BIT), refuse(_ENOSYS)]
-
-    def number(name: str) -> int | None:
-        return NUMBERS[name][0 if machine == "x86_64" else 1]
-
-    # A call whose argument decides: the filter loads the argument (its low 32 bits) and decides at once.
-    write = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-    by_argument = [
-        ("open", 1, _ANY_BIT, write, False),
-        ("openat", 2, _ANY_BIT, write, False),
-        ("clone", 0, _ANY_BIT, _CLONE_THREAD, True),
-        ("tgkill", 0, _EQUAL, pid, True),
-        ("prlimit64", 0, _EQUAL, 0, True),
-    ]
-    for name, argument, test, operand, allows in by_argument:
-        call = number(name)
-        if call is None:
-            continue
-        allow, deny = (_RETURN, 0, 0, _RET_ALLOW), refuse(_EPERM)
-        steps += [
-            (_EQUAL, 0, 4, call),
-            (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument),
-            (test, 0, 1, operand),
-            allow if allows else deny,
-            deny if allows else allow,
-        ]
-    for name in NUMBERS:
-        call = number(name)
-        if call is not None and name not in {each[0] for each in by_argument}:
-            # glibc falls back to `clone` and `openat` where these do not exist.
-            steps += [(_EQUAL, 0, 1, call), refuse(_ENOSYS if name in REPORTED_MISSING else _EPERM)]
-    return [*steps, (_RETURN, 0, 0, _RET_ALLOW)]
-
-
 def limit_resources(*, memory: int | None, cpu_seconds: float | None, file_bytes: int = 0) -> None:
-    """Limit this process: no core dump, no file larger than `file_bytes`, and its memory and CPU time from now on.
+    """Limit this process: no core dump, no file larger than `file_bytes`, few open files and tasks, and its memory and processor
+    time from now on.
+
+    Memory and time are soft limits, which the program that started this process changes for each request. The process itself cannot
+    raise them once `restrict_calls` is in force.
 
     Args:
         memory: bytes of private memory that may be added, by RLIMIT_DATA. None keeps the current limit. macOS does not enforce it.
@@ -183,6 +116,9 @@ def limit_resources(*, memory: int | None, cpu_seconds: float | None, file_bytes
     """
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_FSIZE, file_bytes)
+    _lower(resource.RLIMIT_NOFILE, _FILES)
+    _lower(resource.RLIMIT_STACK, _STACK_BYTES)
+    _lower(resource.RLIMIT_NPROC, _TASKS + _TASKS_PER_CPU * (os.cpu_count() or 1))
     if memory is not None:
         _set_soft(resource.RLIMIT_DATA, private_memory() + memory)
     if cpu_seconds is None:
@@ -192,19 +128,45 @@ def limit_resources(*, memory: int | None, cpu_seconds: float | None, file_bytes
         _set_soft(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + cpu_seconds) + 1)
 
 
-def private_memory() -> int:
-    """Bytes of private writable memory of this process, as RLIMIT_DATA counts them; 0 where the system does not report it."""
+def limit_child(pid: int, *, memory: int, cpu_seconds: float) -> bool:
+    """Set the memory and the processor time that a child may use from its start on; only Linux offers it.
+
+    Args:
+        pid: the child, which is idle.
+        memory: bytes of private memory that may be added to what it has now.
+        cpu_seconds: CPU time in all, that used so far included.
+
+    Returns:
+        Whether the system enforces them.
+    """
+    if sys.platform != "linux":
+        return False
     try:
-        status = Path("/proc/self/status").read_text()
+        for limit, value in (
+            (resource.RLIMIT_DATA, private_memory(pid) + memory),
+            (resource.RLIMIT_CPU, int(cpu_seconds) + 1),
+        ):
+            _, hard = resource.prlimit(pid, limit)
+            resource.prlimit(pid, limit, (value if hard == resource.RLIM_INFINITY else min(value, hard), hard))
+    except OSError:
+        return False
+    return True
+
+
+def private_memory(pid: int | None = None) -> int:
+    """Bytes of private writable memory of a process, by default this one, as RLIMIT_DATA counts them; 0 where the system does not
+    report it."""
+    try:
+        status = Path(f"/proc/{pid or 'self'}/status").read_text()
     except OSError:
         return 0
     return next((int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmData:")), 0)
 
 
 def _lower(limit: int, value: int) -> None:
-    _, hard = resource.getrlimit(limit)
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(limit, (value, value))
+    """Set the soft and the hard limit to a value, unless one of them is lower."""
+    lowest = min(each for each in (value, *resource.getrlimit(limit)) if each != resource.RLIM_INFINITY)
+    resource.setrlimit(limit, (lowest, lowest))
 
 
 def _set_soft(limit: int, value: int | None) -> None:
@@ -219,9 +181,13 @@ def gpu_devices() -> list[Path]:
     return sorted(Path("/dev").glob("nvidia*"))
 
 
-def paths_of_libraries() -> list[Path]:
-    """The files and folders that the interpreter, its packages and the system libraries are read from."""
-    paths = [*_SYSTEM_FOLDERS, *_DEVICES, *sys.path]
+def paths_of_libraries(*, for_gpu: bool = False) -> list[Path]:
+    """The files and folders that the interpreter, its packages and the system libraries read.
+
+    Args:
+        for_gpu: add those of the libraries of a GPU.
+    """
+    paths = [*_SYSTEM, *(f"{_OWN}/{name}" for name in _OWN_FACTS), *(_SYSTEM_OF_A_GPU if for_gpu else ()), *sys.path]
     paths += [sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(sys.executable).resolve().parent)]
     paths += [folder for name in ("LD_LIBRARY_PATH", "PYTHONPATH") for folder in os.environ.get(name, "").split(":")]
     for finder in sys.meta_path:

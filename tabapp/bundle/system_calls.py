@@ -1,43 +1,123 @@
-"""System calls that a process in the sandbox does not need, with their numbers.
+"""System calls that a process needs to load models and to predict, measured with all models, and their usual alternatives.
 
-From the kernel's tables `arch/x86/entry/syscalls/syscall_64.tbl` and `include/uapi/asm-generic/unistd.h` (AArch64).
+Numbers are from the kernel's tables `arch/x86/entry/syscalls/syscall_64.tbl` and `include/uapi/asm-generic/unistd.h` (AArch64).
+Other constants are from its headers, and the same on both.
 """
 
 from __future__ import annotations
 
-NUMBERS: dict[str, tuple[int | None, int | None]] = {
-    # Network.
-    "socket": (41, 198), "socketpair": (53, 199), "connect": (42, 203), "accept": (43, 202), "accept4": (288, 242),
-    "bind": (49, 200), "listen": (50, 201), "sendto": (44, 206), "sendmsg": (46, 211), "sendmmsg": (307, 269),
-    # Programs and processes.
-    "execve": (59, 221), "execveat": (322, 281), "fork": (57, None), "vfork": (58, None), "clone": (56, 220),
-    "clone3": (435, 435), "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
-    "process_madvise": (440, 440), "kcmp": (312, 272), "pidfd_open": (434, 434), "pidfd_getfd": (438, 438),
-    "pidfd_send_signal": (424, 424), "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131),
-    "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240), "prlimit64": (302, 261), "setpriority": (141, 140),
-    # Files, other than reading them.
-    "open": (2, None), "openat": (257, 56), "openat2": (437, 437), "creat": (85, None), "truncate": (76, 45),
-    "rename": (82, None), "renameat": (264, 38), "renameat2": (316, 276), "mkdir": (83, None), "mkdirat": (258, 34),
-    "rmdir": (84, None), "unlink": (87, None), "unlinkat": (263, 35), "link": (86, None), "linkat": (265, 37),
-    "symlink": (88, None), "symlinkat": (266, 36), "mknod": (133, None), "mknodat": (259, 33), "chmod": (90, None),
-    "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, None), "fchown": (93, 55),
-    "lchown": (94, None), "fchownat": (260, 54), "utime": (132, None), "utimes": (235, None), "futimesat": (261, None),
-    "utimensat": (280, 88), "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "removexattr": (197, 14),
-    "lremovexattr": (198, 15), "fremovexattr": (199, 16), "setxattrat": (463, 463), "removexattrat": (466, 466),
-    "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265), "memfd_create": (319, 279),
-    # Shared memory, queues and keys, which outlive the process.
-    "shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180), "add_key": (248, 217),
-    "request_key": (249, 218), "keyctl": (250, 219),
-    # The system.
-    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "unshare": (272, 97),
-    "setns": (308, 268), "fsopen": (430, 430), "fsmount": (432, 432), "move_mount": (429, 429), "open_tree": (428, 428),
-    "mount_setattr": (442, 442), "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106),
-    "kexec_load": (246, 104), "kexec_file_load": (320, 294), "reboot": (169, 142), "swapon": (167, 224),
-    "swapoff": (168, 225), "sethostname": (170, 161), "acct": (163, 89), "settimeofday": (164, 170),
-    "clock_settime": (227, 112), "personality": (135, 92), "bpf": (321, 280), "perf_event_open": (298, 241),
-    "userfaultfd": (323, 282), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
-}  # fmt: skip
-"""Numbers on x86-64 and AArch64; None where an architecture lacks the call."""
+import os
+from dataclasses import dataclass
 
-REPORTED_MISSING = frozenset({"clone3", "openat2"})
-"""Calls whose arguments are in memory, where a filter cannot look. They are reported as missing, and glibc uses older calls."""
+OPTIONAL_FROM = 424
+"""Calls from this number on were added in Linux 5.1 and later: programs try older ones if they are reported as missing."""
+
+Numbers = dict[str, tuple[int | None, int | None]]
+"""By name, on x86-64 and AArch64; None where an architecture lacks the call."""
+
+ALLOWED: Numbers = {
+    # The most frequent first, because the kernel compares in this order.
+    "futex": (202, 98), "read": (0, 63), "write": (1, 64), "lseek": (8, 62), "sched_yield": (24, 124), "munmap": (11, 215),
+    "newfstatat": (262, 79), "close": (3, 57), "mprotect": (10, 226), "brk": (12, 214),
+    # Reading files. The arguments of openat, ioctl and fcntl are limited below.
+    "readv": (19, 65), "writev": (20, 66), "pread64": (17, 67), "preadv": (295, 69), "fstat": (5, 80), "stat": (4, None),
+    "lstat": (6, None), "statx": (332, 291), "statfs": (137, 43), "fstatfs": (138, 44), "access": (21, None),
+    "faccessat": (269, 48), "faccessat2": (439, 439), "readlink": (89, None), "readlinkat": (267, 78), "getcwd": (79, 17),
+    "getdents": (78, None), "getdents64": (217, 61), "fadvise64": (221, 223),
+    # Waiting.
+    "poll": (7, None), "ppoll": (271, 73), "select": (23, None), "pselect6": (270, 72), "epoll_create1": (291, 20),
+    "epoll_ctl": (233, 21), "epoll_wait": (232, None), "epoll_pwait": (281, 22), "eventfd2": (290, 19),
+    "nanosleep": (35, 101), "clock_nanosleep": (230, 115), "restart_syscall": (219, 128),
+    # Memory and threads of its own.
+    "mremap": (25, 216), "membarrier": (324, 283), "get_mempolicy": (239, 236), "set_robust_list": (273, 99),
+    "rseq": (334, 293), "exit": (60, 93), "exit_group": (231, 94), "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135),
+    "rt_sigreturn": (15, 139), "sigaltstack": (131, 132),
+    # Facts.
+    "clock_gettime": (228, 113), "clock_getres": (229, 114), "gettimeofday": (96, 169), "time": (201, None), "times": (100, 153),
+    "getpid": (39, 172), "getppid": (110, 173), "gettid": (186, 178), "getuid": (102, 174), "geteuid": (107, 175),
+    "getgid": (104, 176), "getegid": (108, 177), "uname": (63, 160), "sysinfo": (99, 179), "getrusage": (98, 165),
+    "getrlimit": (97, 163), "sched_getaffinity": (204, 123), "getcpu": (309, 168), "getrandom": (318, 278),
+}  # fmt: skip
+
+FOR_A_GPU: Numbers = {
+    "mbind": (237, 235), "set_mempolicy": (238, 237), "mlock": (149, 228), "mlock2": (325, 284), "munlock": (150, 229),
+    "mincore": (27, 232), "msync": (26, 227), "pipe2": (293, 59), "dup": (32, 23), "dup3": (292, 24),
+}  # fmt: skip
+"""More calls of the libraries of a GPU."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """An argument must have one of these values.
+
+    Attributes:
+        argument: its position.
+        values: those allowed, of the low 32 bits unless `high`.
+        mask: bits that are compared.
+        high: compare the high 32 bits.
+    """
+
+    argument: int
+    values: tuple[int, ...]
+    mask: int = 0xFFFFFFFF
+    high: bool = False
+
+
+@dataclass(frozen=True)
+class LimitedCall:
+    """A call with conditions that must all hold; `numbers` as in `Numbers`."""
+
+    name: str
+    numbers: tuple[int | None, int | None]
+    conditions: tuple[Condition, ...]
+
+
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+# Mappings: RLIMIT_DATA counts neither shared anonymous memory nor stacks that grow; huge pages are the system's.
+_MAP_SHARED, _MAP_ANONYMOUS, _MAP_GROWSDOWN, _MAP_HUGETLB = 0x1, 0x20, 0x100, 0x40000
+
+# Flags of a thread, as in glibc and musl. The latter adds CLONE_DETACHED, which does nothing.
+_THREAD, _CLONE_DETACHED = 0x3D0F00, 0x400000
+
+# No advice that writes into files (MADV_REMOVE), merges pages with other processes, or needs privileges.
+_ADVICE = (0, 1, 2, 3, 4, 8, 14, 15, 16, 17, 18, 20, 21, 22, 23, 25)
+
+_F_DUPFD, _F_GETFD, _F_SETFD, _F_GETFL, _F_DUPFD_CLOEXEC = 0, 1, 2, 3, 1030
+_TCGETS, _TCGETS2, _TIOCGWINSZ, _FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX = (
+    0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451,
+)  # fmt: skip
+_PR_SET_NAME, _PR_GET_NAME, _PR_SET_VMA = 15, 16, 0x53564D41
+
+
+def limited_calls(pid: int, *, for_gpu: bool = False) -> list[LimitedCall]:
+    """Calls of which the arguments decide.
+
+    Args:
+        pid: the id of the process, which may send signals to itself only.
+        for_gpu: allow every ioctl on the devices of a GPU.
+    """
+    ioctl = Condition(1, (_TCGETS, _TCGETS2, _TIOCGWINSZ, _FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX))
+    anonymous = Condition(
+        3, (_MAP_ANONYMOUS, _MAP_SHARED, 0), _MAP_SHARED | _MAP_ANONYMOUS | _MAP_GROWSDOWN | _MAP_HUGETLB
+    )
+    own_limits = (Condition(0, (0,)), Condition(2, (0,)), Condition(2, (0,), high=True))
+    calls = [
+        LimitedCall("mmap", (9, 222), (anonymous,)),
+        LimitedCall("madvise", (28, 233), (Condition(2, _ADVICE),)),
+        LimitedCall("open", (2, None), (Condition(1, (0,), _WRITING),)),
+        LimitedCall("openat", (257, 56), (Condition(2, (0,), _WRITING),)),
+        LimitedCall("clone", (56, 220), (Condition(0, (_THREAD,), 0xFFFFFFFF & ~_CLONE_DETACHED),)),
+        LimitedCall("prctl", (157, 167), (Condition(0, (_PR_SET_NAME, _PR_GET_NAME, _PR_SET_VMA)),)),
+        LimitedCall("fcntl", (72, 25), (Condition(1, (_F_DUPFD, _F_GETFD, _F_SETFD, _F_GETFL, _F_DUPFD_CLOEXEC)),)),
+        LimitedCall("tgkill", (234, 131), (Condition(0, (pid,)),)),
+        # Reading its own limits: the pointer to new ones is null.
+        LimitedCall("prlimit64", (302, 261), own_limits),
+    ]
+    # The numbers of NVIDIA's driver have the type F; those of its unified memory are smaller than any other.
+    nvidia = [
+        LimitedCall("ioctl", (16, 29), (Condition(1, (0x4600,), 0xFF00),)),
+        LimitedCall("ioctl", (16, 29), (Condition(1, (0,), 0xFFFFF000),)),
+        LimitedCall("ioctl", (16, 29), (Condition(1, (0x30000001, 0x30000002)),)),
+    ]
+    return [*calls, *(nvidia if for_gpu else ()), LimitedCall("ioctl", (16, 29), (ioctl,))]

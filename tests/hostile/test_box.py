@@ -90,8 +90,9 @@ def denials(tmp_path_factory):
     program = f"""
 import json, os, subprocess, sys, threading
 from tabapp.bundle import sandbox
+from tabapp.bundle.call_filter import restrict_calls
 files = sandbox.restrict_files(sandbox.paths_of_libraries())
-calls = sandbox.restrict_calls()
+calls = restrict_calls()
 ran = []
 thread = threading.Thread(target=lambda: ran.append(1)); thread.start(); thread.join()
 assert ran == [1]
@@ -190,7 +191,7 @@ def test_catboost_leaves_the_allowed_memory_to_the_other_models(tmp_path):
     pytest.importorskip("catboost")
     found = subprocess.run(
         [sys.executable, "-c", RESERVED],
-        env={**os.environ, **box_process.environment(tmp_path, "cpu")},
+        env=box_process.environment(tmp_path, "cpu"),
         check=True,
         capture_output=True,
         text=True,
