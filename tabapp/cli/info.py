@@ -15,9 +15,10 @@ from tabapp.headless.narration import echo, echo_json
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 def info(as_json: bool) -> int:
-    """Show versions and paths for a bug report."""
+    """Show versions, paths, and the protections that the processes of bundles have here, for a bug report."""
     import platform
 
+    from tabapp.protections import offered
     from tabapp.run.environment import versions
     from tabapp.run.folder import default_runs_dir
 
@@ -28,6 +29,7 @@ def info(as_json: bool) -> int:
         "platform": platform.platform(),
         "executable": sys.executable,
         "runs_dir": str(default_runs_dir()),
+        "protections": list(offered()),
         "packages": packages,
     }
     if as_json:
@@ -38,5 +40,5 @@ def info(as_json: bool) -> int:
             for name, number in packages.items():
                 echo(f"{name:<14}{number or 'not installed'}")
         else:
-            echo(f"{key:<14}{value}")
+            echo(f"{key:<14}{', '.join(value) or 'none' if isinstance(value, list) else value}")
     return 0

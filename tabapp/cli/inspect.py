@@ -24,7 +24,9 @@ def inspect(bundle: Path, as_json: bool, trust: Path | None) -> int:
     """Show the contents of BUNDLE and verify every checksum, without loading a model."""
     from tabapp.bundle.contents import open_bundle
     from tabapp.bundle.targets import target_files
+    from tabapp.protections import offered, warn_about
 
+    warn_about(offered())
     with target_files(bundle, trust=trust) as files:
         if files[0].target is not None:
             each = [open_bundle(file.path) for file in files]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sys
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from tabapp import __version__
-from tabapp.errors import ExitCode, TabappError, UsageError, did_you_mean
+from tabapp.errors import ExitCode, TabappError, UnconfinedWarning, UsageError, did_you_mean
 
 DEFAULT = "run"
 COMPLETION = "_TABAPP_COMPLETE"
@@ -39,7 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "models": ("tabapp.cli.models:models", "List the models and their availability."),
     "profile": ("tabapp.cli.profile:profile", "Show the detected kind of each column."),
     "config": ("tabapp.cli.config:config", "Show, locate or validate the configuration."),
-    "info": ("tabapp.cli.info:info", "Show versions and paths for a bug report."),
+    "info": ("tabapp.cli.info:info", "Show versions, paths and protections for a bug report."),
     "completion": ("tabapp.cli.completion:completion", "Print the completion script of a shell."),
 }
 """Each command's import path and its line in the help, so that the help imports no command."""
@@ -131,6 +134,24 @@ def _say(message: str) -> None:
     say(message)
 
 
+@contextmanager
+def _spoken_warnings() -> Generator[None]:
+    """Print warnings about missing protections as sentences."""
+    show = warnings.showwarning
+
+    def say_or_show(message: Warning | str, category: type[Warning], *place: Any) -> None:
+        if issubclass(category, UnconfinedWarning):
+            _say(str(message))
+        else:
+            show(message, category, *place)
+
+    warnings.showwarning = say_or_show
+    try:
+        yield
+    finally:
+        warnings.showwarning = show
+
+
 def _unexpected(error: Exception) -> str:
     """A sentence about a bug; the traceback, which may contain the user's data, goes to a file."""
     import tempfile
@@ -175,7 +196,8 @@ def run_command_line(arguments: list[str]) -> int:
     if COMPLETION in os.environ:
         import_module("tabapp.cli.completion")
     try:
-        result: Any = group.main(arguments, prog_name="tabapp", standalone_mode=False)
+        with _spoken_warnings():
+            result: Any = group.main(arguments, prog_name="tabapp", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.UsageError as error:
         _say(_usage_sentence(error))

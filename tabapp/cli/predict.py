@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from tabapp.cli.completion import bundles, tables
 from tabapp.cli.options import device_option, trust_option
 from tabapp.cli.output import TableWriter, check_output
 from tabapp.cli.reading import Reader, fill_option, load_and_read, reading_options
-from tabapp.errors import DataError, UsageError
+from tabapp.errors import DataError, UnconfinedWarning, UsageError
 from tabapp.headless.narration import echo, echo_json, say
 from tabapp.run import prediction as messages
 
@@ -79,6 +80,8 @@ def predict(
         if as_json and target is None:
             raise UsageError("--json prints events on stdout, so the predictions need a file. Choose one with -o.")
     with ExitStack() as stack:
+        if quiet:
+            stack.enter_context(warnings.catch_warnings(action="ignore", category=UnconfinedWarning))
         early = None if check else stack.enter_context(EarlyProcess(bundle, device))
         files = stack.enter_context(target_files(bundle, trust=trust))
         if check:
