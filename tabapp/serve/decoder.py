@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from tabapp.bundle.sandbox import limit_resources, paths_of_libraries, private_memory, restrict_calls, restrict_files
+from tabapp.bundle.call_filter import restrict_calls
+from tabapp.bundle.sandbox import limit_resources, paths_of_libraries, private_memory, restrict_files
 
 if TYPE_CHECKING:
     from tabapp.data.schema import Schema
