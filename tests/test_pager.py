@@ -103,6 +103,17 @@ def test_only_the_last_of_several_waiting_pages_is_answered(ask):
     assert all("numbers" in answer or answer["reply"] == "stale" for answer in answers[:2])
 
 
+def test_a_run_from_elsewhere_shows_only_files_of_its_folder(run, tmp_path_factory):
+    secret = tmp_path_factory.mktemp("elsewhere") / "secret.csv"
+    secret.write_text("password\nhunter2\n")
+    (run / "run.json").write_text(json.dumps({"data": str(secret)}))
+    client = PagerClient(run)
+    with client.process as process:
+        assert not client("head", count=2).get("names")
+        assert str(run / "secret.csv") in client("open")["message"]
+        process.stdin.close()
+
+
 def test_missing_file_is_reported_or_replaced_by_saved_rows(run):
     (run / "numbers.csv").unlink()
     client = PagerClient(run)
