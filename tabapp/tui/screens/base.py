@@ -34,7 +34,7 @@ class RunView(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._target: int | None = None
+        self._drawn_target: int | None = None
         self._cursors: dict[tuple[int | None, str | None], str | None] = {}
         """Keys under the cursors of tables that are not shown, by target and table."""
 
@@ -86,14 +86,14 @@ class RunView(Screen[None]):
         self.query_one(Header).show(snapshot)
         self.query_one(KeyBar).show(snapshot.phase)
         target = snapshot.state.target_index
-        if self.BY_TARGET and target != self._target:
+        if self.BY_TARGET and target != self._drawn_target:
             self._turn_to(target, snapshot)
         else:
             self.draw(snapshot)
 
     def _turn_to(self, target: int | None, snapshot: Snapshot) -> None:
         """Draw another target, with the cursors that it had."""
-        left, self._target = self._target, target
+        left, self._drawn_target = self._drawn_target, target
         tables = list(self.query(Table))
         for table in tables:
             self._cursors[left, table.id] = table.key

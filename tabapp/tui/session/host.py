@@ -29,7 +29,14 @@ class Host(Protocol):
     settings: Settings
     planning: PlanChanges
     engine: EngineHandle
-    chosen_model: str | None
+
+    @property
+    def chosen_model(self) -> str | None:
+        """The model under the cursor of the shown target, shared by the screens that have one."""
+        ...
+
+    @chosen_model.setter
+    def chosen_model(self, model: str | None) -> None: ...
 
     @property
     def trouble(self) -> str | None:
