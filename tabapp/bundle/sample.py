@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable
 
 import polars as pl
 
@@ -40,6 +41,6 @@ def read_sample(content: bytes) -> pl.DataFrame:
         raise SampleError("two columns have the same name")
     if any(len(row) != len(header) for row in rows):
         raise SampleError("a row has more or fewer cells than the header")
-    columns = zip(*rows, strict=True) if rows else ([] for _ in header)
+    columns: Iterable[Iterable[str]] = zip(*rows, strict=True) if rows else [()] * len(header)
     cells = {name: [cell or None for cell in column] for name, column in zip(header, columns, strict=True)}
     return pl.DataFrame(cells, schema=dict.fromkeys(header, pl.String))
