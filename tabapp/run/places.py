@@ -11,6 +11,8 @@ import msgspec
 from tabapp.errors import UsageError
 from tabapp.run.config import RunConfig
 
+AnyPath = str | os.PathLike[str]
+
 
 def reject_undecodable(config: RunConfig, runs_dir: Path) -> None:
     """Refuse options and a folder with bytes that are not UTF-8: run files are JSON, and model libraries take no such path.
@@ -26,7 +28,7 @@ def reject_undecodable(config: RunConfig, runs_dir: Path) -> None:
             raise UsageError(f"{what} bytes that are not UTF-8, which a run cannot record. Rename it.") from None
 
 
-def reject_inputs(output: str | Path | None, inputs: Iterable[str | Path | None]) -> None:
+def reject_inputs(output: AnyPath | None, inputs: Iterable[AnyPath | None]) -> None:
     """Refuse an output that is an input, by whatever name or link, before any work is done.
 
     Args:
@@ -36,10 +38,10 @@ def reject_inputs(output: str | Path | None, inputs: Iterable[str | Path | None]
     Raises:
         UsageError: names both.
     """
-    if output in (None, "-") or _is_stream(output):
+    if output is None or output == "-" or _is_stream(output):
         return
     for path in inputs:
-        if path not in (None, "-", "") and is_same_file(output, path):
+        if path is not None and path not in ("-", "") and is_same_file(output, path):
             raise UsageError(f"The output {output} is the same file as the input {path}. Choose another output.")
 
 
@@ -48,7 +50,7 @@ def tables_of(config: RunConfig) -> tuple[str | None, ...]:
     return config.data, config.test, config.unlabelled
 
 
-def is_same_file(one: str | Path, other: str | Path) -> bool:
+def is_same_file(one: AnyPath, other: AnyPath) -> bool:
     """Whether two paths are names of one file, which need not exist yet."""
     try:
         return os.path.samefile(one, other)
@@ -60,7 +62,7 @@ def is_same_file(one: str | Path, other: str | Path) -> bool:
         return False
 
 
-def _is_stream(path: str | Path) -> bool:
+def _is_stream(path: AnyPath) -> bool:
     """Whether writing to a path replaces nothing, as for a terminal, a pipe or the null device."""
     try:
         return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
