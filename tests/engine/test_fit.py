@@ -103,7 +103,7 @@ def test_targets_of_held_out_rows_change_no_feature(tmp_path: Path, recipe: Feat
         data = RunData(folder)
         if rows is not None:
             data.target = data.target.copy()
-            changed = getattr(data, rows)(1)
+            changed = getattr(data, rows)(1).places
             data.target[changed] = np.random.default_rng(0).permutation(data.target[changed])
         prepared_table(folder, data, recipe, 1, run_seed=0)
         place = features_folder(folder, recipe, 1)
