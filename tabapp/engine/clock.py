@@ -11,6 +11,10 @@ SMALL_EXPORT_SHARE = 1 / 3
 """Share of the reserve in which an ordinary bundle is written; a larger one gets more time."""
 MOST_RESERVE_SHARE = 0.25
 """Most of the budget that is reserved, however large the bundle or busy the machine is."""
+SAVING_SECONDS, SAVING_SHARE = 1.5, 0.25
+"""Time in which a fit predicts and saves after its soft deadline, on an idle machine, and the most of the time left for that."""
+FIRST_SCORE_SHARE = 0.6
+"""Share of the time left after fitting that a run without any score still spends on fits."""
 EXPORT_BYTES_PER_SECOND = 35e6
 """Of models that are compressed, written and verified by one core of an AMD EPYC server."""
 
@@ -78,6 +82,14 @@ class Clock:
     def fitting_left(self) -> float:
         """Seconds until fitting must end; infinite without a time limit."""
         return float("inf") if self.fitting_end is None else self.fitting_end - self._now()
+
+    def graces(self) -> tuple[float, float]:
+        """Seconds that fits in progress may take after the end of fitting, in a run with a score and in one without.
+
+        Without a score, there is nothing to explain or export, and the first fit may take the time reserved for that.
+        """
+        left = max(0.0, self.left())
+        return min(SAVING_SECONDS * self.slowdown, SAVING_SHARE * left), FIRST_SCORE_SHARE * left
 
     def left_before_export(self) -> float:
         """Seconds until the bundle must be written; infinite without a time limit."""

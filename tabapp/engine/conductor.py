@@ -43,10 +43,6 @@ ASK_AGAIN_SECONDS = 0.25
 """Pause until the scheduler is asked again if it had no fit for a free worker, and nothing has changed but the time."""
 LONG_FIT_SECONDS = 3.0
 """After this time in a first fit, the other models load beside it: on 16,000 rows of 26 classes, first fits take 17 s."""
-END_SECONDS = 1.5
-"""Time for a fit to predict and save after its soft deadline, on an idle machine."""
-FIRST_SCORE_SHARE = 0.6
-"""Share of the time reserved for the end of a run that a run without any score may still spend on fits."""
 MOST_LOST = 10
 """Fits of a candidate that are repeated after their nodes were lost."""
 
@@ -434,23 +430,15 @@ class Conductor:
             self._trials.prune(candidate, STOPPED, score)
 
     def _end_running_fits(self) -> None:
-        """Wait briefly for fits that have reached their soft deadline, then kill the rest.
-
-        Without any score there is nothing to explain or export, so that the first fit may take the time reserved for that.
-        """
-        left = max(0.0, self._clock.left())
-        grace = 0.0 if self.ended_by else min(END_SECONDS * self._clock.slowdown, 0.25 * left)
-        until, last = time.monotonic() + grace, time.monotonic() + (0.0 if self.ended_by else FIRST_SCORE_SHARE * left)
-        while self._running and time.monotonic() < (until if self._has_score else last):
+        """Wait briefly for fits that have reached their soft deadline, then kill the rest."""
+        began = time.monotonic()
+        saving, first = (0.0, 0.0) if self.ended_by else self._clock.graces()
+        while self._running and time.monotonic() - began < (saving if self.scheduler.has_score else first):
             for message in self._executor.poll():
                 self._handle(message)
             time.sleep(TICK_SECONDS)
         self._running.clear()
         self._executor.close()
-
-    @property
-    def _has_score(self) -> bool:
-        return any(candidate.results for name in self.scheduler.models for candidate in self.scheduler.of_model(name))
 
     def _show(self, *, force: bool = False) -> None:
         new = self._display.update([running.work for running in self._running.values()], force=force)

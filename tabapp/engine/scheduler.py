@@ -142,6 +142,11 @@ class Scheduler:
         """The candidates of a model, oldest first."""
         return list(self._of_model.get(name, {}).values())
 
+    @property
+    def has_score(self) -> bool:
+        """Whether any candidate has a complete fit."""
+        return any(candidate.results for name in self.models for candidate in self.of_model(name))
+
     def best_of(self, name: str) -> Candidate | None:
         """The best candidate of a model: by number of folds, then by score; None without a score."""
         scored = [candidate for candidate in self.of_model(name) if candidate.results]

@@ -102,3 +102,10 @@ def test_a_busy_machine_gets_more_time_for_the_end_of_a_run(monkeypatch: pytest.
     clock = Clock(300.0, used=0.0, slowdown=3.0)
     clock.reserve_export(6.0)
     assert clock.left_before_export() == 300.0 - 18.0
+
+
+def test_a_first_score_may_take_the_time_of_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    assert Clock(20.0, used=10.0).graces() == (1.5, 6.0)
+    assert Clock(20.0, used=10.0, slowdown=4.0).graces() == (2.5, 6.0), "most of the rest is for the bundle"
+    assert Clock(20.0, used=30.0).graces() == (0.0, 0.0)
