@@ -167,7 +167,8 @@ def split_for_early_stopping(table: Table) -> tuple[Table, Table]:
 def saved_and_loaded(plugin: Plugin, model: FittedModel) -> FittedModel:
     """Save a model, demand that its files hold data only, and load it."""
     with TemporaryFolder("check") as name:
-        folder = Path(name)
+        folder = Path(name) / "model"
+        folder.mkdir()
         model.save(folder)
         files = [path for path in folder.rglob("*") if path.is_file()]
         demand(bool(files), "save writes nothing")

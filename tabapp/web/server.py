@@ -202,18 +202,23 @@ class RunServer(Server):
         await super()._process_messages(websocket, app_service)
 
     async def _close_screens(self, app: web.Application) -> None:
-        """Ask the screens to end, give them time for it, and wait for their processes: asyncio raises for a process that ends
-        after its loop."""
+        """End the screens and their processes: asyncio raises for a process that ends after its loop."""
         for task in self._screens:
             task.cancel()
-        ends = [asyncio.create_task(process.wait()) for process in self._processes]
-        if self._screens or ends:
-            await asyncio.wait({*self._screens, *ends}, timeout=SCREEN_SECONDS)
-        for process in self._processes:
-            if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    process.kill()
-        await asyncio.gather(*ends)
+        if self._screens:
+            await asyncio.wait(set(self._screens), timeout=SCREEN_SECONDS)
+        await asyncio.gather(*map(_end, self._processes))
+
+
+async def _end(process: Process) -> None:
+    """Give the process of a screen time to end, then kill it. asyncio notices the end once all output is read."""
+    try:
+        await asyncio.wait_for(process.communicate(), SCREEN_SECONDS)
+    except (TimeoutError, RuntimeError):
+        with suppress(ProcessLookupError):
+            process.kill()
+        with suppress(TimeoutError, RuntimeError):
+            await asyncio.wait_for(process.communicate(), SCREEN_SECONDS)
 
 
 def serve_run(folder: RunFolder, runs_dir: Path, listening: socket.socket, *, start_engine: bool) -> None:
