@@ -254,7 +254,7 @@ def test_what_the_engine_rejects_is_an_exception(options, error, message, tmp_pa
     table = customers().with_columns(constant=pl.lit("same"))
     with pytest.raises(error, match=message):
         tabapp.fit(table, **{"target": "bought", "runs_dir": tmp_path, **FAST, **options})
-    assert [run.status for run in tabapp.runs(tmp_path)] == ["failed"]
+    assert tabapp.runs(tmp_path) == [], "nothing was trained that could be resumed"
 
 
 @pytest.mark.slow

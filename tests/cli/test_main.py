@@ -233,7 +233,7 @@ def test_finished_run_is_listed_and_shown_without_an_engine(tmp_path, capsys, mo
     assert listed["run"] == folder.run
     assert (listed["status"], listed["target"], listed["metric"], listed["best"]) == ("ok", "bought", "roc_auc", 0.91)
     assert set(listed) == {
-        "run", "name", "status", "data", "target", "metric", "best", "started", "seconds", "path",
+        "run", "name", "status", "data", "target", "metric", "best", "folds", "started", "seconds", "path",
     }  # fmt: skip
     assert run_command_line(["attach", "last", "--auto", "-q"]) == 0
     out, err = capsys.readouterr()

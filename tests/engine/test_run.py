@@ -125,6 +125,7 @@ def test_a_run_is_listed(wine_run: tuple[RunFolder, list[dict[str, Any]]]) -> No
         "target",
         "metric",
         "best",
+        "folds",
         "started",
         "seconds",
         "path",

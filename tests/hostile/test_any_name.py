@@ -24,7 +24,7 @@ from tabapp.data.limits import MemoryLimit
 from tabapp.data.read import ReadOptions, read_text
 from tabapp.data.spreadsheet import MARK, without_formulas
 from tabapp.errors import DataError
-from tabapp.serve.bodies import ARROW, CSV, JSON, PARQUET, decode_body, encode_predictions
+from tabapp.serve.bodies import ARROW, CSV, JSON, PARQUET, decode_file, encode_predictions
 from tabapp.serve.limits import Limits
 from tests.bundle import making
 
@@ -92,7 +92,7 @@ def test_every_format_keeps_every_name(table):
         assert set(predictions["prediction"]) <= set(schema.classes)
         check_files(predictions, Path(folder))
         check_files(predictions.hstack(table.select(pl.all().name.prefix("_"))), Path(folder))
-        check_served(loaded, table, predictions)
+        check_served(loaded, table, predictions, Path(folder))
         check_card(loaded)
 
 
@@ -117,7 +117,7 @@ def check_files(frame: pl.DataFrame, folder: Path) -> None:
         assert not safe or not [cell for cell in (*names, *cells[0]) if cell[:1] in ("=", "@", "\t", "\r")], MARK
 
 
-def check_served(loaded: LoadedBundle, table: pl.DataFrame, predictions: pl.DataFrame) -> None:
+def check_served(loaded: LoadedBundle, table: pl.DataFrame, predictions: pl.DataFrame, folder: Path) -> None:
     """A server reads the rows and writes the predictions of a table in every format."""
     schema, limits = loaded.contents.schema, Limits()
     rows = table.select(pl.exclude("nothing")).drop(schema.target)
@@ -131,7 +131,8 @@ def check_served(loaded: LoadedBundle, table: pl.DataFrame, predictions: pl.Data
         write(content)
         bodies[kind] = content.getvalue()
     for kind, body in bodies.items():
-        found = decode_body(body, kind, schema, limits).frame
+        (folder / "body").write_bytes(body)
+        found = decode_file(folder / "body", kind, schema, limits).frame
         assert found.equals(rows) or kind == CSV, kind
         assert found.columns == rows.columns, kind
     answer = json.loads(encode_predictions(predictions, JSON, schema, ()))["predictions"]

@@ -135,9 +135,7 @@ def test_the_files_of_foreign_runs_are_named_and_not_used(tmp_path: Path, secret
 
 
 def test_the_files_in_the_folder_of_a_foreign_run_are_read(tmp_path: Path) -> None:
-    folder = foreign_run(
-        tmp_path, data="/home/them/runs/r/stdin.csv", test="test.arrow", unlabelled="/their/more.arrow"
-    )
+    folder = foreign_run(tmp_path, data="/their/runs/r/stdin.csv", test="test.arrow", unlabelled="/their/more.arrow")
     for name in ("stdin.csv", "test.arrow", "more.arrow"):
         (folder.path / name).write_text("x")
     config = resumed_config(folder, None, 9, warn=lambda sentence: pytest.fail(sentence))

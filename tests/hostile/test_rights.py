@@ -146,7 +146,7 @@ def test_a_run_folder_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
     assert stat.S_IMODE(folder.path.parent.stat().st_mode) == 0o700
     files = [file for file in folder.path.rglob("*") if file.is_file()]
-    assert {file.name for file in files} == {"run.json", "stdin.csv"}
+    assert {file.name for file in files} == {"run.json", "run.seal", "stdin.csv"}
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 

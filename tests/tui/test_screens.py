@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from textual.widgets import Static
 
 from tabapp.run import events as ev
 from tabapp.run.exporting import Compared, ExportOptions, ExportRow
@@ -271,7 +272,9 @@ async def test_export_copies_the_bundle(tmp_path, monkeypatch):
         await driver.sees("is not a file in a folder that exists")
         driver.app.screen.query_one("#typed").value = str(driver.folder.bundle)
         await driver.press("enter")
-        await driver.sees("is the same file")
+        await driver.until(
+            lambda: "is the same file as" in str(driver.app.screen.query_one("#problem", Static).render())
+        )
         assert driver.folder.bundle.read_bytes() == b"a bundle"
 
 
