@@ -12,9 +12,8 @@ import click
 from tabapp.cli.completion import columns, metrics, models, several, tables
 from tabapp.errors import DataError, UsageError, did_you_mean
 from tabapp.run.bounds import FOLDS, PORT, SEED, TRIALS, WORKERS, Bounds
-from tabapp.run.config import Executor, RunConfig, check_directions, check_hidden, parse_budget, parse_bytes
+from tabapp.run.config import check_directions, check_hidden, parse_budget, parse_bytes
 from tabapp.run.lists import split_list
-from tabapp.run.settings import load_settings
 
 
 def split_names(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -387,36 +386,6 @@ def run_options(function: Any) -> Any:
     for option in reversed(RUN_OPTIONS):
         function = option(function)
     return function
-
-
-def cluster_options(function: Any) -> Any:
-    """The options that choose where the fits of an earlier run continue; see `chosen_cluster`."""
-    address = click.option(
-        "--address",
-        metavar="ADDRESS",
-        help="Address of the Ray cluster [default: $RAY_ADDRESS, else a cluster on this machine].",
-    )
-    executor = click.option(
-        "--executor",
-        type=Choice(["local", "ray"]),
-        metavar="NAME",
-        help="Where fits run: local for this machine, ray for a cluster. Needed if the run used a cluster.",
-    )
-    return executor(address(function))
-
-
-def chosen_cluster(
-    recorded: RunConfig, executor: Executor | None, address: str | None
-) -> tuple[Executor | None, str | None]:
-    """The options of `cluster_options`, with the defaults in the user's configuration for a run that used a cluster.
-
-    Raises:
-        UsageError: the configuration is not valid.
-    """
-    if executor is not None or address is not None or recorded.executor != "ray":
-        return executor, address
-    defaults = load_settings().run
-    return ("ray", defaults.get("address")) if defaults.get("executor") == "ray" else (None, None)
 
 
 def web_options(function: Any) -> Any:

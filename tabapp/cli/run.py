@@ -12,14 +12,13 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from tabapp.cli.cluster import chosen_cluster, cluster_options
 from tabapp.cli.completion import run_ids, tables
 from tabapp.cli.defaults import run_defaults
 from tabapp.cli.options import (
     SectionedCommand,
     Whole,
     check_file,
-    chosen_cluster,
-    cluster_options,
     read_budget,
     run_options,
     web_options,

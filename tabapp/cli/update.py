@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tabapp.cli.cluster import chosen_cluster, cluster_options
 from tabapp.cli.completion import bundles, tables
-from tabapp.cli.options import chosen_cluster, cluster_options, read_budget, trust_option
+from tabapp.cli.options import read_budget, trust_option
 from tabapp.cli.output import metric_cells
 from tabapp.cli.reading import Reader, reading_options
 from tabapp.errors import DataError, ExitCode, UsageError
