@@ -97,7 +97,7 @@ def test_own_runs_need_the_cluster_on_each_command_line(tmp_path: Path) -> None:
 
 
 def test_the_configuration_of_the_user_chooses_the_cluster_of_earlier_runs(tmp_path: Path, monkeypatch) -> None:
-    from tabapp.cli.options import chosen_cluster
+    from tabapp.cli.cluster import chosen_cluster
 
     config = tmp_path / "config.toml"
     config.write_text('[run]\nexecutor = "ray"\naddress = "10.0.0.3:6379"\n')
