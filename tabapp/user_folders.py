@@ -1,4 +1,4 @@
-"""The folders of the user: configuration, data and cache, also for a user without a home folder, as in many containers."""
+"""The folders of the user: configuration, data, state and cache, also for a user without a home folder, as in many containers."""
 
 from __future__ import annotations
 
@@ -22,6 +22,13 @@ def data_folder() -> Path:
     from platformdirs import user_data_path
 
     return _found(user_data_path)
+
+
+def state_folder() -> Path:
+    """The folder of what programs keep between their runs."""
+    from platformdirs import user_state_path
+
+    return _found(user_state_path)
 
 
 def cache_folder() -> Path:

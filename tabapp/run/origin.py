@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tabapp import files
+from tabapp.user_folders import state_folder
 
 SEAL = "run.seal"
 KEY = "run.key"
@@ -22,10 +23,8 @@ _CONTEXT = b"tabapp run.json\0"
 
 
 def key_file() -> Path:
-    """The file of the key, in the platform's state folder."""
-    from platformdirs import user_state_path
-
-    return user_state_path("tabapp") / KEY
+    """The file of the key. For a user without a home folder, it can be neither read nor created."""
+    return state_folder() / KEY
 
 
 def seal(folder: Path, content: bytes) -> None:
@@ -58,9 +57,6 @@ def _digest(key: bytes, content: bytes) -> str:
 def _key(*, create: bool) -> bytes | None:
     """The key of this user; None if there is none, or it cannot be kept."""
     path = key_file()
-    # Without a home directory, the path begins with a literal ~.
-    if not path.is_absolute():
-        return None
     with suppress(OSError):
         if create and not path.exists():
             _create_key(path)

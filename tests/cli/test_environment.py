@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import tabapp
 from tabapp import plugin_files, user_folders
 from tabapp.cli import main
 from tabapp.cli.main import run_command_line
@@ -130,3 +131,10 @@ def test_no_folder_for_temporary_files(monkeypatch, capsys):
     monkeypatch.setattr(main.group, "main", lambda *_, **__: gettempdir())
     assert run_command_line(["runs"]) == 1
     assert capsys.readouterr().err == "tabapp: No folder for temporary files can be written. Set TMPDIR to one.\n"
+
+
+def test_only_one_module_asks_for_folders_of_the_user() -> None:
+    """platformdirs raises for a user without a home folder."""
+    root = Path(tabapp.__file__).parent
+    asking = {path.name for path in root.rglob("*.py") if "from platformdirs" in path.read_text()}
+    assert asking == {"user_folders.py"}
