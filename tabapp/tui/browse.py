@@ -8,7 +8,7 @@ from pathlib import Path
 from tabapp.run.folder import RunFolder
 from tabapp.run.settings import Settings
 from tabapp.tui.app import AttachedApp, TabappApp
-from tabapp.tui.hangup import end_with_the_terminal
+from tabapp.tui.hangup import ending_with_the_terminal
 from tabapp.tui.replay import ReplayApp
 
 
@@ -40,16 +40,16 @@ def show_runs(
     Raises:
         TabappError: the run folder cannot be read.
     """
-    end_with_the_terminal()
-    shown: list[Shown] = []
-    while True:
-        if replay is not None:
-            app = ReplayApp(folder, replay, runs_dir=runs_dir, settings=settings)
-            replay = None
-        else:
-            app = (TabappApp if start_engine else AttachedApp)(folder, runs_dir=runs_dir, settings=settings)
-        app.run()
-        shown.append(Shown(folder, start_engine, app.return_code or app.exit_code))
-        if app.opened is None:
-            return shown
-        folder, start_engine = app.opened.folder, app.opened.start_engine
+    with ending_with_the_terminal():
+        shown: list[Shown] = []
+        while True:
+            if replay is not None:
+                app = ReplayApp(folder, replay, runs_dir=runs_dir, settings=settings)
+                replay = None
+            else:
+                app = (TabappApp if start_engine else AttachedApp)(folder, runs_dir=runs_dir, settings=settings)
+            app.run()
+            shown.append(Shown(folder, start_engine, app.return_code or app.exit_code))
+            if app.opened is None:
+                return shown
+            folder, start_engine = app.opened.folder, app.opened.start_engine
