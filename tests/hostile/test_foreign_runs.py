@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tabapp import user_folders
 from tabapp.cli.main import run_command_line
 from tabapp.errors import UsageError
 from tabapp.run import events as ev
@@ -185,14 +186,12 @@ def test_the_key_is_private_and_created_once(tmp_path: Path, monkeypatch) -> Non
 
 def test_a_run_is_created_without_a_place_for_the_key(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.chdir(tmp_path)
-    for number, place in enumerate((tmp_path / "file" / origin.KEY, Path("~/.local/state/tabapp") / origin.KEY)):
-        monkeypatch.setattr(origin, "key_file", lambda place=place: place)
+    for number, place in enumerate((tmp_path / "file", user_folders.NOWHERE)):
+        monkeypatch.setattr(origin, "state_folder", lambda place=place: place)
         folder = write_run(tmp_path / str(number))
         assert folder.config().data == "/data/shop.csv"
         assert not folder.is_own()
         assert not (folder.path / origin.SEAL).exists()
-    assert not (tmp_path / "~").exists()
 
 
 def test_commands_in_a_foreign_folder_name_nothing_outside_of_it() -> None:
