@@ -16,6 +16,8 @@ MOST_LEVELS = 300
 """Maximum number of one-hot columns, which represent the most frequent levels of all columns."""
 LIMIT = 10.0
 """Standardized numbers are clipped at this many standard deviations."""
+CELLS_TOGETHER = 2**16
+"""Cells that are standardized at once: few calls for a wide table, and little memory for a long one."""
 ARRAYS = {
     "mean": ("float64", 1),
     "std": ("float64", 1),
@@ -93,9 +95,12 @@ class Design:
 
     def _filled(self, table: Table, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
         n_numeric, n_indicators = len(self.mean), len(self.indicators)
-        for j, column in enumerate(table.numeric.T):
-            standard = ((column - self.mean[j]) / self.std[j]).clip(-LIMIT, LIMIT)
-            found[:, j] = np.where(np.isnan(column), 0.0, standard).astype(np.float32)
+        together = max(1, CELLS_TOGETHER // max(1, len(table)))
+        for start in range(0, n_numeric, together):
+            some = slice(start, min(start + together, n_numeric))
+            block = table.numeric[:, some]
+            standard = ((block - self.mean[some]) / self.std[some]).clip(-LIMIT, LIMIT)
+            found[:, some] = np.where(np.isnan(block), 0.0, standard).astype(np.float32)
         found[:, n_numeric : n_numeric + n_indicators] = np.isnan(table.numeric[:, self.indicators])
         found[:, n_numeric + n_indicators :] = table.categorical[:, self.level_column] == self.level_code
         return found
