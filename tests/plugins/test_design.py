@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from tabapp.features.arrays import Table
 from tabapp_plugins._shared import design
 from tabapp_plugins._shared.design import LIMIT, Design
+
+from tabapp.features.arrays import Table
 
 
 @pytest.mark.parametrize("cells", [1, 7, 40, 10**6])
