@@ -1,9 +1,15 @@
-"""The Python processes that tabapp starts: their command lines, and their ids."""
+"""The Python processes that tabapp starts: their command lines, environments and ids."""
 
 from __future__ import annotations
 
 import os
 import sys
+
+_PASSED = frozenset({"HOME", "LANG", "LANGUAGE", "PATH", "POLARS_MAX_THREADS", "TZ", "TZDIR"})
+_PASSED_PREFIXES = (
+    "LC_", "LD_", "DYLD_", "PYTHON", "COVERAGE_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_", "VECLIB_",
+    "RAYON_", "ATEN_", "DNNL_", "TORCH_", "PYTORCH_", "CUDA_", "CUBLAS_", "CUDNN_", "NVIDIA_", "GLIBC_", "MALLOC_", "MIMALLOC_",
+)  # fmt: skip
 
 
 def module_command(module: str, *arguments: str) -> list[str]:
@@ -12,6 +18,11 @@ def module_command(module: str, *arguments: str) -> list[str]:
     `-P` keeps the working directory off `sys.path`: a file `random.py` next to the user's table is data and is never imported.
     """
     return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def plain_environment() -> dict[str, str]:
+    """The variables that the interpreter and the libraries read, for a confined process. Others may contain keys and passwords."""
+    return {name: value for name, value in os.environ.items() if name in _PASSED or name.startswith(_PASSED_PREFIXES)}
 
 
 def descendants(pid: int) -> list[int] | None:

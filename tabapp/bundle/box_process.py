@@ -16,7 +16,7 @@ import msgspec
 
 from tabapp.bundle import box_messages as messages
 from tabapp.bundle import limits, sandbox
-from tabapp.children import module_command
+from tabapp.children import module_command, plain_environment
 from tabapp.errors import BundleError, DataError, TabappError, UsageError
 from tabapp.plugin_files import plugin_folder
 
@@ -30,11 +30,6 @@ _NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 _ARENA_KIB = 2**16
 """mimalloc, which CatBoost contains, reserves 1 GiB of address space at once by default. Linux counts it as private memory, most of
 what a bundle with a few boosters is allowed."""
-_PASSED = frozenset({"HOME", "LANG", "LANGUAGE", "PATH", "POLARS_MAX_THREADS", "TZ", "TZDIR"})
-_PASSED_PREFIXES = (
-    "LC_", "LD_", "DYLD_", "PYTHON", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_", "VECLIB_", "RAYON_", "ATEN_", "DNNL_",
-    "TORCH_", "PYTORCH_", "CUDA_", "CUBLAS_", "CUDNN_", "NVIDIA_", "GLIBC_", "MALLOC_", "MIMALLOC_",
-)  # fmt: skip
 _ADVICE = "The bundle may be damaged or malicious; get it again from a source that you trust."
 _ERRORS: dict[str, type[TabappError]] = {"bundle": BundleError, "data": DataError, "usage": UsageError}
 _REPLIES = msgspec.msgpack.Decoder(messages.AnyReply)
@@ -42,21 +37,18 @@ _Answer = TypeVar("_Answer", bound=messages.Reply)
 
 
 def environment(scratch: Path, device: str) -> dict[str, str]:
-    """The environment of the process: variables of the user that the interpreter and the libraries read, and its own.
-
-    Others may contain keys and passwords.
+    """The environment of the process: `plain_environment`, and variables of its own.
 
     Args:
         scratch: its folder of temporary files.
         device: that of its networks.
     """
-    passed = {name: value for name, value in os.environ.items() if name in _PASSED or name.startswith(_PASSED_PREFIXES)}
     places = {name: str(scratch) for name in ("TMPDIR", "MPLCONFIGDIR", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR")}
     plugins = {"TABAPP_PLUGINS_DIR": str(plugin_folder())}
     memory = {"MIMALLOC_ARENA_RESERVE": str(_ARENA_KIB)}
     # Threads that wait for each other by spinning take the processors from those they wait for on a busy machine.
     threads = {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "passive"), "JOBLIB_MULTIPROCESSING": "0"}
-    return {**passed, **places, **plugins, **memory, **threads, **(_NO_GPU if device == "cpu" else {})}
+    return {**plain_environment(), **places, **plugins, **memory, **threads, **(_NO_GPU if device == "cpu" else {})}
 
 
 class BoxProcess:

@@ -83,7 +83,7 @@ class Clock:
         """Seconds until fitting must end; infinite without a time limit."""
         return float("inf") if self.fitting_end is None else self.fitting_end - self._now()
 
-    def graces(self) -> tuple[float, float]:
+    def grace_seconds(self) -> tuple[float, float]:
         """Seconds that fits in progress may take after the end of fitting, in a run with a score and in one without.
 
         Without a score, there is nothing to explain or export, and the first fit may take the time reserved for that.

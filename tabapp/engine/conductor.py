@@ -432,7 +432,7 @@ class Conductor:
     def _end_running_fits(self) -> None:
         """Wait briefly for fits that have reached their soft deadline, then kill the rest."""
         began = time.monotonic()
-        saving, first = (0.0, 0.0) if self.ended_by else self._clock.graces()
+        saving, first = (0.0, 0.0) if self.ended_by else self._clock.grace_seconds()
         while self._running and time.monotonic() - began < (saving if self.scheduler.has_score else first):
             for message in self._executor.poll():
                 self._handle(message)

@@ -13,6 +13,7 @@ _START_FIELD = 21
 _LEAST_SECONDS = 0.02
 """Shorter processor times say little: a processor is shared in parts of a few milliseconds."""
 MOST = 20.0
+"""Largest slowdown that is reported; it multiplies times that are reserved."""
 
 
 def process_age() -> float:

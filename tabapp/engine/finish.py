@@ -27,7 +27,6 @@ from tabapp.engine.bundle_copy import copy_bundle
 from tabapp.engine.clock import Clock, export_seconds
 from tabapp.engine.contention import Contention
 from tabapp.engine.dependence import find_attention, find_dependence, find_interactions
-from tabapp.engine.evaluations import ENSEMBLE
 from tabapp.engine.explaining import find_effects, find_slices
 from tabapp.engine.finished import save_prediction
 from tabapp.engine.importances import compute_importances, importances_json
@@ -111,7 +110,7 @@ class Finish:
         bundle, unwritten = copy_bundle(self._folder, self._config, self._emit)
         test_score = self._test_score(bundle)
         by_score = [row for row in rows if row.score is not None]
-        best = by_score[0] if by_score else next(row for row in rows if row.model == ENSEMBLE)
+        best = by_score[0] if by_score else next(row for row in rows if row.model == ev.ENSEMBLE)
         message = "Interrupted. The bundle has the best models so far. " if interrupted else ""
         return ev.RunFinished(
             **self._common(elapsed),

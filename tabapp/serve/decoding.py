@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from tabapp.bundle.unpack import temporary_folder
-from tabapp.children import module_command
+from tabapp.children import module_command, plain_environment
 from tabapp.data.schema import Schema
 from tabapp.serve.bodies import TEXT_COPIES, Body, decode_json, is_short, too_large
 from tabapp.serve.decoder_messages import LENGTH_BYTES, Columns, Decode, Refused, Started, encode, unpacked
@@ -22,8 +22,8 @@ from tabapp.serve.limits import Limits, RequestError, busy
 
 _START_SECONDS = 60.0
 _CHUNK = 2**20
-_INHERITED = ("PATH", "HOME", "LANG", "TZ", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
-_INHERITED_PREFIXES = ("LC_", "PYTHON", "COVERAGE")
+_THREADS = {"POLARS_MAX_THREADS": "2"}
+"""Enough for a body."""
 _REPLIES = msgspec.msgpack.Decoder(Columns | Refused | Started)
 
 Log = Callable[[str], None]
@@ -114,7 +114,7 @@ class _Process:
             stdout=subprocess.PIPE,
             # Libraries quote the data that they fail to parse.
             stderr=subprocess.DEVNULL,
-            env=_environment(),
+            env={**plain_environment(), **_THREADS},
             start_new_session=True,
             bufsize=0,
         )
@@ -221,11 +221,3 @@ def _slim(schema: Schema) -> Schema:
         for column in schema.columns
     )
     return msgspec.structs.replace(schema, columns=columns, classes=(), warnings=())
-
-
-def _environment() -> dict[str, str]:
-    """The environment of the process: no tokens or keys, and two threads of polars, which are enough for a body."""
-    kept = {
-        name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
-    }
-    return {**kept, "POLARS_MAX_THREADS": "2"}

@@ -106,6 +106,6 @@ def test_a_busy_machine_gets_more_time_for_the_end_of_a_run(monkeypatch: pytest.
 
 def test_a_first_score_may_take_the_time_of_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
-    assert Clock(20.0, used=10.0).graces() == (1.5, 6.0)
-    assert Clock(20.0, used=10.0, slowdown=4.0).graces() == (2.5, 6.0), "most of the rest is for the bundle"
-    assert Clock(20.0, used=30.0).graces() == (0.0, 0.0)
+    assert Clock(20.0, used=10.0).grace_seconds() == (1.5, 6.0)
+    assert Clock(20.0, used=10.0, slowdown=4.0).grace_seconds() == (2.5, 6.0), "most of the rest is for the bundle"
+    assert Clock(20.0, used=30.0).grace_seconds() == (0.0, 0.0)
