@@ -14,6 +14,7 @@ from tabapp.models.contract import Cost, Float32, Params, Shape, Task, Trial
 from tabapp.nn.attention import CLS, FeedForward, LayerAttention, SelfAttention
 from tabapp.nn.costs import network_bytes, training_cost
 from tabapp.nn.dropout import Dropout
+from tabapp.nn.fused import add_normalized
 from tabapp.nn.linear import Linear
 from tabapp.nn.params import SharingParams
 from tabapp.nn.plugin import DeepModel, DeepPlugin, Sizes
@@ -100,13 +101,26 @@ class Block(nn.Module):
         """Input of the attention: the tokens, normalized except in the first block."""
         return tokens if self.attention_normalization is None else self.attention_normalization(tokens)
 
-    def forward(self, tokens: Tensor, *, cls_only: bool, projected: Tensor | None = None) -> Tensor:
-        if projected is None:
-            update = self.attention(self.attended(tokens), cls_only=cls_only)
+    def forward(self, tokens: Tensor, *, cls_only: bool) -> Tensor:
+        tokens, update = self.branches(tokens, None, cls_only=cls_only)
+        return tokens + update
+
+    def branches(
+        self, tokens: Tensor, update: Tensor | None, *, cls_only: bool, projected: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The block without its last addition: tokens + update, for the input and for the output. Sums are thus next to the
+        normalization that reads them, and computed with it.
+        """
+        if projected is not None:
+            attended = self.attention.of_projected(projected)
+        elif update is None or self.attention_normalization is None:
+            attended = self.attention(self.attended(tokens), cls_only=cls_only)
         else:
-            update = self.attention.of_projected(projected)
-        tokens = (tokens[:, :1] if cls_only else tokens) + self.residual_dropout(update)
-        return tokens + self.residual_dropout(self.ffn(self.ffn_normalization(tokens)))
+            tokens, normalized = add_normalized(tokens, update, self.attention_normalization)
+            attended = self.attention(normalized, cls_only=cls_only)
+        tokens = tokens[:, :1] if cls_only else tokens
+        tokens, normalized = add_normalized(tokens, self.residual_dropout(attended), self.ffn_normalization)
+        return tokens, self.residual_dropout(self.ffn(normalized))
 
 
 class FTTransformerNetwork(nn.Module):
@@ -128,14 +142,15 @@ class FTTransformerNetwork(nn.Module):
         self.head = Linear(params.d_token, sizes.d_out)
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
-        tokens = self.tokenizer(numeric, categorical)
+        tokens, update = self.tokenizer(numeric, categorical), None
         for i, block in enumerate(self.blocks):
+            assert isinstance(block, Block)
             is_last, projected = i + 1 == len(self.blocks), None
             if i == 0 and not is_last:
-                assert isinstance(block, Block)
                 projected = self.tokenizer.projected(numeric, categorical, block.attention.query_key_value)
-            tokens = block(tokens, cls_only=is_last, projected=projected)
-        return self.head(torch.relu(self.normalization(tokens[:, 0])))
+            tokens, update = block.branches(tokens, update, cls_only=is_last, projected=projected)
+        cls = tokens[:, 0] if update is None else tokens[:, 0] + update[:, 0]
+        return self.head(torch.relu(self.normalization(cls)))
 
     def encoded_columns(self, numeric: Tensor, categorical: Tensor, masked: Tensor, mask: Tensor) -> Tensor:
         """(rows, n_features, d_token): the features after all blocks, where masked numbers are replaced by their vector in
@@ -202,6 +217,7 @@ class FTTransformer(DeepPlugin):
     params_type = FTTransformerParams
     model_type = FTTransformerModel
     low_precision = True
+    bfloat16_weights = True
     repeats_steps = True
     min_rows = 200
     max_rows = 2_000_000

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tabapp.nn import fused
 from tabapp.nn.dropout import Dropout, dropout, kept_values
 from tabapp.nn.linear import Linear, linear
 from tabapp.nn.precision import at_least_float32
@@ -151,8 +152,11 @@ class SelfAttention(nn.Module):
     def of_projected(self, projected: Tensor) -> Tensor:
         """Attention for tokens already multiplied by `query_key_value`: (rows, n_tokens, 3 · d_token)."""
         few = projected.device.type == "cpu" and projected.shape[1] <= MANY_TOKENS
+        dropout_rate = self.dropout if self.training else 0.0
+        if self.key_compression is None and fused.attends(projected, self.n_heads):
+            return self.output(fused.attention(projected, self.n_heads, dropout_rate))
         if few and self.key_compression is None:
-            packed: Any = PackedAttention.apply(projected, self.n_heads, self.dropout if self.training else 0.0)
+            packed: Any = PackedAttention.apply(projected, self.n_heads, dropout_rate)
             return self.output(packed)
         query, key, value = self._heads(projected, 3)
         return self._attended(query, key, value)
@@ -180,7 +184,7 @@ class SelfAttention(nn.Module):
         value_bias = self.query_key_value.bias[2 * d_token :].view(self.n_heads, d_head)
         value = (pooled.transpose(0, 1) @ value_weight.transpose(1, 2)).transpose(0, 1)
         value = value + probabilities.sum(-1, keepdim=True) * value_bias
-        return self.output(value.flatten(1).unsqueeze(1))
+        return self.output(value.to(self.output.weight.dtype).flatten(1).unsqueeze(1))
 
     def cls_probabilities(self, tokens: Tensor) -> Tensor:
         """(rows, n_heads, n_tokens): attention probabilities of the [CLS] token, softmax(q Kᵀ/√d_head). Undefined for
@@ -253,4 +257,7 @@ class FeedForward(nn.Module):
         self.second = Linear(d_hidden, d_token)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.second(self.dropout(self.activation(self.first(x))))
+        hidden = self.first(x)
+        if fused.is_fused(hidden):
+            return self.second(fused.gate(hidden, self.dropout.rate if self.training else 0.0))
+        return self.second(self.dropout(self.activation(hidden)))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tabapp.nn.objective import Objective
 from tabapp.nn.params import TrainingParams
-from tabapp.nn.precision import autocast, has_fast_bfloat16
+from tabapp.nn.precision import autocast, bfloat16_output, has_fast_bfloat16
 from tabapp.nn.shared_trunk import SharedTrunk
 
 
@@ -33,6 +33,7 @@ class TrainingMethod:
         objective: the loss.
         undecayed: names of the parameters without weight decay.
         low_precision: use bfloat16 in the network where the device is fast at it.
+        bfloat16_weights: with `low_precision` on a GPU, train by `bfloat16_output`.
         repeats_steps: every training step starts the same operations on the same tensors, apart from learning rates, so that a GPU
             can repeat a recorded step.
     """
@@ -49,12 +50,13 @@ class TrainingMethod:
         *,
         undecayed: set[str] | None = None,
         low_precision: bool = False,
+        bfloat16_weights: bool = False,
         repeats_steps: bool = False,
     ) -> None:
         self.network, self.params, self.objective = network, params, objective
         self.undecayed = undecayed or set()
         self.device = torch.device("cpu")
-        self._low_precision = low_precision
+        self._low_precision, self._bfloat16_weights = low_precision, bfloat16_weights
         self.repeats_steps = repeats_steps
         self.shared: SharedTrunk | None = None
         """The loss of the other targets of the run, if the network learns them, too."""
@@ -65,9 +67,10 @@ class TrainingMethod:
         """
         self.device = numeric.device
         self._low_precision = self._low_precision and has_fast_bfloat16(self.device)
+        self._bfloat16_weights &= self._low_precision and self.device.type == "cuda"
 
     def precision(self) -> AbstractContextManager[Any]:
-        """Autocast context in which the network runs."""
+        """Autocast context in which the network predicts, and trains if not by `bfloat16_output`."""
         return autocast(self.device, self._low_precision)
 
     def optimizer(self) -> torch.optim.Optimizer:
@@ -96,7 +99,10 @@ class TrainingMethod:
             rows: (batch,) indices among the training rows.
             numeric, categorical, target, weight: values of those rows; some levels may be replaced by the code for unseen ones.
         """
-        with self.precision():
-            output = self.network(numeric, categorical)
+        if self._bfloat16_weights:
+            output = bfloat16_output(self.network, numeric, categorical)
+        else:
+            with self.precision():
+                output = self.network(numeric, categorical)
         loss = self.objective.loss(output, target, weight)
         return loss if self.shared is None else loss + self.shared.loss(output, rows, weight)

@@ -171,6 +171,9 @@ class DeepPlugin(Plugin):
     model_type: ClassVar[type[DeepModel]] = DeepModel
     low_precision: ClassVar[bool] = False
     """Whether bfloat16 pays for this network where the device has it."""
+    bfloat16_weights: ClassVar[bool] = False
+    """Whether a GPU also trains this network with weights and values between its layers in bfloat16. The optimizer still updates
+    float32 weights."""
     repeats_steps: ClassVar[bool] = False
     """Whether every training step starts the same operations on the same tensors, as a CUDA graph needs: neither the network nor
     its training method has Python values that change during training."""
@@ -201,6 +204,7 @@ class DeepPlugin(Plugin):
             objective,
             undecayed=self.undecayed(network),
             low_precision=self.low_precision,
+            bfloat16_weights=self.bfloat16_weights,
             repeats_steps=self.repeats_steps,
         )
 

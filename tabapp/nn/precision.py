@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call
 
 
 def has_fast_bfloat16(device: torch.device) -> bool:
@@ -30,6 +31,37 @@ def at_least_float32(x: Tensor) -> Tensor:
 def autocast(device: torch.device, enabled: bool) -> AbstractContextManager[Any]:
     """Matrix products in bfloat16 if enabled; weights, normalizations, softmax and losses stay in float32."""
     return torch.autocast(device.type, dtype=torch.bfloat16) if enabled else nullcontext()
+
+
+class _Rounded(torch.autograd.Function):
+    """bfloat16 copies of tensors, all by one operation, as are their gradients. Shape: any number of tensors to themselves."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        return tuple(_copied(tensors, torch.bfloat16))
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
+        widened = iter(_copied([g for g in grad_outputs if g is not None], torch.float32))
+        return tuple(None if g is None else next(widened) for g in grad_outputs)
+
+
+def _copied(tensors: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
+    copies = [torch.empty_like(t, dtype=dtype) for t in tensors]
+    if copies:
+        torch._foreach_copy_(copies, list(tensors))  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage]
+    return copies
+
+
+def bfloat16_output(network: nn.Module, *inputs: Tensor) -> Tensor:
+    """Output of a float32 network from bfloat16 copies of its weights, with gradients for the float32 weights.
+
+    Unlike under autocast, normalizations and sums between the layers write bfloat16, too, which halves the bytes that a step moves,
+    and all weights are rounded at once. The optimizer and averages of the weights keep float32.
+    """
+    names, weights = zip(*network.named_parameters(), strict=True)
+    return functional_call(network, dict(zip(names, _Rounded.apply(*weights), strict=True)), inputs)
 
 
 @contextmanager

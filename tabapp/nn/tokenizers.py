@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from tabapp.nn import fused
 from tabapp.nn.linear import linear
 
 
@@ -24,13 +25,19 @@ class NumericTokenizer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.unsqueeze(-1)
-        return x * self.weight if self.bias is None else torch.addcmul(self.bias, x, self.weight)
+        tokens = x * self.weight if self.bias is None else torch.addcmul(self.bias, x, self.weight)
+        # Numbers are more precise than bfloat16 weights.
+        return tokens.to(self.weight.dtype)
 
     def projected(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         """`linear(self(x), weight, bias)` at the cost of one row, because a token is linear in its number."""
-        offset = bias if self.bias is None else nn.functional.linear(self.bias, weight, bias)
-        slope = nn.functional.linear(self.weight, weight)
+        slope, offset = self.line(weight, bias)
         return torch.addcmul(offset, x.unsqueeze(-1).to(slope.dtype), slope)
+
+    def line(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        """Slope and offset of `projected`: (n_features, d_out), and the same or (d_out,)."""
+        offset = bias if self.bias is None else nn.functional.linear(self.bias, weight, bias)
+        return nn.functional.linear(self.weight, weight), offset
 
 
 class CategoricalTokenizer(nn.Module):
@@ -74,9 +81,13 @@ class FeatureTokenizer(nn.Module):
         self.categorical = CategoricalTokenizer(cardinalities, d_token, bias=bias) if cardinalities else None
 
     def forward(self, numeric: Tensor, categorical: Tensor) -> Tensor:
-        tokens = [self.cls.expand(numeric.shape[0], 1, -1)]
-        if self.numeric is not None:
-            tokens.append(self.numeric(numeric))
+        if self.numeric is not None and fused.is_fused(self.cls):
+            slope, bias = self.numeric.weight, self.numeric.bias
+            tokens = [_with_cls(numeric, self.cls, slope, torch.zeros_like(slope) if bias is None else bias)]
+        else:
+            tokens = [self.cls.expand(numeric.shape[0], 1, -1)]
+            if self.numeric is not None:
+                tokens.append(self.numeric(numeric))
         if self.categorical is not None:
             tokens.append(self.categorical(categorical))
         return torch.cat(tokens, dim=1)
@@ -86,9 +97,23 @@ class FeatureTokenizer(nn.Module):
         rows.
         """
         weight, bias = layer.weight, layer.bias
-        parts = [nn.functional.linear(self.cls, weight, bias).expand(numeric.shape[0], 1, -1)]
-        if self.numeric is not None:
-            parts.append(self.numeric.projected(numeric, weight, bias))
+        cls = nn.functional.linear(self.cls, weight, bias)
+        if self.numeric is not None and fused.is_fused(cls):
+            parts = [_with_cls(numeric, cls, *self.numeric.line(weight, bias))]
+        else:
+            parts = [cls.expand(numeric.shape[0], 1, -1)]
+            if self.numeric is not None:
+                parts.append(self.numeric.projected(numeric, weight, bias))
         if self.categorical is not None:
             parts.append(self.categorical.projected(categorical, weight, bias))
         return torch.cat(parts, dim=1)
+
+
+def _with_cls(x: Tensor, cls: Tensor, slope: Tensor, offset: Tensor) -> Tensor:
+    """[CLS] and then x_j · slope_j + offset_j in one operation, with [CLS] as the token of a zero.
+
+    Shape: (rows, n_features), (d,), (n_features, d), and the same or (d,), to (rows, 1 + n_features, d).
+    """
+    offsets = torch.cat([cls.unsqueeze(0), offset.expand_as(slope)])
+    pad = nn.functional.pad
+    return fused.affine_tokens(pad(x, (1, 0)), pad(slope, (0, 0, 1, 0)), offsets)
