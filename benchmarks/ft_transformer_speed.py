@@ -132,6 +132,7 @@ VARIANTS: dict[str, Without] = {
     "ours, flash attention": without_attention(SDPBackend.FLASH_ATTENTION),
     "ours, memory-efficient attention": without_attention(SDPBackend.EFFICIENT_ATTENTION),
     "ours, cuDNN's attention": without_attention(SDPBackend.CUDNN_ATTENTION),
+    "ours, torch's [CLS] attention": lambda: patch.object(fused, "pools", lambda *_: False),
     "ours, torch's normalization": lambda: patch.object(ft_transformer, "add_normalized", torch_sum),
     "ours, torch's gate": lambda: patch.object(fused, "gate", torch_gate),
     "ours, torch's tokens": lambda: patch.object(fused, "affine_tokens", torch_tokens),

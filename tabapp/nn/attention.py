@@ -176,14 +176,17 @@ class SelfAttention(nn.Module):
         d_head = d_token // self.n_heads
         _, key_weight, value_weight = self.query_key_value.weight.view(3, self.n_heads, d_head, d_token).unbind(0)
         query = self._cls_query(tokens).squeeze(2).transpose(0, 1)
-        scores = (query @ key_weight).transpose(0, 1) @ (tokens * d_head**-0.5).transpose(1, 2)
-        probabilities: Any = ShortSoftmax.apply(scores)
-        if self.training and self.dropout:
-            probabilities = dropout(probabilities, self.dropout)
-        pooled = probabilities.to(tokens.dtype) @ tokens
+        queries, dropout_rate = (query @ key_weight).transpose(0, 1), self.dropout if self.training else 0.0
+        if fused.pools(tokens, self.n_heads):
+            pooled, sums = fused.pooled_attention(queries, tokens, d_head**-0.5, dropout_rate)
+        else:
+            probabilities: Any = ShortSoftmax.apply(queries @ (tokens * d_head**-0.5).transpose(1, 2))
+            if dropout_rate:
+                probabilities = dropout(probabilities, dropout_rate)
+            pooled, sums = probabilities.to(tokens.dtype) @ tokens, probabilities.sum(-1)
         value_bias = self.query_key_value.bias[2 * d_token :].view(self.n_heads, d_head)
         value = (pooled.transpose(0, 1) @ value_weight.transpose(1, 2)).transpose(0, 1)
-        value = value + probabilities.sum(-1, keepdim=True) * value_bias
+        value = value + sums.unsqueeze(-1) * value_bias
         return self.output(value.to(self.output.weight.dtype).flatten(1).unsqueeze(1))
 
     def cls_probabilities(self, tokens: Tensor) -> Tensor:

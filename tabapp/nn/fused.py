@@ -8,6 +8,7 @@ except its inputs. Where `is_fused` is false, callers use torch's operations.
 from __future__ import annotations
 
 import functools
+from math import gcd
 from typing import Any
 
 import torch
@@ -19,6 +20,9 @@ from tabapp.nn.mapped import is_mapped
 MOST_TOKENS = 128
 """Attention of one head is computed in registers."""
 MOST_HEAD = 64
+MOST_HEADS = 16
+MOST_VALUES = 2**14
+"""Padded values of a row's tokens that all heads pool: with its copies, they need 80 KB of shared memory, and some GPUs have 99."""
 MOST_WIDTH = 2048
 """A row to normalize is in registers, too."""
 _STEPS = 2**24
@@ -53,6 +57,22 @@ def attention(packed: Tensor, n_heads: int, dropout_rate: float) -> Tensor:
     Shape: (rows, n_tokens, 3 · d_token) queries, keys and values to (rows, n_tokens, d_token).
     """
     found: Any = _Attention.apply(packed.contiguous(), n_heads, dropout_rate)
+    return found
+
+
+def pools(tokens: Tensor, n_heads: int) -> bool:
+    """Whether `pooled_attention` serves (rows, n_tokens, d) tokens."""
+    n_values = _power(tokens.shape[1]) * _power(tokens.shape[2])
+    return n_heads <= MOST_HEADS and tokens.shape[1] <= MOST_TOKENS and n_values <= MOST_VALUES and is_fused(tokens)
+
+
+def pooled_attention(queries: Tensor, tokens: Tensor, scale: float, dropout_rate: float) -> tuple[Tensor, Tensor]:
+    """Means of tokens that one query per head attends to, softmax(scale · Q Tᵀ) T with dropout on the probabilities, and the
+    sums of the remaining probabilities.
+
+    Shape: (rows, n_heads, d) and (rows, n_tokens, d) to (rows, n_heads, d) and (rows, n_heads) float32.
+    """
+    found: Any = _PooledAttention.apply(queries.contiguous(), tokens.contiguous(), scale, dropout_rate)
     return found
 
 
@@ -107,15 +127,16 @@ class _Attention(torch.autograd.Function):
     def forward(ctx: Any, packed: Tensor, n_heads: int, dropout_rate: float) -> Tensor:
         rows, n_tokens, width = packed.shape
         d_head = width // (3 * n_heads)
+        unit = gcd(d_head, 8)
         output = packed.new_empty(rows, n_tokens, width // 3)
         seed, *drops = _drawn(packed, dropout_rate)
         block = _power(n_tokens)
         ctx.save_for_backward(packed, seed)
         ctx.grid, ctx.settings = (
             (rows * n_heads,),
-            {"D": d_head, "DROPS": dropout_rate > 0, "BLOCK_T": block, "BLOCK_D": _power(d_head)},
+            {"UNIT": unit, "DROPS": dropout_rate > 0, "BLOCK_T": block, "BLOCK_D": _power(d_head)},
         )
-        ctx.numbers = *drops, d_head**-0.5, n_tokens, n_heads
+        ctx.numbers = *drops, d_head**-0.5, n_tokens, n_heads, d_head // unit
         ctx.warps = 8 if block > 64 else 4
         _kernels().attention_forward[ctx.grid](packed, output, seed, *ctx.numbers, **ctx.settings, num_warps=ctx.warps)
         return output
@@ -134,6 +155,31 @@ class _Attention(torch.autograd.Function):
             num_warps=ctx.warps,
         )
         return gradient, None, None
+
+
+class _PooledAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, tokens: Tensor, scale: float, dropout_rate: float) -> tuple[Tensor, Tensor]:
+        rows, n_heads, width = queries.shape
+        n_tokens = tokens.shape[1]
+        pooled = torch.empty_like(queries)
+        sums = torch.empty(rows, n_heads, dtype=torch.float32, device=queries.device)
+        seed, *drops = _drawn(tokens, dropout_rate)
+        ctx.save_for_backward(queries, tokens, seed)
+        blocks = _power(n_heads), _power(n_tokens), _power(width)
+        ctx.settings = *drops, scale, n_tokens, width, n_heads, dropout_rate > 0, *blocks
+        _kernels().pooling_forward[(rows,)](queries, tokens, pooled, sums, seed, *ctx.settings, num_warps=8)
+        return pooled, sums
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        queries, tokens, seed = ctx.saved_tensors
+        to_queries, to_tokens = torch.empty_like(queries), torch.empty_like(tokens)
+        upstream = (each.contiguous() for each in grad_outputs)
+        _kernels().pooling_backward[(len(queries),)](
+            queries, tokens, *upstream, to_queries, to_tokens, seed, *ctx.settings, num_warps=8
+        )
+        return to_queries, to_tokens, None, None
 
 
 class AddNormalized(torch.autograd.Function):

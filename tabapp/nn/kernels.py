@@ -33,18 +33,20 @@ def softmax_of(query, key, scale, n_tokens, BLOCK_T: tl.constexpr):
     return exponents / tl.sum(exponents, 1)[:, None]
 
 
-@triton.jit(do_not_specialize=["threshold", "n_tokens"])
+@triton.jit(do_not_specialize=["threshold", "n_tokens", "n_units"])
 def attention_forward(
-    packed, output, seed, threshold, factor, scale, n_tokens, n_heads,
-    D: tl.constexpr, DROPS: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_D: tl.constexpr,
+    packed, output, seed, threshold, factor, scale, n_tokens, n_heads, n_units,
+    UNIT: tl.constexpr, DROPS: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
-    """One head of one row per program."""
+    """One head of one row per program. The width of a head is given as a number of units, whose size divides 8, so that vectors are
+    loaded and widths with the same padding share a kernel."""
     program = tl.program_id(0)
     row, head = (program // n_heads).to(tl.int64), program % n_heads
-    width = n_heads * D
+    d_head = n_units * UNIT
+    width = n_heads * d_head
     t, c = tl.arange(0, BLOCK_T)[:, None], tl.arange(0, BLOCK_D)[None, :]
-    inside = (t < n_tokens) & (c < D)
-    at = packed + (row * n_tokens + t) * (3 * width) + head * D + c
+    inside = (t < n_tokens) & (c < d_head)
+    at = packed + (row * n_tokens + t) * (3 * width) + head * d_head + c
     query = tl.load(at, inside, other=0.0)
     key = tl.load(at + width, inside, other=0.0)
     value = tl.load(at + 2 * width, inside, other=0.0)
@@ -53,26 +55,27 @@ def attention_forward(
         index = t * BLOCK_T + tl.arange(0, BLOCK_T)[None, :]
         weights = tl.where(kept(seed, program, index, threshold), weights * factor, 0.0)
     attended = tl.dot(weights.to(value.dtype), value)
-    to = output + (row * n_tokens + t) * width + head * D + c
+    to = output + (row * n_tokens + t) * width + head * d_head + c
     tl.store(to, attended.to(output.dtype.element_ty), inside)
 
 
-@triton.jit(do_not_specialize=["threshold", "n_tokens"])
+@triton.jit(do_not_specialize=["threshold", "n_tokens", "n_units"])
 def attention_backward(
-    packed, upstream, gradient, seed, threshold, factor, scale, n_tokens, n_heads,
-    D: tl.constexpr, DROPS: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_D: tl.constexpr,
+    packed, upstream, gradient, seed, threshold, factor, scale, n_tokens, n_heads, n_units,
+    UNIT: tl.constexpr, DROPS: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
-    """One head of one row per program; the probabilities are computed again."""
+    """As `attention_forward`; the probabilities are computed again."""
     program = tl.program_id(0)
     row, head = (program // n_heads).to(tl.int64), program % n_heads
-    width = n_heads * D
+    d_head = n_units * UNIT
+    width = n_heads * d_head
     t, c = tl.arange(0, BLOCK_T)[:, None], tl.arange(0, BLOCK_D)[None, :]
-    inside = (t < n_tokens) & (c < D)
-    place = (row * n_tokens + t) * (3 * width) + head * D + c
+    inside = (t < n_tokens) & (c < d_head)
+    place = (row * n_tokens + t) * (3 * width) + head * d_head + c
     query = tl.load(packed + place, inside, other=0.0)
     key = tl.load(packed + place + width, inside, other=0.0)
     value = tl.load(packed + place + 2 * width, inside, other=0.0)
-    to_output = tl.load(upstream + (row * n_tokens + t) * width + head * D + c, inside, other=0.0)
+    to_output = tl.load(upstream + (row * n_tokens + t) * width + head * d_head + c, inside, other=0.0)
     probabilities = softmax_of(query, key, scale, n_tokens, BLOCK_T)
     to_weights = tl.dot(to_output, tl.trans(value))
     weights = probabilities
@@ -89,6 +92,59 @@ def attention_backward(
     tl.store(gradient + place, to_query.to(dtype), inside)
     tl.store(gradient + place + width, to_key.to(dtype), inside)
     tl.store(gradient + place + 2 * width, to_value.to(dtype), inside)
+
+
+@triton.jit(do_not_specialize=["threshold", "n_tokens"])
+def pooling_forward(
+    queries, tokens, pooled, sums, seed, threshold, factor, scale, n_tokens, width,
+    HEADS: tl.constexpr, DROPS: tl.constexpr, BLOCK_H: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    """All heads of one row per program."""
+    program = tl.program_id(0)
+    row = program.to(tl.int64)
+    h, t, c = tl.arange(0, BLOCK_H)[:, None], tl.arange(0, BLOCK_T)[:, None], tl.arange(0, BLOCK_D)[None, :]
+    of_heads, of_tokens = (h < HEADS) & (c < width), (t < n_tokens) & (c < width)
+    query = tl.load(queries + (row * HEADS + h) * width + c, of_heads, other=0.0)
+    x = tl.load(tokens + (row * n_tokens + t) * width + c, of_tokens, other=0.0)
+    weights = softmax_of(query, x, scale, n_tokens, BLOCK_T)
+    if DROPS:
+        index = h * BLOCK_T + tl.arange(0, BLOCK_T)[None, :]
+        weights = tl.where(kept(seed, program, index, threshold), weights * factor, 0.0)
+    head = tl.arange(0, BLOCK_H)
+    tl.store(sums + row * HEADS + head, tl.sum(weights, 1), head < HEADS)
+    found = tl.dot(weights.to(x.dtype), x)
+    tl.store(pooled + (row * HEADS + h) * width + c, found.to(pooled.dtype.element_ty), of_heads)
+
+
+@triton.jit(do_not_specialize=["threshold", "n_tokens"])
+def pooling_backward(
+    queries, tokens, to_pooled, to_sums, to_queries, to_tokens, seed, threshold, factor, scale, n_tokens, width,
+    HEADS: tl.constexpr, DROPS: tl.constexpr, BLOCK_H: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
+    """All heads of one row per program; the probabilities are computed again."""
+    program = tl.program_id(0)
+    row = program.to(tl.int64)
+    h, t, c = tl.arange(0, BLOCK_H)[:, None], tl.arange(0, BLOCK_T)[:, None], tl.arange(0, BLOCK_D)[None, :]
+    of_heads, of_tokens = (h < HEADS) & (c < width), (t < n_tokens) & (c < width)
+    place, at = (row * HEADS + h) * width + c, (row * n_tokens + t) * width + c
+    query = tl.load(queries + place, of_heads, other=0.0)
+    x = tl.load(tokens + at, of_tokens, other=0.0)
+    upstream = tl.load(to_pooled + place, of_heads, other=0.0)
+    head = tl.arange(0, BLOCK_H)
+    of_sum = tl.load(to_sums + row * HEADS + head, head < HEADS, other=0.0)
+    probabilities = softmax_of(query, x, scale, n_tokens, BLOCK_T)
+    to_weights = tl.dot(upstream, tl.trans(x)) + of_sum[:, None]
+    weights = probabilities
+    if DROPS:
+        keeps = kept(seed, program, h * BLOCK_T + tl.arange(0, BLOCK_T)[None, :], threshold)
+        weights = tl.where(keeps, probabilities * factor, 0.0)
+        to_weights = tl.where(keeps, to_weights * factor, 0.0)
+    to_scores = probabilities * (to_weights - tl.sum(probabilities * to_weights, 1)[:, None]) * scale
+    to_scores = to_scores.to(x.dtype)
+    tl.store(to_queries + place, tl.dot(to_scores, x).to(to_queries.dtype.element_ty), of_heads)
+    found = tl.dot(tl.trans(weights.to(x.dtype)), upstream)
+    found = tl.dot(tl.trans(to_scores), query, found)
+    tl.store(to_tokens + at, found.to(to_tokens.dtype.element_ty), of_tokens)
 
 
 @triton.jit(do_not_specialize=["n_rows"])

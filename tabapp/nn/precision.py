@@ -43,7 +43,8 @@ class _Rounded(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
-        widened = iter(_copied([g for g in grad_outputs if g is not None], torch.float32))
+        # One operation copies only tensors of equal strides.
+        widened = iter(_copied([g.contiguous() for g in grad_outputs if g is not None], torch.float32))
         return tuple(None if g is None else next(widened) for g in grad_outputs)
 
 

@@ -95,6 +95,43 @@ def test_attention_drops_the_same_weights_backward() -> None:
     assert not torch.equal(fused.attention(packed, n_heads, rate), output)
 
 
+def exact_pooling(queries: Tensor, tokens: Tensor, kept: Tensor | float = 1.0) -> Tensor:
+    """The means and the sums of `fused.pooled_attention`, joined."""
+    weights = torch.softmax(queries @ tokens.transpose(1, 2) * 0.3, 2) * kept
+    return torch.cat([weights @ tokens, weights.sum(2, keepdim=True)], dim=2)
+
+
+def pooling(queries: Tensor, tokens: Tensor, rate: float = 0.0) -> Tensor:
+    pooled, sums = fused.pooled_attention(queries, tokens, 0.3, rate)
+    return torch.cat([pooled, sums.unsqueeze(2).to(pooled.dtype)], dim=2)
+
+
+@pytest.mark.parametrize(("n_tokens", "width", "n_heads"), [(51, 192, 8), (2, 16, 1), (100, 40, 16)])
+def test_pooled_attention(n_tokens: int, width: int, n_heads: int) -> None:
+    torch.manual_seed(0)
+    leaves = [drawn(3, n_heads, width), drawn(3, n_tokens, width)]
+    compare(pooling, exact_pooling, leaves, n_roundings=8)
+
+
+def test_pooled_attention_drops_the_same_weights_backward() -> None:
+    torch.manual_seed(0)
+    n_rows, n_tokens, n_heads, rate = 16, 16, 16, 0.25
+    tokens = torch.eye(n_tokens).repeat(n_rows, 1, 1).to(DEVICE, DTYPE).requires_grad_()
+    queries = drawn(n_rows, n_heads, n_tokens)
+    output = pooling(queries, tokens, rate)
+    # The means of unit vectors are the weights.
+    kept = (output[:, :, :n_tokens] != 0).double().cpu()
+    assert kept.mean().item() == pytest.approx(1 - rate, abs=6 * (rate * (1 - rate) / kept.numel()) ** 0.5)
+    assert not torch.equal(kept[0], kept[1])
+    upstream = torch.randn(output.shape).to(output)
+    wide = [leaf.detach().double().cpu().requires_grad_() for leaf in (queries, tokens)]
+    exact = exact_pooling(*wide, kept / (1 - rate))
+    assert_close(output, exact, n_roundings=8)
+    found = gradients(output, upstream, [queries, tokens])
+    for g, e in zip(found, gradients(exact, upstream.double().cpu(), wide), strict=True):
+        assert_close(g, e, n_roundings=8)
+
+
 @pytest.mark.parametrize(("shape", "width"), [((7, 5), 192), ((1,), 16), ((600, 9), 24)])
 def test_sum_and_normalization(shape: tuple[int, ...], width: int) -> None:
     torch.manual_seed(0)
