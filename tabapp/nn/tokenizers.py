@@ -90,7 +90,7 @@ class FeatureTokenizer(nn.Module):
                 tokens.append(self.numeric(numeric))
         if self.categorical is not None:
             tokens.append(self.categorical(categorical))
-        return torch.cat(tokens, dim=1)
+        return _joined(tokens)
 
     def projected(self, numeric: Tensor, categorical: Tensor, layer: nn.Linear) -> Tensor:
         """`layer(self(numeric, categorical))`, (rows, n_tokens, d_out), with weights multiplied before they are applied to
@@ -106,7 +106,12 @@ class FeatureTokenizer(nn.Module):
                 parts.append(self.numeric.projected(numeric, weight, bias))
         if self.categorical is not None:
             parts.append(self.categorical.projected(categorical, weight, bias))
-        return torch.cat(parts, dim=1)
+        return _joined(parts)
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    # torch copies a single part, too.
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
 
 def _with_cls(x: Tensor, cls: Tensor, slope: Tensor, offset: Tensor) -> Tensor:
