@@ -70,7 +70,7 @@ def pooled_attention(queries: Tensor, tokens: Tensor, scale: float, dropout_rate
     """Means of tokens that one query per head attends to, softmax(scale · Q Tᵀ) T with dropout on the probabilities, and the
     sums of the remaining probabilities.
 
-    Shape: (rows, n_heads, d) and (rows, n_tokens, d) to (rows, n_heads, d) and (rows, n_heads) float32.
+    Shape: (rows, n_heads, d) and (rows, n_tokens, d) to (rows, n_heads, d) and (rows, n_heads).
     """
     found: Any = _PooledAttention.apply(queries.contiguous(), tokens.contiguous(), scale, dropout_rate)
     return found
@@ -163,7 +163,7 @@ class _PooledAttention(torch.autograd.Function):
         rows, n_heads, width = queries.shape
         n_tokens = tokens.shape[1]
         pooled = torch.empty_like(queries)
-        sums = torch.empty(rows, n_heads, dtype=torch.float32, device=queries.device)
+        sums = queries.new_empty(rows, n_heads)
         seed, *drops = _drawn(tokens, dropout_rate)
         ctx.save_for_backward(queries, tokens, seed)
         blocks = _power(n_heads), _power(n_tokens), _power(width)

@@ -111,7 +111,7 @@ def pooling_forward(
         index = h * BLOCK_T + tl.arange(0, BLOCK_T)[None, :]
         weights = tl.where(kept(seed, program, index, threshold), weights * factor, 0.0)
     head = tl.arange(0, BLOCK_H)
-    tl.store(sums + row * HEADS + head, tl.sum(weights, 1), head < HEADS)
+    tl.store(sums + row * HEADS + head, tl.sum(weights, 1).to(sums.dtype.element_ty), head < HEADS)
     found = tl.dot(weights.to(x.dtype), x)
     tl.store(pooled + (row * HEADS + h) * width + c, found.to(pooled.dtype.element_ty), of_heads)
 
@@ -131,7 +131,7 @@ def pooling_backward(
     x = tl.load(tokens + at, of_tokens, other=0.0)
     upstream = tl.load(to_pooled + place, of_heads, other=0.0)
     head = tl.arange(0, BLOCK_H)
-    of_sum = tl.load(to_sums + row * HEADS + head, head < HEADS, other=0.0)
+    of_sum = tl.load(to_sums + row * HEADS + head, head < HEADS, other=0.0).to(tl.float32)
     probabilities = softmax_of(query, x, scale, n_tokens, BLOCK_T)
     to_weights = tl.dot(upstream, tl.trans(x)) + of_sum[:, None]
     weights = probabilities
