@@ -8,6 +8,9 @@ except its inputs. Where `is_fused` is false, callers use torch's operations.
 from __future__ import annotations
 
 import functools
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from math import gcd
 from typing import Any
 
@@ -17,6 +20,8 @@ from torch import Tensor, nn
 
 from tabapp.nn.mapped import is_mapped
 
+LEAST_CELLS = 2**18
+"""Cells of a training table from which the kernels pay: they are compiled once per machine and size of the network, in seconds."""
 MOST_TOKENS = 128
 """Attention of one head is computed in registers."""
 MOST_HEAD = 64
@@ -31,9 +36,22 @@ _PROGRAMS = 512
 """Parts of the sums of a normalization's gradient: four for each multiprocessor of an H100."""
 
 
+_serving: ContextVar[bool] = ContextVar("serving", default=False)
+
+
+@contextmanager
+def serving(enabled: bool) -> Generator[None]:
+    """Let the functions of this module serve a block if enabled; outside of such blocks, they do not."""
+    token = _serving.set(enabled)
+    try:
+        yield
+    finally:
+        _serving.reset(token)
+
+
 def is_fused(x: Tensor) -> bool:
     """Whether the functions of this module serve a tensor."""
-    return x.is_cuda and x.dtype == torch.bfloat16 and not is_mapped() and has_kernels(x.device)
+    return _serving.get() and x.is_cuda and x.dtype == torch.bfloat16 and not is_mapped() and has_kernels(x.device)
 
 
 @functools.cache

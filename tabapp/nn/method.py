@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from tabapp.nn import fused
 from tabapp.nn.objective import Objective
 from tabapp.nn.params import TrainingParams
 from tabapp.nn.precision import autocast, bfloat16_output, has_fast_bfloat16
@@ -57,6 +59,7 @@ class TrainingMethod:
         self.undecayed = undecayed or set()
         self.device = torch.device("cpu")
         self._low_precision, self._bfloat16_weights = low_precision, bfloat16_weights
+        self._kernels_pay = False
         self.repeats_steps = repeats_steps
         self.shared: SharedTrunk | None = None
         """The loss of the other targets of the run, if the network learns them, too."""
@@ -68,10 +71,13 @@ class TrainingMethod:
         self.device = numeric.device
         self._low_precision = self._low_precision and has_fast_bfloat16(self.device)
         self._bfloat16_weights &= self._low_precision and self.device.type == "cuda"
+        self._kernels_pay = numeric.numel() + categorical.numel() >= fused.LEAST_CELLS
 
-    def precision(self) -> AbstractContextManager[Any]:
-        """Autocast context in which the network predicts, and trains if not by `bfloat16_output`."""
-        return autocast(self.device, self._low_precision)
+    @contextmanager
+    def precision(self) -> Generator[None]:
+        """Context in which the network predicts, and trains if not by `bfloat16_output`: autocast where it pays."""
+        with autocast(self.device, self._low_precision), fused.serving(self._kernels_pay):
+            yield
 
     def optimizer(self) -> torch.optim.Optimizer:
         """The optimizer over the network's parameters."""
@@ -100,7 +106,8 @@ class TrainingMethod:
             numeric, categorical, target, weight: values of those rows; some levels may be replaced by the code for unseen ones.
         """
         if self._bfloat16_weights:
-            output = bfloat16_output(self.network, numeric, categorical)
+            with fused.serving(self._kernels_pay):
+                output = bfloat16_output(self.network, numeric, categorical)
         else:
             with self.precision():
                 output = self.network(numeric, categorical)

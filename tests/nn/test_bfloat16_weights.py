@@ -15,6 +15,7 @@ from tabapp.nn import cuda_graphs, fused, method
 from tabapp.nn.plugin import Sizes
 from tabapp.nn.precision import autocast, bfloat16_output
 from tests.nn.test_cuda_graphs import deep, prediction_of
+from tests.nn.test_synchronization import SynchronizationError, fit_guarded
 
 
 def relative_error(found: Tensor, expected: Tensor) -> float:
@@ -41,9 +42,10 @@ def test_errors_are_those_of_autocast(n_layers: int, cardinalities: tuple[int, .
         return output.float(), torch.cat([g.flatten() for g in gradients])
 
     exact = run(network(numeric, codes))
-    with autocast(torch.device(device), enabled=True):
-        usual = network(numeric, codes)
-    output = bfloat16_output(network, numeric, codes)
+    with fused.serving(True):
+        with autocast(torch.device(device), enabled=True):
+            usual = network(numeric, codes)
+        output = bfloat16_output(network, numeric, codes)
     assert output.dtype == torch.bfloat16
     # Products of bfloat16 factors make most of the error, and autocast has those, too.
     for found, by_autocast, expected in zip(run(output), run(usual), exact, strict=True):
@@ -102,6 +104,7 @@ def test_training_reaches_the_predictions_of_float32(
 @pytest.mark.gpu
 def test_recorded_steps_with_dropout_train_the_same_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert fused.has_kernels(torch.device("cuda:0"))
+    monkeypatch.setattr(fused, "LEAST_CELLS", 0)
     changes = {"attention_dropout": 0.2, "ffn_dropout": 0.1}
     recorded = prediction_of("ft_transformer", "regression", "cuda:0", tmp_path / "a", **changes)
     monkeypatch.setattr(cuda_graphs, "EAGER_STEPS", 10**9)
@@ -110,3 +113,28 @@ def test_recorded_steps_with_dropout_train_the_same_network(tmp_path: Path, monk
     np.testing.assert_allclose(recorded, eager, rtol=0.02, atol=0.02 * np.abs(eager).max())
     without = prediction_of("ft_transformer", "regression", "cuda:0", tmp_path / "c")
     assert np.abs(without - eager).max() > 0.02 * np.abs(eager).max()
+
+
+@pytest.mark.gpu
+def test_the_kernels_wait_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused, "LEAST_CELLS", 0)
+    assert fit_guarded("ft_transformer", "cuda:0", tmp_path, monkeypatch, SynchronizationError, "multiclass") > 0
+
+
+def test_kernels_serve_in_fits_of_large_tables_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def observed(x: Tensor) -> bool:
+        asked.append(fused._serving.get())
+        return False
+
+    monkeypatch.setattr(fused, "is_fused", observed)
+    prediction_of("ft_transformer", "regression", "cpu", tmp_path / "small", max_epochs=1)
+    assert asked
+    assert not any(asked)
+    asked.clear()
+    monkeypatch.setattr(fused, "LEAST_CELLS", 200)
+    prediction_of("ft_transformer", "regression", "cpu", tmp_path / "large", max_epochs=1)
+    # The last prediction is that of a saved model, which does not depend on the device.
+    assert any(asked)
+    assert not asked[-1]
