@@ -20,7 +20,7 @@ from tabapp.errors import UsageError, did_you_mean
 from tabapp.metrics import Task
 from tabapp.models import registry
 from tabapp.models.contract import MONOTONIC, Plugin, Shape
-from tabapp.models.devices import existing_gpu
+from tabapp.models.devices import existing_gpu, has_driver
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig, check_bounds, command_line
 
@@ -101,8 +101,6 @@ def write_plan(path: Path, plan: Plan) -> Plan:
 def choose_device(wanted: str) -> str:
     """The device of deep models: the one requested, or a GPU if there is one.
 
-    Imports torch, which takes more than a second, only on systems with an NVIDIA device.
-
     Raises:
         UsageError: the requested GPU does not exist, or the name is not a device.
     """
@@ -112,7 +110,7 @@ def choose_device(wanted: str) -> str:
         raise UsageError(f"Unknown device {wanted!r}. Use auto, cpu, cuda or cuda:N.")
     if wanted != "auto":
         return existing_gpu(wanted)
-    if Path("/dev/nvidia0").exists() or Path("/dev/nvidiactl").exists():
+    if has_driver():
         with suppress(UsageError):
             return existing_gpu("cuda")
     return "cpu"
