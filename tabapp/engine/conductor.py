@@ -24,7 +24,7 @@ from tabapp.engine.placement import Placement
 from tabapp.engine.plan import Plan, plan_event, with_pending_models, write_plan
 from tabapp.engine.run_data import RunData
 from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
-from tabapp.engine.server import BOOSTERS, LIGHT_MODELS, SERVERS, Libraries
+from tabapp.engine.server import BOOSTERS, FEW_CORES, LIGHT_MODELS, SERVERS, Libraries
 from tabapp.engine.steering import Steering
 from tabapp.engine.timed import TimedScheduler
 from tabapp.engine.trials import Emit, Trials
@@ -131,6 +131,7 @@ class Conductor:
             boosters=BOOSTERS.intersection(competing),
             ranks_parameters=plan.trials is None or plan.trials >= LEAST_RANKED_TRIALS,
             n_cores=plan.workers * plan.n_threads,
+            plugins_first=plan.device != CPU,
         )
         self._add_models(at_once)
         self.scheduler.n_expected = len(competing)
@@ -202,6 +203,9 @@ class Conductor:
     def run(self) -> None:
         """Run fits until none is left to start; no fit is running when it returns."""
         self._emit(ev.StageChanged(stage="fitting", deadline=self._clock.wall_deadline()))
+        if self._plan.device != CPU and self._plan.workers * self._plan.n_threads > FEW_CORES:
+            # The GPU has nothing to do until networks are loaded.
+            self._loader.start()
         try:
             while True:
                 self._handle_commands()

@@ -14,7 +14,7 @@ from tabapp.models.contract import Plugin
 from tabapp.models.lean_imports import import_packages
 
 END_OF_RUN = "tabapp.engine.finish"
-"""It comes first: the end of a short run must not wait for it."""
+"""It comes before the plugins: the end of a short run must not wait for it."""
 PARAMETER_RANKING = "optuna.importance"
 """It imports scikit-learn if it can, for a ranking that tabapp does not use: more than a second of processor time."""
 
@@ -41,6 +41,7 @@ class BackgroundLoader:
         executor: runs the fits of these models.
         ranks_parameters: whether the run may have enough trials to rank hyperparameters.
         n_cores: of the run; where they are few, a second server would take time from the first fits.
+        plugins_first: import the plugins before all else, so that a GPU does not wait for what the end of a run needs.
     """
 
     def __init__(
@@ -51,11 +52,13 @@ class BackgroundLoader:
         boosters: Collection[str],
         ranks_parameters: bool,
         n_cores: int,
+        plugins_first: bool = False,
     ) -> None:
         self._waiting, self._executor = dict(models), executor
         self._boosters = tuple(boosters)
         self._plugins = tuple(name for name in models if name not in LIGHT_MODELS)
         self._ranks_parameters = ranks_parameters
+        self._plugins_first = plugins_first
         self._servers_at_once = 1 if n_cores <= FEW_CORES else 2
         self._thread: threading.Thread | None = None
         self._imported = threading.Event()
@@ -100,12 +103,21 @@ class BackgroundLoader:
             self._executor.prepare(libraries)
 
     def _load(self) -> None:
+        steps = self._import_end, self._find_plugins
+        for step in reversed(steps) if self._plugins_first else steps:
+            step()
+
+    def _import_end(self) -> None:
+        if self._cancelled:
+            return
         # An import that fails is reported by the code that needs it.
         with suppress(Exception):
             importlib.import_module(END_OF_RUN)
         # Before scikit-learn and pandas, which they import if they can.
         packages = (*self._boosters, *([PARAMETER_RANKING] if self._ranks_parameters else []))
         import_packages(packages, lean=registry.has_only_built_in())
+
+    def _find_plugins(self) -> None:
         for name in self._plugins:
             if self._cancelled:
                 return
