@@ -43,6 +43,15 @@ def _chosen_models(folder: RunFolder) -> tuple[str, ...]:
         return ()
 
 
+def _device_at_once(folder: RunFolder) -> str:
+    """The device that the user chose for fits that start without waiting for the user, on this machine; "cpu" if there are none."""
+    try:
+        config = folder.config()
+    except (OSError, TabappError):
+        return "cpu"
+    return config.device if config.start and config.executor != "ray" else "cpu"
+
+
 def _may_have_several_targets(folder: RunFolder) -> bool:
     """Whether other processes perhaps run the fits, one engine for each target."""
     try:
@@ -70,6 +79,9 @@ def main(arguments: list[str] | None = None) -> int:
 
             if not _may_have_several_targets(folder):
                 start_first(_chosen_models(folder))
+                from tabapp.engine.spares import start_spare
+
+                start_spare(_device_at_once(folder))
             from tabapp.engine.contention import process_age
             from tabapp.engine.session import Session
 

@@ -51,7 +51,9 @@ class Admission:
         self, memory_limit: int, device: str, gpu_bytes: int | None, workers: int, *, is_pooled: bool = False
     ) -> None:
         self._is_pooled = is_pooled
-        self._limit, self._device, self._gpu_bytes, self._workers = memory_limit, device, gpu_bytes, workers
+        self._limit, self._device, self._workers = memory_limit, device, workers
+        # A spare process has a context, too.
+        self._gpu_bytes = None if gpu_bytes is None else gpu_bytes - GPU_CONTEXT_BYTES
         self._factors: dict[tuple[str, str], float] = {}
 
     def decide(self, need: Need, running: Collection[Need], overhead: int) -> Decision:

@@ -15,9 +15,11 @@ from typing import Protocol
 import msgspec
 import psutil
 
+from tabapp.engine.devices import CPU
 from tabapp.engine.fit_process import fit_process
 from tabapp.engine.jobs import Failed, FitJob, Message, Progress, decode
 from tabapp.engine.server import SERVERS, FitProcess, Libraries
+from tabapp.engine.spares import SPARES, Spares
 
 GRACE_SECONDS = 3.0
 MEMORY_CHECK_SECONDS = 0.5
@@ -119,25 +121,38 @@ class LocalExecutor:
 
     Args:
         memory_limit: bytes that the engine and all fits together may use; above it the largest fit is killed.
+        device: the device of networks; a spare process is kept for a GPU.
+        spares: keeps it.
     """
 
     waits_for_memory = False
 
-    def __init__(self, memory_limit: int) -> None:
+    def __init__(self, memory_limit: int, device: str = CPU, spares: Spares = SPARES) -> None:
         self._fits: dict[str, _Fit] = {}
+        self._device, self._spares = device, spares
+        if device == CPU:
+            # The run may have started one before its plan was made.
+            spares.stop()
         self._memory_limit = memory_limit
         self._memory_checked = 0.0
         self._overhead, self._overhead_at = 0, -math.inf
 
     def prepare(self, libraries: Libraries) -> None:
         SERVERS[libraries].start()
+        if libraries == "torch" and self._device != CPU:
+            self._spares.keep(self._device)
 
     def is_ready(self, libraries: Libraries) -> bool:
         return SERVERS[libraries].is_ready
 
     def submit(self, job: FitJob) -> int:
+        job_json = msgspec.json.encode(job)
+        spare = self._spares.hand_over(job_json, job.device) if job.libraries == "torch" else None
+        if spare is not None:
+            self._fits[job.fit] = _Fit(spare.process, spare.connection)
+            return spare.process.pid or 0
         ours, theirs = Pipe(duplex=True)
-        process = FitProcess(job.libraries, fit_process, (msgspec.json.encode(job), theirs), job.fit)
+        process = FitProcess(job.libraries, fit_process, (job_json, theirs), job.fit)
         process.start()
         theirs.close()
         self._fits[job.fit] = _Fit(process, ours)
@@ -195,6 +210,7 @@ class LocalExecutor:
         return list(self._fits)
 
     def close(self) -> None:
+        self._spares.stop()
         for name in list(self._fits):
             self.kill(name)
             self._release(name)
@@ -243,5 +259,8 @@ class LocalExecutor:
             with suppress(psutil.Error):
                 # The servers are children of the engine; the fits are children of the servers.
                 self._overhead = sum(map(_proportional, (engine, *engine.children())))
+            for pid in self._spares.pids():
+                with suppress(psutil.Error):
+                    self._overhead += _proportional(psutil.Process(pid))
             self._overhead_at = now
         return self._overhead

@@ -20,6 +20,8 @@ import msgspec
 from tabapp.engine.jobs import Done, Failed, FitJob, Progress, encode
 from tabapp.models.contract import FitStopped
 
+WarmUp = Callable[[str, Callable[[], bool]], None]
+
 PR_SET_PDEATHSIG = 1
 OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "bad_alloc", "ALLOC_FAILED")
 """In messages of torch, XGBoost and cuBLAS."""
@@ -42,10 +44,31 @@ def _die_with_the_engine() -> None:
 
 def fit_process(job_json: bytes, connection: Connection) -> None:
     """Entry point of a fit process: run the job and report over the connection; silent when the engine is gone."""
+    _detach()
+    _run(job_json, connection)
+
+
+def spare_process(warm_up: WarmUp, device: str, connection: Connection) -> None:
+    """Entry point of a spare process: warm up, then wait for a job, and run it as a fit process does.
+
+    Args:
+        warm_up: receives the device, and a function that returns whether the job has arrived. If it fails, the process ends.
+    """
+    _detach()
+    warm_up(device, connection.poll)
+    with suppress(EOFError, OSError):
+        _run(connection.recv_bytes(), connection)
+
+
+def _detach() -> None:
+    """Make the process end with the engine, and leave interrupts of the terminal to the engine."""
     _die_with_the_engine()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(OSError):
         os.setpgid(0, 0)
+
+
+def _run(job_json: bytes, connection: Connection) -> None:
     job = msgspec.json.decode(job_json, type=FitJob)
 
     def report(fit: str, step: int, value: float) -> None:

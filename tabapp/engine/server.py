@@ -44,6 +44,11 @@ class FitServer:
         self._watch: threading.Thread | None = None
 
     @property
+    def is_started(self) -> bool:
+        """Whether the server loads its libraries, or has loaded them."""
+        return self._watch is not None
+
+    @property
     def is_ready(self) -> bool:
         """Whether the libraries are loaded, so that a fit starts without delay."""
         return self._ready.is_set()
@@ -75,7 +80,9 @@ class FitServer:
 
     def _wait_until_ready(self) -> None:
         try:
-            ServerPopen(FitProcess(self._libraries, _nothing)).wait()
+            process = FitProcess(self._libraries, _nothing)
+            process.start()
+            process.join()
         finally:
             # If the server died, the next fit starts it again and reports what is wrong.
             self._ready.set()
@@ -122,6 +129,14 @@ class FitProcess(ForkServerProcess):
     ) -> None:
         super().__init__(target=target, args=args, name=name)
         self.libraries: Libraries = libraries
+
+    def start(self) -> None:
+        """Start the process, once its server is ready. Any thread may call it, and the exit of the engine does not wait for it.
+
+        The method of the base class does more: it polls all other processes, which their own threads do at the same time.
+        """
+        self._popen = ServerPopen(self)
+        self._sentinel = self._popen.sentinel
 
     @staticmethod
     def _Popen(process_obj: Any) -> ServerPopen:  # noqa: N802 (a name of multiprocessing)
