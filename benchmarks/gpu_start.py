@@ -66,7 +66,7 @@ def seconds_of_import(module: str, limit: float) -> float | None:
 
 def seconds_of_packages(module: str, limit: float) -> dict[str, float]:
     """Seconds of an import by package, without those of other packages that it imports; parts of torch count separately."""
-    seconds = Counter[str]()
+    seconds = dict[str, float]()
     with suppress(subprocess.TimeoutExpired):
         command = [sys.executable, "-X", "importtime", "-c", f"import {module}"]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=limit)
@@ -74,8 +74,9 @@ def seconds_of_packages(module: str, limit: float) -> dict[str, float]:
             own, _, name = line.removeprefix("import time:").split("|") if line.count("|") == 2 else ("", "", "")
             if own.strip().isdigit():
                 parts = name.strip().split(".")
-                seconds[".".join(parts[:2] if parts[0] == "torch" else parts[:1])] += int(own) / 1e6
-    return dict(seconds.most_common(MOST_PACKAGES))
+                package = ".".join(parts[:2] if parts[0] == "torch" else parts[:1])
+                seconds[package] = seconds.get(package, 0.0) + int(own) / 1e6
+    return dict(sorted(seconds.items(), key=lambda item: -item[1])[:MOST_PACKAGES])
 
 
 def imports(left: Callable[[], float]) -> dict[str, Any]:
@@ -115,15 +116,20 @@ def stages(device: str) -> dict[str, float | str]:
     place, kept = torch.device(device), dict[str, Any]()
     measure("context", lambda: torch.zeros(1, device=place))
     measure("product", lambda: torch.ones(SIZE, SIZE, device=place) @ torch.ones(SIZE, SIZE, device=place))
-    low = {"dtype": torch.bfloat16, "device": place}
-    measure("product, bfloat16", lambda: torch.ones(SIZE, SIZE, **low) @ torch.ones(SIZE, SIZE, **low))
+    low = torch.bfloat16
+
+    def multiply() -> None:
+        factor = torch.ones(SIZE, SIZE, dtype=low, device=place)
+        torch.mm(factor, factor.T)
+
+    measure("product, bfloat16", multiply)
 
     def attend() -> None:
-        parts = [torch.randn(8, 4, 32, 16, requires_grad=True, **low) for _ in range(3)]
-        functional.scaled_dot_product_attention(*parts).sum().backward()
+        query, key, value = (torch.randn(8, 4, 32, 16, dtype=low, device=place, requires_grad=True) for _ in range(3))
+        functional.scaled_dot_product_attention(query, key, value).sum().backward()
 
     measure("attention and its gradients", attend)
-    measure("import of the optimizer", lambda: __import__("torch._dynamo"))
+    measure("compiler of torch, for optimizers", lambda: __import__("torch._dynamo"))
 
     def optimize() -> None:
         network = nn.Sequential(nn.Linear(32, 64), nn.LayerNorm(64), nn.ReLU(), nn.Linear(64, 1)).to(place)

@@ -1,8 +1,15 @@
 """Imported by the server that the fits of deep models are forked from."""
 
+from contextlib import suppress
+
 from tabapp.engine.preload import SKLEARN, load
 
-OPTIMIZER = "torch._dynamo"
+COMPILER = "torch._dynamo"
 """Imported by the first optimizer of a process, which takes most of a second in every fit if its server has not done it."""
 
-load(SKLEARN, "torch", OPTIMIZER, "tabapp.nn.plugin")
+load(SKLEARN, "torch", "tabapp.nn.plugin")
+with suppress(Exception):
+    from tabapp.nn.uncompiled import leave_compiler
+
+    if not leave_compiler():
+        load(COMPILER)
