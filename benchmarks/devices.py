@@ -1,10 +1,12 @@
 """Runs of the same budget with and without the GPU, side by side on separate halves of the processor's cores.
 
-python -m benchmarks.devices [--tables a,b] [--draws 0] [--budget 60] [--data FOLDER] [--out FILE.json]
+python -m benchmarks.devices [--tables a,b] [--draws 0] [--budget 120] [--data FOLDER] [--out FILE.json]
 
 Tables, draws, scores and errors are those of `benchmarks.rivals`. Both runs start together, so that the state of the machine is
 the same for both; the run on the CPU has as many cores as the run with the GPU. "GPU busy" is the mean utilization that the run
-reports between the start of its first fit and the end of its last one. Results are added to an existing --out.
+reports between the start of its first fit and the end of its last one; "after 10 s" leaves out the first ten seconds of the run.
+"First network" is when the first fold of a network ends, in seconds since the engine was started. Results are added to an existing
+--out, which a repeated command continues.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import json
 import os
 import statistics
 import sys
-from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,25 +31,41 @@ from tabapp import metrics
 from tabapp.models import registry
 from tabapp.run.state import format_score
 
-TABLES = ("adult", "california_housing", "covertype", "diamonds")
+TABLES = ("adult", "california_housing", "covertype", "diamonds", "hotel_bookings", "protein_casp")
+"""Tables of at least 20,000 rows."""
+START_SECONDS = 10.0
 CPU, GPU = "tabapp:device=cpu", "tabapp:device=cuda"
 
 
 def facts_of_run(folder: Path) -> dict[str, Any]:
-    """Utilization of the GPU during fits in percent, and the fits of networks and of other models that ended."""
+    """What the events of the run in a folder say about its GPU and its fits."""
     (file,) = folder.rglob("events.jsonl")
-    events = [json.loads(line) for line in file.read_text().splitlines()]
-    times = [event["elapsed"] for event in events if event["ev"] in ("fit.started", "fit.finished")]
+    return facts_of_events([json.loads(line) for line in file.read_text().splitlines()])
+
+
+def facts_of_events(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Utilization of the GPU during fits in percent, in all and after the start of the run; the seconds until the first fold of a
+    network ended; and the fits of networks and of other models that ended. None is not known."""
+    fits = [event for event in events if event["ev"] in ("fit.started", "fit.finished")]
+    first, last = (fits[0]["elapsed"], fits[-1]["elapsed"]) if fits else (0.0, 0.0)
     used = [
-        event["gpu_percent"]
+        (event["elapsed"], event["gpu_percent"])
         for event in events
-        if event["ev"] == "resources"
-        and event.get("gpu_percent") is not None
-        and times[0] <= event["elapsed"] <= times[-1]
+        if event["ev"] == "resources" and event.get("gpu_percent") is not None and first <= event["elapsed"] <= last
     ]
-    families = Counter(registry.get(event["model"]).family for event in events if event["ev"] == "fit.finished")
-    others = sum(families.values()) - families["deep"]
-    return {"busy": statistics.fmean(used) if used else None, "networks": families["deep"], "others": others}
+    ended = [(event["elapsed"], registry.get(event["model"]).family) for event in fits if event["ev"] == "fit.finished"]
+    networks = [elapsed for elapsed, family in ended if family == "deep"]
+    return {
+        "busy": _mean([percent for _, percent in used]),
+        "busy_later": _mean([percent for elapsed, percent in used if elapsed >= START_SECONDS]),
+        "first_network": min(networks, default=None),
+        "networks": len(networks),
+        "others": len(ended) - len(networks),
+    }
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return statistics.fmean(values) if values else None
 
 
 def run(system: str, cores: list[int], entry: dict[str, Any], draw: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -73,14 +91,20 @@ def show(results: dict[str, dict[str, Any]], entries: list[dict[str, Any]], opti
             errors = [error_of(result["score"], metric) for result in (cpu, gpu)]
             ratio = errors[1] / errors[0]
             logarithms.append(float(np.log(ratio)))
-            busy = "—" if gpu["busy"] is None else f"{gpu['busy']:.0f} %"
+            busy = [_shown(gpu.get(name), "%") for name in ("busy", "busy_later")]
             fits = [f"{result['networks']} + {result['others']}" for result in (cpu, gpu)]
             label = metric if not metrics.get(metric).greater_is_better else f"1 - {metric}"
-            rows.append([name, label, *map(format_score, errors), f"{ratio:.3f}", *fits, busy])
-    rows.append(["ratio", "", "", "", mean_of(logarithms), "", "", ""])
-    header = ["table", "error", "CPU", "GPU", "ratio", "fits on the CPU", "fits with the GPU", "GPU busy"]
+            rows.append([name, label, *map(format_score, errors), f"{ratio:.3f}", *fits, *busy])
+            rows[-1].append(_shown(gpu.get("first_network"), "s", 1))
+    header = ["table", "error", "CPU", "GPU", "ratio", "fits on the CPU", "fits with the GPU", "GPU busy", "after 10 s"]
+    header.append("first network")
+    rows.append(["ratio", "", "", "", mean_of(logarithms), *[""] * (len(header) - 5)])
     facts = {**machine("torch", "xgboost", "catboost", "lightgbm"), "device": device_name(), "budget": options.budget}
     report(facts, header, rows, results, options.out, right=tuple(range(2, len(header))))
+
+
+def _shown(value: float | None, unit: str, decimals: int = 0) -> str:
+    return "—" if value is None else f"{value:.{decimals}f} {unit}"
 
 
 def device_name() -> str:
@@ -94,7 +118,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--draws", type=numbers, default=[0])
-    parser.add_argument("--budget", type=int, default=60)
+    parser.add_argument("--budget", type=int, default=120, help="seconds")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TABAPP_DATA", "../shared/data")))
     parser.add_argument("--out", type=Path, default=RESULTS / "devices.json")
     options = parser.parse_args()

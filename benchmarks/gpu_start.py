@@ -129,7 +129,6 @@ def stages(device: str) -> dict[str, float | str]:
         functional.scaled_dot_product_attention(query, key, value).sum().backward()
 
     measure("attention and its gradients", attend)
-    measure("compiler of torch, for optimizers", lambda: __import__("torch._dynamo"))
 
     def optimize() -> None:
         network = nn.Sequential(nn.Linear(32, 64), nn.LayerNorm(64), nn.ReLU(), nn.Linear(64, 1)).to(place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -44,6 +45,8 @@ def warm_up(device: str, is_awaited: Callable[[], bool]) -> None:
     # An error of a kernel leaves the context unusable for good.
     check()
     if device.startswith("cuda"):
+        # The memory of recorded steps is free once nothing refers to them.
+        gc.collect()
         torch.cuda.empty_cache()
 
 
