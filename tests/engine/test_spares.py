@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
+import msgspec
 import psutil
 import pytest
 
@@ -96,6 +97,31 @@ def test_a_fit_in_a_spare_has_the_result_of_another(
     ends.append(wait_for_end(executor, "cold"))
     first, second = (end.result.score for end in ends if isinstance(end, Done))
     assert first == second
+
+
+@pytest.mark.gpu
+def test_a_fit_in_a_warm_process_on_a_gpu_has_the_result_of_another(folder: RunFolder) -> None:
+    device, spares = "cuda:0", Spares()
+    executor = LocalExecutor(PLENTY, device, spares)
+    executor.prepare("torch")
+    wait_until(lambda: bool(spares.pids()), "a spare")
+    scores: list[float] = []
+    for name in ("warm", "cold"):
+        known = spares.pids()
+        fit = job(folder, f"{name}-gpu", "mlp", max_epochs=3, dropout=0.2)
+        pid = executor.submit(msgspec.structs.replace(fit, device=device))
+        assert (pid in known) == (name == "warm")
+        end = wait_for_end(executor, fit.fit)
+        assert isinstance(end, Done), end
+        scores.append(end.result.score or 0.0)
+        executor.close()
+    assert scores[0] == scores[1]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_networks_of_the_warm_up_can_be_fitted_on_a_gpu(name: str) -> None:
+    fit_small(name, "cuda:0")
 
 
 @pytest.mark.parametrize("name", NETWORKS)
