@@ -14,18 +14,11 @@ from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import OneHotOrEmbedding
 from tabapp.nn.gather import one_hot
 from tabapp.nn.linear import Linear
+from tabapp.nn.neighbors import queries_at_once, squared_distances
 from tabapp.nn.numeric import PeriodicEmbedding
 from tabapp.nn.params import batch_size_for
 from tabapp.nn.plugin import Sizes
-from tabapp.nn.retrieval import (
-    ENCODED_BYTES,
-    Candidates,
-    RetrievalNetwork,
-    RetrievalParams,
-    RetrievalPlugin,
-    queries_at_once,
-    squared_distances,
-)
+from tabapp.nn.retrieval import ENCODED_BYTES, Candidates, RetrievalNetwork, RetrievalParams, RetrievalPlugin
 
 from ._shared.search import zero_or
 

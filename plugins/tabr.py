@@ -14,7 +14,9 @@ from tabapp.models.contract import Cost, FitContext, Params, Shape, Task, Trial
 from tabapp.nn.costs import network_bytes, training_cost
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import OneHotOrEmbedding
+from tabapp.nn.gather import starts_operations_slowly
 from tabapp.nn.linear import Linear
+from tabapp.nn.neighbors import is_slow_on_gpu, nearest, nearest_by_bfloat16
 from tabapp.nn.numeric import PeriodicEmbedding
 from tabapp.nn.objective import Objective
 from tabapp.nn.params import TrainingParams, batch_size_for
@@ -25,7 +27,6 @@ from tabapp.nn.retrieval import (
     RetrievalNetwork,
     RetrievalParams,
     RetrievalPlugin,
-    nearest,
 )
 
 from ._shared.search import zero_or
@@ -155,6 +156,7 @@ class TabRNetwork(RetrievalNetwork):
         self.head = nn.Sequential(nn.LayerNorm(width), nn.ReLU(), Linear(width, sizes.d_out))
         self.candidates = Candidates(sizes.n_numeric, len(sizes.cardinalities))
         self.n_neighbors, self.d_out = params.n_neighbors, sizes.d_out
+        self.has_linear_keys = not params.n_encoder_blocks and d_in <= width
         self.d_embedded = d_in + (2 * params.n_frequencies * sizes.n_numeric if embedded else 0)
         self.found: Tensor | None = None
         """(n_candidates, n_neighbors) int32: the neighbors of each training row at the last search; None before it."""
@@ -165,18 +167,20 @@ class TabRNetwork(RetrievalNetwork):
     def encode(self, numeric: Tensor, categorical: Tensor) -> tuple[Tensor, Tensor]:
         """Representations and keys, both (rows, width), in float32, because bfloat16 is too imprecise for distances."""
         with torch.autocast(numeric.device.type, enabled=False):
-            x = torch.cat([self.numeric(numeric).flatten(1), self.categorical(categorical)], dim=1)
-            x = self.encoder(self.projection(x))
+            x = self.encoder(self.projection(self.inputs(numeric, categorical)))
             return x, self.to_key(self.key_norm(x))
+
+    def inputs(self, numeric: Tensor, categorical: Tensor) -> Tensor:
+        """(rows, d_in) values and embeddings of all columns, side by side."""
+        return torch.cat([self.numeric(numeric).flatten(1), self.categorical(categorical)], dim=1)
 
     def key(self, numeric: Tensor, categorical: Tensor) -> Tensor:
         return self.encode(numeric, categorical)[1]
 
-    def output(self, x: Tensor, key: Tensor, neighbors: Tensor, target: Tensor) -> Tensor:
-        """(rows, d_out) from the rows' representations and keys, and the (rows, n, width) keys and (rows, n) targets of their
-        neighbors.
+    def output(self, x: Tensor, difference: Tensor, target: Tensor) -> Tensor:
+        """(rows, d_out) from the rows' representations, the (rows, n, width) differences between their keys and those of their
+        neighbors, and the (rows, n) targets of the neighbors.
         """
-        difference = key.unsqueeze(1) - neighbors
         share = self.context_dropout(self.shares(difference))
         hidden = self.difference_dropout(self.difference_in(difference).relu())
         mixed = self.difference_out(torch.bmm(share.unsqueeze(1).to(hidden.dtype), hidden).squeeze(1))
@@ -191,22 +195,50 @@ class TabRNetwork(RetrievalNetwork):
         """Neighbors are searched without gradients and then encoded again with gradients. All candidates are encoded if
         that is fewer rows.
         """
-        stored = self.candidates
-        x, key = self.encode(numeric, categorical)
+        stored, found = self.candidates, self.found
         n = min(self.n_neighbors, len(stored) - 1)
+        if found is None and self.has_linear_keys and starts_operations_slowly(rows.device):
+            return self.output_of_linear_keys(rows, numeric, categorical, n)
+        x, key = self.encode(numeric, categorical)
         few = len(stored) <= n * len(rows)
-        found = self.found
         if few or found is None:
             with torch.set_grad_enabled(few):
-                keys = self.key(stored.numeric, stored.categorical.long())
-            context = nearest(key, keys, n, own=rows) if found is None else found[rows].long()
+                keys = self.candidate_keys(in_chunks=not few and starts_operations_slowly(rows.device))
+            if found is not None:
+                context = found[rows].long()
+            elif is_slow_on_gpu(len(stored), rows.device):
+                context = nearest_by_bfloat16(key, keys, n, own=rows)
+            else:
+                context = nearest(key, keys, n, own=rows)
             if few:
-                return self.output(x, key, F.embedding(context, keys), stored.target[context])
+                return self.output(x, key.unsqueeze(1) - F.embedding(context, keys), stored.target[context])
         else:
             context = found[rows].long()
         chosen = context.flatten()
         neighbors = self.key(stored.numeric[chosen], stored.categorical[chosen].long()).view(*context.shape, -1)
-        return self.output(x, key, neighbors, stored.target[context])
+        return self.output(x, key.unsqueeze(1) - neighbors, stored.target[context])
+
+    def candidate_keys(self, *, in_chunks: bool) -> Tensor:
+        """The keys of all candidates in training mode."""
+        stored = self.candidates
+        return stored.encode(self) if in_chunks else self.key(stored.numeric, stored.categorical.long())
+
+    def output_of_linear_keys(self, rows: Tensor, numeric: Tensor, categorical: Tensor, n: int) -> Tensor:
+        """`training_output` without the keys of the candidates. The key of inputs z is A z + b, so the difference of two keys is
+        A (z - z_j) and its squared length is (z - z_j)ᵀ AᵀA (z - z_j).
+        """
+        stored = self.candidates
+        with torch.autocast(rows.device.type, enabled=False):
+            z = self.inputs(numeric, categorical)
+            factor = self.to_key.weight @ self.projection.weight
+            with torch.no_grad():
+                others = self.inputs(stored.numeric, stored.categorical.long())
+                context = nearest(z, others, n, own=rows, metric=factor.t() @ factor)
+            chosen = context.flatten()
+            neighbors = self.inputs(stored.numeric[chosen], stored.categorical[chosen].long()).view(*context.shape, -1)
+            difference = F.linear(z.unsqueeze(1) - neighbors, factor)
+            x = self.projection(z)
+        return self.output(x, difference, stored.target[context])
 
     @torch.no_grad()
     def search(self) -> None:
@@ -228,7 +260,7 @@ class TabRNetwork(RetrievalNetwork):
         for rows, codes in zip(numeric.split(n_rows), categorical.split(n_rows), strict=True):
             x, key = self.encode(rows, codes)
             context = nearest(key, keys, n)
-            parts.append(self.output(x, key, keys[context], stored.target[context]))
+            parts.append(self.output(x, key.unsqueeze(1) - keys[context], stored.target[context]))
         return torch.cat(parts)
 
     def neighbors(self, numeric: Tensor, categorical: Tensor, n: int) -> tuple[Tensor, Tensor]:
@@ -297,8 +329,16 @@ class TabR(RetrievalPlugin):
     def method(
         self, network: nn.Module, params: TrainingParams, objective: Objective, context: FitContext
     ) -> TabRMethod:
-        undecayed = self.undecayed(network)
-        return TabRMethod(network, params, objective, undecayed=undecayed, low_precision=self.low_precision)
+        assert isinstance(params, TabRParams)
+        return TabRMethod(
+            network,
+            params,
+            objective,
+            undecayed=self.undecayed(network),
+            low_precision=self.low_precision,
+            # Otherwise, neighbors are searched in some epochs only.
+            repeats_steps=params.search_epochs is None,
+        )
 
     def undecayed(self, network: nn.Module) -> set[str]:
         """Biases, norms, embeddings and the label encoder (the authors' code)."""

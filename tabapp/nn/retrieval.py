@@ -1,4 +1,4 @@
-"""Retrieval networks, which predict a row from similar training rows: the stored rows and the neighbor search."""
+"""Retrieval networks, which predict a row from similar training rows: the stored rows, the method and the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.features.saved import demand
 from tabapp.models.contract import FitContext, RowNeighbors, Shape, Task
-from tabapp.nn.linear import linear
+from tabapp.nn.cuda_graphs import is_recording
 from tabapp.nn.memory import is_out_of_memory
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
@@ -22,8 +22,6 @@ from tabapp.nn.trainer import inputs
 MOST_ROWS = {"cpu": 100_000, "cuda": 1_000_000}
 """Training rows at most, since every step compares each row of the batch with all of them: an epoch of 100,000 takes one
 thread about two minutes."""
-SEARCH_CELLS = {"cpu": 2**23, "cuda": 2**28}
-"""Distances held at once in a search or a prediction: 32 MB on a CPU, 1 GB on a GPU."""
 ENCODED_ROWS = 65_536
 """Candidates encoded at once, at most."""
 ENCODED_BYTES = {"cpu": 2**27, "cuda": 2**30}
@@ -130,7 +128,7 @@ class Candidates(nn.Module):
                 parts = zip(self.numeric.split(n_rows), self.categorical.split(n_rows), strict=True)
                 return torch.cat([network.key(x, codes.long()) for x, codes in parts])
             except Exception as error:
-                if n_rows == 1 or not is_out_of_memory(error):
+                if n_rows == 1 or not is_out_of_memory(error) or is_recording(self.target.device):
                     raise
                 self.encoded_rows = n_rows // 2
 
@@ -150,50 +148,6 @@ class Candidates(nn.Module):
             if buffer is not None and saved is not None and saved.shape != buffer.shape:
                 setattr(self, name, torch.empty_like(saved, dtype=buffer.dtype, device=buffer.device))
         self.forget()
-
-
-def queries_at_once(keys: Tensor) -> int:
-    """How many queries to compare with all keys at once."""
-    return max(1, SEARCH_CELLS[keys.device.type] // max(1, len(keys)))
-
-
-def squared_distances(queries: Tensor, keys: Tensor) -> Tensor:
-    """(n_queries, n_keys) squared Euclidean distances in float32 whatever autocast says, by one matrix product.
-
-    ‖q‖² - 2qk + ‖k‖² loses precision for nearly equal rows far from the origin, so all rows are first centered at the mean
-    of the keys. Where exact distances are needed, they are computed from differences instead.
-    """
-    with torch.autocast(queries.device.type, enabled=False):
-        queries, keys = centered(queries, keys)
-        products = linear(-2 * queries, keys, keys.square().sum(1))
-        return (products + queries.square().sum(1, keepdim=True)).clamp_min(0)
-
-
-def centered(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Both in float32 and centered at the mean of the keys, which changes no distance."""
-    middle = keys.detach().float().mean(0)
-    return queries.float() - middle, keys.float() - middle
-
-
-@torch.no_grad()
-def nearest(queries: Tensor, keys: Tensor, n_nearest: int, *, own: Tensor | None = None) -> Tensor:
-    """(n_queries, n_nearest) indices of the keys nearest to each query, by chunks of queries.
-
-    Args:
-        own: (n_queries,) index of the query itself among the keys, which is excluded.
-    """
-    found = [torch.zeros(0, n_nearest, dtype=torch.int64, device=keys.device)]
-    chunk = queries_at_once(keys)
-    with torch.autocast(queries.device.type, enabled=False):
-        queries, keys = centered(queries, keys)
-        norms = keys.square().sum(1)
-        for start in range(0, len(queries), chunk):
-            # What a query's own norm adds is the same for all keys.
-            distance = linear(-2 * queries[start : start + chunk], keys, norms)
-            if own is not None:
-                distance.scatter_(1, own[start : start + chunk, None], torch.inf)
-            found.append(distance.topk(n_nearest, dim=1, largest=False, sorted=False).indices)
-    return torch.cat(found)
 
 
 class RetrievalNetwork(nn.Module):
@@ -286,12 +240,13 @@ class RetrievalPlugin(DeepPlugin):
     """
 
     contains_training_rows = True
+    repeats_steps = True
     model_type = RetrievalModel
 
     def method(
         self, network: nn.Module, params: TrainingParams, objective: Objective, context: FitContext
     ) -> RetrievalMethod:
-        return RetrievalMethod(network, params, objective)
+        return RetrievalMethod(network, params, objective, repeats_steps=self.repeats_steps)
 
     def add_stopping_rows(
         self, network: nn.Module, train: Table, valid: Table, objective: Objective, params: TrainingParams

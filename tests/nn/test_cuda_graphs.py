@@ -61,8 +61,8 @@ def prediction_of(name: str, task: Any, device: str, folder: Path, **changes: An
 
 
 def test_most_networks_repeat_their_steps() -> None:
-    assert {"mlp", "tabm", "ft_transformer", "realmlp", "resnet"} <= set(RECORDED)
-    # Its neighbors are searched in some epochs only.
+    assert {"mlp", "tabm", "ft_transformer", "realmlp", "resnet", "modern_nca"} <= set(RECORDED)
+    # With the defaults for a CPU, its neighbors are searched in some epochs only.
     assert "tabr" not in RECORDED
 
 
@@ -126,7 +126,8 @@ def test_the_average_with_a_recorded_share_is_the_same() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
-@pytest.mark.parametrize("name", RECORDED)
+# Rounding errors grow faster in a retrieval network: `test_retrieval` compares shorter fits.
+@pytest.mark.parametrize("name", sorted({*RECORDED} - {"modern_nca"}))
 def test_recorded_steps_train_the_same_network(
     name: str, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from tabapp_plugins.realmlp import network as realmlp
 from tabapp_plugins.tabr import TabRNetwork, TabRParams
 from torch import Tensor, nn
 
-from tabapp.nn import memory, trainer
+from tabapp.nn import memory, retrieval, trainer
 from tabapp.nn.memory import prediction_rows, row_bytes, step_rows
 from tabapp.nn.plugin import Sizes
 from tabapp.nn.retrieval import RetrievalNetwork
@@ -147,6 +147,21 @@ def test_chunks_of_candidates_are_halved_until_they_fit(name: str, monkeypatch: 
     network.candidates.forget()
     network.candidates.keys(network)
     assert seen[0] == 50
+
+
+def test_chunks_of_candidates_are_not_halved_in_a_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All steps then stay eager, and later chunks fit."""
+    network = retrieval_network("tabr")
+
+    def exhausted(numeric: Tensor, categorical: Tensor) -> Tensor:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(network, "key", exhausted)
+    monkeypatch.setattr(retrieval, "is_recording", lambda device: True)
+    network.candidates.encoded_rows = 200
+    with pytest.raises(torch.OutOfMemoryError):
+        network.candidates.encode(network)
+    assert network.candidates.encoded_rows == 200
 
 
 def test_a_batch_of_neighbors_excludes_each_row_without_a_mask() -> None:

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 import torch
 from tabapp_plugins.modern_nca import ModernNCAParams
-from tabapp_plugins.tabr import TabRParams
+from tabapp_plugins.tabr import TabRNetwork, TabRParams
 
 from tabapp.features.arrays import Table
 from tabapp.models import registry
-from tabapp.models.contract import Shape
+from tabapp.models.contract import FittedModel, Shape, Task
+from tabapp.nn import cuda_graphs, trainer
 from tabapp.nn.objective import Objective
 from tabapp.nn.params import TrainingParams
 from tabapp.nn.plugin import DeepPlugin, Sizes
-from tabapp.nn.retrieval import SEARCH_CELLS, Candidates, RetrievalNetwork, nearest, squared_distances, too_many_rows
+from tabapp.nn.retrieval import Candidates, RetrievalNetwork, too_many_rows
 from tests.plugins.tables import make_context, make_table
 
 PARAMS: dict[str, TrainingParams] = {
@@ -51,25 +52,6 @@ def network_with_rows(name: str, n_rows: int = 60, n_classes: int = 2) -> Retrie
     target = torch.randn(n_rows) if n_classes == 1 else torch.randint(0, n_classes, (n_rows,))
     network.candidates.put(torch.randn(n_rows, 4), codes, target, None)
     return network
-
-
-def test_distances_equal_float64_far_from_the_origin() -> None:
-    torch.manual_seed(0)
-    keys = 100 + torch.randn(300, 20)
-    queries = torch.cat([keys[:5] + 1e-3, 100 + torch.randn(5, 20)])
-    exact = torch.cdist(queries.double(), keys.double()).square()
-    torch.testing.assert_close(squared_distances(queries, keys).double(), exact, atol=2e-5, rtol=1e-5)
-
-
-def test_search_excludes_the_row_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch.manual_seed(0)
-    keys = torch.randn(100, 8)
-    own = torch.randperm(100)[:30]
-    exact = torch.cdist(keys[own], keys).scatter(1, own[:, None], torch.inf)
-    expected = exact.argsort(1)[:, :7].sort(1).values
-    assert torch.equal(nearest(keys[own], keys, 7, own=own).sort(1).values, expected)
-    monkeypatch.setitem(SEARCH_CELLS, "cpu", 400)
-    assert torch.equal(nearest(keys[own], keys, 7, own=own).sort(1).values, expected)
 
 
 def test_too_many_rows_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,3 +207,86 @@ def test_training_rows_are_saved_with_the_model(name: str, tmp_path: Path) -> No
     loaded = plugin.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
     np.testing.assert_array_equal(loaded.network.candidates.numeric.numpy(), table.numeric)
+
+
+LINEAR = TabRParams(width=32, n_neighbors=16, dropout=0.0, context_dropout=0.0)
+"""Hyperparameters with which the keys of TabR are a linear function of a row."""
+
+
+def fit_on_gpu(
+    name: str, params: TrainingParams, task: Task, folder: Path, monkeypatch: pytest.MonkeyPatch, *, recorded: bool
+) -> tuple[FittedModel, Table, list[int]]:
+    """A model after a few epochs, unseen rows, and the number of recorded steps after each step."""
+    replayed: list[int] = []
+
+    class Observed(cuda_graphs.GraphedSteps):
+        def __call__(self, rows: torch.Tensor) -> None:
+            super().__call__(rows)
+            replayed.append(self.n_replayed)
+
+    monkeypatch.setattr(trainer, "GraphedSteps", Observed)
+    monkeypatch.setattr(cuda_graphs, "EAGER_STEPS", 3 if recorded else 10**9)
+    table, spec, n_classes = make_table(task, n_rows=300)
+    folder.mkdir()
+    context = make_context(task, spec, n_classes, folder)
+    context.device = "cuda:0"
+    valid = table.take(slice(200, None))
+    return plugin_of(name).fit(table.take(slice(0, 200)), valid, params, context), valid, replayed
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+@pytest.mark.parametrize(("batch_size", "max_epochs"), [(8, 1), (64, 4)])
+@pytest.mark.parametrize(
+    ("name", "params"), [*PARAMS.items(), pytest.param("tabr", LINEAR, id="tabr with linear keys")]
+)
+def test_recorded_steps_train_the_same_network(
+    name: str,
+    params: TrainingParams,
+    batch_size: int,
+    max_epochs: int,
+    task: Task,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """TabR encodes all candidates with gradients in steps of 64 rows only. The model predicts the same on a CPU."""
+    params = msgspec.structs.replace(params, batch_size=batch_size, max_epochs=max_epochs, learning_rate=2e-4)
+
+    def fit(folder: str, *, recorded: bool, learning_rate: float = 2e-4) -> tuple[FittedModel, Table, list[int]]:
+        changed = msgspec.structs.replace(params, learning_rate=learning_rate)
+        return fit_on_gpu(name, changed, task, tmp_path / folder, monkeypatch, recorded=recorded)
+
+    model, valid, replayed = fit("recorded", recorded=True)
+    # Steps of two lengths.
+    assert replayed[-1] >= len(replayed) - 2 * 3
+    eager, _, replayed = fit("eager", recorded=False)
+    assert replayed[-1] == 0
+    found, expected = model.predict(valid), eager.predict(valid)
+    learned = np.abs(expected - fit("untrained", recorded=False, learning_rate=1e-9)[0].predict(valid)).max()
+    # If the initial weights differ by 1e-6, predictions differ by up to a twentieth of what they change in training.
+    assert np.abs(found - expected).max() < 0.1 * learned
+    (tmp_path / "model").mkdir()
+    model.save(tmp_path / "model")
+    on_cpu = plugin_of(name).load(tmp_path / "model").predict(valid)
+    np.testing.assert_allclose(on_cpu, found, rtol=1e-3, atol=1e-3 * np.abs(found).max())
+
+
+@pytest.mark.gpu
+def test_recorded_steps_encode_candidates_in_chunks_that_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key, sizes = TabRNetwork.key, list[int]()
+
+    def key_of_few_rows(self: TabRNetwork, numeric: torch.Tensor, categorical: torch.Tensor) -> torch.Tensor:
+        if not torch.is_grad_enabled():
+            sizes.append(len(numeric))
+            if len(numeric) > 60:
+                raise torch.OutOfMemoryError
+        return key(self, numeric, categorical)
+
+    monkeypatch.setattr(TabRNetwork, "key", key_of_few_rows)
+    params = msgspec.structs.replace(PARAMS["tabr"], max_epochs=2, batch_size=8)
+    model, valid, replayed = fit_on_gpu("tabr", params, "regression", tmp_path / "fit", monkeypatch, recorded=True)
+    assert replayed[-1] > len(replayed) / 2
+    assert sizes[0] == 200
+    fitting = next(i for i, size in enumerate(sizes) if size <= 60)
+    assert max(sizes[fitting:]) <= 60
+    assert np.isfinite(model.predict(valid)).all()

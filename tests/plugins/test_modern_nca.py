@@ -7,8 +7,8 @@ import pytest
 import torch
 from tabapp_plugins.modern_nca import ModernNCANetwork, ModernNCAParams
 
+from tabapp.nn.neighbors import SEARCH_CELLS
 from tabapp.nn.plugin import Sizes
-from tabapp.nn.retrieval import SEARCH_CELLS
 
 PLAIN = ModernNCAParams(width=4, n_frequencies=0)
 

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from tabapp_plugins import tabr
 from tabapp_plugins.tabr import TabR, TabRMethod, TabRNetwork, TabRParams
 
-from tabapp.nn import trainer
+from tabapp.nn import embeddings, trainer
 from tabapp.nn.objective import Objective
 from tabapp.nn.plugin import Sizes
+from tests.nn.test_synchronization import NoWaiting
 from tests.plugins.tables import make_context, make_table
 
 NUMERIC = Sizes(n_numeric=8, cardinalities=(), d_out=1)
@@ -183,3 +185,55 @@ def test_neighbors_are_searched_without_dropout() -> None:
         assert network.found is not None
         found.append(network.found.sort(1).values)
     assert torch.equal(found[0], found[1])
+
+
+def step_of(network: TabRNetwork, rows: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Tensor | None]]:
+    """The output for some training rows and the gradients of its squares."""
+    stored = network.candidates
+    network.zero_grad()
+    output = network.training_output(rows, stored.numeric[rows], stored.categorical[rows].long())
+    output.square().sum().backward()
+    return output.detach(), {name: parameter.grad for name, parameter in network.named_parameters()}
+
+
+def searches_like_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("starts_operations_slowly", "is_slow_on_gpu"):
+        monkeypatch.setattr(tabr, name, lambda *args: True)
+    monkeypatch.setattr(embeddings, "is_preferred", lambda codes: True)
+
+
+@pytest.mark.parametrize("n_rows", [20, 5])
+@pytest.mark.parametrize(
+    ("params", "is_linear"),
+    [({"width": 40}, True), ({"width": 12}, False), ({"n_encoder_blocks": 1}, False), ({"n_frequencies": 4}, False)],
+)
+def test_a_step_on_a_gpu_is_the_same(
+    params: dict[str, object], is_linear: bool, n_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linear keys of the candidates are not computed; others are encoded in chunks and compared in bfloat16 first."""
+    sizes = Sizes(n_numeric=8, cardinalities=(60, 4), d_out=1)
+    network = network_of(120, sizes, **params).train()
+    assert network.has_linear_keys == is_linear
+    network.candidates.put(torch.randn(120, 8), torch.randint(0, 4, (120, 2)), torch.randn(120), None)
+    rows = torch.randperm(120)[:n_rows]
+    # 7 neighbors each of 20 rows are more than 120 candidates; those of 5 rows are fewer.
+    expected, gradients = step_of(network, rows)
+    network.candidates.encoded_rows = 50
+    searches_like_a_gpu(monkeypatch)
+    # The first step creates constants.
+    step_of(network, rows)
+    with NoWaiting():
+        output, found = step_of(network, rows)
+    torch.testing.assert_close(output, expected, rtol=1e-4, atol=1e-5)
+    for name, gradient in gradients.items():
+        # The same vector added to all keys changes no distance, so its gradient is a rounding error or none.
+        if name != "to_key.bias":
+            torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-4)
+
+
+def test_steps_are_repeated_if_all_search() -> None:
+    objective = Objective(task="regression", n_classes=1)
+    context = make_context("regression", make_table("regression", n_rows=10)[1], 1, Path())
+    for params in (TabRParams(), TabRParams(search_epochs=2)):
+        method = TabR().method(network_of(60), params, objective, context)
+        assert method.repeats_steps == (params.search_epochs is None)
