@@ -12,6 +12,7 @@ from tabapp.nn.costs import network_bytes, training_cost
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import FlatInput
 from tabapp.nn.linear import Linear
+from tabapp.nn.members import FREE
 from tabapp.nn.params import TrainingParams
 from tabapp.nn.plugin import DeepPlugin, Sizes
 
@@ -101,6 +102,7 @@ class DCNV2(DeepPlugin):
     paper = "Wang et al. 2021, DCN V2: Improved Deep & Cross Network"
     params_type = DCNV2Params
     stacks = True
+    free_params = FREE | {"hidden_dropout", "cross_dropout"}
     low_precision = True
     repeats_steps = True
 

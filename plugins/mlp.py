@@ -9,6 +9,7 @@ from tabapp.nn.costs import network_bytes, training_cost
 from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import FlatInput
 from tabapp.nn.linear import Linear
+from tabapp.nn.members import FREE
 from tabapp.nn.params import SharingParams
 from tabapp.nn.plugin import DeepPlugin, Sizes
 
@@ -55,6 +56,7 @@ class MLP(DeepPlugin):
     uses_other_targets = True
     params_type = MLPParams
     stacks = True
+    free_params = FREE | {"dropout"}
     low_precision = True
     repeats_steps = True
 

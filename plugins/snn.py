@@ -6,8 +6,10 @@ from torch import Tensor, nn
 
 from tabapp.models.contract import Cost, Params, Shape, Task, Trial
 from tabapp.nn.costs import network_bytes, training_cost
+from tabapp.nn.dropout import AlphaDropout
 from tabapp.nn.embeddings import FlatInput
 from tabapp.nn.linear import Linear
+from tabapp.nn.members import FREE
 from tabapp.nn.params import TrainingParams
 from tabapp.nn.plugin import DeepPlugin, Sizes
 
@@ -46,7 +48,7 @@ class SNNNetwork(nn.Module):
         self.input = FlatInput(sizes.n_numeric, sizes.cardinalities)
         d_in = (self.input.d_out, *widths)
         blocks = [
-            nn.Sequential(unit_variance_linear(a, b), nn.SELU(), nn.AlphaDropout(dropout))
+            nn.Sequential(unit_variance_linear(a, b), nn.SELU(), AlphaDropout(dropout))
             for a, b in zip(d_in, widths, strict=False)
         ]
         self.blocks = nn.Sequential(*blocks)
@@ -62,6 +64,7 @@ class SNN(DeepPlugin):
     paper = "Klambauer et al. 2017, Self-Normalizing Neural Networks"
     params_type = SNNParams
     stacks = True
+    free_params = FREE | {"dropout"}
     tolerates_tf32 = True
     repeats_steps = True
 

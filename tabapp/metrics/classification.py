@@ -12,7 +12,8 @@ import numpy as np
 
 from tabapp.metrics.metric import BINARY, CLASSIFICATION, Array, Metric, mean, weights_or_ones
 
-_EPSILON = 1e-7
+LEAST_PROBABILITY = 1e-7
+"""Probabilities below it count as it in the log loss."""
 
 
 def _roc_auc_in_order(positive: Array, scores: Array, weight: Array | None) -> float:
@@ -101,7 +102,7 @@ def log_loss_rows(truth: Array, prediction: Array) -> Array:
 
 
 def _nats(probability: Array) -> Array:
-    return -np.log(np.clip(probability.astype(np.float64), _EPSILON, 1.0))
+    return -np.log(np.clip(probability.astype(np.float64), LEAST_PROBABILITY, 1.0))
 
 
 def _log_loss(truth: Array, prediction: Array, weight: Array | None) -> float:

@@ -311,6 +311,7 @@ class Plugin(ABC):
         can_impute: `fit` accepts tables without a target, and fitted models fill missing cells in `FittedModel.impute`.
         uses_unlabeled: `fit` learns from `FitContext.unlabeled`, the rows without a target.
         stacks: the plugin has `fit_group`.
+        free_params: hyperparameters in which the models of a group may differ; for `stacks`.
         uses_other_targets: `fit` learns from `Table.others`, the other targets of a run with several. Predictions never get them.
         pretrains: the plugin has `pretrain`. The engine plans such a model only if the run has rows without a target.
         contains_training_rows: saved models contain training rows, unchanged or transformed. Bundles with such a model carry a
@@ -337,6 +338,7 @@ class Plugin(ABC):
     uses_other_targets: ClassVar[bool] = False
     pretrains: ClassVar[bool] = False
     stacks: ClassVar[bool] = False
+    free_params: ClassVar[frozenset[str]] = frozenset()
 
     def supports(self, task: Task, shape: Shape) -> str | None:
         """None if the model can run on this problem, else a sentence that says why the model is skipped."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from tabapp.files import write_bytes
 
 FILE = "group.safetensors"
-FORMAT = "1"
+FORMAT = "2"
 
 
 class GroupProgress(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -23,14 +23,14 @@ class GroupProgress(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     Attributes:
         fits: folder names of all fits of the group, in order.
         epoch: completed epochs of those that have not ended.
-        left: numbers of those that have not ended.
+        stacked: numbers of those in the stacked network, of which some may have ended.
         best_epochs: best epoch of each fit.
         epochs: epochs of each fit that has ended; 0 for the others.
     """
 
     fits: tuple[str, ...]
     epoch: int
-    left: tuple[int, ...]
+    stacked: tuple[int, ...]
     best_epochs: tuple[int, ...]
     epochs: tuple[int, ...]
 

@@ -14,10 +14,11 @@ from tabapp.nn.checkpoint import FILE
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
 from tabapp.nn.params import TrainingParams, batch_size_for
+from tabapp.nn.stopping import criterion
 from tabapp.nn.trainer import Training
 
 FREE = frozenset(TrainingParams.__struct_fields__)
-"""Hyperparameters in which members of a group may differ."""
+"""Hyperparameters in which members of a group may differ, whatever the network."""
 
 
 @dataclass
@@ -26,6 +27,7 @@ class Member:
 
     Attributes:
         network: new; it gets the best weights.
+        free: hyperparameters in which members may differ: those of training, and rates of dropout that only `Dropout` modules read.
         random: the state of torch's generator after the network was built, from which the separate fit would continue.
         n_epochs: train for so many epochs without early stopping, and keep the last weights; None stops early.
         result: set when the member ends.
@@ -40,6 +42,7 @@ class Member:
     context: FitContext
     method: TrainingMethod
     random: Tensor
+    free: frozenset[str] = FREE
     n_epochs: int | None = None
     result: Training | None = None
     stopped: bool = False
@@ -59,10 +62,11 @@ class Member:
     def architecture(self) -> tuple[object, ...]:
         """Members of a group are equal in this."""
         shapes = tuple((name, tuple(t.shape), t.dtype) for name, t in self.network.state_dict().items())
-        fixed = {key: value for key, value in msgspec.structs.asdict(self.params).items() if key not in FREE}
-        objective = self.objective
-        data = objective.task, objective.n_classes, self.train.weight is None, self.context.device
-        return type(self.network), repr(fixed), shapes, *data
+        modules = tuple(type(module) for module in self.network.modules())
+        fixed = {key: value for key, value in msgspec.structs.asdict(self.params).items() if key not in self.free}
+        objective, context = self.objective, self.context
+        data = objective.task, objective.n_classes, self.train.weight is None, context.device
+        return modules, repr(fixed), shapes, *data, criterion(context), self.n_epochs is None
 
     def can_stack(self) -> bool:
         """Whether it can be part of a group. Batch statistics, special training methods, other targets and hidden cells cannot, and

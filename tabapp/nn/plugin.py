@@ -29,7 +29,7 @@ from tabapp.models.contract import (
 )
 from tabapp.nn.attention import LayerAttention
 from tabapp.nn.loading import MOST, WEIGHTS, check_integers, load_network
-from tabapp.nn.members import Member
+from tabapp.nn.members import FREE, Member
 from tabapp.nn.method import TrainingMethod
 from tabapp.nn.objective import Objective
 from tabapp.nn.params import OTHERS_SHARE, SharingParams, TrainingParams
@@ -168,6 +168,7 @@ class DeepPlugin(Plugin):
     family = "deep"
     requires = ("torch", "safetensors")
     prune_steps = (5, 10, 20)
+    free_params = FREE
     model_type: ClassVar[type[DeepModel]] = DeepModel
     low_precision: ClassVar[bool] = False
     """Whether bfloat16 pays for this network where the device has it."""
@@ -294,8 +295,9 @@ class DeepPlugin(Plugin):
             objective, sizes, network = self._start(fit.train, params, fit.context)
             method = self._method(network, fit.train, sizes, params, objective, fit.context)
             state, n_epochs = torch.get_rng_state(), self._epochs_of(fit.summaries)
+            tables = fit.train, fit.valid
             members.append(
-                Member(network, fit.train, fit.valid, params, objective, fit.context, method, state, n_epochs)
+                Member(network, *tables, params, objective, fit.context, method, state, self.free_params, n_epochs)
             )
             started.append((objective, sizes))
         with tensor_float32(torch.device(fits[0].context.device), self.tolerates_tf32):

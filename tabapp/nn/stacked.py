@@ -1,9 +1,9 @@
-"""Several fits of one architecture as one stacked network: folds, seeds, learning rates, weight decays.
+"""Several fits of one architecture as one stacked network: folds, seeds, and trials with other hyperparameters of training.
 
 A small network leaves a GPU idle, since starting an operation takes longer than the operation. Here every operation computes all
 networks at once (`torch.func.vmap` over their weights), so that M fits take as many launches as one. Each network keeps its own
 rows, order of rows, learning rate, averages, early stopping and best weights: results are those of separate fits up to rounding,
-except that dropout, and on a GPU also the choice of unseen levels, draws other random numbers.
+except that dropout, and on a GPU also the order of rows and the choice of unseen levels, draw other random numbers.
 """
 
 from __future__ import annotations
@@ -11,24 +11,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from tabapp import metrics
-from tabapp.features.arrays import UNSEEN, Table
 from tabapp.models.contract import FitStopped
 from tabapp.nn.cuda_graphs import GraphedSteps, can_record
+from tabapp.nn.dropout import Dropout
 from tabapp.nn.group_checkpoint import GroupProgress, load_group, restore_random_numbers, save_group
 from tabapp.nn.mapped import mapping
 from tabapp.nn.members import Member, groups_of
 from tabapp.nn.memory import MOST_ROWS, is_out_of_memory
 from tabapp.nn.objective import target_of
-from tabapp.nn.stacked_adamw import StackedAdamW
+from tabapp.nn.stacked_adamw import Coefficients, StackedAdamW
+from tabapp.nn.stacked_losses import StackedLosses
+from tabapp.nn.stacked_rows import StackedRows
 from tabapp.nn.stopping import criterion
-from tabapp.nn.trainer import CHECKPOINT_SECONDS, Training, batches, inputs, train_epochs, train_network
+from tabapp.nn.trainer import CHECKPOINT_SECONDS, Training, inputs, train_epochs, train_network
 
 
 def train_members(members: Sequence[Member]) -> None:
@@ -62,11 +63,6 @@ def _train_alone(member: Member) -> None:
         member.stopped = True
 
 
-def _padded(parts: Sequence[Tensor]) -> Tensor:
-    """(members, most rows, ...) from tensors of different lengths, with zeros below the shorter ones."""
-    return nn.utils.rnn.pad_sequence(list(parts), batch_first=True)
-
-
 class Group:
     """Members that are trained together, with all of their rows on the device.
 
@@ -94,115 +90,99 @@ class Group:
         parts = [
             torch.full((n,), float(name not in undecayed)) for name, n in zip(self._names, self._sizes, strict=True)
         ]
+        params = [member.params for member in members]
+        self._n_steps = torch.zeros(len(members), dtype=torch.float64, device=device)
         self._optimizer = StackedAdamW(
             self._weights.detach(),
-            self._column([member.params.learning_rate for member in members]),
-            self._column([member.params.weight_decay for member in members]),
-            torch.cat(parts).to(device),
+            self._numbers([each.learning_rate for each in params]),
+            self._numbers([each.weight_decay for each in params]),
+            torch.cat(parts).to(device) if undecayed else None,
         )
         self._average = self._weights.detach().clone()
-        self._average_decay = self._column([member.params.average_decay for member in members])
+        self._average_decay = self._numbers([each.average_decay for each in params])
         self._best = self._average.clone()
-        self._largest_norm = self._column([member.params.max_gradient_norm or float("inf") for member in members])
-        tables = [inputs(member.train, device) for member in members]
-        self._numeric, self._categorical = (_padded([table[i] for table in tables]) for i in (0, 1))
-        self._target = _padded([member.objective.target(member.train, device) for member in members])
-        self._weight = None
-        if members[0].train.weight is not None:
-            self._weight = _padded([_row_weights(member.train, device) for member in members])
+        # Against NaN, any loss is better.
+        self._best_losses = self._numbers([float("nan")] * len(members))
+        norms = [each.max_gradient_norm or float("inf") for each in params]
+        self._largest_norm = self._numbers(norms).to(self._weights.dtype).unsqueeze(1)
+        self._is_clipped = any(each.max_gradient_norm for each in params)
+        # Members with one rate of dropout share a faster operation.
+        self._dropouts, rates = dropouts(self._network), [[m.rate for m in dropouts(e.network)] for e in members]
+        self._rates = torch.tensor(rates, device=device) if any(each != rates[0] for each in rates) else None
+        self._rows = StackedRows(members, device, self._weights.dtype)
         tables = [inputs(member.valid, device) for member in members]
-        self._valid = tuple(_padded([table[i] for table in tables]) for i in (0, 1))
+        self._valid = tuple(nn.utils.rnn.pad_sequence([table[i] for table in tables], batch_first=True) for i in (0, 1))
+        self._losses = StackedLosses(members, device) if members[0].n_epochs is None else None
+        self._unreported: list[tuple[Member, int, float, Tensor | None]] = []
         for member in members:
-            member.method.start(*inputs(member.train.take(slice(0, 2)), device), self._target[0, :2], None)
-        self._random = [_generator(member, device) for member in members]
+            train = member.train.take(slice(0, 2))
+            member.method.start(*inputs(train, device), member.objective.target(train, device), None)
         self._everyone = list(members)
         self._plan_steps()
 
-    def _column(self, values: Sequence[float]) -> Tensor:
-        return torch.tensor(values, dtype=self._weights.dtype, device=self._device).unsqueeze(1)
+    def _numbers(self, values: Sequence[float]) -> Tensor:
+        return torch.tensor(values, dtype=torch.float64, device=self._device)
 
     def _output(self, weights: Tensor, numeric: Tensor, categorical: Tensor) -> Tensor:
         """(members, rows, d_out) from (members, n) weights and (members, rows, n_numeric), (members, rows, n_categorical)."""
 
-        def one(flat: Sequence[Tensor], x: Tensor, codes: Tensor) -> Tensor:
+        def one(flat: Sequence[Tensor], rates: Tensor | None, x: Tensor, codes: Tensor) -> Tensor:
+            if rates is not None:
+                for module, rate in zip(self._dropouts, rates.unbind(), strict=True):
+                    module.rate = rate
             named = {name: t.view(shape) for name, t, shape in zip(self._names, flat, self._shapes, strict=True)}
             return functional_call(self._network, {**named, **self._buffers}, (x, codes))
 
-        mapped: Callable[..., Tensor] = vmap(one, randomness="different")
-        with mapping(), self._precision():
-            return mapped(weights.split(self._sizes, dim=1), numeric, categorical)
+        in_dims = 0, None if self._rates is None else 0, 0, 0
+        mapped: Callable[..., Tensor] = vmap(one, in_dims, randomness="different")
+        own = [module.rate for module in self._dropouts]
+        try:
+            with mapping(), self._precision():
+                return mapped(weights.split(self._sizes, dim=1), self._rates, numeric, categorical)
+        finally:
+            for module, rate in zip(self._dropouts, own, strict=True):
+                module.rate = rate
 
     def _plan_steps(self) -> None:
-        """Place the rows of every member in the steps of an epoch; done when members change, so that no step waits for the host."""
-        lengths = [[len(part) for part in batches(torch.arange(len(m.train)), m.batch_size)] for m in self.members]
-        n_steps, width = max(map(len, lengths)), max(map(max, lengths))
-        self._lengths = [[each[step] if step < len(each) else 0 for each in lengths] for step in range(n_steps)]
-        counts = torch.tensor(self._lengths).unsqueeze(2)
-        inside = torch.arange(width) < counts
-        starts = counts.cumsum(0) - counts
-        # A padded row is the first of its member's order, with weight 0.
-        self._places = ((starts + torch.arange(width)) * inside).to(self._device)
-        self._weights_in_step = (inside * (width / counts.clamp_min(1))).to(self._device, self._weights.dtype)
-        self._active = (counts > 0).to(self._device, self._weights.dtype)
-        self._member = torch.arange(len(self.members), device=self._device).unsqueeze(1)
-        self._orders = torch.zeros(len(self.members), max(len(m.train) for m in self.members), dtype=torch.int64).to(
-            self._device
-        )
-        self._steps = torch.arange(n_steps, device=self._device)
-        self._lengths_now = self._lengths[0]
-        self._unseen_rate = self._column([member.params.unseen_rate for member in self.members]).unsqueeze(2)
+        """Prepare steps of the members; done when they change."""
+        self._steps = torch.arange(len(self._rows), device=self._device)
+        size = len(self._rows), len(Coefficients._fields) + 1, len(self.members), 1
+        self._coefficients = torch.zeros(size, dtype=self._weights.dtype, device=self._device)
         self._graphs = None
         if can_record(self._device) and self.members[0].method.repeats_steps:
             self._graphs = GraphedSteps(self._step, self._device)
 
     def run_epoch(self) -> bool:
         """Train every member on each of its rows once, in an order of its own; False if the soft deadline ended it early."""
-        orders = [
-            torch.randperm(len(m.train), device=self._device, generator=random)
-            for m, random in zip(self.members, self._random, strict=True)
-        ]
-        self._orders.copy_(_padded(orders))
-        for step in range(len(self._lengths)):
-            self._lengths_now = self._lengths[step]
-            (self._graphs or self._step)(self._steps[step : step + 1])
+        self._rows.shuffle()
+        active = self._rows.active
+        n_steps = self._n_steps + active.cumsum(0)
+        decays = torch.minimum(self._average_decay, (1 + n_steps) / (10 + n_steps))
+        numbers = *self._optimizer.coefficients(n_steps, active), active * (1 - decays)
+        self._coefficients.copy_(torch.stack(numbers, 1).unsqueeze(3))
+        self._n_steps.copy_(n_steps[-1])
+        for number in range(len(self._rows)):
+            self._number = number
+            (self._graphs or self._step)(self._steps[number : number + 1])
             if min(member.context.seconds_left() for member in self.members) <= 0:
                 return False
         return True
 
     def _step(self, step: Tensor) -> None:
         """Take the step with a number, (1,), of the epoch. On a GPU, it is recorded and then repeated."""
-        member, active, weight = self._member, self._active[step][0], self._weights_in_step[step][0]
-        index = self._orders.gather(1, self._places[step][0])
-        codes = self._with_unseen(self._categorical[member, index])
-        if self._weight is not None:
-            weight = weight * self._weight[member, index]
+        batch = self._rows.batch(step, self._number)
+        *numbers, share = self._coefficients.index_select(0, step)[0].unbind()
         self._weights.grad = None
-        output = self._output(self._weights, self._numeric[member, index], codes)
-        # The mean over all rows times the number of members is the sum of their own means.
-        loss = self._objective.loss(output.flatten(0, 1), self._target[member, index].flatten(), weight.flatten())
-        (loss * len(self.members)).backward()
+        output = self._output(self._weights, batch.numeric, batch.categorical)
+        self._objective.loss(output.flatten(0, 1), batch.target.flatten(), batch.weight.flatten()).backward()
         gradient = self._weights.grad
         assert gradient is not None
-        if any(each.params.max_gradient_norm for each in self.members):
+        if self._is_clipped:
             norms = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
             gradient = gradient * (self._largest_norm / (norms + 1e-6)).clamp_max(1.0)
         weights = self._weights.detach()
-        self._optimizer.step(weights, gradient, active)
-        n = self._optimizer.n_steps
-        decay = torch.minimum(self._average_decay, (1 + n) / (10 + n))
-        self._average.lerp_(weights, active * (1 - decay))
-
-    def _with_unseen(self, codes: Tensor) -> Tensor:
-        """Codes of which some are replaced by that of unseen levels; on a CPU, drawn as a separate fit draws them."""
-        if not codes.shape[2] or not any(member.params.unseen_rate for member in self.members):
-            return codes
-        if self._graphs is not None:
-            return codes.masked_fill(torch.rand(codes.shape, device=self._device) < self._unseen_rate, UNSEEN)
-        hidden: list[Tensor] = []
-        for member, random, length in zip(self.members, self._random, self._lengths_now, strict=True):
-            drawn = torch.rand(length, codes.shape[2], device=self._device, generator=random)
-            hidden.append(nn.functional.pad(drawn < member.params.unseen_rate, (0, 0, 0, codes.shape[1] - length)))
-        return codes.masked_fill(torch.stack(hidden), UNSEEN)
+        self._optimizer.step(weights, gradient, Coefficients(*numbers))
+        self._average.lerp_(weights, share)
 
     @torch.no_grad()
     def predict(self, weights: Tensor) -> Tensor:
@@ -227,65 +207,92 @@ class Group:
         saved_at = time.monotonic()
         while self.members:
             is_complete = self.run_epoch()
+            # Those of the epoch before, while the device computes this one.
+            self._report()
             epoch += 1
-            uses_average = self._average_decay > 0
-            weights = torch.where(uses_average, self._average, self._weights.detach())
-            output = self.predict(weights) if any(member.n_epochs is None for member in self.members) else weights
-            ended = [
-                self._judge(i, member, epoch, output[i], weights, reports=is_complete) or not is_complete
-                for i, member in enumerate(self.members)
-            ]
-            self._end(ended, epoch)
+            self._judge(epoch, reports=is_complete)
+            self._end(epoch, is_over=not is_complete)
             if self.members and time.monotonic() - saved_at > CHECKPOINT_SECONDS:
                 saved_at = time.monotonic()
+                self._report()
                 self._save(epoch)
+        self._report()
         for member in self._everyone:
             member.network.eval()
 
-    def _judge(self, i: int, member: Member, epoch: int, output: Tensor, weights: Tensor, *, reports: bool) -> bool:
-        """Score a member on its early-stopping rows after an epoch; returns whether it ends."""
-        if member.n_epochs is not None:
-            member.best_epoch, member.best_loss = epoch, float("nan")
-            self._best[i].copy_(weights[i])
-            return epoch >= member.n_epochs
-        context, valid = member.context, member.valid
-        prediction = member.objective.prediction(output[: len(valid)])
-        loss = metrics.loss(criterion(context), target_of(valid), prediction, valid.weight)
-        if loss < member.best_loss or epoch == 1:
-            member.best_loss, member.best_epoch = loss, epoch
-            self._best[i].copy_(weights[i])
-        if not reports:
-            return True
-        try:
-            context.report(epoch, metrics.score(context.metric, target_of(valid), prediction, valid.weight))
-        except FitStopped:
-            member.stopped = True
-        done = epoch >= member.params.max_epochs or epoch - member.best_epoch > member.patience
-        return done or member.stopped
-
-    def _end(self, ended: Sequence[bool], epoch: int) -> None:
-        """Give the networks of members that have ended their best weights, and continue without them."""
+    @torch.no_grad()
+    def _judge(self, epoch: int, *, reports: bool) -> None:
+        """Score all members on their early-stopping rows after an epoch, and keep the weights of those that have improved."""
+        # Without averaging, the average is the last weights.
+        output, losses = None, torch.full_like(self._best_losses, float("nan"))
+        if self._losses is not None:
+            output = self.predict(self._average)
+            losses = self._losses(output)
+        improved = ~(losses >= self._best_losses)
+        self._best_losses = torch.where(improved, losses, self._best_losses)
+        self._best = torch.where(improved.unsqueeze(1), self._average, self._best)
+        # The only time in an epoch that the host waits for the device.
+        found = torch.stack([losses, improved.double()]).tolist()
         for i, member in enumerate(self.members):
-            if ended[i]:
+            if member.result is not None:
+                continue
+            if found[1][i]:
+                member.best_loss, member.best_epoch = found[0][i], epoch
+            if reports and output is not None:
+                is_known = member.context.metric == criterion(member.context)
+                outputs = None if is_known else output[i, : len(member.valid)]
+                self._unreported.append((member, epoch, found[0][i], outputs))
+
+    def _report(self) -> None:
+        """Report the scores of the last epoch."""
+        for member, epoch, loss, output in self._unreported:
+            score = loss
+            if output is not None:
+                valid = member.valid
+                prediction = member.objective.prediction(output)
+                score = metrics.score(member.context.metric, target_of(valid), prediction, valid.weight)
+            try:
+                member.context.report(epoch, score)
+            except FitStopped:
+                member.stopped = True
+        self._unreported.clear()
+
+    def _end(self, epoch: int, *, is_over: bool) -> None:
+        """End members that have stopped, and give their networks their best weights.
+
+        On a GPU, they stay in the stacked network until half of it has ended: a smaller one must be recorded again, and takes not
+        much less time.
+        """
+        for i, member in enumerate(self.members):
+            if member.result is not None:
+                continue
+            if member.n_epochs is not None:
+                is_done = epoch >= member.n_epochs
+            else:
+                is_done = epoch >= member.params.max_epochs or epoch - member.best_epoch > member.patience
+            if is_over or is_done or member.stopped:
                 member.result = Training(member.best_epoch, epoch, member.best_loss)
                 self._give(member, self._best[i])
-        if not any(ended):
-            return
-        self._keep([i for i, is_over in enumerate(ended) if not is_over])
+        left = [i for i, member in enumerate(self.members) if member.result is None]
+        if len(left) <= (len(self.members) / 2 if self._graphs is not None else len(self.members) - 1):
+            self._keep(left)
 
     def _keep(self, kept: Sequence[int]) -> None:
         """Continue with some of the members."""
-        self.members, self._random = [self.members[i] for i in kept], [self._random[i] for i in kept]
+        self.members = [self.members[i] for i in kept]
+        if not self.members:
+            return
         index = torch.tensor(kept, dtype=torch.int64, device=self._device)
-        self._optimizer.keep(index)
         self._weights = self._weights.detach()[index].requires_grad_()
-        names = ("_average", "_average_decay", "_best", "_largest_norm", "_numeric", "_categorical", "_target")
-        for name in names:
+        for name in ("_n_steps", "_average", "_average_decay", "_best", "_best_losses", "_largest_norm"):
             setattr(self, name, getattr(self, name)[index])
-        self._weight = None if self._weight is None else self._weight[index]
+        self._rates = None if self._rates is None else self._rates[index]
         self._valid = tuple(part[index] for part in self._valid)
-        if self.members:
-            self._plan_steps()
+        self._optimizer.keep(index)
+        self._rows.keep(kept)
+        if self._losses is not None:
+            self._losses.keep(index)
+        self._plan_steps()
 
     def _state(self) -> dict[str, Tensor]:
         """The tensors of a checkpoint that `_resume` fills in place."""
@@ -293,23 +300,22 @@ class Group:
             "weights": self._weights.detach(),
             "average": self._average,
             "best": self._best,
+            "n_steps": self._n_steps,
             **self._optimizer.state(),
         }
 
     def _save(self, epoch: int) -> None:
         """Write a checkpoint to the folder of the first fit."""
         everyone = self._everyone
-        tensors = self._state()
+        tensors = self._state() | self._rows.state()
         tensors["best_losses"] = torch.tensor([member.best_loss for member in everyone], dtype=torch.float64)
-        left = [i for i, member in enumerate(everyone) if member.result is None]
-        tensors |= {f"order.{i}": random.get_state() for i, random in zip(left, self._random, strict=True)}
         for i, member in enumerate(everyone):
             if member.result is not None:
                 tensors[f"ended.{i}"] = torch.cat([p.detach().flatten() for p in member.network.parameters()])
         progress = GroupProgress(
             fits=tuple(member.context.folder.name for member in everyone),
             epoch=epoch,
-            left=tuple(left),
+            stacked=tuple(i for i, member in enumerate(everyone) if any(member is other for other in self.members)),
             best_epochs=tuple(member.best_epoch for member in everyone),
             epochs=tuple(member.result.n_epochs if member.result else 0 for member in everyone),
         )
@@ -324,14 +330,14 @@ class Group:
         saved, progress = found
         for i, loss in enumerate(saved["best_losses"].tolist()):
             everyone[i].best_loss, everyone[i].best_epoch = loss, progress.best_epochs[i]
-            if i not in progress.left:
+            if progress.epochs[i]:
                 everyone[i].result = Training(progress.best_epochs[i], progress.epochs[i], loss)
                 self._give(everyone[i], saved[f"ended.{i}"].to(self._device))
-        self._keep(progress.left)
+        self._keep(progress.stacked)
         for name, t in self._state().items():
             t.copy_(saved[name])
-        for i, random in zip(progress.left, self._random, strict=True):
-            random.set_state(saved[f"order.{i}"])
+        self._best_losses = self._numbers([member.best_loss for member in self.members])
+        self._rows.resume(saved)
         restore_random_numbers(saved)
         return progress.epoch
 
@@ -342,16 +348,6 @@ class Group:
             parameter.copy_(part.view(parameter.shape))
 
 
-def _row_weights(table: Table, device: torch.device) -> Tensor:
-    weight: Any = table.weight
-    return torch.tensor(weight / weight.mean(), device=device)
-
-
-def _generator(member: Member, device: torch.device) -> torch.Generator:
-    """The random numbers from which a separate fit would draw after building its network."""
-    generator = torch.Generator(device)
-    if device.type == "cpu":
-        generator.set_state(member.random)
-    else:
-        generator.manual_seed(member.context.seed)
-    return generator
+def dropouts(network: nn.Module) -> list[Dropout]:
+    """Modules of a network whose rates may differ between members."""
+    return [module for module in network.modules() if isinstance(module, Dropout)]

@@ -152,28 +152,35 @@ def test_recorded_steps_train_the_same_network(
     np.testing.assert_allclose(recorded, eager, rtol=0.02, atol=0.02 * np.abs(eager).max())
 
 
-def predictions_of_group(name: str, folder: Path) -> list[np.ndarray]:
-    """Predictions of two fits of different lengths that are trained as one stacked network."""
+def predictions_of_group(name: str, folder: Path, *, trials: bool) -> list[np.ndarray]:
+    """Predictions of two fits of different lengths, or of five trials on the same rows, that are trained as one stacked network."""
     plugin = deep(name)
     table, spec, n_classes = make_table("multiclass", n_rows=300)
     params = defaults_of(plugin, "multiclass", table, spec, n_classes)
+    train, valid = table.take(slice(0, N_TRAIN)), table.take(slice(N_TRAIN, None))
     fits: list[GroupFit] = []
-    for seed in range(2):
-        (folder / str(seed)).mkdir(parents=True)
-        context = make_context("multiclass", spec, n_classes, folder / str(seed), seed=seed)
+    for number in range(5 if trials else 2):
+        (folder / str(number)).mkdir(parents=True)
+        seed = 0 if trials else number
+        context = make_context("multiclass", spec, n_classes, folder / str(number), seed=seed)
         context.device = "cuda:0"
-        # The second continues alone after a few epochs.
-        changed = msgspec.structs.replace(params, max_epochs=6 + 3 * seed)
-        rows = slice(20 * seed, N_TRAIN)
-        fits.append(GroupFit(table.take(rows), table.take(slice(N_TRAIN, None)), changed, context))
+        # Some continue alone after a few epochs.
+        changes: dict[str, Any] = {"max_epochs": 6 + 3 * number}
+        if trials:
+            changes |= {"weight_decay": 1e-2 * number, "learning_rate": 1e-3 * (1 + number)}
+            changes |= {rate: 0.1 * number for rate in plugin.free_params if rate.endswith("dropout")}
+        rows = train if trials else train.take(slice(20 * seed, None))
+        fits.append(GroupFit(rows, valid, msgspec.structs.replace(params, **changes), context))
     models = plugin.fit_group(fits)
-    valid = table.take(slice(N_TRAIN, None))
     return [model.predict(valid) for model in models if model is not None]
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("trials", [False, True])
 @pytest.mark.parametrize("name", [name for name in RECORDED if registry.get(name).stacks])
-def test_recorded_steps_train_the_same_group(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorded_steps_train_the_same_group(
+    name: str, trials: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     replayed: list[int] = []
 
     class Observed(cuda_graphs.GraphedSteps):
@@ -182,15 +189,39 @@ def test_recorded_steps_train_the_same_group(name: str, tmp_path: Path, monkeypa
             replayed.append(self.n_replayed)
 
     monkeypatch.setattr(stacked, "GraphedSteps", Observed)
-    recorded = predictions_of_group(name, tmp_path / "a")
+    recorded = predictions_of_group(name, tmp_path / "a", trials=trials)
     assert max(replayed) > 10
     monkeypatch.setattr(cuda_graphs, "EAGER_STEPS", 10**9)
     replayed.clear()
-    eager = predictions_of_group(name, tmp_path / "b")
+    eager = predictions_of_group(name, tmp_path / "b", trials=trials)
     assert max(replayed) == 0
-    assert len(recorded) == len(eager) == 2
+    assert len(recorded) == len(eager) == (5 if trials else 2)
     for found, expected in zip(recorded, eager, strict=True):
         np.testing.assert_allclose(found, expected, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", [name for name in RECORDED if registry.get(name).stacks])
+def test_stacked_trials_on_a_gpu_equal_separate_ones(name: str, tmp_path: Path) -> None:
+    plugin = deep(name)
+    table, spec, n_classes = make_table("multiclass", n_rows=300)
+    params = defaults_of(plugin, "multiclass", table, spec, n_classes)
+    undropped = {rate: 0.0 for rate in plugin.free_params if rate.endswith("dropout")}
+    # One batch, so that the order of rows does not matter.
+    changes = {"max_epochs": 5, "batch_size": N_TRAIN, "unseen_rate": 0.0, **undropped}
+    train, valid = table.take(slice(0, N_TRAIN)), table.take(slice(N_TRAIN, None))
+    fits: list[GroupFit] = []
+    for number in range(3):
+        (tmp_path / str(number)).mkdir()
+        context = make_context("multiclass", spec, n_classes, tmp_path / str(number))
+        context.device = "cuda:0"
+        rate = 1e-3 * (1 + number)
+        fits.append(GroupFit(train, valid, msgspec.structs.replace(params, learning_rate=rate, **changes), context))
+    separate = [plugin.fit(fit.train, fit.valid, fit.params, fit.context) for fit in fits]
+    for model, other in zip(plugin.fit_group(fits), separate, strict=True):
+        assert model is not None
+        # Five steps amplify the rounding errors of bfloat16, which are up to 2^-9, by about an order of magnitude.
+        np.testing.assert_allclose(model.predict(valid), other.predict(valid), atol=20 * 2**-9)
 
 
 @pytest.mark.gpu
