@@ -1,11 +1,16 @@
-"""Compares folds of a network that are trained as one stacked network with the same folds trained one after the other.
+"""Compares fits of a network that are trained as one stacked network with the same fits trained one after the other.
 
     OMP_NUM_THREADS=1 python -m benchmarks.stacked_fits [MODEL …] [--tables 1000x10,4300x5,7000x8] [--epochs 2] [--repeats 5]
                                                         [--folds 5] [--device cpu] [--out FILE]
+    OMP_NUM_THREADS=1 python -m benchmarks.stacked_fits mlp --trials 16 [--tables 10000x20] [--epochs N] [--repeats 5]
+                                                        [--device cpu] [--out FILE]
 
-The tables are generated. Each is split into folds as in a run, and all folds but the first are trained with the defaults of
-the model for some epochs in both ways, alternately. Reports seconds: on a CPU those of the processor, which depend less on what
-else runs. That both ways give the same models is tested in `tests/nn/test_stacked.py`.
+The tables are generated, and both ways alternate. Without `--trials`, each table is split into folds as in a run, and all folds but
+the first are trained with the defaults of the model for some epochs. With `--trials`, that many trials are trained on one fold,
+with early stopping: their hyperparameters of training and rates of dropout are drawn from the search space, and the shape of the
+network is that of the defaults. Reports seconds: on a CPU those of the processor, which depend less on what else runs; and for
+trials the log losses on the early-stopping rows, whose differences have their cause in the random numbers of dropout and, on a GPU,
+of the order of rows. That both ways give the same models without dropout is tested in `tests/nn/test_stacked.py`.
 """
 
 from __future__ import annotations
@@ -15,40 +20,52 @@ import statistics
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 import numpy as np
+import optuna
 import torch
 
 from benchmarks.fits import changed
 from benchmarks.machine import machine, report
+from tabapp import metrics
 from tabapp.data.split import early_stopping_rows
 from tabapp.features.arrays import FeatureSpec, Table
 from tabapp.models import registry
-from tabapp.models.contract import FitContext, GroupFit, Plugin, Shape
+from tabapp.models.contract import FitContext, FittedModel, GroupFit, Params, Plugin, Shape
 
 MODELS: Mapping[str, Mapping[str, Any]] = {"mlp": {}, "mlp, width 96": {"widths": (96, 96)}, "snn": {}, "dcn_v2": {}}
 """Hyperparameters that differ from the defaults, by the name of a row."""
-TABLES = "1000x10,4300x5,7000x8"
-N_FOLDS = 5
-HEADER = ("model", "rows", "columns", "folds", "one after the other, s", "stacked, s", "ratio")
+TABLES, TABLES_OF_TRIALS = "1000x10,4300x5,7000x8", "10000x20"
+N_FOLDS, N_EPOCHS = 5, 2
+HEADER = ("model", "rows", "columns", "fits", "one after the other, s", "stacked, s", "ratio")
+LOSSES = ("epochs of all fits", "most epochs", "mean loss", "best loss", "largest difference of a loss")
+"""Columns of trials: numbers of epochs of separate fits; losses of separate and stacked fits."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one way to train the folds for some epochs."""
+    """Seconds of one way to train the fits.
+
+    Attributes:
+        n_epochs: of each fit; None for early stopping.
+        epochs, losses: of each fit with early stopping.
+    """
 
     model: str
     n_rows: int
     n_columns: int
     repeat: int
     stacked: bool
-    n_folds: int
-    n_epochs: int
+    n_fits: int
+    n_epochs: int | None
     seconds: float
+    epochs: list[int] = field(default_factory=list[int])
+    losses: list[float] = field(default_factory=list[float])
 
 
 def generated(n_rows: int, n_columns: int, seed: int) -> Table:
@@ -61,21 +78,41 @@ def generated(n_rows: int, n_columns: int, seed: int) -> Table:
 
 
 def fits_of(
-    plugin: Plugin, table: Table, folder: Path, device: str, seed: int, changes: Mapping[str, Any], n_folds: int
+    plugin: Plugin, table: Table, folder: Path, device: str, seed: int, settings: Sequence[Params], n_folds: int
 ) -> list[GroupFit]:
-    """The fits of all folds but the first."""
+    """The fits of all folds but the first with the same hyperparameters, or of the second fold with several.
+
+    Args:
+        settings: hyperparameters of each trial.
+    """
     assert table.target is not None
     names = tuple(f"x{i}" for i in range(table.numeric.shape[1]))
     spec = FeatureSpec(numeric=names, categorical=(), cardinalities=(), sources=names)
     fold = np.random.default_rng(seed).permutation(len(table)) % n_folds
-    params = changed(plugin.defaults("binary", Shape(len(table), len(names), 0, 2), device), dict(changes))
     found: list[GroupFit] = []
-    for number in range(1, n_folds):
+    for number in range(1, n_folds) if len(settings) == 1 else [1]:
         training = np.flatnonzero(fold != number)
         stopping = early_stopping_rows(table.target, "binary", training, seed)
-        context = FitContext("binary", 2, "log_loss", spec, seed + number, device, 1, folder)
-        found.append(GroupFit(table.take(training[~stopping]), table.take(training[stopping]), params, context))
+        train, valid = table.take(training[~stopping]), table.take(training[stopping])
+        for params in settings:
+            place = folder / str(len(found))
+            place.mkdir()
+            context = FitContext("binary", 2, "log_loss", spec, seed + number, device, 1, place)
+            found.append(GroupFit(train, valid, params, context))
     return found
+
+
+def settings_of(plugin: Plugin, table: Table, device: str, changes: Mapping[str, Any], n_trials: int) -> list[Params]:
+    """The defaults, and trials with their shape."""
+    problem: Any = "binary", Shape(len(table), table.numeric.shape[1], 0, 2), device
+    params = changed(plugin.defaults(*problem), dict(changes))
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    settings = [params]
+    for _ in range(1, n_trials):
+        drawn = plugin.search_space(study.ask(), *problem)
+        free = {name: getattr(drawn, name) for name in plugin.free_params - changes.keys()}
+        settings.append(msgspec.structs.replace(params, **free))
+    return settings
 
 
 def clock(device: str) -> float:
@@ -86,25 +123,60 @@ def clock(device: str) -> float:
     return time.perf_counter()
 
 
-def seconds_of(plugin: Plugin, fits: Sequence[GroupFit], device: str, *, stacked: bool) -> float:
-    """Seconds of training all fits."""
+def trained(plugin: Plugin, fits: Sequence[GroupFit], device: str, *, stacked: bool) -> tuple[float, list[FittedModel]]:
+    """Seconds of training all fits, and their models."""
     start = clock(device)
-    if stacked:
-        plugin.fit_group(fits)
-    else:
-        for fit in fits:
-            plugin.fit(fit.train, fit.valid, fit.params, fit.context)
-    return clock(device) - start
+    alone = (plugin.fit(fit.train, fit.valid, fit.params, fit.context) for fit in fits)
+    models = plugin.fit_group(fits) if stacked else list(alone)
+    return clock(device) - start, [model for model in models if model is not None]
+
+
+def measured(name: str, table: Table, chosen: Any, repeat: int, *, stacked: bool) -> Timing:
+    """Train the fits of a model in one way."""
+    plugin = registry.get(name.partition(",")[0])
+    changes = dict(MODELS[name])
+    if chosen.epochs:
+        changes["max_epochs"] = chosen.epochs
+    settings = settings_of(plugin, table, chosen.device, changes, chosen.trials)
+    with TemporaryDirectory(prefix="tabapp-stacked-") as folder:
+        fits = fits_of(plugin, table, Path(folder), chosen.device, repeat + 1, settings, chosen.folds)
+        seconds, models = trained(plugin, fits, chosen.device, stacked=stacked)
+    n_rows, n_columns = table.numeric.shape
+    timing = Timing(name, n_rows, n_columns, repeat, stacked, len(fits), chosen.epochs, seconds)
+    if chosen.trials > 1:
+        for fit, model in zip(fits, models, strict=True):
+            assert fit.valid.target is not None
+            timing.epochs.append(model.summary()["epochs"])
+            timing.losses.append(metrics.loss("log_loss", fit.valid.target, model.predict(fit.valid)))
+    return timing
 
 
 def summary(timings: Sequence[Timing]) -> list[list[str]]:
-    """A row for each model and table: medians over the repeats."""
+    """A row for each model and table: medians over the repeats; of trials, losses of the first repeat."""
     rows: list[list[str]] = []
-    for key in dict.fromkeys((t.model, t.n_rows, t.n_columns, t.n_folds) for t in timings):
-        same = [t for t in timings if (t.model, t.n_rows, t.n_columns, t.n_folds) == key]
+    for key in dict.fromkeys((t.model, t.n_rows, t.n_columns, t.n_fits) for t in timings):
+        same = [t for t in timings if (t.model, t.n_rows, t.n_columns, t.n_fits) == key]
         alone, stacked = (statistics.median(t.seconds for t in same if t.stacked is way) for way in (False, True))
-        sizes = [key[0], f"{key[1]:,}", str(key[2]), str(key[3])]
-        rows.append([*sizes, f"{alone:.2f}", f"{stacked:.2f}", f"{stacked / alone:.2f}"])
+        row = [
+            key[0],
+            f"{key[1]:,}",
+            str(key[2]),
+            str(key[3]),
+            f"{alone:.2f}",
+            f"{stacked:.2f}",
+            f"{stacked / alone:.2f}",
+        ]
+        first, second = (next(t for t in same if t.stacked is way) for way in (False, True))
+        if first.losses:
+            both = list(zip(first.losses, second.losses, strict=True))
+            means, bests = (
+                (statistics.mean(pair) for pair in zip(*both, strict=True)),
+                map(min, zip(*both, strict=True)),
+            )
+            row += [f"{sum(first.epochs):,}", f"{max(first.epochs):,}"]
+            row += [" / ".join(f"{value:.4f}" for value in values) for values in (means, bests)]
+            row += [f"{max(abs(a - b) for a, b in both):.4f}"]
+        rows.append(row)
     return rows
 
 
@@ -112,34 +184,36 @@ def main(arguments: list[str]) -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser()
     parser.add_argument("models", nargs="*", default=tuple(MODELS))
-    parser.add_argument("--tables", default=TABLES)
-    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--tables")
+    parser.add_argument("--epochs", type=int)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--folds", type=int, default=N_FOLDS)
+    parser.add_argument("--trials", type=int, default=1)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args(arguments)
+    of_trials = chosen.trials > 1
+    if not of_trials:
+        chosen.epochs = chosen.epochs or N_EPOCHS
     torch.set_num_threads(1)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
     timings: list[Timing] = []
-    for size in chosen.tables.split(","):
+    for size in (chosen.tables or (TABLES_OF_TRIALS if of_trials else TABLES)).split(","):
         n_rows, n_columns = map(int, size.split("x"))
         for name in chosen.models:
-            plugin = registry.get(name.partition(",")[0])
-            changes = {**MODELS[name], "max_epochs": chosen.epochs}
-            for repeat in range(-1, chosen.repeats):
+            # The first of each kind also loads libraries.
+            few = argparse.Namespace(**{**vars(chosen), "epochs": N_EPOCHS, "trials": min(chosen.trials, 2)})
+            for stacked in (False, True):
+                measured(name, generated(n_rows, n_columns, 0), few, -1, stacked=stacked)
+            for repeat in range(chosen.repeats):
                 table = generated(n_rows, n_columns, repeat + 1)
                 for stacked in (False, True) if repeat % 2 else (True, False):
-                    with TemporaryDirectory(prefix="tabapp-stacked-") as folder:
-                        fits = fits_of(plugin, table, Path(folder), chosen.device, repeat + 1, changes, chosen.folds)
-                        seconds = seconds_of(plugin, fits, chosen.device, stacked=stacked)
-                    if repeat >= 0:  # The first of each kind also loads libraries.
-                        timings.append(
-                            Timing(name, n_rows, n_columns, repeat, stacked, len(fits), chosen.epochs, seconds)
-                        )
+                    timings.append(measured(name, table, chosen, repeat, stacked=stacked))
             print("\t".join(summary(timings)[-1]), flush=True)
-    name = torch.cuda.get_device_name(chosen.device) if chosen.device.startswith("cuda") else chosen.device
-    facts: dict[str, Any] = machine("torch") | {"device": name, "threads": 1}
-    report(facts, HEADER, summary(timings), [asdict(t) for t in timings], chosen.out, right=range(1, len(HEADER)))
+    device = torch.cuda.get_device_name(chosen.device) if chosen.device.startswith("cuda") else chosen.device
+    facts: dict[str, Any] = machine("torch") | {"device": device, "threads": 1}
+    header = HEADER + (LOSSES if of_trials else ())
+    report(facts, header, summary(timings), [asdict(t) for t in timings], chosen.out, right=range(1, len(header)))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.fits import changed
 from benchmarks.machine import machine, report
-from benchmarks.stacked_fits import fits_of, generated
+from benchmarks.stacked_fits import N_FOLDS, fits_of, generated, settings_of
 from tabapp import metrics
 from tabapp.models import registry
 from tabapp.nn import linear
@@ -69,7 +69,8 @@ def loss_of(name: str, repeat: int, n_rows: int, n_epochs: int, *, tf32: bool) -
     table = generated(2 * n_rows, 8, repeat)
     learned, held_out = table.take(slice(0, n_rows)), table.take(slice(n_rows, None))
     with TemporaryDirectory(prefix="tabapp-tf32-") as folder:
-        fit = fits_of(plugin, learned, Path(folder), "cpu", repeat, {})[0]
+        settings = settings_of(plugin, learned, "cpu", {}, 1)
+        fit = fits_of(plugin, learned, Path(folder), "cpu", repeat, settings, N_FOLDS)[0]
         params = changed(fit.params, {"max_epochs": n_epochs, "epochs": n_epochs, "n_epochs": n_epochs})
         with TF32() if tf32 else nullcontext():
             model = plugin.fit(fit.train, fit.valid, params, fit.context)
