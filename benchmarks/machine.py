@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from tabapp import __version__
+from tabapp.files import write_text
 from tabapp.headless.tables import plain_table
 
 RESULTS = Path("benchmarks/results")
@@ -34,7 +35,7 @@ class Results(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """A file in `benchmarks/results`.
 
     Attributes:
-        benchmark: name of the script, and of the file.
+        benchmark: name of the file: that of the script, or of the script and its setting.
         title: heading of its page.
         source: source of transcribed numbers; None if the command wrote the file.
         command: the command that was run.
@@ -91,13 +92,13 @@ def write_results(
     unpublished: Collection[str] = (),
     more: Sequence[ResultTable] = (),
 ) -> None:
-    """Write a results file.
+    """Write a results file, which gives the results their name.
 
     Args:
         unpublished: columns of the table that the documentation leaves out.
         more: further tables of the page.
     """
-    name = benchmark_module().replace(".", "_")
+    name = path.stem
     shown = [i for i, column in enumerate(header) if column not in unpublished]
     table = ResultTable(
         name=name,
@@ -117,7 +118,7 @@ def write_results(
         results=result,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(msgspec.to_builtins(results), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(msgspec.to_builtins(results), indent=1, ensure_ascii=False) + "\n")
 
 
 def report(
