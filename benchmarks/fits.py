@@ -160,8 +160,8 @@ class TimedContext(FitContext):
     began: float = field(default_factory=time.process_time)
 
     def seconds_left(self) -> float:
-        """Seconds of processor time until the limit."""
-        return self.seconds - (time.process_time() - self.began)
+        """Seconds of processor time until the limit, or of the clock until the soft deadline, whichever is less."""
+        return min(self.seconds - (time.process_time() - self.began), super().seconds_left())
 
     def start(self) -> None:
         """Count the time from now on."""
@@ -179,11 +179,13 @@ def fitted(
     device: str = "cpu",
     n_threads: int = 1,
     unlabeled: Table | None = None,
+    deadline: float | None = None,
 ) -> FittedModel:
     """Train a model, with rows without a target if there are any. Models other than networks use the CPU.
 
     Args:
         seconds: limit in processor time.
+        deadline: `time.monotonic()` value at which training ends.
     """
     with TemporaryDirectory() as folder:
         context = TimedContext(
@@ -196,6 +198,7 @@ def fitted(
             n_threads=n_threads,
             folder=Path(folder),
             seconds=seconds,
+            soft_deadline=deadline,
         )
         if unlabeled is not None:
             context.unlabeled = unlabeled

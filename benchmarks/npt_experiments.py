@@ -1,7 +1,7 @@
 """Use of other rows by NPT: the lookup, data corruption and data deletion experiments of Kossen et al. 2021.
 
 python -m benchmarks.npt_experiments [--experiments lookup,corruption,deletion] [--tables boston] [--splits 1] [--steps N]
-                                     [--rows 20] [--full] [--data FOLDER] [--out FILE.json]
+                                     [--rows 20] [--data FOLDER] [--out FILE.json]
 
 lookup: rows whose target is hidden together with copies that show it (section 4.2), and the variants of Table 3; 1,000 steps on
 new rows, scored on new rows: correlation, RMSE in standard deviations of the target, and the slope of the prediction against the
@@ -14,13 +14,14 @@ deletion: rows are deleted from the context as long as a prediction hardly chang
 kept rows, to as many random rows, and to the deleted rows; Wilcoxon's signed-rank test shows whether kept rows are nearer than
 random rows.
 
-The tables with published splits use them; others are divided at random, with 2,000 rows to learn from and 200 to score. --full is
-for a GPU: the sizes of the paper, all tables of Table 2 that are public files here, five splits, and 200 rows of deletion.
+The tables with published splits use them; others are divided at random, with 2,000 rows to learn from and 200 to score. `npt_paper`
+repeats corruption and deletion with networks of the paper's size.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from pathlib import Path
@@ -32,10 +33,11 @@ from scipy.stats import wilcoxon
 from tabapp_plugins.npt.model import NPTModel
 from tabapp_plugins.npt.network import NPTNetwork
 from tabapp_plugins.npt.plugin import NPT, sized
+from tabapp_plugins.npt.training import NPTParams
 
 from benchmarks.fits import Prepared, data_folder, fitted, load, prepared, published_division, random_division
 from benchmarks.machine import RESULTS, machine, report
-from benchmarks.npt_probes import LookupTask, corrupted_predictions, deletion, looked_up, train_lookup
+from benchmarks.npt_probes import Deletion, LookupTask, corrupted_predictions, deletion, looked_up, train_lookup
 from tabapp import metrics
 from tabapp.nn.objective import target_of
 
@@ -90,29 +92,32 @@ def lookup(n_steps: int) -> list[dict[str, Any]]:
     return results
 
 
-def split_of(name: str, number: int, options: argparse.Namespace) -> Prepared:
-    """The features of one split of a table."""
-    source = load(options.data, name)
-    most = len(source) if options.full else MOST_LEARNED
-    division = published_division(source, options.data, name, number, most)
+def split_of(name: str, number: int, folder: Path, most: int | None = None) -> Prepared:
+    """The features of one split of a table, with at most `most` rows to learn from."""
+    source = load(folder, name)
+    most = len(source) if most is None else most
+    division = published_division(source, folder, name, number, most)
     return prepared(source, division or random_division(source, most, MOST_SCORED, number), NPT(), number)
 
 
-def trained(data: Prepared, options: argparse.Namespace) -> NPTModel:
-    """Train a Mini on a split, or the paper's size for it."""
-    size = "mini" if not options.full else "small" if len(data.train) < 2_000 else "base"
-    changes = {"n_steps": options.steps} if options.steps else {}
-    params = sized(size, data.shape.n_features + 1, **changes)
-    metric = "rmse" if data.source.task == "regression" else "accuracy"
-    model = fitted(NPT(), data, params, metric=metric, seed=0, seconds=options.seconds, device=options.device)
+def metric_of(data: Prepared) -> str:
+    """The metric of Table 2."""
+    return "rmse" if data.source.task == "regression" else "accuracy"
+
+
+def trained(
+    data: Prepared, params: NPTParams, device: str, *, seconds: float = math.inf, deadline: float | None = None
+) -> NPTModel:
+    """Train on a split, in the time that `benchmarks.fits.fitted` takes."""
+    metric = metric_of(data)
+    model = fitted(NPT(), data, params, metric=metric, seed=0, seconds=seconds, device=device, deadline=deadline)
     assert isinstance(model, NPTModel)
     return model
 
 
 def corruption(model: NPTModel, data: Prepared, name: str, number: int) -> dict[str, Any]:
     """The score before and after, of at most `MOST_SCORED` test rows."""
-    scored = data.test.take(slice(0, MOST_SCORED))
-    metric = "rmse" if data.source.task == "regression" else "accuracy"
+    scored, metric = data.test.take(slice(0, MOST_SCORED)), metric_of(data)
     plain, corrupted = (
         metrics.score(metric, target_of(scored), prediction)
         for prediction in (model.predict(scored), corrupted_predictions(model, scored, seed=0))
@@ -124,9 +129,16 @@ def corruption(model: NPTModel, data: Prepared, name: str, number: int) -> dict[
     return found
 
 
-def deletions(model: NPTModel, data: Prepared, name: str, number: int, n_rows: int) -> dict[str, Any]:
-    """Distances of test rows to kept, random and deleted rows."""
-    rows = [deletion(model, data.test.take(slice(i, i + 1)), seed=i) for i in range(min(n_rows, len(data.test)))]
+def deletions(
+    model: NPTModel, data: Prepared, name: str, number: int, n_rows: int, seconds: float = math.inf
+) -> dict[str, Any]:
+    """Distances of test rows to kept, random and deleted rows, of as many rows as the time allows but at least one."""
+    deadline = time.monotonic() + seconds
+    rows: list[Deletion] = []
+    for i in range(min(n_rows, len(data.test))):
+        rows.append(deletion(model, data.test.take(slice(i, i + 1)), seed=i))
+        if time.monotonic() > deadline:
+            break
     kept, random, deleted = (
         np.array([getattr(row, f"{what}_distance") for row in rows]) for what in ("kept", "random", "deleted")
     )
@@ -138,10 +150,15 @@ def deletions(model: NPTModel, data: Prepared, name: str, number: int, n_rows: i
         "kept_share": float(np.mean([len(row.kept) for row in rows]) / model.draws.shape[1]),
         "kept_distance": float(kept.mean()),
         "random_distance": float(random.mean()),
-        "deleted_distance": float(np.nanmean(deleted)),
+        "deleted_distance": float(np.nanmean(deleted)) if np.isfinite(deleted).any() else None,
         "p_kept_below_random": float(wilcoxon(kept, random, alternative="less").pvalue),
+        "distances": {
+            "kept": kept.tolist(),
+            "random": random.tolist(),
+            "deleted": [d if math.isfinite(d) else None for d in deleted.tolist()],
+        },
     }
-    print(found, file=sys.stderr, flush=True)
+    print({key: value for key, value in found.items() if key != "distances"}, file=sys.stderr, flush=True)
     return found
 
 
@@ -157,7 +174,8 @@ def cells(result: dict[str, Any]) -> list[str]:
         said = f"{title} {result['score']:.3f} to {result['corrupted_score']:.3f} ({result['change']:+.1f} {unit})"
         return ["corruption", where, said, PAPER_DROP.get(result["table"], "—")]
     said = f"{100 * result['kept_share']:.1f} % kept; distance {result['kept_distance']:.2f}, random "
-    said += f"{result['random_distance']:.2f}, deleted {result['deleted_distance']:.2f}; p {result['p_kept_below_random']:.2g}"
+    deleted = "—" if result["deleted_distance"] is None else f"{result['deleted_distance']:.2f}"
+    said += f"{result['random_distance']:.2f}, deleted {deleted}; p {result['p_kept_below_random']:.2g}"
     return ["deletion", where, said, "kept nearer, p 9e-130 (Protein)"]
 
 
@@ -170,20 +188,19 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=20, help="test rows of the deletion experiment")
     parser.add_argument("--seconds", type=float, default=600.0, help="limit of one fit")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--full", action="store_true")
     parser.add_argument("--data", type=Path, default=data_folder(), help="folder of the tables and published splits")
     parser.add_argument("--out", type=Path, default=RESULTS / "npt_experiments.json")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    if options.full:
-        options.tables, options.splits, options.rows, options.seconds = ",".join(PAPER_DROP), 5, 200, 7200.0
     wanted: list[str] = options.experiments.split(",")
     results = lookup(options.steps or 1000) if "lookup" in wanted else []
     if {"corruption", "deletion"} & set(wanted):
         for name in options.tables.split(","):
             for number in range(options.splits):
-                data = split_of(name, number, options)
-                model = trained(data, options)
+                data = split_of(name, number, options.data, MOST_LEARNED)
+                changes = {"n_steps": options.steps} if options.steps else {}
+                params = sized("mini", data.shape.n_features + 1, **changes)
+                model = trained(data, params, options.device, seconds=options.seconds)
                 if "corruption" in wanted:
                     results.append(corruption(model, data, name, number))
                 if "deletion" in wanted and data.source.task == "regression":

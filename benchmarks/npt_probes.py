@@ -113,6 +113,7 @@ def looked_up(network: NPTNetwork, drawn: Lookup) -> Tensor:
         return network(drawn.entries).numeric[drawn.originals, -1]
 
 
+@torch.inference_mode()
 def corrupted_predictions(model: NPTModel, table: Table, seed: int) -> Float32:
     """Predictions from uninformative contexts: Algorithm 1.
 

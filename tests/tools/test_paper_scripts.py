@@ -29,10 +29,12 @@ SCRIPTS = {
     "deep_models": f"{CACHE} --models mlp --seeds 1 --settings cpu --minutes 0.05",
     "ft_transformer_tables": f"{KEEP} --tables california_sklearn,adult --models mlp,ft_transformer,catboost --seeds 7 "
     "--rows 200 --epochs 1",
+    "ft_transformer_tuned": "--data {data} --rows 120 --epochs 1 --trials 2",
     "hidden_cells": f"{KEEP} --tables adult --models mlp --seeds 1 --rows 150 --test-rows 60 --seconds 2",
     "imputation": "--data {data} --tables boston --rows 60 --budget 5s",
     "npt_ablations": f"{KEEP} --tables boston --splits 1 --steps 2",
     "npt_experiments": "--data {data} --tables boston --steps 6 --rows 1",
+    "npt_paper": "--data {data} --tables boston --steps 6 --rows 1",
     "npt_tables": f"{KEEP} --tables boston,breast_cancer_wdbc,poker_hand --splits 2 --rows 120 --test-rows 50 --steps 2",
     "npt_targets": f"{KEEP} --tables poker_hand:x0:x1 --splits 1 --rows 60 --test-rows 30 --steps 4",
     "npt_uci": "--data {data} --tables boston --splits 1 --set n_steps=6",
