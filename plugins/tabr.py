@@ -181,8 +181,11 @@ class TabRNetwork(RetrievalNetwork):
         """(rows, d_out) from the rows' representations, the (rows, n, width) differences between their keys and those of their
         neighbors, and the (rows, n) targets of the neighbors.
         """
-        share = self.context_dropout(self.shares(difference))
-        hidden = self.difference_dropout(self.difference_in(difference).relu())
+        return self.mixed_output(x, self.shares(difference), self.difference_in(difference), target)
+
+    def mixed_output(self, x: Tensor, share: Tensor, hidden: Tensor, target: Tensor) -> Tensor:
+        """`output` from the (rows, n) shares of the neighbors and the (rows, n, 2 width) values W₁ d + b instead of differences."""
+        share, hidden = self.context_dropout(share), self.difference_dropout(hidden.relu())
         mixed = self.difference_out(torch.bmm(share.unsqueeze(1).to(hidden.dtype), hidden).squeeze(1))
         return self.head(self.predictor(x + self.label(share, target) + mixed))
 
@@ -224,21 +227,25 @@ class TabRNetwork(RetrievalNetwork):
         return stored.encode(self) if in_chunks else self.key(stored.numeric, stored.categorical.long())
 
     def output_of_linear_keys(self, rows: Tensor, numeric: Tensor, categorical: Tensor, n: int) -> Tensor:
-        """`training_output` without the keys of the candidates. The key of inputs z is A z + b, so the difference of two keys is
-        A (z - z_j) and its squared length is (z - z_j)ᵀ AᵀA (z - z_j).
+        """`training_output` without keys. The key of inputs z is A z + b, so the difference of two keys is A (z - z_j), its squared
+        length (z - z_j)ᵀ AᵀA (z - z_j), and W₁ A is one matrix.
         """
         stored = self.candidates
         with torch.autocast(rows.device.type, enabled=False):
             z = self.inputs(numeric, categorical)
             factor = self.to_key.weight @ self.projection.weight
+            metric = factor.t() @ factor
             with torch.no_grad():
                 others = self.inputs(stored.numeric, stored.categorical.long())
-                context = nearest(z, others, n, own=rows, metric=factor.t() @ factor)
+                context = nearest(z, others, n, own=rows, metric=metric)
             chosen = context.flatten()
             neighbors = self.inputs(stored.numeric[chosen], stored.categorical[chosen].long()).view(*context.shape, -1)
-            difference = F.linear(z.unsqueeze(1) - neighbors, factor)
+            difference = z.unsqueeze(1) - neighbors
+            share = torch.softmax(-(difference @ metric * difference).sum(2), dim=1)
+            joined = self.difference_in.weight @ factor
             x = self.projection(z)
-        return self.output(x, difference, stored.target[context])
+        hidden = F.linear(difference, joined, self.difference_in.bias)
+        return self.mixed_output(x, share, hidden, stored.target[context])
 
     @torch.no_grad()
     def search(self) -> None:
