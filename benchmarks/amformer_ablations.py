@@ -2,7 +2,8 @@
 Cheng et al. 2024.
 
 python -m benchmarks.amformer_ablations [--data FOLDER] [--tables a,b] [--parts models,streams,prompts,layers,top_k] [--seeds 3]
-    [--rows 3000] [--steps 1000] [--d-token 32] [--seconds 120] [--device cpu] [--full] [--keep FOLDER] [--out FILE.json]
+    [--rows 3000] [--steps 1000] [--d-token 32] [--seconds 120] [--device cpu] [--full] [--line TITLE …] [--total-seconds N]
+    [--processes 1] [--out FILE.json]
 
 models   AMF-F and AMF-A beside XGBoost, DCN V2, DCAP, AutoInt and FT-Transformer with default hyperparameters (Table 2)
 streams  sums, products or both, with and without prompts, in both backbones (Table 3). Sums without prompts are full
@@ -14,26 +15,33 @@ top_k    number of features that a query combines (Figures 3b and 5)
 Of the paper's four tables, Covertype (CO) is a public file here. "products" is a table of the paper's synthetic kind: 16 classes
 of a sum of products of eight features (section 3), made from each seed. Of each table, --rows are for training and early
 stopping; accuracy is of 2,000 other rows, or of a fifth of all rows with --full. A seed draws rows and weights; "p" is of the
-one-sided Wilcoxon signed-rank test over seeds that a line is worse than the first line of its part, from five seeds on. --full is
-for a GPU: all rows, the paper's sizes, 15 seeds. Epochs are as many as --steps steps need.
+one-sided Wilcoxon signed-rank test over seeds that a line is worse than the first line of its part, from five seeds on. Epochs are
+as many as --steps steps need.
+
+--full is for a GPU: all rows, the paper's sizes, 15 seeds. Every fit is recorded in --out as soon as it ends, and the same command
+continues after --total-seconds. Training ends shortly before them with the best weights so far, and the page says after how many
+epochs: those of all of Covertype would not fit into one call. --line limits a call to some lines.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
+import time
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from benchmarks.arithmetic import Case, make_data
-from benchmarks.fits import Source, changed, data_folder, fitted, kept, load, prepared, random_division, spread
-from benchmarks.machine import RESULTS, machine, report
+from benchmarks.fits import Source, changed, data_folder, fitted, load, prepared, random_division, spread
+from benchmarks.machine import RESULTS, machine, report, write_results
 from benchmarks.npt_ablations import p_value
+from benchmarks.resuming import Job, add_call_options, earlier_results, run_cells
 from tabapp import metrics
 from tabapp.data.infer import infer_schema
 from tabapp.data.typed import encode_target, typed_frame
@@ -44,6 +52,10 @@ from tabapp.nn.trainer import batch_size_for
 PRODUCTS, N_CLASSES = "products", 16
 TABLES = (PRODUCTS, "covertype")
 N_TEST = 2_000
+LAST_SECONDS = 20.0
+"""Of a call, for the last epoch and the predictions of fits in flight."""
+LEAST_SHARE = 0.5
+"""Of the time of a call, that a fit had which ended with it; fits that started later are not recorded."""
 AMF_F: dict[str, Any] = {}
 AMF_A: dict[str, Any] = {"backbone": "autoint"}
 STREAMS: dict[str, dict[str, Any]] = {
@@ -140,38 +152,77 @@ def source_of(name: str, seed: int, options: argparse.Namespace) -> Source:
     return load(options.data, name)
 
 
-def accuracy(name: str, line: tuple[str, dict[str, Any], str], seed: int, options: argparse.Namespace) -> float:
-    """The test accuracy of one line for one seed."""
+def accuracy(
+    name: str, line: tuple[str, dict[str, Any], str], seed: int, options: argparse.Namespace, deadline: float
+) -> Iterator[dict[str, Any]]:
+    """Yields the test accuracy of one line for one seed, with its epochs and whether they ended with the time.
+
+    Args:
+        deadline: `time.monotonic()` value at which training ends.
+    """
     model, changes, _ = line
     source, plugin = source_of(name, seed, options), registry.get(model)
-
-    def compute() -> npt.NDArray[Any]:
-        n_rows, n_test = (len(source), len(source) // 5) if options.full else (options.rows, N_TEST)
-        data = prepared(source, random_division(source, n_rows, n_test, seed), plugin, seed)
-        params = plugin.defaults(source.task, data.shape, "cuda:0" if options.full else "cpu")
-        if not options.full and plugin.family == "deep":
-            n_steps = -(-len(data.train) // batch_size_for(len(data.train)))
-            size = {"d_token": options.d_token, "n_layers": 3, "max_epochs": max(1, options.steps // n_steps)}
-            params = changed(
-                params,
-                size if model in ("amformer", "ft_transformer", "autoint") else {"max_epochs": size["max_epochs"]},
-            )
-        found = fitted(
-            plugin,
-            data,
-            changed(params, changes),
-            metric="accuracy",
-            seed=seed,
-            seconds=options.seconds,
-            device=options.device,
+    n_rows, n_test = (len(source), len(source) // 5) if options.full else (options.rows, N_TEST)
+    data = prepared(source, random_division(source, n_rows, n_test, seed), plugin, seed)
+    params = plugin.defaults(source.task, data.shape, "cuda:0" if options.full else "cpu")
+    if not options.full and plugin.family == "deep":
+        n_steps = -(-len(data.train) // batch_size_for(len(data.train)))
+        size = {"d_token": options.d_token, "n_layers": 3, "max_epochs": max(1, options.steps // n_steps)}
+        params = changed(
+            params,
+            size if model in ("amformer", "ft_transformer", "autoint") else {"max_epochs": size["max_epochs"]},
         )
-        value = metrics.score("accuracy", target_of(data.test), found.predict(data.test))
-        print(f"{name} {model} {changes} seed {seed}: {value:.4f}", file=sys.stderr, flush=True)
-        return np.array(value)
+    began = time.monotonic()
+    found = fitted(
+        plugin,
+        data,
+        changed(params, changes),
+        metric="accuracy",
+        seed=seed,
+        seconds=options.seconds,
+        device=options.device,
+        deadline=deadline if math.isfinite(deadline) else None,
+    )
+    ended = time.monotonic()
+    is_cut = ended >= deadline
+    if is_cut and ended - began < LEAST_SHARE * options.total_seconds:
+        return
+    yield {
+        "accuracy": metrics.score("accuracy", target_of(data.test), found.predict(data.test)),
+        "epochs": found.summary().get("epochs"),
+        "cut": is_cut,
+        "train_rows": len(data.train),
+        "seconds": round(ended - began, 1),
+    }
 
-    shown = "-".join(f"{key}={value}" for key, value in changes.items()) or "default"
-    size = "full" if options.full else f"{options.rows}-{options.steps}-{options.d_token}-{options.seconds:g}"
-    return float(kept(options.keep, f"{name}/{model}/{shown}/{size}/{seed}", compute))
+
+def lines(name: str, part: str, cells: dict[str, Any], options: argparse.Namespace) -> list[list[str]]:
+    """The lines of one part; those without a finished seed are left out."""
+    known = parts(len(source_of(name, 0, options).schema.features))[part]
+    found = {
+        title: {seed: cells[key] for seed in range(options.seeds) if (key := key_of(name, part, title, seed)) in cells}
+        for title in known
+    }
+    found = {title: by_seed for title, by_seed in found.items() if by_seed}
+    rows: list[list[str]] = []
+    for title, by_seed in found.items():
+        first = next(iter(found.values()))
+        both = sorted(by_seed.keys() & first.keys())
+        values, reference = ([each[seed]["accuracy"] for seed in both] for each in (by_seed, first))
+        p = p_value(values, reference, lower_is_better=False)
+        epochs = [cell["epochs"] for cell in by_seed.values() if cell["epochs"] is not None]
+        trained = f"{sum(epochs) / len(epochs):.0f}" if epochs else "—"
+        trained += ", cut" if any(cell["cut"] for cell in by_seed.values()) else ""
+        size = f"{next(iter(by_seed.values()))['train_rows']:,} rows"
+        row = [name, part, title, size, str(len(by_seed)), trained]
+        row += [spread([cell["accuracy"] for cell in by_seed.values()])]
+        rows.append([*row, "—" if p is None else f"{p:.3f}", known[title][2]])
+    return rows
+
+
+def key_of(name: str, part: str, title: str, seed: int) -> str:
+    """The key of a result."""
+    return f"{name}/{part}/{title}/{seed}"
 
 
 def main() -> int:
@@ -186,34 +237,46 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=120.0, help="limit of one fit")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--full", action="store_true")
-    parser.add_argument("--keep", type=Path, default=Path("build/benchmarks/amformer_ablations"))
-    parser.add_argument("--out", type=Path, default=RESULTS / "amformer_ablations.json")
+    parser.add_argument("--line", action="append", default=[], help="title of a line; all of them by default")
+    parser.add_argument("--out", type=Path)
+    add_call_options(parser)
     options = parser.parse_args()
     if options.full:
         options.seeds, options.seconds = 15, 7200.0
-    results: dict[str, dict[str, dict[str, list[float]]]] = {}
-    rows: list[list[str]] = []
-    for name in options.tables.split(","):
-        known = parts(len(source_of(name, 0, options).schema.features))
-        for part in options.parts.split(","):
-            found = {
-                title: [accuracy(name, line, seed, options) for seed in range(options.seeds)]
-                for title, line in known[part].items()
-            }
-            results.setdefault(name, {})[part] = found
-            first = next(iter(found.values()))
-            for title, values in found.items():
-                p = p_value(values, first, lower_is_better=False)
-                rows.append(
-                    [name, part, title, spread(values), "—" if p is None else f"{p:.3f}", known[part][title][2]]
-                )
-    facts = machine("torch", "xgboost") | {"seeds": options.seeds, "device": options.device}
-    if options.full:
-        facts |= {"rows": "all", "settings": "paper"}
-    else:
-        facts |= {"rows": options.rows, "steps": options.steps, "d_token": options.d_token}
-    header = ["table", "part", "line", "accuracy", "p, worse than first", "paper"]
-    report(facts, header, rows, results, options.out, right=(3, 4))
+    options.out = options.out or RESULTS / f"amformer_ablations{'_full' if options.full else ''}.json"
+    sizes = (
+        {"rows": "all"} if options.full else {"rows": options.rows, "steps": options.steps, "d_token": options.d_token}
+    )
+    settings = sizes | {"seconds of one fit": options.seconds}
+    cells: dict[str, Any] = earlier_results(options.out, settings).get("cells", {})
+    names, wanted = options.tables.split(","), options.parts.split(",")
+    deadline = time.monotonic() + options.total_seconds - LAST_SECONDS
+    known = {name: parts(len(source_of(name, 0, options).schema.features)) for name in names}
+    jobs = [
+        Job(key_of(name, part, title, seed), accuracy, (name, line, seed, options, deadline))
+        for seed in range(options.seeds)
+        for name in names
+        for part in wanted
+        for title, line in known[name][part].items()
+        if not options.line or title in options.line
+    ]
+    facts = machine("torch", *(["xgboost"] if "models" in wanted else [])) | {"device": options.device, **sizes}
+    header = ["table", "part", "line", "size", "seeds", "epochs", "accuracy", "p, worse than first", "paper"]
+    right = (4, 5, 6, 7)
+
+    def content() -> tuple[list[list[str]], dict[str, Any]]:
+        rows = [line for name in names for part in wanted for line in lines(name, part, cells, options)]
+        return rows, {"settings": settings, "cells": dict(sorted(cells.items()))}
+
+    run_cells(
+        jobs,
+        cells,
+        lambda: write_results(options.out, facts, header, *content(), right),
+        processes=options.processes,
+        seconds=options.total_seconds,
+        preload=["benchmarks.arithmetic", "benchmarks.fits", "tabapp_plugins.amformer"],
+    )
+    report(facts, header, *content(), options.out, right=right)
     return 0
 
 

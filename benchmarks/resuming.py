@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
+import json
+import math
 import multiprocessing
 import sys
 import time
@@ -157,3 +160,36 @@ def run_jobs(
     finally:
         for worker in workers:
             worker.end()
+
+
+def add_call_options(parser: argparse.ArgumentParser) -> None:
+    """The options of scripts whose other `--seconds` are of one fit."""
+    parser.add_argument("--total-seconds", type=float, default=math.inf, help="time after which the call ends")
+    parser.add_argument("--processes", type=int, default=1, help="fits at the same time")
+
+
+def run_cells(
+    jobs: Sequence[Job],
+    cells: dict[str, Any],
+    write: Callable[[], None],
+    *,
+    processes: int,
+    seconds: float,
+    preload: Sequence[str],
+) -> bool:
+    """`run_jobs` for jobs with one result each, which do not depend on each other.
+
+    Args:
+        cells: the results by the key of the job; those that are there are not computed again.
+        write: called after each new result.
+    """
+
+    def following(taken: Collection[str]) -> Job | None:
+        return next((job for job in jobs if job.key not in cells and job.key not in taken), None)
+
+    def record(key: str, result: Any) -> None:
+        cells[key] = result
+        print(f"{key}: {json.dumps(result)}", file=sys.stderr, flush=True)
+        write()
+
+    return run_jobs(following, record, processes=processes, seconds=seconds, preload=preload)

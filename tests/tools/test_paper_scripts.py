@@ -20,7 +20,7 @@ KEEP = "--data {data} --keep {scratch}/kept"
 CACHE = "--data {data} --cache {scratch}/cache.json"
 SCRIPTS = {
     "ablation": f"{CACHE} --seeds 1 --settings cpu --minutes 0.05",
-    "amformer_ablations": f"{KEEP} --tables products --seeds 1 --rows 300 --steps 4 --d-token 16",
+    "amformer_ablations": "--data {data} --tables products --seeds 1 --rows 300 --steps 4 --d-token 16",
     "amformer_scaling": "--features 8,16 --layouts self,prompts --rows 4 --d-token 8 --layers 1 --steps 1",
     "arithmetic": "--experiments classes --models transformer,amformer,xgboost --rows 400 --steps 3 --rounds 2 --draws 0 "
     "--cache {scratch}/cache.json",
@@ -38,7 +38,7 @@ SCRIPTS = {
     "npt_tables": f"{KEEP} --tables boston,breast_cancer_wdbc,poker_hand --splits 2 --rows 120 --test-rows 50 --steps 2",
     "npt_targets": f"{KEEP} --tables poker_hand:x0:x1 --splits 1 --rows 60 --test-rows 30 --steps 4",
     "npt_uci": "--data {data} --tables boston --splits 1 --set n_steps=6",
-    "tab_transformer_robustness": f"{KEEP} --tables adult --seeds 2 --rows 150 --shares 0,0.5 --epochs 2",
+    "tab_transformer_robustness": "--data {data} --tables adult --seeds 2 --rows 150 --shares 0,0.5 --epochs 2",
     "tab_transformer_semi_supervised": f"{KEEP} --tables bank_marketing --labeled 60 --draws 2 --unlabeled 120 --seconds 2",
     "target_chain": "--data {data} --tables poker_hand:x0:x1 --splits 2 --rows 90 --labeled 90,50 --folds 2 --seconds 2",
     "tree_like": "--rows 200 --features 6 --alphas 0,1 --minutes 0.03",

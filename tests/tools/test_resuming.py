@@ -20,8 +20,9 @@ import pytest
 
 from benchmarks.document import ROOT
 from benchmarks.ft_transformer_tuned import WINDOW, Tuning, packed, unpacked
+from benchmarks.machine import write_results
 from benchmarks.npt_paper import Splits, lines, steps_of
-from benchmarks.resuming import Job, run_jobs
+from benchmarks.resuming import Job, earlier_results, run_cells, run_jobs
 
 from .paper_tables import write_tables
 
@@ -29,6 +30,10 @@ from .paper_tables import write_tables
 def twice(n: int) -> Iterator[int]:
     yield n
     yield 10 * n
+
+
+def once(n: int) -> Iterator[int]:
+    yield n
 
 
 def failing() -> Iterator[int]:
@@ -226,3 +231,23 @@ def test_a_continued_command_writes_what_one_call_writes(data: Path, tmp_path: P
     parts, whole = call("parts", "--trials 3 --seeds 5"), call("whole", "--trials 3 --seeds 5 --processes 1")
     assert len(whole["tables"]["california_sklearn"]["ensembles"]["tuned"]) == 1
     assert timeless(parts) == timeless(whole)
+
+
+def test_finished_cells_are_not_computed_again() -> None:
+    cells: dict[str, Any] = {"job 0": -1}
+    written: list[int] = []
+    jobs = [Job(f"job {n}", once, (n,)) for n in range(3)]
+    assert run_cells(jobs, cells, lambda: written.append(len(cells)), processes=1, seconds=60, preload=[__name__])
+    assert cells == {"job 0": -1, "job 1": 1, "job 2": 2}
+    assert written == [2, 3]
+
+
+def test_results_of_other_settings_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    assert earlier_results(path, {"rows": 5}) == {}
+    write_results(path, {}, ["a"], [["1"]], [1.0])
+    assert earlier_results(path, {"rows": 5}) == {}
+    write_results(path, {}, ["a"], [["1"]], {"settings": {"rows": 5}, "cells": {"x": 1}})
+    assert earlier_results(path, {"rows": 5})["cells"] == {"x": 1}
+    with pytest.raises(SystemExit, match=r"has results of \{'rows': 5\}, not of \{'rows': 6\}"):
+        earlier_results(path, {"rows": 6})
