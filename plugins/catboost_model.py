@@ -17,12 +17,14 @@ from tabapp.models.contract import Cost, FitContext, FitStopped, Params, Shape, 
 from tabapp.models.formula import Formula
 
 from ._shared.boosting import (
+    CPU,
     BoostedModel,
     BoostingPlugin,
     GradientBoostingParams,
     Watch,
     slowest_rate,
 )
+from ._shared.catboost_gpu import Stamps, gpu_settings, grown_in_time
 from ._shared.derived import derives, learned_from, switched
 from ._shared.losses import default_loss, suggested_loss, with_other_loss
 from ._shared.target import Target, target_of
@@ -59,6 +61,13 @@ def with_weights(values: Mapping[str, Any], name: str) -> str:
     return name if name in values else f"{name}{';' if ':' in name else ':'}use_weights=true"
 
 
+GPU_CELLS = 5_000_000
+"""Rows times columns from which a GPU is expected to be faster than four cores. NOTE: a first guess from published rates, not
+measured; `python -m benchmarks.boosters_on_gpu` measures it."""
+MOST_LEVELS_ON_GPU = 255
+"""Levels of a column that is one-hot encoded."""
+
+
 class CatBoostParams(GradientBoostingParams, frozen=True, kw_only=True):
     """Named as in CatBoost's parameter reference; `bagging_temperature` applies only to the Bayesian bootstrap, and `subsample`
     only to the others.
@@ -91,6 +100,14 @@ def pool(table: Table, target: Target | None = None) -> Any:
     )
     label = None if target is None else target.transform(target_of(table))
     return catboost.Pool(features, label, weight=None if target is None else table.weight)
+
+
+def possible_on(device: str, task: Task, params: CatBoostParams) -> CatBoostParams:
+    """The hyperparameters, with what a GPU has in place of what the library lacks there."""
+    if device == CPU:
+        return params
+    bootstrap = "Bernoulli" if task == "multiclass" and params.bootstrap_type == "MVS" else params.bootstrap_type
+    return msgspec.structs.replace(params, colsample_bylevel=1.0, bootstrap_type=bootstrap)
 
 
 class CatBoostModel(BoostedModel):
@@ -129,6 +146,12 @@ class CatBoostModel(BoostedModel):
 
 
 class CatBoost(BoostingPlugin):
+    """Trains on a GPU from five million cells (rows times columns) on. Fits with `--monotonic`, with `colsample_bylevel` below 1,
+    with more than 255 one-hot encoded levels, or of several classes with MVS stay on the CPU: the library lacks them on a GPU.
+    Predictions are made on the CPU. Two fits on a GPU with the same seed may differ slightly, because sums are made in any order
+    there.
+    """
+
     name = "catboost"
     title = "CatBoost"
     paper = "Prokhorenkova et al. 2018, CatBoost: unbiased boosting with categorical features"
@@ -136,6 +159,21 @@ class CatBoost(BoostingPlugin):
     requires = ("catboost",)
     params_type = CatBoostParams
     model_type = CatBoostModel
+    gpu_cells = GPU_CELLS
+
+    def device_for(self, task: Task, shape: Shape, device: str) -> str:
+        return CPU if shape.n_monotonic else super().device_for(task, shape, device)
+
+    def only_on_cpu(self, params: CatBoostParams, context: FitContext) -> str | None:
+        if params.colsample_bylevel < 1:
+            return "CatBoost samples columns on a CPU only"
+        if params.one_hot_max_size > MOST_LEVELS_ON_GPU:
+            return f"CatBoost one-hot encodes more than {MOST_LEVELS_ON_GPU} levels on a CPU only"
+        if context.task == "multiclass" and params.bootstrap_type == "MVS":
+            return "CatBoost has MVS for several classes on a CPU only"
+        if any(context.features.directions(params.monotonic)):
+            return "CatBoost has monotonic constraints on a CPU only"
+        return None
 
     def defaults(self, task: Task, shape: Shape, device: str) -> CatBoostParams:
         """Chosen by scores on eleven public tables.
@@ -150,13 +188,14 @@ class CatBoost(BoostingPlugin):
         has_rows = ROWS_TO_DERIVE <= shape.n_rows <= MOST_ROWS_TO_DERIVE
         derived = task == "regression" and has_rows and derives(task, shape)
         depth, learning_rate = (4, 0.06) if shape.n_rows < 10_000 else (6, 0.08)
-        return CatBoostParams(
+        params = CatBoostParams(
             loss=default_loss(task, shape),
             derived_features=derived,
             depth=depth,
             learning_rate=learning_rate,
             leaf_estimation_iterations=steps,
         )
+        return possible_on(device, task, params)
 
     def portfolio(self, task: Task, shape: Shape, device: str) -> tuple[CatBoostParams, ...]:
         """For small tables, where fits are short: deeper trees, and splits that see fewer columns, with a low learning rate; and
@@ -167,17 +206,15 @@ class CatBoost(BoostingPlugin):
         tried += () if defaults.derived_features else switched(defaults, task, shape)
         if shape.n_rows >= 10_000:
             return tried
-        return (
-            *tried,
-            CatBoostParams(
-                loss=defaults.loss,
-                derived_features=defaults.derived_features,
-                depth=6,
-                learning_rate=0.05,
-                l2_leaf_reg=6.0,
-            ),
-            msgspec.structs.replace(defaults, learning_rate=0.04, colsample_bylevel=0.7),
+        deeper = CatBoostParams(
+            loss=defaults.loss,
+            derived_features=defaults.derived_features,
+            depth=6,
+            learning_rate=0.05,
+            l2_leaf_reg=6.0,
         )
+        fewer_columns = msgspec.structs.replace(defaults, learning_rate=0.04, colsample_bylevel=0.7)
+        return (*tried, possible_on(device, task, deeper), possible_on(device, task, fewer_columns))
 
     def reduced(self, params: Params) -> tuple[CatBoostParams, ...]:
         """Symmetric trees predict much faster than others, so there may be more of them."""
@@ -197,7 +234,7 @@ class CatBoost(BoostingPlugin):
         not lower than `slowest_rate`, instead of 0.005. On large tables, statistics are of two columns at most instead
         of five, because more take too long.
         """
-        few_rows = shape.n_rows < 10_000
+        combined = (2, 5) if shape.n_rows < 10_000 else (1, 2)
         return CatBoostParams(
             loss=suggested_loss(trial, task, shape),
             derived_features=derives(task, shape) and trial.suggest_categorical("derived_features", [False, True]),
@@ -209,12 +246,13 @@ class CatBoost(BoostingPlugin):
                 "grow_policy", ["SymmetricTree", "Depthwise"][: 1 if shape.n_monotonic else 2]
             ),
             depth=trial.suggest_int("depth", 4, 8),
-            colsample_bylevel=trial.suggest_float("colsample_bylevel", 0.85, 1.0),
+            colsample_bylevel=1.0 if device != CPU else trial.suggest_float("colsample_bylevel", 0.85, 1.0),
             l2_leaf_reg=trial.suggest_float("l2_leaf_reg", 1e-4, 5.0, log=True),
             leaf_estimation_iterations=trial.suggest_int("leaf_estimation_iterations", 1, 20, log=True),
             one_hot_max_size=trial.suggest_int("one_hot_max_size", 8, 100, log=True),
             model_size_reg=trial.suggest_float("model_size_reg", 0.1, 1.5, log=True),
-            max_ctr_complexity=trial.suggest_int("max_ctr_complexity", *((2, 5) if few_rows else (1, 2))),
+            # Combinations of categorical columns are much slower on a GPU.
+            max_ctr_complexity=1 if device != CPU else trial.suggest_int("max_ctr_complexity", *combined),
         )
 
     def merit(self, task: Task, shape: Shape) -> float:
@@ -224,6 +262,12 @@ class CatBoost(BoostingPlugin):
     def cost(self, task: Task, shape: Shape, params: Params, device: str) -> Cost:
         assert isinstance(params, CatBoostParams)
         shape = learned_from(shape, params)
+        if device != CPU:
+            # NOTE: a first guess. Published runs on a V100 take 3e-10 s for a tree and cell; the kernels of a tree take
+            # milliseconds to start. The bins are computed on the CPU. The memory is what the fit uses of its reserve.
+            cells, outputs = shape.n_rows * shape.n_features, shape.n_classes if task == "multiclass" else 1
+            seconds = 3.0 + 1e-7 * cells + 1200 * (4e-3 + 3e-10 * cells) * (0.5 * outputs if outputs > 2 else 1)
+            return Cost(seconds, 500_000_000 + 4 * cells + 60 * shape.n_rows * outputs)
         per_tree = 5e-4 + 3e-8 * shape.n_rows * (0.5 * shape.n_numeric + 0.25 * shape.n_categorical)
         trees = 1200 * (0.5 * shape.n_classes if task == "multiclass" else 1)
         return Cost(seconds=0.5 + trees * per_tree, n_bytes=17_000_000 + 17 * shape.n_rows * shape.n_features)
@@ -233,6 +277,8 @@ class CatBoost(BoostingPlugin):
     ) -> tuple[Any, int]:
         import catboost
 
+        if context.device != CPU:
+            return self._grow_on_gpu(train, valid, n_trees, target, params, context)
         watch = Watch(context, params.patience_on(len(train)))
         # With the Poisson deviance, other metrics would compare the target with logarithms.
         reported = None if target.loss == "poisson" else REPORTED[context.task].get(context.metric)
@@ -269,15 +315,40 @@ class CatBoost(BoostingPlugin):
             raise stopped
         return booster, int(booster.tree_count_ or 0)
 
+    def _grow_on_gpu(
+        self,
+        train: Table,
+        valid: Table | None,
+        n_trees: int,
+        target: Target,
+        params: CatBoostParams,
+        context: FitContext,
+    ) -> tuple[Any, int]:
+        """`grow` without callbacks: the library stops early by its own detector, and progress is not reported."""
+        import catboost
+
+        settings = self._settings(params, context, target, n_trees, validated=valid is not None)
+        patience = None if valid is None else params.patience_on(len(train))
+        settings |= gpu_settings(settings["loss_function"], patience, context)
+        rows, held_out = pool(train, target), None if valid is None else pool(valid, target)
+
+        def grow(n: int, log: Stamps | None) -> Any:
+            level = "Silent" if log is None else "Verbose"
+            booster = catboost.CatBoost(settings | {"iterations": n, "logging_level": level})
+            booster.fit(rows, eval_set=held_out, log_cout=log, log_cerr=log)
+            return booster
+
+        booster = grown_in_time(grow, n_trees, context)
+        return booster, int(booster.tree_count_ or 0)
+
     def _settings(
         self, params: CatBoostParams, context: FitContext, target: Target, n_trees: int, *, validated: bool
     ) -> dict[str, Any]:
         """The library's parameters.
 
-        NOTE[DIFF]: training always uses the CPU. CatBoost supports no callbacks on a GPU, so a deadline could not be kept
-        there, and the paper also evaluates it on the CPU for quality (B.2). The paper's `od_pval` of 0.001 is not used,
-        because CatBoost has only one overfitting detector at a time and patience is the other. The paper's is 50 trees; here it
-        depends on the number of rows (`BoostingParams.patience_on`).
+        NOTE[DIFF]: large tables are trained on a GPU if there is one; the paper evaluates CatBoost on the CPU for quality (B.2).
+        The paper's `od_pval` of 0.001 is not used, because CatBoost has only one overfitting detector at a time and patience is
+        the other. The paper's is 50 trees; here it depends on the number of rows (`BoostingParams.patience_on`).
         """
         losses = {"binary": "Logloss", "multiclass": "MultiClass", "rmse": "RMSE", "poisson": "Poisson", "mae": "MAE"}
         settings: dict[str, Any] = {

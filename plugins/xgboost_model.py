@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from tabapp.models.formula import Formula, probe
 
 from ._shared.boosting import (
     CLASSES_POWER,
+    CPU,
     BoostedModel,
     BoostingPlugin,
     GradientBoostingParams,
@@ -30,6 +32,10 @@ from ._shared.derived import derives, learned_from, switched
 from ._shared.losses import default_loss, suggested_loss, with_other_loss
 from ._shared.target import Target, target_of
 from ._shared.tree_formulas import of_xgboost
+
+GPU_CELLS = 2_000_000
+"""Rows times columns from which a GPU is expected to be faster than four cores. NOTE: a first guess from published rates, not
+measured; `python -m benchmarks.boosters_on_gpu` measures it."""
 
 
 class XGBoostParams(GradientBoostingParams, frozen=True, kw_only=True):
@@ -88,12 +94,23 @@ class XGBoostModel(BoostedModel):
     def load_booster(path: Path) -> Any:
         import xgboost
 
-        booster = xgboost.Booster(model_file=path)
-        booster.set_param({"nthread": 1, "device": "cpu"})
-        return booster
+        return on_cpu(xgboost.Booster(model_file=path), n_threads=1)
+
+
+def device_of(booster: Any) -> str:
+    """The device on which a booster is trained: the CPU if XGBoost finds no GPU, whatever it was asked for."""
+    return json.loads(booster.save_config())["learner"]["generic_param"]["device"]
+
+
+def on_cpu(booster: Any, n_threads: int) -> Any:
+    """Set where and in how many threads a booster predicts."""
+    booster.set_param({"nthread": n_threads, "device": CPU})
+    return booster
 
 
 class XGBoost(BoostingPlugin):
+    """Trains on a GPU from two million cells (rows times columns) on, with the bins of the CPU. Predictions are made on the CPU."""
+
     name = "xgboost"
     title = "XGBoost"
     paper = "Chen & Guestrin 2016, XGBoost: A Scalable Tree Boosting System"
@@ -101,6 +118,7 @@ class XGBoost(BoostingPlugin):
     requires = ("xgboost",)
     params_type = XGBoostParams
     model_type = XGBoostModel
+    gpu_cells = GPU_CELLS
 
     def defaults(self, task: Task, shape: Shape, device: str) -> XGBoostParams:
         """NOTE[DIFF]: the paper uses the library's defaults, whose learning rate of 0.3 overfits. These values were chosen
@@ -188,10 +206,17 @@ class XGBoost(BoostingPlugin):
         shape = learned_from(shape, params)
         # Those of a tree's inner nodes are kept, too.
         nodes = min(2 ** (params.max_depth + 1) - 1, 0.3 * shape.n_rows)
-        # Searching a split takes about twice the time that LightGBM needs.
-        per_tree = 2e-3 + 1e-8 * shape.n_rows * max(shape.n_features, 4) + 2 * split_seconds(shape, nodes)
-        trees = 400 * (shape.n_classes**CLASSES_POWER if task == "multiclass" else 1)
         histograms = histogram_bytes(shape.n_numeric, nodes, n_bins=0.6 * shape.n_rows)
+        trees = 400 * (shape.n_classes**CLASSES_POWER if task == "multiclass" else 1)
+        cells = shape.n_rows * max(shape.n_features, 4)
+        if device != CPU:
+            # NOTE: a first guess. Published runs on a V100 take 1e-10 s for a tree and cell; each level starts a few kernels. The
+            # bins are computed on the CPU. A cell takes a byte or two, and eight in early-stopping rows.
+            n_outputs = shape.n_classes if task == "multiclass" else 1
+            n_bytes = 300_000_000 + 4 * cells + 40 * shape.n_rows * n_outputs + histograms
+            return Cost(2.0 + 1e-7 * cells + trees * (4e-4 * params.max_depth + 1e-10 * cells), n_bytes)
+        # Searching a split takes about twice the time that LightGBM needs.
+        per_tree = 2e-3 + 1e-8 * cells + 2 * split_seconds(shape, nodes)
         n_bytes = 14_000_000 + 10 * shape.n_rows * shape.n_features + histograms
         return Cost(seconds=0.5 + trees * per_tree, n_bytes=n_bytes)
 
@@ -226,6 +251,11 @@ class XGBoost(BoostingPlugin):
             return metrics.score(context.metric, target_of(valid), prediction, valid.weight)
 
         class Follow(TrainingCallback):
+            def before_training(self, model: Any) -> Any:
+                if context.device != CPU and device_of(model) == CPU:
+                    raise RuntimeError(f"XGBoost does not find the device {context.device}")
+                return model
+
             def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
                 if valid is None:
                     return context.seconds_left() <= 0
@@ -241,9 +271,13 @@ class XGBoost(BoostingPlugin):
             callbacks=[Follow()],
             verbose_eval=False,
         )
-        if valid is None:
-            return booster, booster.num_boosted_rounds()
-        return booster[: watch.best_n_trees], watch.best_n_trees
+        if valid is not None:
+            booster = booster[: watch.best_n_trees]
+        if context.device != CPU:
+            # Out-of-fold predictions come from the code that predicts with the saved model. The copy also leaves the rows on the
+            # GPU behind.
+            booster = on_cpu(xgboost.Booster(model_file=booster.save_raw("ubj")), context.n_threads)
+        return booster, watch.best_n_trees if valid is not None else booster.num_boosted_rounds()
 
     def _settings(self, params: XGBoostParams, context: FitContext, target: Target) -> dict[str, Any]:
         objective, metric = {

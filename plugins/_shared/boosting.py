@@ -3,6 +3,9 @@
 Early-stopping rows are excluded from training, which costs quality. If time allows, a booster of the first folds is therefore
 trained twice: once to select the number of trees, and again with that number on all rows (`BoostingPlugin.fit`). The other folds
 are trained once, with the number that the first found (`BoostingPlugin.refit`).
+
+On large tables, libraries with CUDA grow the trees on a GPU (`BoostingPlugin.device_for`). A fit that fails there runs on the CPU.
+Trees from a GPU predict on the CPU, so that a prediction has the same bits wherever the bundle is loaded.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,11 +26,22 @@ import numpy.typing as npt
 from tabapp import metrics
 from tabapp.features.arrays import UNSEEN, FeatureRecipe, FeatureSpec, Table
 from tabapp.features.saved import demand
-from tabapp.models.contract import FeatureContributions, FitContext, FittedModel, Float32, Params, Plugin, Shape, Task
+from tabapp.models.contract import (
+    FeatureContributions,
+    FitContext,
+    FitStopped,
+    FittedModel,
+    Float32,
+    Params,
+    Plugin,
+    Shape,
+    Task,
+)
 from tabapp.models.formula import ConstantFormula, Formula
 
 from .target import Loss, Target, target_of
 
+CPU = "cpu"
 N_TREES = 2000
 MOST_PATIENCE, LEAST_PATIENCE, PATIENT_ROWS = 200, 50, 10_000
 """Patience up to the third number of rows, and the least, towards which it falls in proportion to them. A few early-stopping rows
@@ -313,6 +328,8 @@ class BoostingPlugin(Plugin):
     model_type: ClassVar[type[BoostedModel]]
     refit_rows: ClassVar[int] = 60_000
     """Above this number of rows, the early-stopping rows are worth less than the time of a second training."""
+    gpu_cells: ClassVar[float] = math.inf
+    """Rows times columns from which fits run on a GPU: never by default, for libraries without CUDA."""
 
     @abstractmethod
     def grow(
@@ -326,6 +343,36 @@ class BoostingPlugin(Plugin):
         Raises:
             FitStopped: the engine has pruned or canceled the fit.
         """
+
+    def only_on_cpu(self, params: Any, context: FitContext) -> str | None:
+        """None, or what the library lacks on a GPU for such a fit, which then runs on the CPU."""
+        return None
+
+    def device_for(self, task: Task, shape: Shape, device: str) -> str:
+        return device if shape.n_rows * shape.n_features >= self.gpu_cells else CPU
+
+    def _grown(
+        self, train: Table, valid: Table | None, n_trees: int, target: Target, params: Any, context: FitContext
+    ) -> tuple[Any, int, dict[str, Any]]:
+        """Call `grow` on the device of the context, or on the CPU if the fit is not possible on the GPU.
+
+        Returns:
+            What `grow` returns, and facts about the device of a fit for a GPU.
+        """
+        facts: dict[str, Any] = {}
+        if context.device != CPU:
+            reason = self.only_on_cpu(params, context)
+            if reason is None:
+                try:
+                    return *self.grow(train, valid, n_trees, target, params, context), {"device": context.device}
+                except FitStopped:
+                    raise
+                except Exception as error:
+                    # Such as too little memory beside other fits. The CPU has the time that is left.
+                    reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            facts = {"device": CPU, "not on the GPU": reason}
+            context = replace(context, device=CPU)
+        return *self.grow(train, valid, n_trees, target, params, context), facts
 
     def supports(self, task: Task, shape: Shape) -> str | None:
         return None if shape.n_features else "The table has no features."
@@ -343,9 +390,9 @@ class BoostingPlugin(Plugin):
             return constant
         target = Target.fit(train, context, loss_of(params))
         started = time.monotonic()
-        booster, n_trees = self.grow(train, valid, params.n_trees, target, params, context)
+        booster, n_trees, device = self._grown(train, valid, params.n_trees, target, params, context)
         seconds = time.monotonic() - started
-        facts: dict[str, Any] = {"trees": n_trees, "refit": False}
+        facts: dict[str, Any] = {"trees": n_trees, "refit": False, **device}
         model = self.model_type(booster, target, facts, context.n_threads)
         context.report(n_trees, metrics.score(context.metric, target_of(valid), model.predict(valid), valid.weight))
         # The first training also grew up to `patience` trees after the best, so the second takes about as long.
@@ -353,10 +400,11 @@ class BoostingPlugin(Plugin):
         if not params.refit or not enough_time or len(train) + len(valid) > self.refit_rows:
             return model
         rows = concatenate(train, valid)
-        booster, grown = self.grow(rows, None, n_trees, target, params, context)
-        if grown < n_trees and context.seconds_left() <= 0:
+        booster, grown, device = self._grown(rows, None, n_trees, target, params, context)
+        # CatBoost on a GPU plans fewer trees if time is short.
+        if grown < n_trees and (context.seconds_left() <= 0 or context.device != CPU):
             return model
-        return self.model_type(booster, target, facts | {"refit": True}, context.n_threads)
+        return self.model_type(booster, target, facts | {"refit": True, **device}, context.n_threads)
 
     def refit(
         self, train: Table, params: Params, summaries: Sequence[Mapping[str, Any]], context: FitContext
@@ -372,8 +420,9 @@ class BoostingPlugin(Plugin):
         if not counts:
             return None
         target = Target.fit(train, context, loss_of(params))
-        booster, n_trees = self.grow(train, None, max(1, round(sum(counts) / len(counts))), target, params, context)
-        return self.model_type(booster, target, {"trees": n_trees, "refit": True}, context.n_threads)
+        wanted = max(1, round(sum(counts) / len(counts)))
+        booster, n_trees, device = self._grown(train, None, wanted, target, params, context)
+        return self.model_type(booster, target, {"trees": n_trees, "refit": True, **device}, context.n_threads)
 
     def load(self, folder: Path) -> FittedModel:
         return self.model_type.load(folder)

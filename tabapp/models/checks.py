@@ -210,7 +210,8 @@ def uses_row_weights(subject: Subject) -> None:
 
 
 def parameters_and_costs(subject: Subject, task: Task, n_rows: int) -> None:
-    """Return hyperparameters of the declared type that survive JSON, reject unknown names, and have a positive cost."""
+    """Return hyperparameters of the declared type that survive JSON, reject unknown names, and have a positive cost; and run on
+    the CPU or the device of the run."""
     import optuna
 
     plugin, shape = subject.plugin, Shape(n_rows, 4, 2, {"regression": 1, "binary": 2, "multiclass": 3}[task])
@@ -225,6 +226,10 @@ def parameters_and_costs(subject: Subject, task: Task, n_rows: int) -> None:
         demand(again == params, "hyperparameters change when written to and read from JSON")
         cost = plugin.cost(task, shape, params, "cpu")
         demand(cost.seconds > 0 and cost.n_bytes > 0, "cost returns a value that is not positive")
+    demand(
+        plugin.device_for(task, shape, "cuda:0") in ("cpu", "cuda:0"),
+        'device_for returns neither "cpu" nor the device of the run',
+    )
     demand(
         plugin.supports(task, shape) is not None or plugin.merit(task, shape) > 0,
         "merit returns a value that is not positive",

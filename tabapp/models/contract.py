@@ -93,7 +93,7 @@ class FitContext:
         metric: name of the run's metric, for early stopping.
         features: names, types and cardinalities of the tables' columns.
         seed: the only source of randomness.
-        device: "cpu" or "cuda:N".
+        device: "cpu" or "cuda:N"; in a run, what `Plugin.device_for` returned.
         n_threads: maximum number of threads.
         folder: private folder for checkpoints. A fit that was killed and is repeated finds its checkpoints there; the engine
             deletes the folder after the fit.
@@ -350,6 +350,15 @@ class Plugin(ABC):
         Called only if `supports` returns None.
         """
         return None
+
+    def device_for(self, task: Task, shape: Shape, device: str) -> str:
+        """The device of the fits on such a table: that of the run, or "cpu" where it is faster or the GPU lacks something. By
+        default, deep models use the device of the run and others the CPU.
+
+        Args:
+            device: the device of the run, "cpu" or "cuda:N".
+        """
+        return device if self.family == "deep" else "cpu"
 
     @abstractmethod
     def features(self) -> FeatureRecipe:
