@@ -41,7 +41,7 @@ class Admission:
 
     Args:
         memory_limit: bytes that the whole run may use.
-        device: the device of deep models.
+        device: the device of the run.
         gpu_bytes: memory of that device; None if it is not known, or if it is the CPU.
         workers: number of parallel fits.
         is_pooled: fits run on several machines, whose scheduler starts each one where it fits; the limit is that of one machine.

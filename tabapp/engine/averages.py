@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tabapp.engine.candidates import Candidate
-from tabapp.engine.devices import device_for
 from tabapp.engine.fit import prepared_table
 from tabapp.engine.numbering import UsableRows
-from tabapp.engine.plan import Plan
+from tabapp.engine.plan import Plan, fit_device
 from tabapp.engine.run_data import RunData
 from tabapp.ensemble.averaging import LEAST_FOLDS, NO_AVERAGING, Averaging, averaging_of
 from tabapp.models import registry
@@ -54,7 +53,7 @@ def averaging_of_ensemble(
             plugin = registry.get(candidate.model)
             table, _ = prepared_table(folder, data, candidate.results[fold].recipe, fold, plan.seed)
             model = plugin.load(folder.fits / candidate.fit_name(fold) / "model")
-            model.to(device_for(plugin.family, plan.device))
+            model.to(fit_device(plugin, plan, data.schema))
             blended = blended + weight * model.predict(replace(rows.of(table), target=None)).astype(np.float64)
         predictions.append(blended)
     own = np.searchsorted(folds, rows.of(data.fold))

@@ -165,7 +165,7 @@ class Conductor:
         for name in names:
             plugin = self._plugins[name] = registry.get(name)
             self._titles[name] = plugin.title
-            problem = plan.task, self._shape, device_for(plugin.family, plan.device)
+            problem = plan.task, self._shape, device_for(plugin, plan.task, self._shape, plan.device)
             seconds = plugin.cost(plan.task, self._shape, plugin.defaults(*problem), problem[2]).seconds
             first, merit = plugin.starts_first, plugin.merit(plan.task, self._shape)
             self.scheduler.add_model(

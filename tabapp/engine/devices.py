@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tabapp.models.contract import Plugin, Shape, Task
 
 CPU = "cpu"
 QUERY_SECONDS = 20.0
@@ -22,13 +26,13 @@ def device_class(device: str) -> str:
     return device.partition(":")[0]
 
 
-def device_for(family: str, device: str) -> str:
-    """The device of the fits of a model.
+def device_for(plugin: Plugin, task: Task, shape: Shape, device: str) -> str:
+    """The device of the fits of a model on such a table: that of the run, if the plugin uses it there, or the CPU.
 
     Args:
-        device: the device of the run, which deep models use.
+        device: the device of the run.
     """
-    return device if family == "deep" else CPU
+    return device if device != CPU and plugin.device_for(task, shape, device) == device else CPU
 
 
 def gpu_memory(device: str) -> int | None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from tabapp.engine.board import Selected
 from tabapp.engine.candidates import Candidate, Scorer
-from tabapp.engine.devices import device_for
 from tabapp.engine.fit import features_folder
-from tabapp.engine.plan import Plan
+from tabapp.engine.plan import Plan, fit_device
 from tabapp.engine.run_data import RunData
 from tabapp.engine.scheduler import Scheduler
 from tabapp.explain.effects import HeldOut, effects
@@ -66,7 +65,7 @@ def held_out_folds(folder: RunFolder, data: RunData, plan: Plan, candidate: Cand
         rows = held_out.at(sample_rows(len(held_out), each, plan.seed + fold))
         preparer = FeaturePreparer.load(features_folder(folder, result.recipe, fold) / "state")
         model = plugin.load(folder.fits / candidate.fit_name(fold) / "model")
-        model.to(device_for(plugin.family, plan.device))
+        model.to(fit_device(plugin, plan, data.schema))
         folds.append(HeldOut(model, preparer, rows.of(data.frame)))
     return folds
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from tabapp import files, metrics
 from tabapp.engine import peak_memory
+from tabapp.engine.devices import CPU
 from tabapp.engine.jobs import FitJob, FitResult
 from tabapp.engine.numbering import UsableRows
 from tabapp.engine.other_targets import with_other_targets
@@ -217,8 +218,17 @@ def run_fit(job: FitJob, report: Callable[[int, float], None]) -> FitResult:
         shutil.rmtree(context.folder, ignore_errors=True)
     seconds = time.perf_counter() - started
     scored = _Scored.of(fold, model)
-    n_bytes = peak_memory.gpu_peak(job.device) or max(0, peak_memory.peak() - before)
+    n_bytes = _peak_bytes(job.device, before)
     return _saved(fold, model, scored, seconds, n_bytes)
+
+
+def _peak_bytes(device: str, before: int) -> int:
+    """The memory that a fit took of its device; 0 if it is not known, as for boosters on a GPU.
+
+    Args:
+        before: bytes in memory before the fit.
+    """
+    return max(0, peak_memory.peak() - before) if device == CPU else peak_memory.gpu_peak(device)
 
 
 def run_group(job: FitJob, report: Callable[[str, int, float], None]) -> list[FitResult]:
@@ -258,7 +268,7 @@ def run_group(job: FitJob, report: Callable[[str, int, float], None]) -> list[Fi
             shutil.rmtree(fold.context.folder, ignore_errors=True)
     seconds = (time.perf_counter() - started) / len(folds)
     scored = [_Scored.of(fold, model) for fold, model in zip(folds, models, strict=True)]
-    n_bytes = peak_memory.gpu_peak(job.device) or max(0, peak_memory.peak() - before)
+    n_bytes = _peak_bytes(job.device, before)
     return [
         _saved(fold, model, each, seconds, n_bytes // len(folds))
         for fold, model, each in zip(folds, models, scored, strict=True)

@@ -16,6 +16,7 @@ from tabapp.engine.candidates import Candidate
 from tabapp.engine.finished import FinishedRun
 from tabapp.engine.numbering import UsableRows
 from tabapp.engine.other_targets import with_other_targets
+from tabapp.engine.plan import fit_device
 from tabapp.engine.seeds import seed_of
 from tabapp.engine.unlabeled import add_unlabeled, fitted_features
 from tabapp.models import registry
@@ -98,7 +99,7 @@ def fit_again(
             metric=plan.metric,
             features=preparer.spec,
             seed=seed,
-            device=plan.device if plugin.family == "deep" else "cpu",
+            device=fit_device(plugin, plan, data.schema),
             n_threads=plan.n_threads,
             folder=Path(scratch),
             soft_deadline=limit.deadline,

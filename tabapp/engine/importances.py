@@ -9,9 +9,8 @@ import numpy as np
 
 from tabapp import metrics
 from tabapp.engine.candidates import Candidate
-from tabapp.engine.devices import device_for
 from tabapp.engine.fit import prepared_table
-from tabapp.engine.plan import Plan
+from tabapp.engine.plan import Plan, fit_device
 from tabapp.engine.run_data import RunData
 from tabapp.engine.scheduler import Scheduler
 from tabapp.errors import DataError
@@ -37,7 +36,7 @@ def fold_models(folder: RunFolder, data: RunData, candidate: Candidate, plan: Pl
     for fold, result in sorted(candidate.results.items()):
         table, spec = prepared_table(folder, data, result.recipe, fold, plan.seed)
         model = plugin.load(folder.fits / candidate.fit_name(fold) / "model")
-        model.to(device_for(plugin.family, plan.device))
+        model.to(fit_device(plugin, plan, data.schema))
         held_out = data.held_out(fold)
         models.append(FoldModel(model, held_out.of(table), spec, held_out.places))
     return models

@@ -35,8 +35,8 @@ def _status(name: str) -> int:
 
 
 def reset_gpu_peak(device: str) -> None:
-    """Start measuring the peak of a GPU, if the device is one."""
-    if device.startswith("cuda"):
+    """Start measuring the peak of a GPU, if the device is one and the process uses torch."""
+    if device.startswith("cuda") and "torch" in sys.modules:
         import torch
 
         # The allocator rejects every device until CUDA is initialized, which the first tensor on it would do.
@@ -45,8 +45,9 @@ def reset_gpu_peak(device: str) -> None:
 
 
 def gpu_peak(device: str) -> int:
-    """The most bytes of a GPU that torch has reserved in this process since `reset_gpu_peak`; 0 if the device is no GPU."""
-    if not device.startswith("cuda"):
+    """The most bytes of a GPU that torch has reserved in this process since `reset_gpu_peak`; 0 if the device is no GPU, or the
+    process does not use torch: importing it would take longer than the fit of a booster."""
+    if not device.startswith("cuda") or "torch" not in sys.modules:
         return 0
     import torch
 

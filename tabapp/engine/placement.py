@@ -59,7 +59,7 @@ class Placement:
         try:
             while True:
                 for record in records:
-                    device = device_for(self._plugins[record.name].family, self._plan.device)
+                    device = self._device_of(record.name)
                     record.waits = record.name in too_large or device in crowded
                 work = self._scheduler.next_work(busy, seconds_left, fit_limit)
                 if work is None and not crowded:
@@ -79,6 +79,11 @@ class Placement:
         finally:
             for record in records:
                 record.waits = False
+
+    def _device_of(self, model: str) -> str:
+        """The device of the fits of a model."""
+        plan = self._plan
+        return device_for(self._plugins[model], plan.task, self._shape, plan.device)
 
     def _grouped(self, work: Work, busy: set[Fold]) -> Work:
         """A fit with the folds that are trained together with it: on a GPU all that its memory allows.

@@ -54,7 +54,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     Attributes:
         n_classes: 1 for regression.
         folds: number of scored folds; 1 for a holdout.
-        device: device of the deep models; the others use the CPU.
+        device: device of the models that use it on this table (`Plugin.device_for`); the others use the CPU.
         workers: parallel fits, each with `n_threads` threads.
         memory_limit: bytes that the engine and all fits may use together.
         n_unlabeled: rows without a target, of the table and of `--unlabelled`.
@@ -99,7 +99,7 @@ def write_plan(path: Path, plan: Plan) -> Plan:
 
 
 def choose_device(wanted: str) -> str:
-    """The device of deep models: the one requested, or a GPU if there is one.
+    """The device of a run: the one requested, or a GPU if there is one.
 
     Raises:
         UsageError: the requested GPU does not exist, or the name is not a device.
@@ -174,6 +174,11 @@ def approximate_shape(
     )
 
 
+def fit_device(plugin: Plugin, plan: Plan, schema: Schema) -> str:
+    """The device of the fits of a model in a run."""
+    return device_for(plugin, plan.task, shape_of(plan, schema), plan.device)
+
+
 class _LowestTrial:
     """Suggests the low end of every range: enough to find out whether a search space raises."""
 
@@ -201,7 +206,7 @@ def _why_skipped(
             return reason
         if not named and (reason := plugin.skipped_by_default(task, shape)) is not None:
             return f"{reason} --models {plugin.name} starts it."
-        device = device_for(plugin.family, device)
+        device = device_for(plugin, task, shape, device)
         plugin.search_space(_LowestTrial(), task, shape, device)
         given = (plugin.defaults(task, shape, device), *plugin.portfolio(task, shape, device))
         costs = [plugin.cost(task, shape, params, device) for params in given]
@@ -366,7 +371,7 @@ def directions_of(config: RunConfig, schema: Schema) -> dict[str, int]:
 
 
 def device_of(config: RunConfig, machines: Machines | None = None) -> str:
-    """The device of deep models.
+    """The device of a run.
 
     Raises:
         UsageError: the requested GPU does not exist.

@@ -19,6 +19,7 @@ from tabapp.engine.finished import FinishedRun
 from tabapp.engine.fit import recipe_id
 from tabapp.engine.numbering import UsableRows
 from tabapp.engine.other_targets import with_other_targets
+from tabapp.engine.plan import fit_device, usable_device
 from tabapp.engine.seeds import seed_of
 from tabapp.engine.unlabeled import PRETRAINED, add_unlabeled, fitted_features, pretrained_folder
 from tabapp.features.arrays import FeatureRecipe, Table
@@ -110,11 +111,6 @@ class Refitter:
 
 def context_for(run: FinishedRun, plugin: Plugin, preparer: FeaturePreparer, seed: int, scratch: Path) -> FitContext:
     """The context of a fit on all processors, without a deadline; on the GPU of the run if it is there."""
-    device = "cpu"
-    if plugin.family == "deep" and run.plan.device.startswith("cuda"):
-        import torch
-
-        device = run.plan.device if torch.cuda.is_available() else "cpu"
     scratch.mkdir(parents=True, exist_ok=True)
     context = FitContext(
         task=run.plan.task,
@@ -122,7 +118,7 @@ def context_for(run: FinishedRun, plugin: Plugin, preparer: FeaturePreparer, see
         metric=run.plan.metric,
         features=preparer.spec,
         seed=seed,
-        device=device,
+        device=usable_device(fit_device(plugin, run.plan, run.data.schema)),
         n_threads=available_cores(),
         folder=scratch,
         is_ordered=run.data.time is not None,

@@ -280,9 +280,7 @@ class Session:
         machines = self._machines
         device = usable_device(plan.device) if machines is None else device_of(config, machines)
         if device != plan.device:
-            self._warn(
-                f"The run used {plan.device}, which this machine does not have. Deep models continue on the CPU."
-            )
+            self._warn(f"The run used {plan.device}, which this machine does not have. Its models continue on the CPU.")
         cores = available_cores() if machines is None else machines.cores
         workers = plan.workers if config.workers else max(1, cores // plan.n_threads)
         memory_limit = memory_limit_of(config, machines)

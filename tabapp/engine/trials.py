@@ -57,7 +57,7 @@ class Trials:
             plugin,
             task=plan.task,
             shape=self._shape,
-            device=device_for(plugin.family, plan.device),
+            device=device_for(plugin, plan.task, self._shape, plan.device),
             metric=plan.metric,
             seed=plan.seed,
             hide_cells=plan.hide_cells,

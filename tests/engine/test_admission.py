@@ -10,6 +10,8 @@ import pytest
 from tabapp.engine import devices
 from tabapp.engine.admission import GPU_CONTEXT_BYTES, PROCESS_BYTES, Admission, Need
 from tabapp.engine.devices import device_class, device_for, gpu_memory
+from tabapp.models import registry
+from tabapp.models.contract import Shape
 
 GB = 10**9
 GPU = "cuda:0"
@@ -90,8 +92,20 @@ def test_the_last_worker_is_for_the_other_device() -> None:
     assert Admission(GB, GPU, None, workers=1).crowded([]) == set()
 
 
-def test_deep_models_use_the_device_of_the_run() -> None:
-    assert (device_for("deep", GPU), device_for("gbdt", GPU)) == (GPU, "cpu")
+def test_a_model_uses_the_device_of_the_run_where_its_plugin_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = Shape(1_000_000, 50, 0, 2)
+
+    def device_of(name: str, device: str = GPU) -> str:
+        return device_for(registry.get(name), "binary", large, device)
+
+    assert (device_of("mlp"), device_of("xgboost"), device_of("lightgbm")) == (GPU, GPU, "cpu")
+    assert (device_of("mlp", "cpu"), device_of("xgboost", "cpu")) == ("cpu", "cpu")
+    # Another device than that of the run is not admitted by anything.
+    monkeypatch.setattr(type(registry.get("lightgbm")), "device_for", lambda *_: "cuda:7")
+    assert device_of("lightgbm") == "cpu"
+
+
+def test_classes_of_devices() -> None:
     assert (device_class("cuda:3"), device_class("cpu")) == ("cuda", "cpu")
     assert PROCESS_BYTES > 0
 

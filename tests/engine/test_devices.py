@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tabapp.engine import conductor as conductor_module
+from tabapp.engine import plan as plan_module
 from tabapp.engine.clock import Clock
 from tabapp.engine.plan import Plan, make_plan
 from tabapp.engine.prepare import infer, read_data
@@ -91,6 +92,46 @@ def test_all_fits_of_deep_models_run_on_the_gpu_with_its_hyperparameters(
     shape = engine.conductor._shape
     on_gpu, on_cpu = (msgspec.to_builtins(plugin.defaults("binary", shape, device)) for device in (GPU, "cpu"))
     assert jobs["ft_transformer-0000-f0"].params == on_gpu != on_cpu
+
+
+def test_boosters_on_the_gpu_leave_the_cores_to_others(
+    plan_with: Callable[..., tuple[RunFolder, Plan]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conductor_module, "gpu_memory", lambda device: 80 * GB)
+    monkeypatch.setattr(type(registry.get("xgboost")), "gpu_cells", 1)
+    folder, plan = plan_with(("xgboost", "catboost", "lightgbm"), workers=2)
+    started = started_together(engine_on(folder, plan, None))
+    assert started == {"lightgbm-0000-f0": "cpu", "xgboost-0000-f0": GPU}
+
+
+def test_a_booster_begun_on_a_gpu_starts_again_when_the_run_continues_without_it(
+    plan_with: Callable[..., tuple[RunFolder, Plan]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conductor_module, "gpu_memory", lambda device: 80 * GB)
+    monkeypatch.setattr(type(registry.get("catboost")), "gpu_cells", 1)
+    folder, plan = plan_with(("catboost",), workers=1)
+    (device,) = started_together(engine_on(folder, plan, None)).values()
+    assert device == GPU
+    engine = engine_on(folder, msgspec.structs.replace(plan, device="cpu"))
+    engine.conductor.run()
+    assert engine.row("catboost").folds == 3
+    assert ("catboost", 0) not in engine.conductor.scheduler.candidates
+    assert engine.conductor.scheduler.candidates["catboost", 1].device == "cpu"
+
+
+def test_a_plugin_that_cannot_say_its_device_is_skipped(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> str:
+        raise KeyError("gpu")
+
+    monkeypatch.setattr(type(registry.get("xgboost")), "device_for", broken)
+    monkeypatch.setattr(plan_module, "choose_device", lambda wanted: GPU)
+    config = RunConfig(data=str(table), target="diagnosis", models=("lightgbm", "xgboost"))
+    reading = read_data(config)
+    plan = make_plan(config, infer(reading, config))
+    assert {model.name: model.reason for model in plan.models} == {
+        "lightgbm": None,
+        "xgboost": "its plugin raised KeyError: 'gpu'",
+    }
 
 
 def test_a_gpu_takes_fits_up_to_its_memory_and_boosters_use_the_cores(

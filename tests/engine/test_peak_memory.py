@@ -29,6 +29,17 @@ def test_cuda_is_initialized_before_its_peak_is_reset(monkeypatch: pytest.Monkey
     assert calls == ["init", "cuda:1"]
 
 
+def test_a_process_without_torch_does_not_import_it() -> None:
+    code = """
+import sys
+from tabapp.engine import peak_memory
+peak_memory.reset_gpu_peak("cuda:0")
+print(peak_memory.gpu_peak("cuda:0"), "torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "False"]
+
+
 @pytest.mark.gpu
 def test_a_new_process_measures_the_memory_of_a_gpu() -> None:
     done = subprocess.run([sys.executable, "-c", NEW_PROCESS], capture_output=True, text=True, check=True)
