@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -113,31 +116,54 @@ def test_targets_of_held_out_rows_change_no_feature(tmp_path: Path, recipe: Feat
     assert contents[0] != contents[2]
 
 
+def job_of(folder: RunFolder, model: str, device: str = "cpu") -> FitJob:
+    return FitJob(
+        fit=f"{model}-0000-f0",
+        run=str(folder.path),
+        model=model,
+        trial=0,
+        fold=0,
+        params={},
+        recipe=ENCODED,
+        task="binary",
+        n_classes=2,
+        metric="roc_auc",
+        seed=seed_of(0, model, 0),
+        run_seed=0,
+        device=device,
+        libraries="trees",
+        n_threads=1,
+        soft_deadline=None,
+    )
+
+
 def fit_in_order(folder: RunFolder, models: tuple[str, ...]) -> dict[str, bytes]:
     """Run one fit of each model; returns their held-out predictions."""
     for model in models:
-        job = FitJob(
-            fit=f"{model}-0000-f0",
-            run=str(folder.path),
-            model=model,
-            trial=0,
-            fold=0,
-            params={},
-            recipe=ENCODED,
-            task="binary",
-            n_classes=2,
-            metric="roc_auc",
-            seed=seed_of(0, model, 0),
-            run_seed=0,
-            device="cpu",
-            libraries="trees",
-            n_threads=1,
-            soft_deadline=None,
-        )
-        run_fit(job, lambda step, value: None)
+        run_fit(job_of(folder, model), lambda step, value: None)
     return {model: (folder.fits / f"{model}-0000-f0" / "oof.npy").read_bytes() for model in models}
 
 
 def test_fits_do_not_depend_on_which_model_uses_the_features_first(tmp_path: Path) -> None:
     one, other = make_run(tmp_path, "one"), make_run(tmp_path, "other")
     assert fit_in_order(one, ("lightgbm", "linear")) == fit_in_order(other, ("linear", "lightgbm"))
+
+
+FIT_IN_NEW_PROCESS = """
+import sys, msgspec
+from tabapp.engine.fit import run_fit
+from tabapp.engine.jobs import FitJob
+result = run_fit(msgspec.json.decode(sys.argv[1], type=FitJob), lambda step, value: None)
+print(result.summary["device"], result.n_bytes, "torch" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("model", ["xgboost", "catboost"])
+def test_a_booster_on_a_gpu_waits_for_no_import_of_torch(folder: RunFolder, model: str) -> None:
+    """Torch, which cannot see the memory that boosters take of a GPU, takes longer to import than their fits."""
+    job = msgspec.json.encode(job_of(folder, model, "cuda:0")).decode()
+    command = [sys.executable, "-c", FIT_IN_NEW_PROCESS, job]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    device, n_bytes, has_torch = done.stdout.split()
+    assert device in ("cpu", "cuda:0")
+    assert (n_bytes, has_torch) == ("0", "False")
