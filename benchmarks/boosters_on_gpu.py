@@ -43,7 +43,7 @@ from tabapp.models.contract import FitContext, Shape
 MODELS: dict[str, dict[str, Any]] = {"xgboost": {"max_depth": 8}, "catboost": {"depth": 6}}
 SIZES = "200000x50,500000x50,50000x50,200000x10,10000x50"
 FEW_TREES = 20
-TABLES = ("adult", "bank_marketing", "california_housing", "covertype", "diamonds", "letter")
+TABLES = ("adult", "bank_marketing", "california_housing", "covertype", "diamonds", "students_dropout")
 METRICS = {"binary": "roc_auc", "multiclass": "log_loss", "regression": "rmse"}
 N_SEEDS, MOST_ROWS, MOST_TEST_ROWS, AGREEMENT_TREES = 3, 20_000, 20_000, 400
 CPU = "cpu"
