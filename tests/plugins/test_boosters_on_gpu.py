@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 import optuna
 import pytest
-from tabapp_plugins import xgboost_model
-from tabapp_plugins._shared.catboost_gpu import PILOT_TREES, USED_SHARE, Stamps, grown_in_time
+from tabapp_plugins import catboost_model, xgboost_model
+from tabapp_plugins._shared.catboost_gpu import PILOT_TREES, USED_SHARE, Stamps, gpu_settings, grown_in_time
 from tabapp_plugins.catboost_model import CatBoostParams
 
 from tabapp import metrics
@@ -172,6 +172,44 @@ def test_xgboost_from_a_gpu_predicts_with_the_bits_of_the_loaded_model(
     assert model.booster.num_boosted_rounds() == model.summary()["trees"]
     loaded = saved_and_loaded("xgboost", model, tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict(valid), model.predict(valid))
+
+
+@pytest.fixture
+def without_gpu_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets CatBoost train on the CPU as it does on a GPU: without callbacks."""
+
+    def on_cpu(*arguments: Any) -> dict[str, Any]:
+        found = gpu_settings(*arguments)
+        return {name: value for name, value in found.items() if name not in ("task_type", "devices", "gpu_ram_part")}
+
+    monkeypatch.setattr(catboost_model, "gpu_settings", on_cpu)
+
+
+@pytest.mark.usefixtures("without_gpu_options")
+@pytest.mark.parametrize(("task", "metric"), [*((task, None) for task in TASKS), ("regression", "mae")])
+def test_catboost_without_callbacks_is_the_same_model(task: Task, metric: str | None, tmp_path: Path) -> None:
+    train, valid, spec, n_classes = rows_with_gaps(task, 600)
+    plugin, changes = registry.get("catboost"), {} if metric is None else {"metric": metric}
+    params = quick("catboost", task, train, spec, n_classes, learning_rate=0.3, patience=10, refit=True)
+    models = [
+        plugin.fit(train, valid, params, context_on(device, task, spec, n_classes, tmp_path / device, **changes))
+        for device in ("cpu", GPU)
+    ]
+    assert models[1].summary() == models[0].summary() | {"device": GPU}
+    assert models[0].summary()["trees"] < 110
+    np.testing.assert_array_equal(models[1].predict(valid), models[0].predict(valid))
+
+
+@pytest.mark.usefixtures("without_gpu_options")
+def test_catboost_without_callbacks_keeps_the_deadline(tmp_path: Path) -> None:
+    train, valid, spec, n_classes = rows_with_gaps("binary", 2_000)
+    params = quick("catboost", "binary", train, spec, n_classes, n_trees=100_000, patience=100_000, refit=True)
+    context = context_on(GPU, "binary", spec, n_classes, tmp_path)
+    context.soft_deadline = time.monotonic() + 4
+    model = registry.get("catboost").fit(train, valid, msgspec.structs.replace(params, learning_rate=1e-4), context)
+    assert model.summary()["device"] == GPU
+    assert PILOT_TREES <= model.summary()["trees"] < 100_000
+    assert context.seconds_left() > -8
 
 
 def test_each_tree_of_catboost_has_a_stamp() -> None:
