@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from tabapp.nn.mapped import is_mapped
 
-LEAST_CELLS = 2**18
+LEAST_CELLS = 2**20
 """Cells of a training table from which the kernels pay: they are compiled once per machine and size of the network, in seconds."""
 MOST_TOKENS = 128
 """Attention of one head is computed in registers."""
