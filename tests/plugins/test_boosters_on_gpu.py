@@ -279,8 +279,9 @@ def test_catboost_keeps_the_deadline_by_growing_fewer_trees(planned: Callable[[i
 @pytest.mark.parametrize("name", ["xgboost", "catboost"])
 def test_a_booster_learns_on_a_gpu_as_on_the_cpu(name: str, task: Task, tmp_path: Path) -> None:
     train, valid, spec, n_classes = rows_with_gaps(task)
-    params = quick(name, task, train, spec, n_classes, refit=True)
-    plugin, metric = registry.get(name), {"regression": "rmse"}.get(task, "log_loss")
+    assert valid.target is not None
+    params = quick(name, task, train, spec, n_classes)
+    plugin, metric = registry.get(name), "rmse" if task == "regression" else "log_loss"
     scores: dict[str, list[float]] = {GPU: [], "cpu": []}
     for device, found in scores.items():
         for seed in range(3):
@@ -291,19 +292,28 @@ def test_a_booster_learns_on_a_gpu_as_on_the_cpu(name: str, task: Task, tmp_path
             predicted = model.predict(valid)
             loaded = saved_and_loaded(name, model, folder / "model")
             np.testing.assert_array_equal(loaded.predict(valid), predicted)
-            assert valid.target is not None
             found.append(metrics.score(metric, valid.target, predicted, valid.weight))
-            again = plugin.refit(train, params, [model.summary()], context)
-            assert again is not None
-            assert again.summary().get("device", "cpu") == device
-            assert again.summary()["trees"] == model.summary()["trees"]
-    on_cpu, on_gpu = np.array(scores["cpu"]), np.array(scores[GPU])
-    assert abs(on_gpu.mean() - on_cpu.mean()) <= 3 * max(on_cpu.std(), on_gpu.std()) + 0.02 * abs(on_cpu.mean())
+    on_gpu, on_cpu = np.array(scores[GPU]), np.array(scores["cpu"])
+    assert abs(on_gpu.mean() - on_cpu.mean()) <= 3 * max(on_cpu.std(), on_gpu.std()) + 0.05 * abs(on_cpu.mean())
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["xgboost", "catboost"])
-@pytest.mark.parametrize("seconds", [-1.0, 8.0])
+def test_a_booster_is_trained_again_on_a_gpu(name: str, tmp_path: Path) -> None:
+    train, valid, spec, n_classes = rows_with_gaps("binary")
+    params = quick(name, "binary", train, spec, n_classes, refit=True)
+    context = context_on(GPU, "binary", spec, n_classes, tmp_path)
+    model = registry.get(name).fit(train, valid, params, context)
+    again = registry.get(name).refit(train, params, [model.summary()], context)
+    assert again is not None
+    assert again.summary() == model.summary()
+    assert again.summary()["device"] == GPU
+    assert again.summary()["refit"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["xgboost", "catboost"])
+@pytest.mark.parametrize("seconds", [-1.0, 4.0])
 def test_a_booster_keeps_its_deadline_on_a_gpu(name: str, seconds: float, tmp_path: Path) -> None:
     train, valid, spec, n_classes = rows_with_gaps("binary", 200_000)
     params = quick(name, "binary", train, spec, n_classes, n_trees=100_000, patience=100_000, learning_rate=1e-4)
