@@ -150,6 +150,8 @@ class LightGBMModel(BoostedModel):
 
 
 class LightGBM(BoostingPlugin):
+    """Always trains on the CPU: the packages of LightGBM on PyPI are built without CUDA."""
+
     name = "lightgbm"
     title = "LightGBM"
     paper = "Ke et al. 2017, LightGBM: A Highly Efficient Gradient Boosting Decision Tree"
