@@ -36,16 +36,18 @@ class Stamps:
     def flush(self) -> None:
         """Do nothing."""
 
-    def trees_in(self, seconds: float, started: float) -> int:
-        """Number of trees that a fit like the one with these stamps grows in some seconds, at least one.
+    def trees_in(self, seconds: float, started: float, n_trees: int) -> int:
+        """Number of trees that a fit like the one with these stamps, which has just ended, grows in some seconds; at least one.
 
         Args:
-            started: when that fit started; until its first tree, it prepares the rows.
+            started: when that fit started; until its first tree, it prepared the rows.
+            n_trees: that it has grown.
         """
-        if len(self.seconds) < 2:
-            return 1
-        first, last = self.seconds[0], self.seconds[-1]
-        each = max(1e-6, (last - first) / (len(self.seconds) - 1))
+        # Without stamps, the preparation counts as growing.
+        first, last, n_grown = started, time.monotonic(), n_trees
+        if len(self.seconds) > 1:
+            first, last, n_grown = self.seconds[0], self.seconds[-1], len(self.seconds) - 1
+        each = max(1e-6, (last - first) / max(1, n_grown))
         return max(1, 1 + int((seconds - (first - started)) / each))
 
 
@@ -80,5 +82,5 @@ def grown_in_time(grow: Callable[[int, Stamps | None], Any], n_trees: int, conte
     n_pilot = 1 if context.seconds_left() <= 0 else min(n_trees, PILOT_TREES)
     stamps, started = Stamps(), time.monotonic()
     pilot = grow(n_pilot, stamps)
-    planned = min(n_trees, stamps.trees_in(USED_SHARE * context.seconds_left(), started))
+    planned = min(n_trees, stamps.trees_in(USED_SHARE * context.seconds_left(), started, n_pilot))
     return pilot if planned <= n_pilot else grow(planned, None)

@@ -223,14 +223,16 @@ def test_each_tree_of_catboost_has_a_stamp() -> None:
     assert sorted(stamps.seconds) == stamps.seconds
 
 
-def test_trees_are_planned_by_the_rate_of_a_pilot() -> None:
+def test_trees_are_planned_by_the_rate_of_a_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 8.0)
     stamps = Stamps()
-    assert stamps.trees_in(100.0, started=0.0) == 1
+    # Without a log, four trees in eight seconds.
+    assert stamps.trees_in(100.0, started=0.0, n_trees=4) == 51
     # Five seconds of preparation, then a tree in each half of a second.
     stamps.seconds = [5.0, 5.5, 6.0, 6.5]
-    assert stamps.trees_in(15.0, started=0.0) == 21
-    assert stamps.trees_in(5.0, started=0.0) == 1
-    assert stamps.trees_in(-3.0, started=0.0) == 1
+    assert stamps.trees_in(15.0, started=0.0, n_trees=4) == 21
+    assert stamps.trees_in(5.0, started=0.0, n_trees=4) == 1
+    assert stamps.trees_in(-3.0, started=0.0, n_trees=4) == 1
 
 
 @pytest.fixture
