@@ -25,6 +25,7 @@ from tabapp.engine.plan import Plan, plan_event, with_pending_models, write_plan
 from tabapp.engine.run_data import RunData
 from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
 from tabapp.engine.server import BOOSTERS, FEW_CORES, LIGHT_MODELS, SERVERS, Libraries
+from tabapp.engine.starting import NETWORKS
 from tabapp.engine.steering import Steering
 from tabapp.engine.timed import TimedScheduler
 from tabapp.engine.trials import Emit, Trials
@@ -390,6 +391,9 @@ class Conductor:
             return
         if (failure.died or lacked_memory) and not candidate.retried:
             candidate.retried = True
+            if failure.died and self._plugins[candidate.model].family != NETWORKS:
+                # An error of the GPU ends CatBoost's process. A CPU grows trees with the same hyperparameters.
+                candidate.device = CPU
             return
         self.scheduler.models[candidate.model].failures += 1
         for name, running in self._running.items():

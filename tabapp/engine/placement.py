@@ -40,7 +40,7 @@ class Placement:
         self._plan, self._shape, self._scheduler, self._plugins = plan, shape, scheduler, plugins
         self._admission, self._overhead, self._refuse = admission, overhead, refuse
         self._stacks = stacks
-        self._needs: dict[tuple[str, int], Need] = {}
+        self._needs: dict[tuple[tuple[str, int], str], Need] = {}
 
     def next_work(
         self, busy: set[Fold], running: Collection[Need], seconds_left: float, fit_limit: float
@@ -111,12 +111,13 @@ class Placement:
 
     def _need_of(self, candidate: Candidate) -> Need:
         """The memory of one fit of a candidate."""
-        if candidate.key not in self._needs:
+        key = candidate.key, candidate.device
+        if key not in self._needs:
             plugin = self._plugins[candidate.model]
             try:
                 params = msgspec.convert(candidate.params, plugin.params_type)
                 n_bytes = plugin.cost(self._plan.task, self._shape, params, candidate.device).n_bytes
             except Exception:  # of a third-party plugin, whose fit then reports it
                 n_bytes = 0
-            self._needs[candidate.key] = Need(candidate.model, candidate.device, n_bytes)
-        return self._needs[candidate.key]
+            self._needs[key] = Need(candidate.model, candidate.device, n_bytes)
+        return self._needs[key]

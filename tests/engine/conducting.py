@@ -37,6 +37,8 @@ class SimulatedFits:
         self.ready: set[Libraries] = {"boosters"}
         self.out_of_memory: set[str] = set()
         """Fits that end with this failure when they are next polled."""
+        self.died: set[str] = set()
+        """Fits whose process is found dead when they are next polled."""
         self._age: dict[str, int] = {}
 
     def prepare(self, libraries: Libraries) -> None:
@@ -58,6 +60,10 @@ class SimulatedFits:
                 self.out_of_memory.remove(name)
                 del self.jobs[name]
                 messages.append(Failed(fit=name, reason="out of memory", out_of_memory=True))
+            elif name in self.died:
+                self.died.remove(name)
+                del self.jobs[name]
+                messages.append(Failed(fit=name, reason="its process was killed by SIGABRT", died=True))
             elif name in self.cancelled:
                 del self.jobs[name]
                 messages.append(Failed(fit=name, reason="stopped", stopped=True))

@@ -119,6 +119,23 @@ def test_a_booster_begun_on_a_gpu_starts_again_when_the_run_continues_without_it
     assert engine.conductor.scheduler.candidates["catboost", 1].device == "cpu"
 
 
+@pytest.mark.parametrize(("model", "retried_on"), [("catboost", "cpu"), ("mlp", GPU)])
+def test_trees_whose_process_died_on_the_gpu_are_grown_on_the_cpu(
+    plan_with: Callable[..., tuple[RunFolder, Plan]], monkeypatch: pytest.MonkeyPatch, model: str, retried_on: str
+) -> None:
+    monkeypatch.setattr(conductor_module, "gpu_memory", lambda device: 80 * GB)
+    monkeypatch.setattr(type(registry.get("catboost")), "gpu_cells", 1)
+    folder, plan = plan_with((model,), workers=1)
+    engine = engine_on(folder, plan, 3)
+    fit = f"{model}-0000-f0"
+    assert started_together(engine) == {fit: GPU}
+    engine.executor.died.add(fit)
+    engine.conductor.run()
+    assert engine.executor.submitted.count(fit) == 2
+    assert engine.row(model).folds == 3
+    assert engine.conductor.scheduler.candidates[model, 0].device == retried_on
+
+
 def test_a_plugin_that_cannot_say_its_device_is_skipped(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> str:
         raise KeyError("gpu")
