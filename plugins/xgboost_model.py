@@ -98,7 +98,7 @@ class XGBoostModel(BoostedModel):
 
 
 def device_of(booster: Any) -> str:
-    """The device on which a booster is trained: the CPU if XGBoost finds no GPU, whatever it was asked for."""
+    """The device on which a booster is trained: the CPU if XGBoost finds no GPU."""
     return json.loads(booster.save_config())["learner"]["generic_param"]["device"]
 
 
