@@ -231,4 +231,6 @@ class ModernNCA(RetrievalPlugin):
         key_bytes = 8 * (d_in + 2 * params.n_frequencies * shape.n_numeric)
         n_bytes += min(0.6 * shape.n_rows * key_bytes, ENCODED_BYTES[device.partition(":")[0]])
         n_bytes += network_bytes(shape, n_weights, device, values=0, peak=0)
-        return training_cost(shape, flops, n_weights, device, n_epochs=18, n_bytes=int(n_bytes))
+        return training_cost(
+            shape, flops, n_weights, device, n_epochs=18, n_bytes=int(n_bytes), is_recorded=self.repeats_steps
+        )

@@ -13,7 +13,7 @@ from tabapp.features.arrays import Table
 from tabapp.models.contract import Cost, FitContext, Float32, Params, Shape, Task, Trial
 from tabapp.nn.attention import CLS, LayerAttention
 from tabapp.nn.batch_norm import BatchNorm
-from tabapp.nn.costs import network_bytes, training_cost
+from tabapp.nn.costs import launch_seconds, network_bytes, training_cost
 from tabapp.nn.embeddings import FlatInput, embedding_width
 from tabapp.nn.entmax import sparsemax
 from tabapp.nn.ghost_norm import GhostBatchNorm
@@ -328,5 +328,4 @@ class TabNet(DeepPlugin):
         cost = training_cost(shape, per_row * shape.n_rows, n_weights, device, n_epochs=n_epochs, n_bytes=n_bytes)
         # Each of the sequential steps has as many operations as other networks in total.
         n_batches = n_epochs * max(1, shape.n_rows // (params.batch_size or batch_size_for(shape.n_rows)))
-        launch = (3e-3 if device.startswith("cuda") else 1.5e-3) * (params.n_steps + 1)
-        return replace(cost, seconds=cost.seconds + n_batches * launch)
+        return replace(cost, seconds=cost.seconds + n_batches * (params.n_steps + 1) * launch_seconds(device))

@@ -424,4 +424,6 @@ class TabR(RetrievalPlugin):
         n_bytes += min(MOST_PREDICTED, shape.n_rows // 5) * params.n_neighbors * width * 24
         n_bytes += network_bytes(shape, n_weights, device, values=0, peak=0)
         flops = FLOAT32 * per_step * shape.n_rows / batch
-        return training_cost(shape, flops, n_weights, device, n_epochs=N_EPOCHS, n_bytes=n_bytes)
+        return training_cost(
+            shape, flops, n_weights, device, n_epochs=N_EPOCHS, n_bytes=n_bytes, is_recorded=self.repeats_steps
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tabapp.models.contract import Cost, Shape
 from tabapp.nn.memory import GRADIENT_FACTOR, MOST_ROWS, PREDICTION_BYTES, STEP_BYTES
 from tabapp.nn.params import batch_size_for
@@ -40,21 +42,65 @@ def network_bytes(
     return int(BASE_BYTES + WEIGHT_BYTES * n_weights + table + step + predicted)
 
 
-def training_cost(
-    shape: Shape, flops_per_epoch: float, n_weights: int, device: str, *, n_epochs: int, n_bytes: int | None = None
-) -> Cost:
-    """Estimate the cost of training a network on one 2.6 GHz server core or one data-center GPU.
+@dataclass(frozen=True)
+class Speed:
+    """What the time of a fit consists of.
 
-    A step takes the time of its arithmetic (200 GFLOP/s in bfloat16 on a core) and a fixed time for launching its operations.
+    Attributes:
+        start: seconds before the first step.
+        flops: floating-point operations in a second.
+        launch, recorded_launch: seconds for starting the operations of a step, one by one or as a recorded graph.
+    """
+
+    start: float
+    flops: float
+    launch: float
+    recorded_launch: float
+
+
+SPEEDS = {
+    "cpu": Speed(start=0.5, flops=2e11, launch=1.5e-3, recorded_launch=1.5e-3),
+    "cuda": Speed(start=1.5, flops=3e13, launch=3e-3, recorded_launch=5e-4),
+}
+"""Of one 2.6 GHz server core in bfloat16, and of one data-center GPU, on which the start includes the context and the kernels of
+a process. On an H100, a recorded step of FT-Transformer with 512 rows of 50 columns has 1.1e11 operations and takes 4.0 ms
+(`benchmarks/results/ft_transformer_speed_gpu.json`); one of an MLP with 64 rows of 5 columns takes 0.3 to 0.4 ms
+(`benchmarks/results/stacked_fits_gpu.json`)."""
+
+
+def launch_seconds(device: str, *, is_recorded: bool = True) -> float:
+    """Seconds for starting the operations of a step of an average network.
+
+    Args:
+        is_recorded: a GPU records the step (`DeepPlugin.repeats_steps`).
+    """
+    speed = SPEEDS[device.partition(":")[0]]
+    return speed.recorded_launch if is_recorded else speed.launch
+
+
+def training_cost(
+    shape: Shape,
+    flops_per_epoch: float,
+    n_weights: int,
+    device: str,
+    *,
+    n_epochs: int,
+    n_bytes: int | None = None,
+    is_recorded: bool = True,
+) -> Cost:
+    """Estimate the cost of training a network on one core or one GPU.
+
+    A step takes the time of its arithmetic and a fixed time for starting its operations.
 
     Args:
         flops_per_epoch: floating-point operations per epoch.
         n_weights: number of trained weights.
+        is_recorded: as in `launch_seconds`.
         n_bytes: memory, such as that of `network_bytes`; None counts the weights and the table only.
     """
     if n_bytes is None:
         n_bytes = network_bytes(shape, n_weights, device, values=0, peak=0)
     steps = n_epochs * max(1, shape.n_rows // batch_size_for(shape.n_rows))
-    speed, launch = (2e13, 3e-3) if device.startswith("cuda") else (2e11, 1.5e-3)
-    seconds = 0.5 + n_epochs * flops_per_epoch / speed + steps * launch
+    speed, launch = SPEEDS[device.partition(":")[0]], launch_seconds(device, is_recorded=is_recorded)
+    seconds = speed.start + n_epochs * flops_per_epoch / speed.flops + steps * launch
     return Cost(seconds=seconds, n_bytes=n_bytes)

@@ -1,0 +1,50 @@
+"""Estimated seconds of training networks, compared with what was measured on a GPU."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from typing import Any
+
+import pytest
+
+from benchmarks.machine import RESULTS
+from tabapp.models import registry
+from tabapp.models.contract import Shape
+from tabapp.nn.costs import SPEEDS, launch_seconds, training_cost
+
+NEAR = 3.0
+"""Factor between an estimate and a measurement: the order of fits does not need better ones, and the run corrects them."""
+
+
+def results(name: str) -> list[dict[str, Any]]:
+    return json.loads((RESULTS / f"{name}.json").read_text())["results"]
+
+
+def test_a_step_of_ft_transformer_takes_about_as_long_as_measured() -> None:
+    n_steps, n_epochs = 100, 40
+    shape, plugin = Shape(512 * n_steps, 50, 0, 1), registry.get("ft_transformer")
+    cost = plugin.cost("regression", shape, plugin.defaults("regression", shape, "cuda:0"), "cuda:0")
+    estimated = (cost.seconds - SPEEDS["cuda"].start) / (n_steps * n_epochs)
+    measured = statistics.median(rounds["ours, bfloat16, recorded"] for rounds in results("ft_transformer_speed_gpu"))
+    assert 1 / NEAR < estimated / measured < NEAR
+
+
+@pytest.mark.parametrize("name", ["mlp", "snn"])
+def test_a_recorded_step_of_a_small_network_takes_about_as_long_as_measured(name: str) -> None:
+    fits = [result for result in results("stacked_fits_gpu") if result["model"] == name and not result["stacked"]]
+    n_rows = fits[0]["n_rows"]
+    # Batches have 64 rows at this size, and four fifths of the other folds' rows are trained on.
+    n_steps = fits[0]["n_folds"] * fits[0]["n_epochs"] * int(n_rows * 16 / 17 * 0.8) // 64
+    measured = statistics.median(result["seconds"] for result in fits) / n_steps
+    assert 1 / NEAR < launch_seconds("cuda:0") / measured < NEAR
+
+
+def test_recorded_steps_start_sooner_on_a_gpu_only() -> None:
+    shape = Shape(10_000, 10, 0, 1)
+
+    def seconds(device: str, *, is_recorded: bool) -> float:
+        return training_cost(shape, 1e6, 1000, device, n_epochs=10, is_recorded=is_recorded).seconds
+
+    assert seconds("cuda:1", is_recorded=True) < seconds("cuda:1", is_recorded=False)
+    assert seconds("cpu", is_recorded=True) == seconds("cpu", is_recorded=False)
