@@ -111,7 +111,7 @@ def replay(
         library,
         records,
         metric=library.metric,
-        workers=workers,
+        workers=lambda device: workers,
         n_folds=library.n_folds,
         trials=None,
         tune=True,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from tabapp.engine.devices import CPU
+from tabapp.engine.devices import CPU, device_class
 
 PROCESS_BYTES = 80_000_000
 """Memory that a fit process takes of its own besides the fit: what it changes in pages shared with its server."""
@@ -41,19 +41,18 @@ class Admission:
 
     Args:
         memory_limit: bytes that the whole run may use.
-        device: the device of the run.
-        gpu_bytes: memory of that device; None if it is not known, or if it is the CPU.
-        workers: number of parallel fits.
+        gpu_bytes: memory of each GPU of the run; None if it is not known, so that it takes one fit at a time.
         is_pooled: fits run on several machines, whose scheduler starts each one where it fits; the limit is that of one machine.
     """
 
     def __init__(
-        self, memory_limit: int, device: str, gpu_bytes: int | None, workers: int, *, is_pooled: bool = False
+        self, memory_limit: int, gpu_bytes: Mapping[str, int | None] | None = None, *, is_pooled: bool = False
     ) -> None:
-        self._is_pooled = is_pooled
-        self._limit, self._device, self._workers = memory_limit, device, workers
+        self._limit, self._is_pooled = memory_limit, is_pooled
         # A spare process has a context, too.
-        self._gpu_bytes = None if gpu_bytes is None else gpu_bytes - GPU_CONTEXT_BYTES
+        self._gpu_bytes = {
+            gpu: None if n_bytes is None else n_bytes - GPU_CONTEXT_BYTES for gpu, n_bytes in (gpu_bytes or {}).items()
+        }
         self._factors: dict[tuple[str, str], float] = {}
 
     def decide(self, need: Need, running: Collection[Need], overhead: int) -> Decision:
@@ -83,12 +82,12 @@ class Admission:
         time), and where the size comes from."""
         yield CPU, self._limit, self._limit - overhead, "are allowed (--memory-limit)"
         if need.device != CPU:
-            size = self._gpu_bytes
+            size = self._gpu_bytes.get(need.device)
             yield need.device, 2**62 if size is None else size, size, f"are free on {need.device}"
 
     def _on(self, place: str, need: Need, *, corrected: bool = True) -> float:
         """Bytes that a fit takes of a memory."""
-        n_bytes = need.n_bytes * (self._factors.get((need.model, need.device), 1.0) if corrected else 1.0)
+        n_bytes = need.n_bytes * (self._factors.get(_kind(need), 1.0) if corrected else 1.0)
         if place == CPU:
             return PROCESS_BYTES + (n_bytes if need.device == CPU else GPU_HOST_BYTES)
         return GPU_CONTEXT_BYTES + n_bytes
@@ -96,25 +95,17 @@ class Admission:
     def record(self, need: Need, measured: int) -> None:
         """Correct later estimates of a model by the measured memory of a fit, in bytes; 0 is not measured."""
         if measured > 0 and need.n_bytes > 0:
-            key = need.model, need.device
+            key = _kind(need)
             ratio = min(max(measured / need.n_bytes, LEAST_FACTOR), MOST_FACTOR)
             # The largest so far, since fits of a model differ.
             self._factors[key] = max(ratio, self._factors.get(key, 0.0))
 
     def record_out_of_memory(self, need: Need) -> None:
         """Expect more memory of a model whose fit ran out of it."""
-        key = need.model, need.device
+        key = _kind(need)
         self._factors[key] = min(MOST_FACTOR, OUT_OF_MEMORY_FACTOR * max(1.0, self._factors.get(key, 1.0)))
 
-    def crowded(self, running: Collection[Need]) -> set[str]:
-        """Devices that leave the last free workers to the other device: a GPU must not wait for a booster to end, nor the cores
-        for a network."""
-        if self._device == CPU or self._workers < 2:
-            return set()
-        devices = [each.device for each in running]
-        others = {CPU: self._device, self._device: CPU}
-        return {
-            device
-            for device, other in others.items()
-            if devices.count(device) >= self._workers - 1 and other not in devices
-        }
+
+def _kind(need: Need) -> tuple[str, str]:
+    """What measurements of a fit apply to: its model on devices of the same class."""
+    return need.model, device_class(need.device)

@@ -5,29 +5,30 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from optuna.storages import RDBStorage
 
-from tabapp.engine.admission import Admission
+from tabapp.engine.admission import Admission, Need
 from tabapp.engine.board import STOPPED, Board
 from tabapp.engine.candidates import Candidate, Scorer, saved_results
 from tabapp.engine.clock import Clock, export_seconds
-from tabapp.engine.devices import CPU, device_for, gpu_memory
+from tabapp.engine.devices import CPU, device_class, device_for, gpu_memory
 from tabapp.engine.display import Display
 from tabapp.engine.evaluations import Evaluations
 from tabapp.engine.executors import Executor
 from tabapp.engine.fit_orders import Running, job_of, names_of
+from tabapp.engine.gpus import gpu_memories
 from tabapp.engine.jobs import Done, Failed, FitResult, Message, Progress, Started
 from tabapp.engine.loading import BackgroundLoader, libraries_of
 from tabapp.engine.placement import Placement
 from tabapp.engine.plan import Plan, plan_event, with_pending_models, write_plan
 from tabapp.engine.run_data import RunData
-from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
+from tabapp.engine.scheduler import Fold, ModelRecord, Work
+from tabapp.engine.schedulers import new_scheduler
 from tabapp.engine.server import BOOSTERS, FEW_CORES, LIGHT_MODELS, SERVERS, Libraries
+from tabapp.engine.slots import Slots
 from tabapp.engine.starting import NETWORKS
 from tabapp.engine.steering import Steering
-from tabapp.engine.timed import TimedScheduler
 from tabapp.engine.trials import Emit, Trials
 from tabapp.engine.tuning import LEAST_RANKED_TRIALS, KnownTrial
 from tabapp.features.prepare import uses_sklearn
@@ -84,7 +85,18 @@ class Conductor:
             known=known_trials,
             emit=emit,
         )
-        self.scheduler = self._new_scheduler()
+        pooled = executor.waits_for_memory
+        self._slots = Slots(plan.workers, plan.n_threads, plan.gpus, plan.gpu_slots, may_grow=not pooled)
+        self.scheduler = new_scheduler(
+            plan,
+            self._slots,
+            self.scorer,
+            n_folds=data.n_folds,
+            new_trial=self._trials.new,
+            gain=lambda candidate, beside=(): self.board.gain(candidate, beside),
+            weights=lambda: self.board.weights(),
+            is_timed=clock.budget is not None,
+        )
         self.board = Board(plan, self.scheduler, self.scorer)
         self.evaluations = Evaluations(folder, data, self.board)
         self._steering = Steering(
@@ -97,15 +109,15 @@ class Conductor:
             plan_changed=self._change_plan,
             emit=emit,
         )
-        pooled = executor.waits_for_memory
-        gpu_bytes = gpu_memory(plan.device) if plan.device != CPU and not pooled else None
-        self._admission = Admission(plan.memory_limit, plan.device, gpu_bytes, plan.workers, is_pooled=pooled)
+        gpu_bytes = {} if pooled else gpu_memories(plan.gpus, gpu_memory)
+        self._admission = Admission(plan.memory_limit, gpu_bytes, is_pooled=pooled)
         self._placement = Placement(
             plan,
             shape,
             self.scheduler,
             self._plugins,
             self._admission,
+            self._slots,
             overhead=executor.overhead,
             refuse=self._refuse,
             # Several machines have GPUs for all folds at once.
@@ -113,7 +125,7 @@ class Conductor:
         )
         self._running: dict[str, Running] = {}
         self._ask_again_at, self._asked_selections = 0.0, 0
-        self._display = Display(self.board, self.evaluations, gpu=plan.device.startswith("cuda"), emit=emit)
+        self._display = Display(self.board, self.evaluations, gpus=plan.gpus, emit=emit)
         self.ended_by: str = ""
         """The command that ended fitting early: finish, abort or interrupt (also for a signal); empty otherwise."""
         competing = [model.name for model in plan.competing]
@@ -137,29 +149,6 @@ class Conductor:
         self._add_models(at_once)
         self.scheduler.n_expected = len(competing)
 
-    def _new_scheduler(self) -> Scheduler:
-        """A scheduler without models. Only in a run with a time limit may decisions depend on measured times."""
-        plan = self._plan
-        options: dict[str, Any] = {
-            "metric": plan.metric,
-            "workers": plan.workers,
-            "n_folds": self._n_folds,
-            "trials": 1 if plan.quality == "fast" else plan.trials,
-            "tune": plan.quality != "fast",
-            "race": plan.quality != "best",
-            "new_trial": self._trials.new,
-            "loss": self.scorer.loss,
-            "clearly_behind": self.scorer.clearly_behind,
-        }
-        if self._clock.budget is None:
-            return Scheduler([], **options)
-        return TimedScheduler(
-            [],
-            gain=lambda candidate, beside=(): self.board.gain(candidate, beside),
-            weights=lambda: self.board.weights(),
-            **options,
-        )
-
     def _add_models(self, names: Sequence[str]) -> None:
         """Let models compete, with the trials of an earlier session and what the user has asked of them."""
         plan = self._plan
@@ -169,9 +158,8 @@ class Conductor:
             problem = plan.task, self._shape, device_for(plugin, plan.task, self._shape, plan.device)
             seconds = plugin.cost(plan.task, self._shape, plugin.defaults(*problem), problem[2]).seconds
             first, merit = plugin.starts_first, plugin.merit(plan.task, self._shape)
-            self.scheduler.add_model(
-                ModelRecord(name, seconds, first, merit, plugin.family, plugin.plans_steps, plugin.least_share)
-            )
+            parts = plugin.family, plugin.plans_steps, plugin.least_share, device_class(problem[2])
+            self.scheduler.add_model(ModelRecord(name, seconds, first, merit, *parts))
             self._executor.prepare(self._libraries_of(plugin))
             self._trials.add_model(plugin, self.scheduler, self.board)
         self._steering.recall(names)
@@ -218,8 +206,7 @@ class Conductor:
                     break
                 if not self._clock.paused and not self._start_fits() and self._has_nothing_to_do():
                     break
-                all_busy = len(self._running) >= self._plan.workers
-                self._executor.wait(MOST_TICK_SECONDS if all_busy else TICK_SECONDS)
+                self._executor.wait(MOST_TICK_SECONDS if self._placement.is_full(self._needs()) else TICK_SECONDS)
             self._end_running_fits()
             self._show(force=True)
         finally:
@@ -235,17 +222,16 @@ class Conductor:
         return all(self._executor.is_ready(self._libraries_of(plugin)) for plugin in self._plugins.values())
 
     def _start_fits(self) -> bool:
-        """Give every free worker a fit; returns whether any was started."""
-        if not self._is_ready() or len(self._running) >= self._plan.workers:
+        """Give every free slot a fit; returns whether any was started."""
+        if not self._is_ready() or self._placement.is_full(self._needs()):
             return False
         if time.monotonic() < self._ask_again_at and self._asked_selections == self.board.n_selections:
             return False
         started = False
-        while len(self._running) < self._plan.workers:
-            needs = [running.need for running in self._running.values()]
-            work = self._placement.next_work(self._busy(), needs, self._clock.fitting_left(), self._fit_limit())
+        while not self._placement.is_full(needs := self._needs()):
+            work = self._placement.next_work(self._busy(), needs, self._clock.fitting_left(), self._fit_limit)
             if work is None:
-                # Workers are free for what loads in the background.
+                # Cores are free for what loads in the background, or a GPU waits for it.
                 self._loader.start()
                 self._ask_again_at = time.monotonic() + ASK_AGAIN_SECONDS
                 self._asked_selections = self.board.n_selections
@@ -254,12 +240,15 @@ class Conductor:
             started = True
         return started
 
+    def _needs(self) -> list[Need]:
+        return [running.need for running in self._running.values()]
+
     def _busy(self) -> set[Fold]:
         return {(*r.work.candidate.key, fold) for r in self._running.values() for fold in r.work.folds}
 
-    def _fit_limit(self) -> float:
-        """Seconds that one fit may take; infinite without a time limit."""
-        return math.inf if self._clock.budget is None else self.scheduler.cap_share() * self._clock.budget
+    def _fit_limit(self, device: str) -> float:
+        """Seconds that one fit on a class of devices may take; infinite without a time limit."""
+        return math.inf if self._clock.budget is None else self.scheduler.cap_share(device) * self._clock.budget
 
     def _refuse(self, work: Work, reason: str) -> None:
         """End a candidate whose fits cannot fit in memory."""
@@ -273,7 +262,7 @@ class Conductor:
         candidate = work.candidate
         deadlines = None
         if self._clock.fitting_end is not None:
-            cap = self._fit_limit() * max(1.0, self.scheduler.models[candidate.model].share)
+            cap = self._fit_limit(device_class(work.device)) * max(1.0, self.scheduler.models[candidate.model].share)
             # The fit still has to predict and save between its deadline and the end of fitting.
             now, left = time.monotonic(), 0.9 * self._clock.fitting_left()
             each = self.scheduler.seconds_for(candidate, self._busy(), left, cap)
@@ -285,7 +274,8 @@ class Conductor:
         self._running[job.fit] = Running(work, time.monotonic(), need)
         self._display.is_stale = True
         for each_fold in work.folds:
-            self._emit(ev.FitStarted(**names_of(candidate, each_fold), folds=candidate.n_folds, pid=pid))
+            names = names_of(candidate, each_fold)
+            self._emit(ev.FitStarted(**names, folds=candidate.n_folds, pid=pid, device=work.device))
 
     def _part_of(self, fit: str) -> tuple[Running | None, int]:
         """The fit or group in progress that a fit belongs to, and its fold."""
@@ -310,8 +300,8 @@ class Conductor:
             case Started():
                 # Time that a fit waits for a node is not that of its model.
                 running.seconds_started = time.monotonic()
-                started = ev.FitStarted(**common, folds=candidate.n_folds, pid=message.pid, node=message.node)
-                self._emit(started)
+                common |= {"folds": candidate.n_folds, "device": running.work.device}
+                self._emit(ev.FitStarted(**common, pid=message.pid, node=message.node))
             case Progress():
                 if running.pruned:
                     return
@@ -330,7 +320,8 @@ class Conductor:
                     return
                 results = message.result, *message.others
                 self._admission.record(running.need, sum(result.n_bytes for result in results))
-                self.scheduler.record_overhead(seconds - sum(result.used_seconds for result in results))
+                overhead = seconds - sum(result.used_seconds for result in results)
+                self.scheduler.record_overhead(overhead, device_class(running.need.device))
                 self._keep(candidate, results)
                 self._after_fold(candidate)
                 self._settle(candidate)
@@ -450,5 +441,7 @@ class Conductor:
 
     def _show(self, *, force: bool = False) -> None:
         new = self._display.update([running.work for running in self._running.values()], force=force)
+        if (busy := self._display.take_gpu_percent()) is not None:
+            self._slots.measured(busy, [need.device for need in self._needs()])
         if new is not None:
             self._clock.reserve_export(export_seconds(self._folder.fits, new.fits))

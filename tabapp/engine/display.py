@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from tabapp.engine.board import Board, Selected
 from tabapp.engine.evaluations import Evaluations
@@ -22,9 +22,12 @@ class Display:
         is_stale: whether the leaderboard has changed since it was emitted.
     """
 
-    def __init__(self, board: Board, evaluations: Evaluations, *, gpu: bool, emit: Callable[[ev.Event], None]) -> None:
+    def __init__(
+        self, board: Board, evaluations: Evaluations, *, gpus: Sequence[str], emit: Callable[[ev.Event], None]
+    ) -> None:
         self._board, self._evaluations, self._emit = board, evaluations, emit
-        self._meter = ResourceMeter(gpu=gpu)
+        self._meter = ResourceMeter(gpus)
+        self._gpu_percent: float | None = None
         self._board_at = self._evaluated_at = self._resources_at = 0.0
         self.is_stale = True
 
@@ -49,8 +52,15 @@ class Display:
                 self._emit(evaluation)
         if now - self._resources_at >= RESOURCES_SECONDS:
             self._resources_at = now
-            self._emit(self._meter.measure())
+            use = self._meter.measure()
+            self._gpu_percent = use.gpu_percent
+            self._emit(use)
         return selected
+
+    def take_gpu_percent(self) -> float | None:
+        """The mean utilization of the GPUs, once for each measurement; None without a new one."""
+        percent, self._gpu_percent = self._gpu_percent, None
+        return percent
 
 
 def activity(works: Iterable[Work]) -> dict[str, str]:

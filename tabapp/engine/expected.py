@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from statistics import fmean, median
 
 from tabapp.engine.candidates import Candidate
+from tabapp.engine.devices import CPU
 from tabapp.engine.scheduler import ModelRecord
 
 PRIOR_WEIGHT = 1.0
@@ -35,17 +36,21 @@ class ExpectedSeconds:
         candidates: Callable[[str], Iterable[Candidate]],
     ) -> None:
         self._models, self._latest, self._measured, self._candidates = models, latest, measured, candidates
-        self._overheads: list[float] = []
-        self._overhead = 0.0
+        self._overheads: dict[str, list[float]] = {}
+        self._overhead: dict[str, float] = {}
         self._known: dict[str, float] | None = None
         """Expected seconds of models during one decision, which asks for them hundreds of times; None between decisions."""
-        self._ratios: dict[str, list[float]] | None = None
-        """`_log_ratios` during one decision; None between decisions."""
+        self._ratios: dict[str, dict[str, list[float]]] = {}
+        """`_log_ratios` by class of devices during one decision; empty between decisions."""
 
-    def record_overhead(self, seconds: float) -> None:
+    def record_overhead(self, seconds: float, device: str = CPU) -> None:
         """Record what a fit took beside training and predicting: to start, to prepare features, and to save."""
-        self._overheads.append(seconds)
-        self._overhead = median(self._overheads[-20:])
+        known = self._overheads.setdefault(device, [])
+        known.append(seconds)
+        self._overhead[device] = median(known[-20:])
+
+    def _overhead_of(self, name: str) -> float:
+        return self._overhead.get(self._models[name].device, 0.0)
 
     @contextmanager
     def decision(self) -> Generator[None]:
@@ -54,7 +59,8 @@ class ExpectedSeconds:
         try:
             yield
         finally:
-            self._known = self._ratios = None
+            self._known = None
+            self._ratios.clear()
 
     def of_model(self, name: str) -> float:
         """Of the next fit of a model: measured on this table, or its prior, corrected by the ratios of measured and prior times of
@@ -76,32 +82,33 @@ class ExpectedSeconds:
         )
         reference = next(complete, None)
         if reference is None or not candidate.missing_folds:
-            return self._overhead + own
+            return self._overhead_of(candidate.model) + own
         faster = _mean_seconds(reference, candidate.missing_folds) / max(
             _mean_seconds(reference, candidate.results), 1e-3
         )
-        return self._overhead + faster * own
+        return self._overhead_of(candidate.model) + faster * own
 
     def _of_model(self, name: str) -> float:
         latest, record = self._latest(name), self._models[name]
-        return self._overhead + (fmean(latest) if latest else record.prior_seconds * self._slowdown(record.family))
+        seconds = fmean(latest) if latest else record.prior_seconds * self._slowdown(record.family, record.device)
+        return self._overhead_of(name) + seconds
 
-    def _slowdown(self, family: str) -> float:
+    def _slowdown(self, family: str, device: str) -> float:
         """Expected ratio of measured and prior seconds of a model without a fit: a geometric mean over its family, shrunk to the
-        mean of all models, which is shrunk to 1."""
-        logs = self._log_ratios()
+        mean of all models on such devices, which is shrunk to 1."""
+        logs = self._log_ratios(device)
         every = [value for values in logs.values() for value in values]
         overall = sum(every) / (len(every) + PRIOR_WEIGHT)
         related = logs.get(family, [])
         return math.exp((sum(related) + PRIOR_WEIGHT * overall) / (len(related) + PRIOR_WEIGHT))
 
-    def _log_ratios(self) -> dict[str, list[float]]:
-        """Logarithms of the ratios of measured and prior seconds, by family."""
-        if self._ratios is not None:
-            return self._ratios
+    def _log_ratios(self, device: str) -> dict[str, list[float]]:
+        """Logarithms of the ratios of measured and prior seconds on a class of devices, by family."""
+        if device in self._ratios:
+            return self._ratios[device]
         logs: dict[str, list[float]] = {}
         for record in self._models.values():
-            if measured := self._measured(record.name):
+            if record.device == device and (measured := self._measured(record.name)):
                 ratio = max(fmean(measured), 1e-3) / record.prior_seconds
                 logs.setdefault(record.family, []).append(math.log(ratio))
         if logs:
@@ -109,7 +116,7 @@ class ExpectedSeconds:
             low, high = middle - math.log(MOST_RATIO), middle + math.log(MOST_RATIO)
             logs = {family: [min(max(value, low), high) for value in values] for family, values in logs.items()}
         if self._known is not None:
-            self._ratios = logs
+            self._ratios[device] = logs
         return logs
 
 

@@ -67,9 +67,10 @@ def job_of(
         metric=plan.metric,
         seed=seed_of(plan.seed, candidate.model, fold),
         run_seed=plan.seed,
-        device=candidate.device,
+        device=work.device,
         libraries=libraries,
-        n_threads=plan.n_threads,
+        # A fit on a GPU uses one core, to start its operations.
+        n_threads=plan.n_threads if work.gpu is None else 1,
         soft_deadline=None if deadlines is None else deadlines[0],
         latest_end=None if deadlines is None else deadlines[1],
         n_bytes=need.n_bytes,

@@ -1,4 +1,4 @@
-"""The next fit for which its device has memory and a worker."""
+"""The next fit for which a device has memory and a free slot. GPUs come first, so that none waits for a fit on the cores."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import msgspec
 
-from tabapp.engine.admission import Admission, Need
+from tabapp.engine.admission import Admission, Decision, Need
 from tabapp.engine.candidates import Candidate
-from tabapp.engine.devices import CPU, device_for
+from tabapp.engine.devices import CPU, GPU
 from tabapp.engine.plan import Plan
 from tabapp.engine.scheduler import Fold, Scheduler, Work
+from tabapp.engine.slots import Slots
 from tabapp.models.contract import Plugin, Shape
 
 
@@ -20,6 +21,7 @@ class Placement:
 
     Args:
         plugins: the models that compete, by name; it may grow.
+        slots: fits at the same time on each device.
         overhead: returns the bytes that the engine and its servers use.
         refuse: called with a fit that never has enough memory, and the reason; it ends the candidate.
         stacks: whether folds may be trained as one stacked network.
@@ -32,18 +34,19 @@ class Placement:
         scheduler: Scheduler,
         plugins: Mapping[str, Plugin],
         admission: Admission,
+        slots: Slots,
         *,
         overhead: Callable[[], int],
         refuse: Callable[[Work, str], None],
         stacks: bool,
     ) -> None:
         self._plan, self._shape, self._scheduler, self._plugins = plan, shape, scheduler, plugins
-        self._admission, self._overhead, self._refuse = admission, overhead, refuse
+        self._admission, self._slots, self._overhead, self._refuse = admission, slots, overhead, refuse
         self._stacks = stacks
         self._needs: dict[tuple[tuple[str, int], str], Need] = {}
 
     def next_work(
-        self, busy: set[Fold], running: Collection[Need], seconds_left: float, fit_limit: float
+        self, busy: set[Fold], running: Collection[Need], seconds_left: float, fit_limit: Callable[[str], float]
     ) -> Work | None:
         """The next fit to start now, or None.
 
@@ -51,25 +54,37 @@ class Placement:
             busy: model, trial and fold of the fits in progress.
             running: their memory.
             seconds_left: seconds until fitting ends.
-            fit_limit: seconds that one fit may take.
+            fit_limit: returns the seconds that one fit on a class of devices may take.
         """
+        devices = [need.device for need in running]
+        if self._slots.free_gpus(devices):
+            work = self._next_on(GPU, busy, running, seconds_left, fit_limit(GPU))
+            if work is not None:
+                return work
+        # Where GPUs have nothing to do and no other models are expected, no core needs to be kept for them.
+        keeps = self._scheduler.n_expected > len(self._scheduler.models)
+        if not self._slots.has_free_core(devices, keeps=keeps):
+            return None
+        return self._next_on(CPU, busy, running, seconds_left, fit_limit(CPU))
+
+    def is_full(self, running: Collection[Need]) -> bool:
+        """Whether no further fit may start beside those in progress."""
+        return self._slots.are_full([need.device for need in running])
+
+    def _next_on(
+        self, device: str, busy: set[Fold], running: Collection[Need], seconds_left: float, fit_limit: float
+    ) -> Work | None:
+        """The next fit on a class of devices that is admitted now, or None."""
         records = self._scheduler.models.values()
         too_large: set[str] = set()
-        crowded = self._admission.crowded(running)
         try:
             while True:
                 for record in records:
-                    device = self._device_of(record.name)
-                    record.waits = record.name in too_large or device in crowded
-                work = self._scheduler.next_work(busy, seconds_left, fit_limit)
-                if work is None and not crowded:
-                    return None
+                    record.waits = record.name in too_large
+                work = self._scheduler.next_work(busy, seconds_left, fit_limit, device)
                 if work is None:
-                    # The other device has nothing to do, so that no worker needs to be kept for it.
-                    crowded = set[str]()
-                    continue
-                work = self._grouped(work, busy)
-                decision = self._admission.decide(self.need(work), running, self._overhead())
+                    return None
+                work, decision = self._admitted(self._grouped(work, busy), running)
                 if decision.when == "now":
                     return work
                 if decision.when == "later":
@@ -80,10 +95,22 @@ class Placement:
             for record in records:
                 record.waits = False
 
-    def _device_of(self, model: str) -> str:
-        """The device of the fits of a model."""
-        plan = self._plan
-        return device_for(self._plugins[model], plan.task, self._shape, plan.device)
+    def _admitted(self, work: Work, running: Collection[Need]) -> tuple[Work, Decision]:
+        """A fit on its device, and whether it may start there. Any GPU takes a fit whose hyperparameters were chosen for GPUs: that
+        with the fewest fits, of those that have memory for it."""
+        overhead = self._overhead()
+        if work.candidate.device == CPU:
+            return work, self._admission.decide(self.need(work), running, overhead)
+        free = self._slots.free_gpus([need.device for need in running])
+        refusals: list[Decision] = []
+        for gpu in (*free, *(other for other in self._slots.gpus if other not in free)):
+            placed = replace(work, gpu=gpu)
+            decision = self._admission.decide(self.need(placed), running, overhead)
+            if decision.when == "now" and gpu in free:
+                return placed, decision
+            refusals.append(decision)
+        has_memory = any(decision.when != "never" for decision in refusals)
+        return work, Decision("later") if has_memory else refusals[0]
 
     def _grouped(self, work: Work, busy: set[Fold]) -> Work:
         """A fit with the folds that are trained together with it: on a GPU all that its memory allows.
@@ -107,7 +134,7 @@ class Placement:
     def need(self, work: Work) -> Need:
         """The memory that a fit, or a group, is expected to need."""
         need = self._need_of(work.candidate)
-        return replace(need, n_bytes=need.n_bytes * len(work.folds))
+        return replace(need, device=work.device, n_bytes=need.n_bytes * len(work.folds))
 
     def _need_of(self, candidate: Candidate) -> Need:
         """The memory of one fit of a candidate."""

@@ -14,7 +14,9 @@ from tabapp import files, metrics
 from tabapp.data.other_targets import learnable
 from tabapp.data.schema import Schema
 from tabapp.engine.devices import CPU, available_cores, device_for
+from tabapp.engine.gpus import further_gpus
 from tabapp.engine.server import LIGHT_MODELS
+from tabapp.engine.slots import FIRST_SLOTS
 from tabapp.engine.validation import choose_validation
 from tabapp.errors import UsageError, did_you_mean
 from tabapp.metrics import Task
@@ -55,7 +57,9 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         n_classes: 1 for regression.
         folds: number of scored folds; 1 for a holdout.
         device: device of the models that use it on this table (`Plugin.device_for`); the others use the CPU.
-        workers: parallel fits, each with `n_threads` threads.
+        further_gpus: GPUs that take fits of these models beside `device`.
+        gpu_slots: parallel fits on each GPU, to begin with.
+        workers: parallel fits on the cores if no GPU needs them, each with `n_threads` threads.
         memory_limit: bytes that the engine and all fits may use together.
         n_unlabeled: rows without a target, of the table and of `--unlabelled`.
         n_other_targets: other targets that models may learn, too.
@@ -85,6 +89,13 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     hide_cells: float = 0.0
     monotonic: dict[str, int] = {}
     notes: tuple[str, ...] = ()
+    further_gpus: tuple[str, ...] = ()
+    gpu_slots: int = FIRST_SLOTS
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """All GPUs of the run."""
+        return () if self.device == CPU else (self.device, *self.further_gpus)
 
     @property
     def competing(self) -> tuple[PlannedModel, ...]:
@@ -117,9 +128,10 @@ def choose_device(wanted: str) -> str:
 
 
 def usable_device(device: str) -> str:
-    """The device of a plan that was made elsewhere, or "cpu" where there is no such device."""
-    with suppress(UsageError):
-        return choose_device(device)
+    """The device of a plan that was made elsewhere; another GPU, or else "cpu", where there is no such device."""
+    for name in (device, "auto" if device != CPU else CPU):
+        with suppress(UsageError):
+            return choose_device(name)
     return CPU
 
 
@@ -343,6 +355,8 @@ def make_plan(
         n_other_targets=n_other_targets,
         hide_cells=config.hide_cells,
         monotonic=monotonic,
+        further_gpus=further_gpus(config.device, device) if machines is None else (),
+        gpu_slots=FIRST_SLOTS if machines is None else max(1, machines.gpus),
     )
 
 
@@ -426,6 +440,7 @@ def plan_event(plan: Plan, schema: Schema, config: RunConfig) -> ev.PlanMade:
         trials=plan.trials,
         quality=plan.quality,
         device=plan.device,
+        n_gpus=len(plan.gpus),
         workers=plan.workers,
         seed=plan.seed,
         models=tuple(

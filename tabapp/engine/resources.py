@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 import psutil
 
 from tabapp.children import descendants
+from tabapp.engine.devices import name_in_driver
 from tabapp.run.events import Resources
 
 
 class ResourceMeter:
-    """Measures this process and its children since the last call."""
+    """Measures this process and its children since the last call.
 
-    def __init__(self, gpu: bool) -> None:
-        self._gpu = gpu
+    Args:
+        gpus: names of the GPUs to measure: their mean utilization, and the sums of their memory.
+    """
+
+    def __init__(self, gpus: Sequence[str] = ()) -> None:
+        self._gpus = [name_in_driver(gpu) for gpu in gpus]
         self._own = psutil.Process()
         self._seen: dict[int, float] = {}
         self._at = time.monotonic()
@@ -58,22 +63,23 @@ class ResourceMeter:
 
     def _ask_gpu(self) -> None:
         """Start `nvidia-smi` without waiting for it; the next measurement uses its output."""
-        if not self._gpu:
+        if not self._gpus:
             return
         if self._query is not None and self._query.poll() is not None:
             output = self._query.communicate()[0]
             self._query = None
             with suppress(ValueError):
-                percent, used, total = (float(part) for part in output.splitlines()[0].split(","))
-                self._gpu_figures = percent, int(used * 2**20), int(total * 2**20)
+                lines = [[float(part) for part in line.split(",")] for line in output.splitlines()]
+                percent, used, total = (sum(parts) for parts in zip(*lines, strict=True))
+                self._gpu_figures = percent / len(lines), int(used * 2**20), int(total * 2**20)
         if self._query is None:
-            fields = "utilization.gpu,memory.used,memory.total"
+            query = "--query-gpu=utilization.gpu,memory.used,memory.total", "--format=csv,noheader,nounits"
             try:
                 self._query = subprocess.Popen(
-                    ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"],
+                    ["nvidia-smi", f"--id={','.join(self._gpus)}", *query],
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
                     text=True,
                 )
             except OSError:
-                self._gpu = False
+                self._gpus = []

@@ -16,6 +16,7 @@ import numpy as np
 
 from tabapp import metrics
 from tabapp.engine.candidates import Candidate
+from tabapp.engine.devices import CPU
 
 RACING_SPREADS = 0.25
 FAILURES_TO_GIVE_UP = 2
@@ -39,6 +40,7 @@ class ModelRecord:
         plans_steps: its fits plan their steps for the time they get.
         least_share: share of its expected time that a fit must get to start.
         family: models of a family are expected to differ from their priors by the same factor.
+        device: class of the devices that its fits run on.
         spent: seconds of its fits so far.
         failures: trials that failed.
         stopped, paused: by the user; it gets no further fits.
@@ -53,6 +55,7 @@ class ModelRecord:
     family: str = ""
     plans_steps: bool = False
     least_share: float = 0.5
+    device: str = CPU
     spent: float = 0.0
     failures: int = 0
     stopped: bool = False
@@ -78,16 +81,27 @@ class ModelRecord:
 
 @dataclass(frozen=True)
 class Work:
-    """A fit to start; with `others`, further folds that are trained in the same stacked network."""
+    """A fit to start.
+
+    Attributes:
+        others: further folds that are trained in the same stacked network.
+        gpu: the GPU that it starts on; None for a fit on the CPU, or as long as none is chosen.
+    """
 
     candidate: Candidate
     fold: int
     others: tuple[int, ...] = ()
+    gpu: str | None = None
 
     @property
     def folds(self) -> tuple[int, ...]:
         """All folds."""
         return self.fold, *self.others
+
+    @property
+    def device(self) -> str:
+        """The device that it runs on."""
+        return self.gpu or self.candidate.device
 
 
 class Scheduler:
@@ -95,7 +109,7 @@ class Scheduler:
 
     Args:
         models: the competing models.
-        workers: number of parallel fits.
+        workers: number of parallel fits on a class of devices.
         n_folds: folds of a complete candidate.
         trials: maximum trials per model, or None.
         tune: whether to continue after the defaults.
@@ -110,7 +124,7 @@ class Scheduler:
         models: Iterable[ModelRecord],
         *,
         metric: str,
-        workers: int,
+        workers: Callable[[str], int],
         n_folds: int,
         trials: int | None,
         tune: bool,
@@ -121,7 +135,9 @@ class Scheduler:
     ) -> None:
         self.models = {model.name: model for model in models}
         self._metric = metric
-        self.workers, self.n_folds = workers, n_folds
+        self._workers, self.n_folds = workers, n_folds
+        self._device = CPU
+        """The class of devices that fits are chosen for: each has its own models, workers and time."""
         self._trials = trials
         self._tune = tune
         self._race = race
@@ -132,6 +148,19 @@ class Scheduler:
         self._of_model: dict[str, dict[int, Candidate]] = {}
         self.n_expected = len(self.models)
         """Models that compete, those included that are added later."""
+
+    @property
+    def workers(self) -> int:
+        """Number of parallel fits on the devices that fits are chosen for."""
+        return self._workers(self._device)
+
+    def _is_own(self, name: str) -> bool:
+        """Whether the fits of a model run on the devices that fits are chosen for."""
+        return self.models[name].device == self._device
+
+    def _may_fit(self, record: ModelRecord) -> bool:
+        """Whether a fit of a model may start now on the devices that fits are chosen for."""
+        return record.device == self._device and not record.is_held
 
     def add_model(self, record: ModelRecord) -> None:
         """Let another model compete."""
@@ -168,9 +197,10 @@ class Scheduler:
         never_succeeded = not any(candidate.results for candidate in self.of_model(name))
         return record.stopped or (never_succeeded and record.failures >= FAILURES_TO_GIVE_UP)
 
-    def cap_share(self) -> float:
-        """The largest share of the budget that one fit may take."""
-        rounds = -(-self.n_expected * self.n_folds // self.workers)
+    def cap_share(self, device: str = CPU) -> float:
+        """The largest share of the budget that one fit on a class of devices may take."""
+        n_others = sum(record.device != device for record in self.models.values())
+        rounds = -(-max(1, self.n_expected - n_others) * self.n_folds // self._workers(device))
         return max(CAP_SHARE if self.n_folds > 1 else HOLDOUT_CAP_SHARE, ALL_OF_IT / rounds)
 
     def seconds_for(
@@ -183,7 +213,7 @@ class Scheduler:
         """
         return min(seconds_left, fit_limit)
 
-    def record_overhead(self, seconds: float) -> None:
+    def record_overhead(self, seconds: float, device: str = CPU) -> None:
         """Record what a fit took beside training and predicting: to start, to prepare features, and to save."""
 
     def waits_for_user(self, seconds_left: float) -> bool:
@@ -193,6 +223,7 @@ class Scheduler:
     def _could_resume(self, record: ModelRecord, seconds_left: float) -> bool:
         if self.is_out(record.name) or seconds_left <= 0:
             return False
+        self._device = record.device
         candidates = self.of_model(record.name)
         if any(candidate.results for candidate in candidates):
             return self._option_of(record.name, set(), seconds_left) is not None
@@ -213,14 +244,18 @@ class Scheduler:
         """Seconds of the fits of a model, oldest first."""
         return [r.seconds + r.predict_seconds for candidate in self.of_model(name) for r in candidate.results.values()]
 
-    def next_work(self, running: set[Fold], seconds_left: float, fit_limit: float = math.inf) -> Work | None:
+    def next_work(
+        self, running: set[Fold], seconds_left: float, fit_limit: float = math.inf, device: str = CPU
+    ) -> Work | None:
         """The next fit to start, or None if there is none.
 
         Args:
-            running: (model, trial, fold) of the fits in progress.
+            running: (model, trial, fold) of the fits in progress on all devices.
             seconds_left: seconds until fitting ends.
             fit_limit: seconds that one fit may take.
+            device: class of the devices that it starts on.
         """
+        self._device = device
         if seconds_left <= 0:
             return None
         return (
@@ -234,7 +269,11 @@ class Scheduler:
         self, running: set[Fold], may_start: Callable[[ModelRecord], bool] = lambda record: True
     ) -> Work | None:
         """The first fold of a model without a score. `may_start` decides on models that the user does not favor."""
-        waiting = [r for r in self.models.values() if not (r.is_held or any(c.results for c in self.of_model(r.name)))]
+        waiting = [
+            record
+            for record in self.models.values()
+            if self._may_fit(record) and not any(candidate.results for candidate in self.of_model(record.name))
+        ]
         waiting.sort(key=lambda r: (not r.is_favored, not self._has_precedence(r), self._price(r), r.name))
         for record in waiting:
             if self.is_out(record.name):
@@ -264,7 +303,7 @@ class Scheduler:
         options: list[tuple[bool, float, Candidate]] = []
         for rank, name in enumerate(ranked, start=1):
             candidate, record = next(c for c in self.of_model(name) if c.results), self.models[name]
-            if record.is_held or candidate.status != "active" or leader is None:
+            if not self._may_fit(record) or candidate.status != "active" or leader is None:
                 continue
             cost = len(candidate.missing_folds) * self.expected_seconds(name)
             begun = len(candidate.results) > 1
@@ -294,7 +333,7 @@ class Scheduler:
         options: list[tuple[float, str, Candidate | None, int]] = []
         for name, target in (self._targets() if targets is None else targets).items():
             record = self.models[name]
-            option = None if record.is_held else self._option_of(name, running, seconds_left, beside=beside)
+            option = self._option_of(name, running, seconds_left, beside=beside) if self._may_fit(record) else None
             if option is not None:
                 in_progress = sum(key[0] == name for key in running)
                 expected = self.expected_seconds(name)
@@ -351,7 +390,7 @@ class Scheduler:
         return None, 0
 
     def fits(self, name: str, n_folds: int, seconds_left: float) -> bool:
-        """Whether that many fits of a model end in time if all workers work on them."""
+        """Whether that many fits of a model end in time if all workers of its devices work on them."""
         return -(-n_folds // self.workers) * self.expected_seconds(name) <= seconds_left
 
     def _ranked(self) -> list[str]:

@@ -15,8 +15,9 @@ from tabapp import __version__, files
 from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
 from tabapp.engine.contention import Contention
-from tabapp.engine.devices import available_cores
+from tabapp.engine.devices import CPU, available_cores
 from tabapp.engine.draft import Draft, make_draft, without_lost_metric
+from tabapp.engine.gpus import further_gpus
 from tabapp.engine.plan import (
     Machines,
     Plan,
@@ -279,12 +280,22 @@ class Session:
         """
         machines = self._machines
         device = usable_device(plan.device) if machines is None else device_of(config, machines)
+        place = "the CPU" if device == CPU else device
         if device != plan.device:
-            self._warn(f"The run used {plan.device}, which this machine does not have. Its models continue on the CPU.")
+            self._warn(f"The run used {plan.device}, which this machine does not have. Its models continue on {place}.")
+        further = further_gpus(config.device, device) if machines is None else ()
+        gpu_slots = plan.gpu_slots if machines is None else max(1, machines.gpus)
         cores = available_cores() if machines is None else machines.cores
         workers = plan.workers if config.workers else max(1, cores // plan.n_threads)
         memory_limit = memory_limit_of(config, machines)
-        return msgspec.structs.replace(plan, device=device, workers=workers, memory_limit=memory_limit)
+        return msgspec.structs.replace(
+            plan,
+            device=device,
+            further_gpus=further,
+            gpu_slots=gpu_slots,
+            workers=workers,
+            memory_limit=memory_limit,
+        )
 
     def _wait_for_start(self, draft: Draft, reading: Reading, more: pl.DataFrame | None) -> Draft:
         self.emit(ev.StageChanged(stage="ready"))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from tabapp.engine.candidates import Candidate
+from tabapp.engine.devices import CPU
 from tabapp.engine.expected import ExpectedSeconds
 from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler
 from tabapp.engine.time_left import SAFETY, TimeLeft
@@ -65,14 +66,23 @@ class StartingScheduler(Scheduler):
         super().__init__(models, **others)
         self._gain = gain
         self._expected = ExpectedSeconds(self.models, self.latest_seconds, self.measured_seconds, self.of_model)
-        self._total = math.inf
-        """Seconds that all workers have in the whole run."""
+        self._totals: dict[str, float] = {}
+        """Seconds that all workers of a class of devices have in the whole run."""
         self._limit = math.inf
         """Seconds that one fit may take."""
 
-    def record_overhead(self, seconds: float) -> None:
+    @property
+    def _total(self) -> float:
+        """Seconds that all workers of the devices that fits are chosen for have in the whole run."""
+        return self._totals.get(self._device, math.inf)
+
+    def _own_candidates(self) -> list[Candidate]:
+        """The candidates on the devices that fits are chosen for."""
+        return [candidate for candidate in self.candidates.values() if self._is_own(candidate.model)]
+
+    def record_overhead(self, seconds: float, device: str = CPU) -> None:
         """Record what a fit took beside training and predicting: to start, to prepare features, and to save."""
-        self._expected.record_overhead(seconds)
+        self._expected.record_overhead(seconds, device)
 
     def expected_seconds(self, name: str) -> float:
         """Expected seconds of a worker for the next fit of a model."""
@@ -95,9 +105,10 @@ class StartingScheduler(Scheduler):
             return True
         cost = len(candidate.missing_folds) * self._expected.of_candidate(candidate)
         n_rows = sum(result.n_rows for result in candidate.results.values())
-        doubtful = candidate.trial or cost <= DOUBT_SHARE * self._total
+        total = self._totals.get(self.models[candidate.model].device, math.inf)
+        doubtful = candidate.trial or cost <= DOUBT_SHARE * total
         noise = TRIAL_NOISE / math.sqrt(max(1, n_rows)) if doubtful else 0.0
-        least = GAIN_OF_ALL_TIME * min(1.0, cost / self._total) - noise
+        least = GAIN_OF_ALL_TIME * min(1.0, cost / total) - noise
         return self._gain(candidate) > least
 
     def _is_cheap(self, name: str) -> bool:
@@ -127,7 +138,11 @@ class StartingScheduler(Scheduler):
             useful, dropped = self._networks()
             if not useful and len(dropped) >= N_DROPPED:
                 return False
-        in_progress = [name for name, trial, _ in running if not self.candidates[name, trial].results and not trial]
+        in_progress = [
+            name
+            for name, trial, _ in running
+            if self._is_own(name) and not self.candidates[name, trial].results and not trial
+        ]
         at_risk = DROP_RATE * (each + sum(min(self.expected_seconds(name), time.limit) for name in in_progress))
         most = max(DROPPED_SHARE * self._total, self._trial_seconds())
         if not self._has_prospects(record) and self._dropped_seconds() + at_risk > most:
@@ -137,7 +152,7 @@ class StartingScheduler(Scheduler):
         # A measured fold of such a model predicts the next better than a prior.
         if sum(not self._is_quick(name) for name in in_progress) >= max(1, self.workers // 2):
             return False
-        used = sum(self._seconds_of(candidate) for candidate in self.candidates.values() if candidate.trial == 0)
+        used = sum(self._seconds_of(candidate) for candidate in self._own_candidates() if candidate.trial == 0)
         return used + of_all <= FIRST_SHARE * self._total
 
     def _has_prospects(self, record: ModelRecord) -> bool:
@@ -160,12 +175,12 @@ class StartingScheduler(Scheduler):
 
     def _trial_seconds(self) -> float:
         """Seconds of new trials that have ended."""
-        ended = (c for c in self.candidates.values() if c.trial and c.status != "active")
+        ended = (c for c in self._own_candidates() if c.trial and c.status != "active")
         return sum(map(self._seconds_of, ended))
 
     def _dropped_seconds(self) -> float:
         """Seconds of the defaults that have one fold and are not to be completed."""
-        begun = (c for c in self.candidates.values() if c.trial == 0 and c.results and not c.is_complete)
+        begun = (c for c in self._own_candidates() if c.trial == 0 and c.results and not c.is_complete)
         return sum(self._seconds_of(c) for c in begun if c.status != "active" or not self._improves(c))
 
     def _fits_leftover(self, record: ModelRecord, running: set[Fold], time: TimeLeft) -> bool:
@@ -173,7 +188,7 @@ class StartingScheduler(Scheduler):
         model is running: any fold is better than a run without a score. If no candidate can be completed, the ensemble is selected
         on the first fold, as on a single holdout."""
         if not self._has_score():
-            return not any(self.models[name].is_core for name, _, _ in running)
+            return not any(self._is_own(name) and self.models[name].is_core for name, _, _ in running)
         needed = self.expected_seconds(record.name)
         each = min(needed, time.limit, 0.999 * self._slot(self.n_folds, time.seconds))
         on_holdout = self.n_folds == 1 or not any(c.is_complete for c in self.candidates.values())

@@ -27,6 +27,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from tabapp.engine.candidates import Candidate
+from tabapp.engine.devices import CPU
 from tabapp.engine.scheduler import Fold, ModelRecord, Work
 from tabapp.engine.starting import (
     AFFORDABLE_SHARE,
@@ -82,15 +83,18 @@ class TimedScheduler(StartingScheduler):
         self._being_completed: tuple[Candidate, ...] = ()
         """Candidates with some of their folds of which more than one was begun."""
 
-    def next_work(self, running: set[Fold], seconds_left: float, fit_limit: float = math.inf) -> Work | None:
+    def next_work(
+        self, running: set[Fold], seconds_left: float, fit_limit: float = math.inf, device: str = CPU
+    ) -> Work | None:
         """The next fit to start, or None if there is none that the time allows.
 
         Args:
-            running: (model, trial, fold) of the fits in progress.
+            running: (model, trial, fold) of the fits in progress on all devices.
             seconds_left: seconds until fitting ends.
             fit_limit: seconds that one fit may take.
+            device: class of the devices that it starts on.
         """
-        self._limit = fit_limit
+        self._device, self._limit = device, fit_limit
         with self._expected.decision():
             return self._next_work(running, seconds_left, fit_limit) if seconds_left > 0 else None
 
@@ -135,7 +139,11 @@ class TimedScheduler(StartingScheduler):
         for record in sorted(self.models.values(), key=lambda record: (record.price, record.name)):
             candidates, each = self.of_model(record.name), self.expected_seconds(record.name)
             is_tiny = record.family != NETWORKS and each <= TINY_SHARE * self._total
-            if not (self._tune and (record.is_core or is_tiny)) or record.is_held or self.is_out(record.name):
+            if (
+                not (self._tune and (record.is_core or is_tiny))
+                or not self._may_fit(record)
+                or self.is_out(record.name)
+            ):
                 continue
             if len(candidates) != 1 or not candidates[0].results or not self._has_trials_left(record.name):
                 continue
@@ -150,25 +158,27 @@ class TimedScheduler(StartingScheduler):
         cheap = {
             name
             for name, record in self.models.items()
-            if self._is_cheap(name) and (record.is_core or self.expected_seconds(name) <= CHEAP_SECONDS)
+            if self._is_own(name)
+            and self._is_cheap(name)
+            and (record.is_core or self.expected_seconds(name) <= CHEAP_SECONDS)
         }
         if cheap:
             return self._first_fold(
                 running, lambda record: record.name in cheap and self._may_start(record, running, time)
             ) or self._begun(running, time, only=cheap)
         started = {c.model for c in self.candidates.values() if c.results} | {name for name, _, _ in running}
-        if len(started) < N_RIVALS:
+        if sum(map(self._is_own, started)) < N_RIVALS:
             return self._first_fold(running, lambda record: self._may_start(record, running, time))
         return self._begun(running, time)
 
     def _time_left(self, running: set[Fold], seconds_left: float, fit_limit: float) -> TimeLeft:
-        used = sum(record.spent for record in self.models.values())
-        used += sum(self.expected_seconds(name) for name, _, _ in running)
-        self._total = used + self.workers * seconds_left
+        used = sum(record.spent for record in self.models.values() if record.device == self._device)
+        used += sum(self.expected_seconds(name) for name, _, _ in running if self._is_own(name))
+        self._totals[self._device] = used + self.workers * seconds_left
         # No fit lasts longer than the run: near the end, one in progress on a holdout must not keep all workers busy.
         most = min(fit_limit, self._slot(1, seconds_left))
         committed = begun = 0.0
-        for candidate in self.candidates.values():
+        for candidate in self._own_candidates():
             if candidate.status != "active":
                 continue
             seconds = len(candidate.missing_folds) * min(self._expected.of_candidate(candidate), most)
@@ -188,7 +198,8 @@ class TimedScheduler(StartingScheduler):
         candidate that can no longer be completed keeps no time from others."""
         n_open = len(self.open_folds(candidate, running))
         each = share * min(self._expected.of_candidate(candidate), fit_limit)
-        return not n_open or TimeLeft(self.workers, seconds_left, fit_limit, 0.0).fits(n_open, each)
+        workers = self._workers(self.models[candidate.model].device)
+        return not n_open or TimeLeft(workers, seconds_left, fit_limit, 0.0).fits(n_open, each)
 
     def seconds_for(
         self, candidate: Candidate, running: set[Fold], seconds_left: float, fit_limit: float = math.inf
@@ -198,6 +209,7 @@ class TimedScheduler(StartingScheduler):
         candidate whose first lowers the error of the ensemble by much may exceed the limit of fits, as far as candidates that are
         being completed need no time."""
         record = self.models[candidate.model]
+        self._device = record.device
         slot = self._slot(max(1, len(self.open_folds(candidate, running))), seconds_left)
         if not candidate.results:
             may_be_long = record.is_core or self._has_prospects(record)
@@ -225,7 +237,9 @@ class TimedScheduler(StartingScheduler):
         share = AFFORDABLE_SHARE if any(each.is_complete for each in self.candidates.values()) else LEADER_SHARE
         for candidate in self.candidates.values():
             record = self.models[candidate.model]
-            if candidate.status != "active" or not candidate.results or record.is_held or self.is_out(record.name):
+            if candidate.status != "active" or not candidate.results or self.is_out(record.name):
+                continue
+            if not self._may_fit(record):
                 continue
             if only is not None and record.name not in only:
                 continue
@@ -260,12 +274,12 @@ class TimedScheduler(StartingScheduler):
         does not wait for them: beside them, its own folds might not end in time."""
         if not any(other.is_complete for other in self.candidates.values()):
             return False
-        rivals = [self._gain(other) for other in self._being_completed]
+        rivals = [self._gain(other) for other in self._being_completed if self._is_own(other.model)]
         return bool(rivals) and 1 - self._gain(candidate) <= (1 - LARGE_GAIN) * (1 - max(rivals))
 
     def _committed_beside(self, name: str) -> float:
-        """Expected seconds of the missing folds of candidates of other models that are being completed."""
-        others = (candidate for candidate in self._being_completed if candidate.model != name)
+        """Expected seconds of the missing folds of candidates of other models that are being completed on the same devices."""
+        others = (c for c in self._being_completed if c.model != name and self._is_own(c.model))
         return sum(len(candidate.missing_folds) * self._expected.of_candidate(candidate) for candidate in others)
 
     def _targets(self) -> dict[str, float]:
@@ -305,7 +319,7 @@ class TimedScheduler(StartingScheduler):
             candidate = self.candidates[name, trial]
             folds, record = self.open_folds(candidate, running), self.models[name]
             fold = self.next_fold(candidate, running)
-            if not trial or candidate.status != "active" or record.is_held or record.stopped or fold is None:
+            if not trial or candidate.status != "active" or not self._may_fit(record) or record.stopped or fold is None:
                 continue
             if time.fits(len(folds), self.expected_seconds(name)):
                 return Work(candidate, fold)

@@ -132,9 +132,11 @@ class PlanMade(Event, tag="plan.made", frozen=True, kw_only=True):
     quality: str
     device: str
     workers: int
+    """Parallel fits on the cores; others run on GPUs."""
     seed: int
     models: tuple[ModelView, ...]
     command: str
+    n_gpus: int = 0
     targets: tuple[str, ...] = ()
     """All targets of a run with several; the plan is that of `target`."""
     notes: tuple[str, ...] = ()
@@ -148,7 +150,8 @@ class PlanRefused(Event, tag="plan.refused", frozen=True, kw_only=True):
 
 
 class FitStarted(Event, tag="fit.started", frozen=True, kw_only=True):
-    """A fit process works on one fold of one trial. `folds` is the total of the trial."""
+    """A fit process works on one fold of one trial. `folds` is the total of the trial; `device` is that of the fit, such as "cpu"
+    or "cuda:1", and None in runs of earlier versions."""
 
     fit: str
     model: str
@@ -157,6 +160,7 @@ class FitStarted(Event, tag="fit.started", frozen=True, kw_only=True):
     folds: int
     pid: int
     node: str | None = None
+    device: str | None = None
 
 
 class FitProgress(Event, tag="fit.progress", frozen=True, kw_only=True):

@@ -155,7 +155,7 @@ class Simulation:
         """Arguments of every scheduler."""
         return {
             "metric": "rmse",
-            "workers": self.workers,
+            "workers": lambda device: self.workers,
             "n_folds": FOLDS,
             "trials": None,
             "tune": True,

@@ -26,7 +26,7 @@ def on_gpu(n_bytes: int, model: str = "tabm") -> Need:
 
 
 def test_fits_start_while_their_sum_is_within_the_limit() -> None:
-    admission = Admission(4 * GB, "cpu", None, workers=4)
+    admission = Admission(4 * GB)
     running = [on_cpu(GB)]
     assert admission.decide(on_cpu(GB), running, overhead=GB).when == "now"
     assert admission.decide(on_cpu(2 * GB), running, overhead=GB).when == "later"
@@ -34,17 +34,17 @@ def test_fits_start_while_their_sum_is_within_the_limit() -> None:
 
 
 def test_a_fit_that_alone_exceeds_the_limit_never_starts_and_says_why() -> None:
-    decision = Admission(8 * 2**30, "cpu", None, workers=2).decide(on_cpu(12 * 2**30), [], overhead=0)
+    decision = Admission(8 * 2**30).decide(on_cpu(12 * 2**30), [], overhead=0)
     assert decision.when == "never"
     assert decision.reason == "It needs about 12.1 GiB of memory; 8.0 GiB are allowed (--memory-limit)."
 
 
 def test_a_lone_fit_starts_although_the_engine_has_taken_its_memory() -> None:
-    assert Admission(2 * GB, "cpu", None, workers=2).decide(on_cpu(GB), [], overhead=2 * GB).when == "now"
+    assert Admission(2 * GB).decide(on_cpu(GB), [], overhead=2 * GB).when == "now"
 
 
 def test_a_gpu_takes_as_many_fits_as_its_memory_allows() -> None:
-    admission = Admission(100 * GB, GPU, 10 * GB, workers=16)
+    admission = Admission(100 * GB, {GPU: 10 * GB})
     n, running = 0, list[Need]()
     while admission.decide(on_gpu(2 * GB), running, overhead=0).when == "now":
         running.append(on_gpu(2 * GB))
@@ -55,13 +55,13 @@ def test_a_gpu_takes_as_many_fits_as_its_memory_allows() -> None:
 
 
 def test_a_gpu_of_unknown_size_takes_one_fit() -> None:
-    admission = Admission(100 * GB, GPU, None, workers=4)
+    admission = Admission(100 * GB, {GPU: None})
     assert admission.decide(on_gpu(GB), [on_cpu(GB)], overhead=0).when == "now"
     assert admission.decide(on_gpu(GB), [on_gpu(GB)], overhead=0).when == "later"
 
 
 def test_measured_memory_corrects_the_estimates_of_a_model() -> None:
-    admission = Admission(3 * GB, "cpu", None, workers=4)
+    admission = Admission(3 * GB)
     running = [on_cpu(GB), on_cpu(GB)]
     assert admission.decide(on_cpu(GB), running, overhead=0).when == "later"
     admission.record(on_cpu(GB), GB // 2)
@@ -76,20 +76,10 @@ def test_measured_memory_corrects_the_estimates_of_a_model() -> None:
 
 
 def test_exhausted_memory_doubles_the_expectation() -> None:
-    admission = Admission(4 * GB, "cpu", None, workers=4)
+    admission = Admission(4 * GB)
     assert admission.decide(on_cpu(GB), [on_cpu(GB)], overhead=0).when == "now"
     admission.record_out_of_memory(on_cpu(GB))
     assert admission.decide(on_cpu(GB), [on_cpu(GB)], overhead=0).when == "later"
-
-
-def test_the_last_worker_is_for_the_other_device() -> None:
-    admission = Admission(100 * GB, GPU, 100 * GB, workers=3)
-    assert admission.crowded([on_cpu(1)]) == set()
-    assert admission.crowded([on_cpu(1), on_cpu(1)]) == {"cpu"}
-    assert admission.crowded([on_gpu(1), on_gpu(1)]) == {GPU}
-    assert admission.crowded([on_cpu(1), on_gpu(1)]) == set()
-    assert Admission(GB, "cpu", None, workers=3).crowded([on_cpu(1), on_cpu(1)]) == set()
-    assert Admission(GB, GPU, None, workers=1).crowded([]) == set()
 
 
 def test_a_model_uses_the_device_of_the_run_where_its_plugin_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

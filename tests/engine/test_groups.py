@@ -93,7 +93,7 @@ def test_a_group_takes_as_many_folds_as_the_gpu_has_memory_for(
     planned: Planned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(registry.get("snn")), "cost", lambda *_: Cost(1.0, 2 * GB))
-    monkeypatch.setattr(conductor_module, "gpu_memory", lambda device: 7 * GB)
+    monkeypatch.setattr(conductor_module, "gpu_memory", lambda device: 8 * GB)
     engine, jobs = recorded(*planned("snn", workers=2))
     engine.conductor.run()
     assert folds_of(jobs, "snn") == [(0,), (1, 2, 3), (4,)]

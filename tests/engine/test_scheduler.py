@@ -49,7 +49,7 @@ def make(
     scheduler = kind(
         [ModelRecord(name, prior) for name, prior in models.items()],
         metric="roc_auc",
-        workers=2,
+        workers=lambda device: 2,
         n_folds=n_folds,
         trials=trials,
         tune=tune,

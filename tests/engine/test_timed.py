@@ -323,7 +323,7 @@ def test_the_first_fold_of_a_networks_new_trial_takes_not_much_longer_than_expec
     scheduler = make_timed({"m": 3.0})
     complete(scheduler, "m", seconds=3.0)
     candidate = scheduler.add(Candidate("m", 1, {}, FOLDS))
-    scheduler._total = 200.0  # pyright: ignore[reportPrivateUsage]
+    scheduler._totals["cpu"] = 200.0  # pyright: ignore[reportPrivateUsage]
     assert scheduler.seconds_for(candidate, set(), 100.0, 40.0) > 2 * OVERRUN * 3.0, "boosters differ more"
     scheduler.models["m"].family = "deep"
     assert scheduler.seconds_for(candidate, set(), 100.0, 40.0) == pytest.approx(OVERRUN * 3.0)
@@ -501,7 +501,7 @@ def test_one_fold_decides_less_about_a_candidate_whose_other_folds_take_hardly_a
     scheduler = make_timed({"m": 1.0}, gains={("m", 0): gain})
     candidate = scheduler.add(Candidate("m", 0, {}, FOLDS))
     finish(candidate, 0, 0.8)
-    scheduler._total = total  # pyright: ignore[reportPrivateUsage]
+    scheduler._totals["cpu"] = total  # pyright: ignore[reportPrivateUsage]
     # The noise of a fold of ten rows is 0.1 / √10.
     assert scheduler._improves(candidate) == improves  # pyright: ignore[reportPrivateUsage]
 
