@@ -129,7 +129,7 @@ def choose_device(wanted: str) -> str:
 
 def usable_device(device: str) -> str:
     """The device of a plan that was made elsewhere; another GPU, or else "cpu", where there is no such device."""
-    for name in (device, "auto" if device != CPU else CPU):
+    for name in (device, "cuda" if device != CPU else CPU):
         with suppress(UsageError):
             return choose_device(name)
     return CPU

@@ -9,11 +9,14 @@ import msgspec
 import pytest
 
 from tabapp.engine import conductor as conductor_module
+from tabapp.engine import gpus
 from tabapp.engine import plan as plan_module
 from tabapp.engine.clock import Clock
 from tabapp.engine.plan import Plan, make_plan
 from tabapp.engine.prepare import infer, read_data
+from tabapp.engine.resources import ResourceMeter
 from tabapp.engine.rows import write_rows
+from tabapp.errors import UsageError
 from tabapp.models import registry
 from tabapp.models.contract import Cost
 from tabapp.run import events as ev
@@ -236,3 +239,101 @@ def test_the_plan_skips_a_model_that_cannot_fit_in_memory(table: Path, estimates
     skipped = {model.name: model.reason for model in plan.models}
     assert skipped["linear"] is None
     assert skipped["lightgbm"] == "It needs about 4.7 GiB of memory; 3.0 GiB are allowed (--memory-limit)."
+
+
+Outcomes = dict[tuple[str, int], tuple[str, dict[str, object], float | None]]
+
+
+def outcomes(folder: RunFolder, plan: Plan) -> Outcomes:
+    """How each trial of a run that ends by itself has ended, its hyperparameters and its score."""
+    engine = engine_on(folder, plan)
+    engine.executor.ready |= {"torch"}
+    engine.conductor.run()
+    ended = (*engine.events_of(ev.TrialFinished), *engine.events_of(ev.TrialPruned))
+    return {(event.model, event.trial): (type(event).__name__, event.params, event.score) for event in ended}
+
+
+@pytest.mark.parametrize(("n_gpus", "workers"), [(1, 4), (3, 1), (4, 6)])
+def test_results_of_bounded_trials_do_not_depend_on_the_number_of_gpus(
+    plan_with: Callable[..., tuple[RunFolder, Plan]], monkeypatch: pytest.MonkeyPatch, n_gpus: int, workers: int
+) -> None:
+    monkeypatch.setattr(conductor_module, "gpu_memory", lambda device: 80 * GB)
+
+    def run(n_gpus: int, workers: int) -> Outcomes:
+        further = tuple(f"cuda:{i}" for i in range(1, n_gpus))
+        return outcomes(*plan_with(("mlp", "snn", "lightgbm"), trials=3, workers=workers, further_gpus=further))
+
+    alone = run(1, 1)
+    assert len(alone) == 9
+    assert run(n_gpus, workers) == alone
+
+
+def test_fits_are_spread_over_all_gpus_and_their_events_name_the_device(
+    plan_with: Callable[..., tuple[RunFolder, Plan]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conductor_module, "gpu_memory", lambda device: 80 * GB)
+    folder, plan = plan_with(("mlp", "resnet", "snn", "lightgbm"), workers=4, n_threads=2, further_gpus=("cuda:1",))
+    engine = engine_on(folder, plan, None)
+    devices = started_together(engine)
+    assert sorted(devices.values()) == ["cpu", "cuda:0", "cuda:0", "cuda:1"]
+    assert {event.fit: event.device for event in engine.events_of(ev.FitStarted)} == devices
+    threads = {job.device: job.n_threads for job in engine.executor.jobs.values()}
+    assert threads == {"cpu": 2, "cuda:0": 1, "cuda:1": 1}
+
+
+def test_trials_continue_on_fewer_gpus(
+    plan_with: Callable[..., tuple[RunFolder, Plan]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conductor_module, "gpu_memory", lambda device: 80 * GB)
+    folder, plan = plan_with(("mlp", "resnet"), workers=2, further_gpus=("cuda:1", "cuda:2"))
+    assert "cuda:1" in started_together(engine_on(folder, plan, None)).values()
+    engine = engine_on(folder, msgspec.structs.replace(plan, further_gpus=()))
+    engine.executor.ready |= {"torch"}
+    engine.conductor.run()
+    finished = {(event.model, event.trial, event.fold) for event in engine.events_of(ev.FitFinished)}
+    assert finished == {(model, 0, fold) for model in ("mlp", "resnet") for fold in range(3)}
+    assert {event.device for event in engine.events_of(ev.FitStarted)} == {GPU}
+
+
+def test_cuda_is_all_visible_gpus_and_a_number_is_that_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "n_gpus", lambda: 3)
+    assert gpus.further_gpus("cuda", GPU) == gpus.further_gpus("auto", GPU) == ("cuda:1", "cuda:2")
+    assert gpus.further_gpus("cuda:2", "cuda:2") == ()
+    assert gpus.further_gpus("auto", "cpu") == ()
+    asked: list[str] = []
+    memories = gpus.gpu_memories((GPU, "cuda:1"), lambda gpu: asked.append(gpu) or (None if gpu == GPU else GB))
+    assert memories == {GPU: None, "cuda:1": GB}
+    assert sorted(asked) == [GPU, "cuda:1"]
+
+
+@pytest.mark.parametrize(
+    ("planned", "n_gpus", "expected"),
+    [("cuda:0", 4, "cuda:0"), ("cuda:2", 1, "cuda:0"), ("cuda:0", 0, "cpu"), ("cpu", 2, "cpu")],
+)
+def test_a_plan_continues_on_another_gpu_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, planned: str, n_gpus: int, expected: str
+) -> None:
+    def existing(name: str) -> str:
+        number = int(name.partition(":")[2] or 0)
+        if number >= n_gpus:
+            raise UsageError("no")
+        return f"cuda:{number}"
+
+    monkeypatch.setattr(plan_module, "existing_gpu", existing)
+    assert plan_module.usable_device(planned) == expected
+
+
+def test_the_use_of_several_gpus_is_their_mean_and_the_sum_of_their_memory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text('#!/bin/sh\n[ "$1" = --id=5,7 ] && printf "40, 1000, 2000\\n80, 3000, 4000\\n"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
+    meter = ResourceMeter((GPU, "cuda:1"))
+    wait_until(lambda: meter.measure().gpu_percent is not None)
+    use = meter.measure()
+    assert meter._query is not None
+    meter._query.communicate()
+    assert (use.gpu_percent, use.gpu_memory, use.gpu_memory_total) == (60.0, 4000 * 2**20, 6000 * 2**20)
