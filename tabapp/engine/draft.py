@@ -10,7 +10,8 @@ import polars as pl
 
 from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
-from tabapp.engine.plan import Machines, Plan, make_plan, plan_event
+from tabapp.engine.machines import Machines
+from tabapp.engine.plan import Plan, make_plan, plan_event
 from tabapp.engine.prepare import check_columns_of_more, infer, n_rows
 from tabapp.engine.schema_events import schema_event
 from tabapp.engine.target_plans import TargetPlan, plan_of_targets, plan_targets, schema_of_targets, targets_of

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import psutil
 
 from tabapp import files, metrics
 from tabapp.data.other_targets import learnable
 from tabapp.data.schema import Schema
-from tabapp.engine.devices import CPU, available_cores, device_for
+from tabapp.engine.devices import CPU, device_class, device_for
 from tabapp.engine.gpus import further_gpus
+from tabapp.engine.machines import Machines, memory_limit_of, share_cores
 from tabapp.engine.server import LIGHT_MODELS
 from tabapp.engine.slots import FIRST_SLOTS
 from tabapp.engine.validation import choose_validation
@@ -40,6 +39,7 @@ class PlannedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         reason: why it is skipped; None when it competes.
         pending: its plugin is not loaded yet, so its family and whether it competes are not known.
         named: `--models` has its name, so it competes wherever its plugin can.
+        device: class of the devices that its fits run on.
     """
 
     name: str
@@ -48,6 +48,7 @@ class PlannedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     reason: str | None = None
     pending: bool = False
     named: bool = False
+    device: str = CPU
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -96,6 +97,16 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def gpus(self) -> tuple[str, ...]:
         """All GPUs of the run."""
         return () if self.device == CPU else (self.device, *self.further_gpus)
+
+    @property
+    def device_reason(self) -> str:
+        """Why networks train on the CPU although the run has a GPU; empty if all of them use it."""
+        stay = [model.title for model in self.competing if model.family == "deep" and model.device == CPU]
+        if self.device == CPU or not stay:
+            return ""
+        names = stay[0] if len(stay) == 1 else f"{', '.join(stay[:-1])} and {stay[-1]}"
+        verb = "trains" if len(stay) == 1 else "train"
+        return f"{names} {verb} on the CPU, which is faster than the GPU for a table of this size"
 
     @property
     def competing(self) -> tuple[PlannedModel, ...]:
@@ -249,7 +260,10 @@ def _planned_model(name: str, task: Task, shape: Shape, device: str, memory_limi
         reason = NOT_MONOTONIC
     if reason is None:
         reason = _why_skipped(found.plugin, task, shape, device, memory_limit, named=named)
-    return PlannedModel(name=name, title=found.plugin.title, family=found.plugin.family, reason=reason, named=named)
+    # A model that is skipped may have a plugin whose methods raise.
+    used = CPU if reason is not None else device_class(device_for(found.plugin, task, shape, device))
+    title, family = found.plugin.title, found.plugin.family
+    return PlannedModel(name=name, title=title, family=family, reason=reason, named=named, device=used)
 
 
 def _planned_models(
@@ -287,22 +301,6 @@ def with_pending_models(plan: Plan, shape: Shape) -> Plan:
         for model in plan.models
     )
     return msgspec.structs.replace(plan, models=tuple(models))
-
-
-@dataclass(frozen=True)
-class Machines:
-    """The machines of a cluster.
-
-    Attributes:
-        cores: of all of them.
-        gpus: of all of them.
-        largest_cores, largest_memory: of the largest one, which bounds a fit; bytes.
-    """
-
-    cores: int
-    gpus: int
-    largest_cores: int
-    largest_memory: int
 
 
 def make_plan(
@@ -399,24 +397,6 @@ def device_of(config: RunConfig, machines: Machines | None = None) -> str:
     return FIRST_GPU
 
 
-def memory_limit_of(config: RunConfig, machines: Machines | None = None) -> int:
-    """Bytes that the run may use, or one fit of it on a cluster: as requested, or most of what there is."""
-    if machines is not None:
-        return config.memory_limit or machines.largest_memory
-    return config.memory_limit or int(0.9 * psutil.virtual_memory().available)
-
-
-def share_cores(config: RunConfig, machines: Machines | None = None) -> tuple[int, int]:
-    """Number of parallel fits and threads per fit: one fit per core up to four cores, beyond that four threads per fit.
-
-    Parallel fits use cores better than threads within a fit do, until memory bandwidth and the number of candidates limit them.
-    """
-    cores = available_cores() if machines is None else machines.cores
-    workers = config.workers or (cores if cores <= 4 else max(4, cores // 4))
-    n_threads = max(1, cores // workers)
-    return workers, n_threads if machines is None else min(n_threads, max(1, machines.largest_cores))
-
-
 def plan_event(plan: Plan, schema: Schema, config: RunConfig) -> ev.PlanMade:
     """The plan as an event."""
     metric = metrics.get(plan.metric)
@@ -440,6 +420,7 @@ def plan_event(plan: Plan, schema: Schema, config: RunConfig) -> ev.PlanMade:
         trials=plan.trials,
         quality=plan.quality,
         device=plan.device,
+        device_reason=plan.device_reason,
         n_gpus=len(plan.gpus),
         workers=plan.workers,
         seed=plan.seed,

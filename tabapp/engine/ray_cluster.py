@@ -18,7 +18,7 @@ from typing import Any
 import tabapp
 from tabapp import files
 from tabapp.engine import ray_tasks
-from tabapp.engine.plan import Machines
+from tabapp.engine.machines import Machines
 from tabapp.errors import UsageError
 
 CHECK_SECONDS = 60.0

@@ -18,11 +18,10 @@ from tabapp.engine.contention import Contention
 from tabapp.engine.devices import CPU, available_cores
 from tabapp.engine.draft import Draft, make_draft, without_lost_metric
 from tabapp.engine.gpus import further_gpus
+from tabapp.engine.machines import Machines, memory_limit_of
 from tabapp.engine.plan import (
-    Machines,
     Plan,
     device_of,
-    memory_limit_of,
     plan_event,
     shape_of,
     usable_device,

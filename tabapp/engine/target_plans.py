@@ -10,7 +10,8 @@ import msgspec
 from tabapp import metrics
 from tabapp.data.read import Reading
 from tabapp.data.schema import Schema
-from tabapp.engine.plan import Machines, Plan, choose_metric, make_plan, plan_event
+from tabapp.engine.machines import Machines
+from tabapp.engine.plan import Plan, choose_metric, make_plan, plan_event
 from tabapp.engine.prepare import infer
 from tabapp.engine.schema_events import schema_event
 from tabapp.errors import UsageError

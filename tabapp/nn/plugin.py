@@ -235,6 +235,13 @@ class DeepPlugin(Plugin):
             return f"It supports at most {self.max_features:,} features; the table has {shape.n_features:,}."
         return None
 
+    def device_for(self, task: Task, shape: Shape, device: str) -> str:
+        """A GPU, unless the estimated seconds of the same small network on the CPU are fewer: the start of a process on a GPU takes
+        longer than a fit of few steps, and a network whose steps are not recorded starts its operations slowly."""
+        params = self.defaults(task, shape, "cpu")
+        on_cpu, on_device = (self.cost(task, shape, params, each).seconds for each in ("cpu", device))
+        return "cpu" if on_cpu < on_device else device
+
     def features(self) -> FeatureRecipe:
         return FeatureRecipe(numeric="quantile")
 

@@ -185,11 +185,16 @@ def _plan(state: RunState) -> list[Part]:
         ("Validation", f"{plan.validation} ({plan.validation_reason})"),
         ("Limit", " and ".join(limits)),
         ("Quality", plan.quality),
-        ("Device", plan.device),
+        ("Device", _device(plan)),
         ("Workers", str(plan.workers)),
         ("Seed", str(plan.seed)),
     )
     return [Facts(rows)]
+
+
+def _device(plan: ev.PlanMade) -> str:
+    name = f"{plan.n_gpus} GPUs" if plan.n_gpus > 1 else plan.device
+    return f"{name} ({plan.device_reason})" if plan.device_reason else name
 
 
 STATUSES = {"ok": "complete", "queued": "not started"}

@@ -137,6 +137,8 @@ class PlanMade(Event, tag="plan.made", frozen=True, kw_only=True):
     models: tuple[ModelView, ...]
     command: str
     n_gpus: int = 0
+    device_reason: str = ""
+    """Why some networks do not use the GPU of the run; empty otherwise."""
     targets: tuple[str, ...] = ()
     """All targets of a run with several; the plan is that of `target`."""
     notes: tuple[str, ...] = ()

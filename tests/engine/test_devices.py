@@ -18,7 +18,7 @@ from tabapp.engine.resources import ResourceMeter
 from tabapp.engine.rows import write_rows
 from tabapp.errors import UsageError
 from tabapp.models import registry
-from tabapp.models.contract import Cost
+from tabapp.models.contract import Cost, Shape
 from tabapp.run import events as ev
 from tabapp.run.config import RunConfig
 from tabapp.run.folder import RunFolder, create_run
@@ -337,3 +337,46 @@ def test_the_use_of_several_gpus_is_their_mean_and_the_sum_of_their_memory(
     assert meter._query is not None
     meter._query.communicate()
     assert (use.gpu_percent, use.gpu_memory, use.gpu_memory_total) == (60.0, 4000 * 2**20, 6000 * 2**20)
+
+
+def test_networks_for_which_a_table_is_too_small_stay_on_the_cpu_and_the_plan_says_so(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_module, "choose_device", lambda wanted: GPU)
+    monkeypatch.setattr(plan_module, "further_gpus", lambda wanted, device: ("cuda:1",))
+    monkeypatch.setattr(type(registry.get("snn")), "device_for", lambda *_: "cpu")
+    config = RunConfig(data=str(table), target="diagnosis", models=("lightgbm", "mlp", "grownet", "snn"))
+    reading = read_data(config)
+    schema = infer(reading, config)
+    plan = make_plan(config, schema)
+    assert {model.name: model.device for model in plan.models} == {
+        "lightgbm": "cpu", "mlp": "cuda", "grownet": "cpu", "snn": "cpu"
+    }  # fmt: skip
+    event = plan_module.plan_event(plan, schema, config)
+    reason = "GrowNet and SNN train on the CPU, which is faster than the GPU for a table of this size"
+    assert (event.device, event.n_gpus, event.device_reason) == (GPU, 2, reason)
+    staged = make_plan(config, schema, staged=True)
+    assert any(model.pending for model in staged.models)
+    assert plan_module.with_pending_models(staged, plan_module.shape_of(staged, schema)).models == plan.models
+
+
+@pytest.mark.parametrize(("n_rows", "on_cpu"), [(300, True), (100_000, False)])
+def test_a_network_stays_on_the_cpu_where_its_fits_are_too_short_to_gain(n_rows: int, on_cpu: bool) -> None:
+    plugin, shape = registry.get("mlp"), Shape(n_rows, 5, 2, 2)
+    assert plugin.device_for("binary", shape, GPU) == ("cpu" if on_cpu else GPU)
+    params = plugin.defaults("binary", shape, "cpu")
+    seconds = [plugin.cost("binary", shape, params, device).seconds for device in ("cpu", GPU)]
+    assert (seconds[0] < seconds[1]) == on_cpu
+
+
+def test_a_network_on_the_cpu_leaves_the_gpu_to_others(
+    plan_with: Callable[..., tuple[RunFolder, Plan]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conductor_module, "gpu_memory", lambda device: 80 * GB)
+    folder, plan = plan_with(("grownet", "mlp", "lightgbm"), workers=4)
+    engine = engine_on(folder, plan, None)
+    started = started_together(engine)
+    assert started["grownet-0000-f0"] == started["lightgbm-0000-f0"] == "cpu"
+    assert started["mlp-0000-f0"] == GPU
+    defaults = registry.get("grownet").defaults("binary", engine.conductor._shape, "cpu")
+    assert engine.executor.jobs["grownet-0000-f0"].params == msgspec.to_builtins(defaults)

@@ -14,7 +14,7 @@ import pytest
 
 from tabapp.engine.admission import Admission, Need
 from tabapp.engine.candidates import Candidate
-from tabapp.engine.devices import CPU, GPU, device_class
+from tabapp.engine.devices import CPU, GPU, device_class, device_for
 from tabapp.engine.jobs import FitResult
 from tabapp.engine.placement import Placement
 from tabapp.engine.plan import Plan
@@ -103,7 +103,7 @@ class Run:
         self._simulate()
 
     def device_of(self, name: str) -> str:
-        return self.plan.device if self.plugins[name].family == "deep" else CPU
+        return device_for(self.plugins[name], "binary", self.shape, self.plan.device)
 
     def cost(self, name: str) -> Any:
         plugin, device = self.plugins[name], self.device_of(name)

@@ -18,7 +18,8 @@ import pytest
 pytest.importorskip("ray")
 
 from tabapp.engine.jobs import Done, Failed, FitJob, Message, Started
-from tabapp.engine.plan import Machines, make_plan
+from tabapp.engine.machines import Machines
+from tabapp.engine.plan import make_plan
 from tabapp.engine.prepare import infer, read_data
 from tabapp.engine.ray_cluster import TOKEN_BYTES, Cluster
 from tabapp.engine.ray_executor import RayExecutor

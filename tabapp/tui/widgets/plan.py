@@ -56,6 +56,7 @@ class Plan(Panel[PlanFacts]):
         competing = sum(model.reason is None for model in plan.models)
         several = len(plan.targets) > 1
         task = TASKS[plan.task] if width >= 40 else plan.task
+        device = count(plan.n_gpus, "GPU") if plan.n_gpus > 1 else plan.device
         fields: list[tuple[str, Content, str]] = [
             ("Task", Content(f"{task} of {plan.target}" if several else task), ""),
             (
@@ -74,7 +75,7 @@ class Plan(Panel[PlanFacts]):
             ("Budget", Content(budget_text(plan)), "b"),
             ("Quality", _quality(plan.quality, width), "←/→"),
             ("Models", Content(f"{competing} of {len(plan.models)}"), ""),
-            ("Device", Content(f"{plan.device} · {count(plan.workers, 'worker')}"), ""),
+            ("Device", Content(f"{device} · {count(plan.workers, 'worker')}"), ""),
             ("Seed", Content(str(plan.seed)), ""),
         ]
         lines = [_field(name, value, key if facts.open else "", width) for name, value, key in fields]
