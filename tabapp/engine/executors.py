@@ -6,6 +6,7 @@ import math
 import os
 import signal
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
@@ -123,13 +124,16 @@ class LocalExecutor:
         memory_limit: bytes that the engine and all fits together may use; above it the largest fit is killed.
         device: the device of networks; a spare process is kept for a GPU.
         spares: keeps it.
+        further_gpus: other GPUs, for each of which a spare process is kept.
     """
 
     waits_for_memory = False
 
-    def __init__(self, memory_limit: int, device: str = CPU, spares: Spares = SPARES) -> None:
+    def __init__(
+        self, memory_limit: int, device: str = CPU, spares: Spares = SPARES, further_gpus: Sequence[str] = ()
+    ) -> None:
         self._fits: dict[str, _Fit] = {}
-        self._device, self._spares = device, spares
+        self._gpus, self._spares = () if device == CPU else (device, *further_gpus), spares
         if device == CPU:
             # The run may have started one before its plan was made.
             spares.stop()
@@ -139,8 +143,8 @@ class LocalExecutor:
 
     def prepare(self, libraries: Libraries) -> None:
         SERVERS[libraries].start()
-        if libraries == "torch" and self._device != CPU:
-            self._spares.keep(self._device)
+        for gpu in self._gpus if libraries == "torch" else ():
+            self._spares.keep(gpu)
 
     def is_ready(self, libraries: Libraries) -> bool:
         return SERVERS[libraries].is_ready

@@ -157,7 +157,7 @@ class Session:
         if self._cluster is None:
             from tabapp.engine.executors import LocalExecutor
 
-            return LocalExecutor(plan.memory_limit, plan.device)
+            return LocalExecutor(plan.memory_limit, plan.device, further_gpus=plan.further_gpus)
         from tabapp.engine.ray_executor import RayExecutor
 
         return RayExecutor(self._cluster)

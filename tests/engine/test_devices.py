@@ -12,10 +12,13 @@ from tabapp.engine import conductor as conductor_module
 from tabapp.engine import gpus
 from tabapp.engine import plan as plan_module
 from tabapp.engine.clock import Clock
+from tabapp.engine.executors import LocalExecutor
 from tabapp.engine.plan import Plan, make_plan
 from tabapp.engine.prepare import infer, read_data
 from tabapp.engine.resources import ResourceMeter
 from tabapp.engine.rows import write_rows
+from tabapp.engine.server import SERVERS
+from tabapp.engine.spares import Spares
 from tabapp.errors import UsageError
 from tabapp.models import registry
 from tabapp.models.contract import Cost, Shape
@@ -380,3 +383,13 @@ def test_a_network_on_the_cpu_leaves_the_gpu_to_others(
     assert started["mlp-0000-f0"] == GPU
     defaults = registry.get("grownet").defaults("binary", engine.conductor._shape, "cpu")
     assert engine.executor.jobs["grownet-0000-f0"].params == msgspec.to_builtins(defaults)
+
+
+def test_each_gpu_has_a_spare_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[str] = []
+    spares = Spares()
+    monkeypatch.setattr(spares, "keep", kept.append)
+    monkeypatch.setattr(SERVERS["torch"], "start", lambda: None)
+    LocalExecutor(GB, GPU, spares, ("cuda:1",)).prepare("torch")
+    LocalExecutor(GB, "cpu", spares).prepare("torch")
+    assert kept == [GPU, "cuda:1"]
