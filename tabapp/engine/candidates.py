@@ -52,6 +52,7 @@ class Candidate:
         status: active while more folds are wanted.
         cause: reason why it was pruned or failed.
         fits_alone: a group of its folds failed, so that they are trained one by one.
+        batch: number of the trial whose first fold trains together with that of this one, and of others; None if it trains alone.
     """
 
     model: str
@@ -66,6 +67,7 @@ class Candidate:
     retried: bool = False
     n_lost: int = 0
     fits_alone: bool = False
+    batch: int | None = None
 
     @property
     def key(self) -> tuple[str, int]:

@@ -84,6 +84,8 @@ class Conductor:
             scorer=self.scorer,
             known=known_trials,
             emit=emit,
+            # Several machines have GPUs for all fits at once.
+            stacks=not executor.waits_for_memory,
         )
         pooled = executor.waits_for_memory
         self._slots = Slots(plan.workers, plan.n_threads, plan.gpus, plan.gpu_slots, may_grow=not pooled)
@@ -93,6 +95,7 @@ class Conductor:
             self.scorer,
             n_folds=data.n_folds,
             new_trial=self._trials.new,
+            siblings=self._trials.siblings,
             gain=lambda candidate, beside=(): self.board.gain(candidate, beside),
             weights=lambda: self.board.weights(),
             is_timed=clock.budget is not None,
@@ -120,7 +123,6 @@ class Conductor:
             self._slots,
             overhead=executor.overhead,
             refuse=self._refuse,
-            # Several machines have GPUs for all folds at once.
             stacks=not pooled,
         )
         self._running: dict[str, Running] = {}
@@ -244,7 +246,7 @@ class Conductor:
         return [running.need for running in self._running.values()]
 
     def _busy(self) -> set[Fold]:
-        return {(*r.work.candidate.key, fold) for r in self._running.values() for fold in r.work.folds}
+        return {(*candidate.key, fold) for r in self._running.values() for candidate, fold in r.work.fits}
 
     def _fit_limit(self, device: str) -> float:
         """Seconds that one fit on a class of devices may take; infinite without a time limit."""
@@ -266,35 +268,34 @@ class Conductor:
             # The fit still has to predict and save between its deadline and the end of fitting.
             now, left = time.monotonic(), 0.9 * self._clock.fitting_left()
             each = self.scheduler.seconds_for(candidate, self._busy(), left, cap)
-            deadlines = now + min(left, len(work.folds) * each), now + left
+            deadlines = now + min(left, len(work.fits) * each), now + left
         need = self._placement.need(work)
         plugin = self._plugins[candidate.model]
         job = job_of(work, self._plan, str(self._folder.path), plugin, self._libraries_of(plugin), deadlines, need)
         pid = self._executor.submit(job)
         self._running[job.fit] = Running(work, time.monotonic(), need)
         self._display.is_stale = True
-        for each_fold in work.folds:
-            names = names_of(candidate, each_fold)
-            self._emit(ev.FitStarted(**names, folds=candidate.n_folds, pid=pid, device=work.device))
+        for candidate, fold in work.fits:
+            self._emit(ev.FitStarted(**names_of(candidate, fold), folds=candidate.n_folds, pid=pid, device=work.device))
 
-    def _part_of(self, fit: str) -> tuple[Running | None, int]:
-        """The fit or group in progress that a fit belongs to, and its fold."""
+    def _part_of(self, fit: str) -> tuple[Running, Candidate, int] | None:
+        """The fit or group in progress that a fit belongs to, its candidate and its fold."""
         for running in self._running.values():
-            for fold in running.work.folds:
-                if running.work.candidate.fit_name(fold) == fit:
-                    return running, fold
-        return None, 0
+            for candidate, fold in running.work.fits:
+                if candidate.fit_name(fold) == fit:
+                    return running, candidate, fold
+        return None
 
     def _handle(self, message: Message) -> None:
-        running, fold = self._part_of(message.fit)
-        if running is None:
+        part = self._part_of(message.fit)
+        if part is None:
             return
+        running, candidate, fold = part
         if isinstance(message, Done | Failed) or time.monotonic() - running.seconds_started > LONG_FIT_SECONDS:
             # Not before the first fit has ended, unless it is long: on two cores, loading would delay the first score.
             self._loader.start()
         if isinstance(message, Done | Failed):
             self._ask_again_at = 0.0
-        candidate = running.work.candidate
         common = names_of(candidate, fold)
         match message:
             case Started():
@@ -306,7 +307,9 @@ class Conductor:
                 if running.pruned:
                     return
                 self._emit(ev.FitProgress(**common, step=message.step, value=message.value))
-                if fold == 0 and self._trials.should_prune(candidate, message.step, message.value):
+                is_behind = fold == 0 and self._trials.should_prune(candidate, message.step, message.value)
+                # Without it, the others of a group would take as long.
+                if is_behind and not running.work.others:
                     running.pruned = True
                     self._executor.cancel(message.fit)
                     reason = f"worse than the median of earlier trials at step {message.step}"
@@ -322,23 +325,27 @@ class Conductor:
                 self._admission.record(running.need, sum(result.n_bytes for result in results))
                 overhead = seconds - sum(result.used_seconds for result in results)
                 self.scheduler.record_overhead(overhead, device_class(running.need.device))
-                self._keep(candidate, results)
-                self._after_fold(candidate)
-                self._settle(candidate)
+                self._keep(results)
+                for each in running.work.candidates:
+                    self._after_fold(each)
+                    self._settle(each)
             case Failed():
                 del self._running[message.fit]
                 self._spend(candidate.model, running)
                 self._display.is_stale = True
                 if running.work.others and not running.pruned:
                     # It may have saved some of its fits before it failed.
-                    self._keep(candidate, saved_results(self._folder, candidate, running.work.folds))
+                    for each, its in running.work.fits:
+                        self._keep(saved_results(self._folder, each, [its]))
                 if not message.stopped:
                     self._after_failure(running.work, message)
-                self._settle(candidate)
+                for each in running.work.candidates:
+                    self._settle(each)
 
-    def _keep(self, candidate: Candidate, results: Sequence[FitResult]) -> None:
+    def _keep(self, results: Sequence[FitResult]) -> None:
         """Count complete fits."""
         for result in results:
+            candidate = self.scheduler.candidates[result.model, result.trial]
             candidate.results[result.fold] = result
             names = names_of(candidate, result.fold)
             self._emit(ev.FitFinished(**names, score=result.score, seconds=round(result.seconds, 3)))
@@ -365,17 +372,18 @@ class Conductor:
     def _after_failure(self, work: Work, failure: Failed) -> None:
         """Retry a fit once if its process was killed or had too little memory beside others, since the cause may be gone; an
         exception of the model would come again. The fits of a group are repeated one by one."""
-        candidate = work.candidate
-        for fold in work.folds:
+        for candidate, fold in work.fits:
             if fold not in candidate.results:
                 names = names_of(candidate, fold)
                 self._emit(ev.FitFailed(**names, reason=failure.reason, detail=failure.detail))
         if failure.out_of_memory:
             self._admission.record_out_of_memory(self._placement.need(work))
         if work.others:
-            candidate.fits_alone = True
-            self._after_fold(candidate)
+            for candidate in work.candidates:
+                candidate.fits_alone = True
+                self._after_fold(candidate)
             return
+        candidate = work.candidate
         lacked_memory = failure.out_of_memory and bool(self._running)
         if failure.lost and candidate.n_lost < MOST_LOST:
             candidate.n_lost += 1
@@ -423,7 +431,7 @@ class Conductor:
 
     def _settle(self, candidate: Candidate) -> None:
         """End the open trial of a stopped model once its last fit has ended."""
-        is_running = any(running.work.candidate is candidate for running in self._running.values())
+        is_running = any(each is candidate for running in self._running.values() for each in running.work.candidates)
         if self.scheduler.models[candidate.model].stopped and candidate.status == "active" and not is_running:
             score = defined(self.scorer.value(candidate)) if candidate.results else None
             self._trials.prune(candidate, STOPPED, score)

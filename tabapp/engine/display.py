@@ -67,8 +67,7 @@ def activity(works: Iterable[Work]) -> dict[str, str]:
     """Describe the running fits of each model, such as 'trial 3 · fold 2/5'."""
     parts: dict[str, list[str]] = {}
     for work in works:
-        candidate = work.candidate
-        what = f"trial {candidate.trial}" if candidate.trial else "defaults"
-        for fold in work.folds:
+        for candidate, fold in work.fits:
+            what = f"trial {candidate.trial}" if candidate.trial else "defaults"
             parts.setdefault(candidate.model, []).append(f"{what} · fold {fold + 1}/{candidate.n_folds}")
     return {model: ", ".join(sorted(what)) for model, what in parts.items()}

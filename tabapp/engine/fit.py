@@ -243,8 +243,15 @@ def run_group(job: FitJob, report: Callable[[str, int, float], None]) -> list[Fi
         FitStopped: `report` asked a fit to stop; nothing is saved.
         Exception: any error of the model.
     """
-    jobs = job.each()
-    folds = [_fold_of(each, partial(report, each.fit)) for each in jobs]
+    folds: list[_Fold] = []
+    tables: dict[tuple[int, int], tuple[Table, Table]] = {}
+    for each in job.each():
+        fold = _fold_of(each, partial(report, each.fit))
+        folds.append(fold)
+        if not job.pilots:
+            # Of the same objects, a stacked network keeps one copy on its device.
+            key = each.fold, each.seed
+            tables[key] = tables.get(key) or (fold.train, fold.valid)
     plugin = folds[0].plugin
     before = peak_memory.reset_peak()
     peak_memory.reset_gpu_peak(job.device)
@@ -259,7 +266,7 @@ def run_group(job: FitJob, report: Callable[[str, int, float], None]) -> list[Fi
                 for f in folds
             ]
         else:
-            fits = [GroupFit(f.train, f.valid, f.params, f.context) for f in folds]
+            fits = [GroupFit(*tables[f.job.fold, f.job.seed], f.params, f.context) for f in folds]
         models = [model for model in plugin.fit_group(fits) if model is not None]
         if len(models) < len(folds):
             raise FitStopped

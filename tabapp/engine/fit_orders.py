@@ -46,7 +46,7 @@ def job_of(
     deadlines: tuple[float, float] | None,
     need: Need,
 ) -> FitJob:
-    """The job of a fit, or of a group of fits of one candidate.
+    """The job of a fit, or of a group of fits.
 
     Args:
         run: path of the run folder.
@@ -77,7 +77,7 @@ def job_of(
         pilots=tuple(pilot.summary for pilot in candidate.pilots_of(fold)),
         most_step_rows=candidate.step_rows,
         companions=tuple(
-            Companion(candidate.fit_name(other), other, seed_of(plan.seed, candidate.model, other))
-            for other in work.others
+            Companion(other.fit_name(its), other.trial, its, seed_of(plan.seed, other.model, its), other.params)
+            for other, its in work.others
         ),
     )

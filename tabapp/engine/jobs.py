@@ -13,15 +13,17 @@ from tabapp.run.undefined import Decoder, OptionalScore
 
 
 class Companion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Another fold of the same candidate that a job trains in the same stacked network, with the seed of its own fit."""
+    """Another fit that a job trains in the same stacked network: another fold of the candidate, or the same of another one."""
 
     fit: str
+    trial: int
     fold: int
     seed: int
+    params: dict[str, Any]
 
 
 class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One fit: the hyper-parameters of a candidate on one fold, or on several that are trained as one stacked network.
+    """One fit: the hyper-parameters of a candidate on one fold, with others that are trained in the same stacked network.
 
     Attributes:
         fit: its id, and the name of its folder.
@@ -35,7 +37,7 @@ class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         soft_deadline: `time.monotonic()` (one clock for all processes of a machine) at which the fit returns its best model so far.
         latest_end: `time.monotonic()` that `soft_deadline` may be put off to if the fit waits for a node before it begins.
         most_step_rows: as in `FitContext`.
-        companions: the other folds of a group; the executor knows the group by the id of the first fit.
+        companions: the other fits of a group; the executor knows the group by the id of the first fit.
     """
 
     fit: str
@@ -63,10 +65,7 @@ class FitJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def each(self) -> list[FitJob]:
         """A job for every fit of a group."""
         alone = msgspec.structs.replace(self, companions=())
-        others = (
-            msgspec.structs.replace(alone, fit=other.fit, fold=other.fold, seed=other.seed) for other in self.companions
-        )
-        return [alone, *others]
+        return [alone, *(msgspec.structs.replace(alone, **msgspec.structs.asdict(other)) for other in self.companions)]
 
 
 class FitResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ class Placement:
         slots: fits at the same time on each device.
         overhead: returns the bytes that the engine and its servers use.
         refuse: called with a fit that never has enough memory, and the reason; it ends the candidate.
-        stacks: whether folds may be trained as one stacked network.
+        stacks: whether several fits may be trained as one stacked network.
     """
 
     def __init__(
@@ -113,7 +113,8 @@ class Placement:
         return work, Decision("later") if has_memory else refusals[0]
 
     def _grouped(self, work: Work, busy: set[Fold]) -> Work:
-        """A fit with the folds that are trained together with it: on a GPU all that its memory allows.
+        """A fit with those that are trained together with it: on a GPU, all other folds of its candidate after the first, and all
+        siblings of a new one, as far as the memory allows.
 
         What runs beside does not matter, so that groups, and with them the random numbers of dropout, do not depend on the number
         of workers.
@@ -125,16 +126,17 @@ class Placement:
         candidate = work.candidate
         if not self._stacks or candidate.device == CPU or not self._plugins[candidate.model].stacks:
             return work
-        others = candidate.group_of(work.fold, self._scheduler.open_folds(candidate, busy))
-        group = replace(work, others=others)
+        folds = candidate.group_of(work.fold, self._scheduler.open_folds(candidate, busy))
+        siblings = self._scheduler.waiting_siblings(candidate, busy) if work.fold == 0 else []
+        group = replace(work, others=(*((candidate, fold) for fold in folds), *((other, 0) for other in siblings)))
         while group.others and self._admission.decide(self.need(group), (), 0).when == "never":
             group = replace(group, others=group.others[:-1])
         return group
 
     def need(self, work: Work) -> Need:
         """The memory that a fit, or a group, is expected to need."""
-        need = self._need_of(work.candidate)
-        return replace(need, device=work.device, n_bytes=need.n_bytes * len(work.folds))
+        needs = [self._need_of(candidate) for candidate, _ in work.fits]
+        return replace(needs[0], device=work.device, n_bytes=sum(need.n_bytes for need in needs))
 
     def _need_of(self, candidate: Candidate) -> Need:
         """The memory of one fit of a candidate."""

@@ -8,7 +8,7 @@ leaderboard fills quickly; then the other folds of the defaults; then new trials
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -84,19 +84,25 @@ class Work:
     """A fit to start.
 
     Attributes:
-        others: further folds that are trained in the same stacked network.
+        others: further fits that are trained in the same stacked network: of other folds of the candidate, or of the same fold of
+            other candidates.
         gpu: the GPU that it starts on; None for a fit on the CPU, or as long as none is chosen.
     """
 
     candidate: Candidate
     fold: int
-    others: tuple[int, ...] = ()
+    others: tuple[tuple[Candidate, int], ...] = ()
     gpu: str | None = None
 
     @property
-    def folds(self) -> tuple[int, ...]:
-        """All folds."""
-        return self.fold, *self.others
+    def fits(self) -> tuple[tuple[Candidate, int], ...]:
+        """All fits: candidates and folds."""
+        return (self.candidate, self.fold), *self.others
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """The candidates of all fits, each once."""
+        return list({candidate.key: candidate for candidate, _ in self.fits}.values())
 
     @property
     def device(self) -> str:
@@ -115,6 +121,7 @@ class Scheduler:
         tune: whether to continue after the defaults.
         race: whether trials that are worse on fold 0 are pruned.
         new_trial: creates a new candidate of a model.
+        siblings: creates candidates whose first folds train together with that of a new one, as many as are taken.
         loss: a candidate's out-of-fold loss, lower is better.
         clearly_behind: whether the first of two candidates is significantly worse than the second, on the folds of both.
     """
@@ -132,6 +139,7 @@ class Scheduler:
         new_trial: Callable[[str], Candidate],
         loss: Callable[[Candidate], float],
         clearly_behind: Callable[[Candidate, Candidate], bool],
+        siblings: Callable[[Candidate], Iterator[Candidate]] = lambda first: iter(()),
     ) -> None:
         self.models = {model.name: model for model in models}
         self._metric = metric
@@ -141,7 +149,7 @@ class Scheduler:
         self._trials = trials
         self._tune = tune
         self._race = race
-        self._new_trial = new_trial
+        self._new_trial, self._siblings = new_trial, siblings
         self._loss = loss
         self._clearly_behind = clearly_behind
         self.candidates: dict[tuple[str, int], Candidate] = {}
@@ -190,6 +198,14 @@ class Scheduler:
         self.candidates[candidate.key] = candidate
         self._of_model.setdefault(candidate.model, {})[candidate.trial] = candidate
         return candidate
+
+    def _begin(self, name: str) -> Candidate:
+        """Add the next trial of a model, with its siblings."""
+        first = self.add(self._new_trial(name))
+        siblings = self._siblings(first)
+        while self._has_trials_left(name) and (sibling := next(siblings, None)) is not None:
+            self.add(sibling)
+        return first
 
     def is_out(self, name: str) -> bool:
         """Whether a model gets no more fits: stopped by the user, or it failed repeatedly and never succeeded."""
@@ -285,7 +301,7 @@ class Scheduler:
             if not active and not self._has_trials_left(record.name):
                 continue
             if record.is_favored or may_start(record):
-                return Work(active[0] if active else self.add(self._new_trial(record.name)), 0)
+                return Work(active[0] if active else self._begin(record.name), 0)
         return None
 
     def _has_precedence(self, record: ModelRecord) -> bool:
@@ -342,7 +358,7 @@ class Scheduler:
         if not options:
             return None
         _, name, candidate, fold = min(options, key=lambda option: option[:2])
-        return Work(candidate or self.add(self._new_trial(name)), fold)
+        return Work(candidate or self._begin(name), fold)
 
     def _beside(
         self, running: set[Fold], seconds_left: float, targets: Mapping[str, float] | None = None
@@ -363,6 +379,20 @@ class Scheduler:
     def open_folds(self, candidate: Candidate, running: set[Fold]) -> list[int]:
         """Folds of a candidate that have no fit and none in progress."""
         return [fold for fold in candidate.missing_folds if (*candidate.key, fold) not in running]
+
+    def waiting_siblings(self, candidate: Candidate, running: set[Fold]) -> list[Candidate]:
+        """Candidates whose first folds train together with that of a candidate, if none of them has one yet."""
+        alike = [] if candidate.batch is None else self.of_model(candidate.model)
+        waiting = [
+            other
+            for other in alike
+            if other.batch == candidate.batch
+            and other.status == "active"
+            and not other.results
+            and not other.fits_alone
+            if (*other.key, 0) not in running
+        ]
+        return [other for other in waiting if other is not candidate] if candidate in waiting else []
 
     def next_fold(self, candidate: Candidate, running: set[Fold]) -> int | None:
         """The next fold of a candidate that can start now."""

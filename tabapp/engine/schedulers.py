@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tabapp.engine.candidates import Candidate, Scorer
@@ -20,6 +20,7 @@ def new_scheduler(
     *,
     n_folds: int,
     new_trial: Callable[[str], Candidate],
+    siblings: Callable[[Candidate], Iterator[Candidate]],
     gain: Gain,
     weights: Callable[[], Mapping[tuple[str, int], float]],
     is_timed: bool,
@@ -38,6 +39,7 @@ def new_scheduler(
         "tune": plan.quality != "fast",
         "race": plan.quality != "best",
         "new_trial": new_trial,
+        "siblings": siblings,
         "loss": scorer.loss,
         "clearly_behind": scorer.clearly_behind,
     }

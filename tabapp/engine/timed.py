@@ -148,7 +148,7 @@ class TimedScheduler(StartingScheduler):
             if len(candidates) != 1 or not candidates[0].results or not self._has_trials_left(record.name):
                 continue
             if self._is_quick(record.name) and time.fits(self.n_folds, each, time.committed):
-                return Work(self.add(self._new_trial(record.name)), 0)
+                return Work(self._begin(record.name), 0)
         return None
 
     def _first_complete(self, running: set[Fold], time: TimeLeft) -> Work | None:
@@ -181,7 +181,10 @@ class TimedScheduler(StartingScheduler):
         for candidate in self._own_candidates():
             if candidate.status != "active":
                 continue
-            seconds = len(candidate.missing_folds) * min(self._expected.of_candidate(candidate), most)
+            # Most of those that train together are dropped after their first fold.
+            is_sibling = candidate.batch is not None and not candidate.results
+            n_folds = 1 if is_sibling else len(candidate.missing_folds)
+            seconds = n_folds * min(self._expected.of_candidate(candidate), most)
             share = SHORT_SHARE if candidate in self._being_completed else 1.0
             if not self._can_end(candidate, share, running, seconds_left, fit_limit):
                 continue
@@ -320,6 +323,8 @@ class TimedScheduler(StartingScheduler):
             folds, record = self.open_folds(candidate, running), self.models[name]
             fold = self.next_fold(candidate, running)
             if not trial or candidate.status != "active" or not self._may_fit(record) or record.stopped or fold is None:
+                continue
+            if candidate.batch is not None and not candidate.results:
                 continue
             if time.fits(len(folds), self.expected_seconds(name)):
                 return Work(candidate, fold)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from optuna.storages import RDBStorage
@@ -10,7 +10,7 @@ from optuna.trial import TrialState
 
 from tabapp.engine.board import Board
 from tabapp.engine.candidates import Candidate, Scorer, pilot_folds, read_results
-from tabapp.engine.devices import device_for
+from tabapp.engine.devices import CPU, device_for
 from tabapp.engine.plan import Plan
 from tabapp.engine.scheduler import Scheduler
 from tabapp.engine.tuning import OTHER_DEVICE, KnownTrial, Tuner
@@ -22,12 +22,16 @@ from tabapp.run.undefined import OptionalScore, defined
 
 Emit = Callable[[ev.Event], None]
 
+STACKED_TRIALS = 8
+"""Trials whose first folds train as one stacked network: the sampler learns from their scores only when all have ended."""
+
 
 class Trials:
     """Has one tuner per model, and keeps candidates, studies and events in step.
 
     Args:
         known: trials of earlier sessions by model and number, as the events record them.
+        stacks: whether several fits may be trained as one stacked network.
     """
 
     def __init__(
@@ -41,9 +45,12 @@ class Trials:
         scorer: Scorer,
         known: Mapping[str, Mapping[int, KnownTrial]],
         emit: Emit,
+        stacks: bool,
     ) -> None:
         self._folder, self._plan, self._shape, self._n_folds = folder, plan, shape, n_folds
         self._storage, self._scorer, self._known, self._emit = storage, scorer, known, emit
+        # Networks that hide cells or learn other targets cannot be stacked.
+        self._stacks = stacks and not plan.hide_cells and not shape.n_other_targets
         self._tuners: dict[str, Tuner] = {}
 
     def add_model(self, plugin: Plugin, scheduler: Scheduler, board: Board) -> None:
@@ -89,9 +96,22 @@ class Trials:
         """Start the next trial of a model."""
         return self._candidate(model, *self._tuners[model].ask())
 
+    def siblings(self, first: Candidate) -> Iterator[Candidate]:
+        """Start trials that train together with the first fold of a new one; none on a CPU, where that takes longer."""
+        if not self._stacks or first.device == CPU or not registry.get(first.model).stacks:
+            return
+        for _ in range(STACKED_TRIALS - 1):
+            asked = self._tuners[first.model].ask_sibling(first.trial)
+            if asked is None:
+                return
+            first.batch = first.trial
+            yield self._candidate(first.model, *asked)
+
     def _candidate(self, model: str, number: int, params: dict[str, Any]) -> Candidate:
         n_pilots = pilot_folds(self._n_folds) if registry.get(model).reuses_steps else 0
-        return Candidate(model, number, params, self._n_folds, n_pilots, device=self._tuners[model].device)
+        tuner = self._tuners[model]
+        batch = tuner.batch_of(number)
+        return Candidate(model, number, params, self._n_folds, n_pilots, device=tuner.device, batch=batch)
 
     def should_prune(self, candidate: Candidate, step: int, value: float) -> bool:
         """Whether a fit should end, given a point of its learning curve on the early-stopping rows."""

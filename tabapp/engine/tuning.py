@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -31,12 +31,15 @@ SAMPLER_DRAWS, MOST_DRAWS = 5, 20
 uniform. In small search spaces, such as that of k nearest neighbors, the sampler often draws the same again."""
 PARAMS = "params"
 DEVICE = "device"
+BATCH = "batch"
 OTHER_DEVICE = "its hyperparameters were chosen for another device"
 CAUSE = "cause"
 LEAST_RANKED_TRIALS = 10
 RANKED_QUANTILE = 0.25
 """Share of the complete trials that count as the best: three of twelve, since the estimator needs a few."""
 RANKED_GROWTH = 1.15
+USED = "use_"
+"""Prefix of the first of the two steps in which a search space draws a hyperparameter that may be zero."""
 HIDDEN_RATE = "hidden_rate"
 """The hyperparameter of networks that `--hide-cells` sets."""
 LAST_STEP = 1_000_000
@@ -76,7 +79,8 @@ class Tuner:
     """Suggests hyper-parameters of one model and records the results.
 
     Trial 0 is the defaults, and the next trials are the plugin's portfolio. In a run with a bound on trials, at most one trial of a
-    model is open, so that the sequence does not depend on timing; in others, the sampler avoids the surroundings of open trials.
+    model is open, or several that train together, so that the sequence does not depend on timing; in others, the sampler avoids the
+    surroundings of open trials.
     Hyperparameters that an earlier trial had are drawn again.
     A crash or a timeout is recorded as pruned: the sampler ignores failed trials and would return to the same region.
 
@@ -114,6 +118,8 @@ class Tuner:
         self._ranked_at = 0
         self._numbers = [t.number for t in self._study.get_trials(deepcopy=False) if t.state != TrialState.FAIL]
         """Optuna's number of each trial."""
+        self._drawn: set[int] = set()
+        """Trials of this session whose hyperparameters are neither given nor known."""
 
     def _trials(self) -> list[optuna.trial.FrozenTrial]:
         """The trials by their number."""
@@ -175,21 +181,62 @@ class Tuner:
         for attempt in range(1, MOST_DRAWS):
             if chosen is not None or params not in earlier:
                 break
-            # Only in memory, where the sampler ignores failed trials.
-            self._study.tell(trial, state=TrialState.FAIL)
+            self._reject(trial)
             trial, params = self._draw(number, chosen, attempt)
-        trial.set_user_attr(PARAMS, params)
-        trial.set_user_attr(DEVICE, device_class(self.device))
-        self._stored.add(self._study.get_trials(deepcopy=False)[trial.number])
-        self._asked[number] = trial
-        self._numbers.append(trial.number)
+        if chosen is None:
+            self._drawn.add(number)
+        self._start(trial, params, {})
         return number, params
 
-    def _draw(self, number: int, chosen: Params | None, attempt: int = 0) -> tuple[optuna.Trial, dict[str, Any]]:
+    def ask_sibling(self, first: int) -> tuple[int, dict[str, Any]] | None:
+        """Start a trial whose fit can be stacked with that of an open one: it differs only in the plugin's `free_params`. The
+        sampler avoids the surroundings of open trials.
+
+        Returns:
+            Its number and hyperparameters as `ask`; None if the other was not drawn, or if no draw differs from earlier trials.
+        """
+        if first not in self._drawn:
+            return None
+        number, free = len(self._numbers), self._plugin.free_params
+        trials = self._trials()
+        earlier = [trial.user_attrs.get(PARAMS) for trial in trials]
+        alike = {name: value for name, value in trials[first].params.items() if name.removeprefix(USED) not in free}
+        shape = without(trials[first].user_attrs[PARAMS], free)
+        for attempt in range(SAMPLER_DRAWS):
+            trial, params = self._draw(number, None, attempt, alike)
+            if params not in earlier and without(params, free) == shape:
+                self._start(trial, params, {BATCH: first})
+                return number, params
+            self._reject(trial)
+        return None
+
+    def batch_of(self, number: int) -> int | None:
+        """The trial that a trial is a sibling of, also for that trial itself; None without siblings."""
+        trials = self._trials()
+        batches = [trial.user_attrs.get(BATCH) for trial in trials]
+        return number if number in batches else batches[number]
+
+    def _reject(self, trial: optuna.Trial) -> None:
+        """Forget a draw."""
+        # Only in memory, where the sampler ignores failed trials.
+        self._study.tell(trial, state=TrialState.FAIL)
+
+    def _start(self, trial: optuna.Trial, params: dict[str, Any], attributes: dict[str, int]) -> None:
+        """Record a drawn trial as the next one."""
+        for name, value in {PARAMS: params, DEVICE: device_class(self.device), **attributes}.items():
+            trial.set_user_attr(name, value)
+        self._stored.add(self._study.get_trials(deepcopy=False)[trial.number])
+        self._asked[len(self._numbers)] = trial
+        self._numbers.append(trial.number)
+
+    def _draw(
+        self, number: int, chosen: Params | None, attempt: int = 0, alike: Mapping[str, Any] | None = None
+    ) -> tuple[optuna.Trial, dict[str, Any]]:
         """A trial in memory with its hyperparameters as JSON values: those that are chosen, or drawn ones.
 
         Args:
             attempt: how many draws for this trial were rejected.
+            alike: values of the search space that are not drawn.
         """
         others_are_open = any(not trial.state.is_finished() for trial in self._trials())
         name = f"{self._plugin.name}/{attempt}" if attempt else self._plugin.name
@@ -202,6 +249,8 @@ class Tuner:
         problem = self._task, self._shape, self.device
         if chosen is not None:
             self._study.enqueue_trial(as_suggested(chosen))
+        elif alike:
+            self._study.enqueue_trial(dict(alike))
         trial = self._study.ask()
         if chosen is not None:
             # Draw the given values too, so that the sampler learns from those inside the search space.
@@ -280,7 +329,7 @@ class Tuner:
         shares: dict[str, float] = {}
         for name, value in found.items():
             # One parameter of the model is two in the search space: whether it is 0, and its value.
-            name = name.removeprefix("use_")
+            name = name.removeprefix(USED)
             shares[name] = shares.get(name, 0.0) + max(0.0, value)
         total = sum(shares.values())
         if total <= 0:
@@ -292,6 +341,11 @@ class Tuner:
         return self._trials()[number].state.is_finished()
 
 
+def without(params: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Hyperparameters other than some."""
+    return {name: value for name, value in params.items() if name not in names}
+
+
 def as_suggested(params: Params) -> dict[str, Any]:
     """Hyper-parameters in the form that a search space draws: those of the papers' {0, distribution} kind are drawn in two steps,
     first `use_NAME`, then NAME."""
@@ -299,7 +353,7 @@ def as_suggested(params: Params) -> dict[str, Any]:
     for name, value in msgspec.to_builtins(params).items():
         if not isinstance(value, bool | int | float | str):
             continue
-        drawn[f"use_{name}"] = bool(value)
+        drawn[f"{USED}{name}"] = bool(value)
         if value != 0 or isinstance(value, bool):
             drawn[name] = value
     return drawn

@@ -147,6 +147,143 @@ def test_progress_belongs_to_the_fold_that_reports_it(planned: Planned, monkeypa
     }
 
 
+def trials_of(jobs: list[FitJob], model: str) -> list[tuple[int, ...]]:
+    """The trials of each job with first folds of a model."""
+    return [tuple(each.trial for each in job.each()) for job in jobs if job.model == model and job.fold == 0]
+
+
+@pytest.mark.parametrize("n_trials", [4, 20])
+def test_a_gpu_trains_the_first_folds_of_several_trials_together(n_trials: int, planned: Planned) -> None:
+    seen: list[dict[tuple[str, int], Any]] = []
+    for workers in (1, 3):
+        engine, jobs = recorded(*planned("snn", "resnet", workers=workers, trials=n_trials))
+        engine.conductor.run()
+        batches = [(0,), (1, 2, 3)] if n_trials == 4 else [(0,), tuple(range(1, 9)), tuple(range(9, 17)), (17, 18, 19)]
+        assert trials_of(jobs, "snn") == batches
+        assert trials_of(jobs, "resnet") == [(trial,) for trial in range(n_trials)]
+        candidates = engine.conductor.scheduler.candidates
+        free = registry.get("snn").free_params
+        for trials in batches:
+            params = [candidates["snn", trial].params for trial in trials]
+            assert len({repr({k: v for k, v in each.items() if k not in free}) for each in params}) == 1
+            assert len({each["learning_rate"] for each in params}) == len(trials)
+        # Each is judged by its own first fold.
+        ended = {candidates["snn", trial].status for trial in range(1, n_trials)}
+        assert ended == ({"complete", "pruned"} if n_trials == 20 else {"pruned"})
+        for (model, trial), candidate in candidates.items():
+            n_fits = sum(event.model == model and event.trial == trial for event in engine.events_of(ev.FitFinished))
+            assert n_fits == len(candidate.results) == (1 if candidate.status == "pruned" else FOLDS)
+        seen.append({key: (candidate.params, candidate.status) for key, candidate in candidates.items()})
+    assert seen[0] == seen[1]
+
+
+def test_a_cpu_trains_one_trial_after_the_other(planned: Planned) -> None:
+    engine, jobs = recorded(*planned("snn", device="cpu", workers=2, trials=5))
+    engine.conductor.run()
+    assert trials_of(jobs, "snn") == [(trial,) for trial in range(5)]
+
+
+def test_trials_of_a_failed_group_are_repeated_one_by_one(planned: Planned, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, jobs = recorded(*planned("snn", workers=1, trials=4))
+    poll = engine.executor.poll
+
+    def killed() -> list[Any]:
+        for name, job in list(engine.executor.jobs.items()):
+            if job.fold == 0 and job.companions:
+                engine.executor._finish(job.each()[1])
+                del engine.executor.jobs[name]
+                return [Failed(fit=name, reason="its process was killed by SIGKILL", died=True)]
+        return poll()
+
+    monkeypatch.setattr(engine.executor, "poll", killed)
+    engine.conductor.run()
+    assert trials_of(jobs, "snn") == [(0,), (1, 2, 3), (1,), (3,)]
+    assert [event.trial for event in engine.events_of(ev.FitFailed)] == [1, 3]
+    first = [event.trial for event in engine.events_of(ev.FitFinished) if event.fold == 0]
+    assert sorted(first) == [0, 1, 2, 3]
+
+
+def test_trials_that_were_open_in_an_earlier_session_train_together(
+    planned: Planned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, plan = planned("snn", workers=1, trials=4)
+    engine, _ = recorded(folder, plan)
+
+    class Killed(Exception):
+        """Ends the engine as a kill would."""
+
+    submit = engine.executor.submit
+
+    def killed(job: FitJob) -> int:
+        if job.fold == 0 and job.companions:
+            raise Killed
+        return submit(job)
+
+    monkeypatch.setattr(engine.executor, "submit", killed)
+    with pytest.raises(Killed):
+        engine.conductor.run()
+    resumed = Engine(folder, plan, Clock(None, 0), 1, resumed=True)
+    resumed.executor.ready |= {"torch"}
+    jobs: list[FitJob] = []
+    submit_again = resumed.executor.submit
+    monkeypatch.setattr(resumed.executor, "submit", lambda job: (jobs.append(job), submit_again(job))[1])
+    resumed.conductor.run()
+    assert trials_of(jobs, "snn") == [(1, 2, 3)]
+    assert len(resumed.conductor.scheduler.candidates) == 4
+
+
+def test_a_trial_of_a_group_is_not_ended_by_its_curve(planned: Planned, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, _ = recorded(*planned("snn", workers=1, trials=3))
+    asked: list[int] = []
+    monkeypatch.setattr(
+        engine.conductor._trials, "should_prune", lambda candidate, step, value: (asked.append(step), True)[1]
+    )
+    poll = engine.executor.poll
+
+    def reporting() -> list[Any]:
+        jobs = [each for job in engine.executor.jobs.values() if job.companions for each in job.each()]
+        return [Progress(fit=job.fit, step=5, value=0.1) for job in jobs if job.fold == 0] + poll()
+
+    monkeypatch.setattr(engine.executor, "poll", reporting)
+    engine.conductor.run()
+    assert asked
+    assert not engine.executor.cancelled
+    assert {event.trial for event in engine.events_of(ev.FitFinished) if event.fold == 0} == {0, 1, 2}
+
+
+def test_trials_of_a_group_share_their_table(planned: Planned, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, plan = planned("snn", device="cpu")
+    engine, jobs = recorded(folder, plan)
+    engine.executor.polls_a_fit = None
+    engine.conductor._add_models(["snn"])
+    engine.conductor._start_fits()
+    settings = [
+        {**jobs[0].params, "max_epochs": 2, "dropout": 0.0, "widths": (16,), "learning_rate": rate}
+        for rate in (1e-3, 1e-2)
+    ]
+    separate = [msgspec.structs.replace(jobs[0], fit=f"alone-{i}", params=each) for i, each in enumerate(settings)]
+    companion = Companion("together-1", 1, 0, jobs[0].seed, settings[1])
+    group = msgspec.structs.replace(jobs[0], fit="together-0", params=settings[0], companions=(companion,))
+    plugin: Any = type(registry.get("snn"))
+    fit_group = plugin.fit_group
+    seen: list[Any] = []
+    monkeypatch.setattr(plugin, "fit_group", lambda self, fits: (seen.extend(fits), fit_group(self, fits))[1])
+    done = result_of(msgspec.json.decode(msgspec.json.encode(group), type=FitJob), lambda *_: None)
+    assert isinstance(done, Done)
+    assert seen[0].train is seen[1].train
+    assert seen[0].valid is seen[1].valid
+    results = done.result, *done.others
+    assert [(result.trial, result.fold) for result in results] == [(0, 0), (1, 0)]
+    for job, together in zip(separate, results, strict=True):
+        expected = result_of(job, lambda *_: None)
+        assert isinstance(expected, Done)
+        assert together.summary == expected.result.summary
+        place, other = (folder.fits / fit for fit in (together.fit, job.fit))
+        assert (place / "params.json").read_bytes() == (other / "params.json").read_bytes()
+        # Two epochs amplify rounding errors by less than four orders of magnitude.
+        np.testing.assert_allclose(np.load(place / "oof.npy"), np.load(other / "oof.npy"), atol=1e4 * 2**-24)
+
+
 def test_the_fits_of_a_group_are_saved_as_separate_fits_are(planned: Planned) -> None:
     folder, plan = planned("snn", device="cpu")
     engine, jobs = recorded(folder, plan)
@@ -161,7 +298,7 @@ def test_the_fits_of_a_group_are_saved_as_separate_fits_are(planned: Planned) ->
         fit="together-f1",
         fold=1,
         seed=1,
-        companions=(Companion("together-f2", 2, 2),),
+        companions=(Companion("together-f2", 0, 2, 2, params),),
     )
     reports: list[tuple[str, int]] = []
 

@@ -476,6 +476,23 @@ def test_a_run_continues_while_there_is_no_ensemble_or_its_members_have_all_of_t
     assert take(scheduler, seconds=100.0) == ("b", 1, 0)
 
 
+def test_other_folds_of_trials_that_train_together_wait_for_their_first() -> None:
+    for batch in (None, 1):
+        scheduler = make_timed({"a": 1.0}, {("a", 0): 1.0}, trials=4)
+        complete(scheduler, "a")
+        trials = [scheduler.add(Candidate("a", trial, {}, FOLDS, batch=batch)) for trial in (1, 2, 3)]
+        running: set[Fold] = {("a", trial, 0) for trial in (1, 2, 3)}
+        work = scheduler.next_work(running, 100.0)
+        assert (work is None) == (batch is not None)
+        if batch is not None:
+            assert scheduler.waiting_siblings(trials[0], set()) == trials[1:]
+            assert scheduler.waiting_siblings(trials[0], running) == []
+            finish(trials[1], 0, 0.5)
+            assert scheduler.waiting_siblings(trials[0], set()) == trials[2:]
+            running.remove(("a", 2, 0))
+            assert take(scheduler, running, seconds=100.0)[1] == 2
+
+
 def test_a_new_trial_is_pruned_if_it_does_not_improve_the_ensemble() -> None:
     gains = {("m", 1): -0.05, ("m", 2): -0.02, ("m", 3): 0.01}
     scheduler = make_timed({"m": 1.0}, {("m", 0): 1.0}, gains=gains)

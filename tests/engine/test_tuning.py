@@ -71,6 +71,47 @@ def test_several_open_trials_are_drawn_apart_and_recorded_in_any_order(tmp_path:
     assert again.ask()[0] == 15
 
 
+def test_siblings_share_the_shape_of_a_drawn_trial(tmp_path: Path) -> None:
+    plugin = registry.get("mlp")
+
+    def asked(folder: Path) -> list[tuple[int, dict[str, Any]]]:
+        folder.mkdir()
+        tuning = tuner(folder, model="mlp")
+        tuning.ask()
+        # The defaults were not drawn, so that their shape is the model's.
+        assert tuning.ask_sibling(0) is None
+        tuning.record(0, 0.8)
+        first = tuning.ask()
+        siblings = [tuning.ask_sibling(first[0]) for _ in range(7)]
+        found = [first, *(each for each in siblings if each is not None)]
+        assert [number for number, _ in found] == list(range(1, 9))
+        assert [tuning.batch_of(number) for number in range(9)] == [None] + [1] * 8
+        return found
+
+    found = asked(tmp_path / "a")
+    assert found == asked(tmp_path / "b")
+    shapes = [{k: v for k, v in params.items() if k not in plugin.free_params} for _, params in found]
+    assert shapes == [shapes[0]] * 8
+    for name in ("learning_rate", "dropout"):
+        assert len({params[name] for _, params in found}) > 3
+    again = tuner(tmp_path / "a", model="mlp")
+    rates = [params["learning_rate"] for _, params, _, _ in again.earlier_trials()]
+    assert rates[1:] == [params["learning_rate"] for _, params in found]
+    assert [again.batch_of(number) for number in range(9)] == [None] + [1] * 8
+    for number in range(1, 9):
+        again.record(number, 0.5 + 0.01 * number)
+    assert again.ask()[0] == 9
+
+
+def test_a_shape_without_free_hyperparameters_has_no_siblings(tmp_path: Path) -> None:
+    tuning = tuner(tmp_path, model="xgboost")
+    number = 0
+    while not tuning._drawn:
+        number, _ = tuning.ask()
+    assert tuning.ask_sibling(number) is None
+    assert tuning.ask()[0] == number + 1
+
+
 def test_all_trials_of_a_network_hide_the_requested_share_of_cells(tmp_path: Path) -> None:
     drawn: dict[str, list[dict[str, object]]] = {}
     for model in ("mlp", "xgboost"):
