@@ -113,7 +113,7 @@ class Group:
         tables = [inputs(member.valid, device) for member in members]
         self._valid = tuple(nn.utils.rnn.pad_sequence([table[i] for table in tables], batch_first=True) for i in (0, 1))
         self._losses = StackedLosses(members, device) if members[0].n_epochs is None else None
-        self._unreported: list[tuple[Member, int, float, Tensor | None]] = []
+        self._unreported: list[tuple[Member, int, float, Tensor]] = []
         for member in members:
             train = member.train.take(slice(0, 2))
             member.method.start(*inputs(train, device), member.objective.target(train, device), None)
@@ -233,23 +233,22 @@ class Group:
         self._best = torch.where(improved.unsqueeze(1), self._average, self._best)
         # The only time in an epoch that the host waits for the device.
         found = torch.stack([losses, improved.double()]).tolist()
+        if output is not None and any(member.context.metric != criterion(member.context) for member in self.members):
+            # Now, because a copy waits for everything that the device has been asked to do before.
+            output = output.cpu()
         for i, member in enumerate(self.members):
             if member.result is not None:
                 continue
             if found[1][i]:
                 member.best_loss, member.best_epoch = found[0][i], epoch
             if reports and output is not None:
-                is_known = member.context.metric == criterion(member.context)
-                outputs = None if is_known else output[i, : len(member.valid)]
-                self._unreported.append((member, epoch, found[0][i], outputs))
+                self._unreported.append((member, epoch, found[0][i], output[i, : len(member.valid)]))
 
     def _report(self) -> None:
         """Report the scores of the last epoch."""
-        for member, epoch, loss, output in self._unreported:
-            score = loss
-            if output is not None:
-                valid = member.valid
-                prediction = member.objective.prediction(output)
+        for member, epoch, score, output in self._unreported:
+            if member.context.metric != criterion(member.context):
+                valid, prediction = member.valid, member.objective.prediction(output)
                 score = metrics.score(member.context.metric, target_of(valid), prediction, valid.weight)
             try:
                 member.context.report(epoch, score)

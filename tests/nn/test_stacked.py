@@ -279,6 +279,25 @@ def test_losses_on_the_device_are_those_of_the_metric(task: Any, metric: str, we
     assert losses(output[2:]).tolist() == pytest.approx(expected[2:], rel=1e-7)
 
 
+@pytest.mark.parametrize("metric", ["log_loss", "accuracy"])
+def test_members_report_what_separate_fits_report(metric: str, tmp_path: Path) -> None:
+    curves: list[list[list[tuple[int, float]]]] = []
+    for train in (registry.get("mlp").fit_group, lambda fits: separate("mlp", fits)):
+        reported: list[list[tuple[int, float]]] = []
+        fits = trials_of("mlp", tmp_path, TRIALS[10:14])
+        for fit in fits:
+            curve: list[tuple[int, float]] = []
+            reported.append(curve)
+            fit.context.metric = metric
+            fit.context.on_report = lambda step, value, curve=curve: curve.append((step, value))
+        train(fits)
+        curves.append(reported)
+    assert len({len(curve) for curve in curves[0]}) > 1
+    for found, expected in zip(*curves, strict=True):
+        assert [step for step, _ in found] == [step for step, _ in expected]
+        assert [value for _, value in found] == pytest.approx([value for _, value in expected], rel=1e-6)
+
+
 def test_unseen_levels_are_drawn_as_in_separate_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[torch.Tensor] = []
     draw = torch.rand
