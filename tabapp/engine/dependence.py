@@ -92,8 +92,8 @@ def find_interactions(
     deadline: float | None,
 ) -> ev.InteractionsReady | None:
     """H-statistics of the most important columns; None with fewer than two."""
-    rows = sorted(importances.rows, key=lambda row: -row.permutation)
-    columns = [row.feature for row in rows if row.permutation > 0][:MOST_INTERACTING]
+    rows = ranked_rows(importances.rows)
+    columns = [row.feature for row in rows if row.permutation > 0 and not row.unstable][:MOST_INTERACTING]
     if len(columns) < 2:
         return None
     code = max(0, len(data.schema.classes) - 1)

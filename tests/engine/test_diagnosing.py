@@ -237,6 +237,10 @@ def test_dependence_and_interactions_of_a_run(folder):
         )
         is None
     )
+    first = msgspec.structs.replace(rows[0], unstable=True)
+    unstable = msgspec.structs.replace(importances, rows=(first, *rows[1:]))
+    found = find_interactions(folder, run.data, run.plan, candidate, unstable, None)
+    assert found.columns == ("twin", "weak"), "an unstable importance says nothing of its column"
 
 
 LAST_BY_ATTENTION = {"a": 0.0, "b": 0.4, "c": 0.3, "d": 0.2}
