@@ -5,18 +5,17 @@ Breiman: "Random Forests", Machine Learning 45, 2001, section 10; for any model,
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from joblib import Parallel, delayed
 from scipy.special import stdtrit
 
 from tabapp import metrics
 from tabapp.explain.dependence import permuted_within
 from tabapp.explain.fold_model import FoldModel, at_most
+from tabapp.explain.shuffles import run_shuffles
 from tabapp.explain.stability import Changes, is_unstable, unshuffled, witnesses
 from tabapp.features.arrays import Table
 
@@ -137,7 +136,7 @@ def permutation_importance(
     Args:
         models: fold models whose tables have a target.
         columns: names of data columns, or groups of them, which are permuted together and named by `group_name`.
-        n_repeats: shuffles per column; every column is shuffled once before any is shuffled again.
+        n_repeats: shuffles per column, in the order of `run_shuffles`.
         n_jobs: threads; each pass uses one.
         max_rows: maximum number of rows in total; a larger table is sampled with the seed.
         deadline: `time.monotonic()` after which no further pass starts; columns without any pass are in `skipped`.
@@ -173,9 +172,7 @@ def permutation_importance(
     baseline = scores(before[is_scored])
     units = [(column,) if isinstance(column, str) else column for column in columns]
 
-    def shuffle(index: int, repeat: int) -> _Pass | None:
-        if deadline is not None and time.monotonic() > deadline:
-            return None
+    def shuffle(index: int, repeat: int) -> _Pass:
         unit = units[index]
         features = [np.concatenate([fold.features_of(column) for column in unit]) for fold in folds]
         if not any(map(len, features)):
@@ -194,11 +191,18 @@ def permutation_importance(
         drops = sign * (baseline - scores(after[is_scored]))
         return _Pass(drops, Changes.of(before, after, np.concatenate(same)))
 
-    passes = [(index, repeat) for repeat in range(n_repeats) for index in order or range(len(columns))]
-    done = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(shuffle)(index, repeat) for index, repeat in passes)
+    done = run_shuffles(
+        shuffle,
+        lambda each: float(each.drops[0]),
+        range(len(columns)) if order is None else order,
+        n_repeats,
+        n_jobs=n_jobs,
+        deadline=deadline,
+    )
     by_column: list[list[_Pass]] = [[] for _ in units]
-    for (index, _), each in zip(passes, done, strict=True):
-        if each is not None and np.isfinite(each.drops[0]):
+    # The last digits of a mean depend on the order of its terms.
+    for (index, _), each in sorted(done.items(), key=lambda item: item[0]):
+        if np.isfinite(each.drops[0]):
             by_column[index].append(each)
     found: list[ColumnImportance] = []
     skipped: list[str] = []
