@@ -338,7 +338,7 @@ RUN_OPTIONS = (
         callback=read_device,
         default="auto",
         metavar="NAME",
-        help="Device to train on: auto, cpu, cuda or cuda:N [default: auto].",
+        help="Device to train on: auto, cpu, cuda (all GPUs) or cuda:N [default: auto].",
     ),
     _option(
         MACHINE,
@@ -346,7 +346,7 @@ RUN_OPTIONS = (
         callback=read_workers,
         default="auto",
         metavar="N",
-        help="Number of parallel fits, or auto [default: auto].",
+        help="Number of parallel fits on the cores, or auto [default: auto].",
     ),
     _option(
         MACHINE,

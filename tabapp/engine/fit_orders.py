@@ -69,8 +69,7 @@ def job_of(
         run_seed=plan.seed,
         device=work.device,
         libraries=libraries,
-        # A fit on a GPU uses one core, to start its operations.
-        n_threads=plan.n_threads if work.gpu is None else 1,
+        n_threads=plan.n_threads,
         soft_deadline=None if deadlines is None else deadlines[0],
         latest_end=None if deadlines is None else deadlines[1],
         n_bytes=need.n_bytes,
