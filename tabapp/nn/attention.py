@@ -260,7 +260,7 @@ class FeedForward(nn.Module):
         self.second = Linear(d_hidden, d_token)
 
     def forward(self, x: Tensor) -> Tensor:
-        hidden = self.first(x)
-        if fused.is_fused(hidden):
-            return self.second(fused.gate(hidden, self.dropout.rate if self.training else 0.0))
+        hidden, rate = self.first(x), self.dropout.rate if self.training else 0.0
+        if isinstance(rate, float) and fused.is_fused(hidden):
+            return self.second(fused.gate(hidden, rate))
         return self.second(self.dropout(self.activation(hidden)))

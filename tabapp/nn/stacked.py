@@ -259,8 +259,8 @@ class Group:
     def _end(self, epoch: int, *, is_over: bool) -> None:
         """End members that have stopped, and give their networks their best weights.
 
-        On a GPU, they stay in the stacked network until half of it has ended: a smaller one must be recorded again, and takes not
-        much less time.
+        On a GPU, they stay in the stacked network until three quarters of it have ended: a smaller one must be recorded again, and
+        takes not much less time.
         """
         for i, member in enumerate(self.members):
             if member.result is not None:
@@ -273,7 +273,7 @@ class Group:
                 member.result = Training(member.best_epoch, epoch, member.best_loss)
                 self._give(member, self._best[i])
         left = [i for i, member in enumerate(self.members) if member.result is None]
-        if len(left) <= (len(self.members) / 2 if self._graphs is not None else len(self.members) - 1):
+        if len(left) <= (len(self.members) / 4 if self._graphs is not None else len(self.members) - 1):
             self._keep(left)
 
     def _keep(self, kept: Sequence[int]) -> None:
