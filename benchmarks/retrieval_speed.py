@@ -4,9 +4,10 @@ python -m benchmarks.retrieval_speed [--device cuda] [--tables 10240,102400] [--
                                      [--seconds 60] [--out FILE.json]
 
 A step is that of the training loop with the defaults for a GPU: eager and recorded with the search of a CPU, and recorded with the
-search of a GPU. "TabR, embeddings" has periodic embeddings, so that all candidates are encoded and compared in bfloat16. With the
+search of a GPU. "TabR, embeddings" has periodic embeddings and an encoder block, so that all candidates are encoded. With the
 first batch size on the first table, 200 steps are taken, and the predictions for other rows are compared with those after eager
-steps: the root mean square of the differences, over the standard deviation of the predictions. Keys of the searches are normal.
+steps: the root mean square of the differences, over the standard deviation of the predictions. Keys of the searches are normal, and
+"groups" selects the neighbors in two stages.
 
 Cases start until --seconds have passed. Each is printed as it ends, and --out then holds all of them. A case that fails is an error
 in its line.
@@ -46,11 +47,12 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "TabR, embeddings": ("tabr", {"n_frequencies": 48, "n_encoder_blocks": 1}),
 }
 EAGER, RECORDED, SEARCHED = "eager", "recorded", "recorded, search of a GPU"
+ONE_STAGE, GROUPS = "float32", "float32, groups"
 COMPARED_STEPS, COMPARED_ROWS = 200, 2000
 WARM_STEPS = EAGER_STEPS + 3
 WIDTH, N_NEIGHBORS = 265, 96
 """Those of TabR's defaults, for the searches."""
-HEADER = ("case", "rows", "batch", "way", "ms", "rows/s", "GB", "difference")
+HEADER = ("case", "rows", "batch", "way", "ms", "rows/s", "difference")
 
 
 @dataclass
@@ -94,8 +96,7 @@ def way_of(way: str) -> Generator[None]:
                 return
             with (
                 mock.patch.object(tabr, "starts_operations_slowly", return_value=False),
-                mock.patch.object(tabr, "is_slow_on_gpu", return_value=False),
-                mock.patch.object(neighbors, "is_slow_on_gpu", return_value=False),
+                mock.patch.object(neighbors, "prefers_groups", return_value=False),
             ):
                 yield
 
@@ -121,7 +122,6 @@ def measure_steps(
     spec = FeatureSpec(numeric=names, categorical=(), cardinalities=(), sources=names)
     if device.type == "cuda":
         torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
     with TemporaryDirectory(prefix="tabapp-retrieval-") as folder, way_of(way):
         context = FewSteps("regression", 1, "rmse", spec, 0, options.device, 1, Path(folder))
         trainer.seed_everything(context)
@@ -159,25 +159,22 @@ def measure_steps(
         "rows_per_second": batch / seconds,
     }
     if device.type == "cuda":
-        line |= {"replayed": replayed, "gigabytes": torch.cuda.max_memory_reserved() / 1e9}
+        line["replayed"] = replayed
     return line, prediction
 
 
 def measure_search(n_keys: int, batch: int, way: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Seconds of a search for the neighbors of a batch, and the share of them that the search in float32 finds, too."""
+    """Seconds of a search for the neighbors of a batch, and the share of them that is missed."""
     device = torch.device(options.device)
     torch.manual_seed(0)
     keys, own = torch.randn(n_keys, WIDTH, device=device), torch.randperm(n_keys)[:batch].to(device)
-    n_nearest = min(N_NEIGHBORS, n_keys // 4)
-    search = neighbors.nearest_by_bfloat16 if way == "bfloat16" else neighbors.nearest
+    n_nearest = min(N_NEIGHBORS, n_keys // neighbors.GROUP)
     found: list[torch.Tensor] = [own]
 
     def take(rows: torch.Tensor) -> None:
-        found[0] = search(keys[rows], keys, n_nearest, own=rows)
+        found[0] = neighbors.nearest(keys[rows], keys, n_nearest, own=rows)
 
-    with mock.patch.object(
-        neighbors, "is_slow_on_gpu", lambda n_keys, device: way != "float32" and device.type == "cuda"
-    ):
+    with mock.patch.object(neighbors, "prefers_groups", return_value=way == GROUPS):
         step: Callable[[torch.Tensor], None] = GraphedSteps(take, device) if can_record(device) else take
         for _ in range(WARM_STEPS):
             step(own)
@@ -188,7 +185,7 @@ def measure_search(n_keys: int, batch: int, way: str, options: argparse.Namespac
         synchronize(device)
         seconds = (time.perf_counter() - started) / options.steps
         index = found[0]
-    with mock.patch.object(neighbors, "is_slow_on_gpu", return_value=False):
+    with mock.patch.object(neighbors, "prefers_groups", return_value=False):
         expected = neighbors.nearest(keys[own], keys, n_nearest, own=own)
     missed = (index.unsqueeze(2) != expected.unsqueeze(1)).all(1).double().mean().item()
     line = {"case": "search", "rows": n_keys, "batch": batch, "way": way, "ms": 1e3 * seconds, "missed": missed}
@@ -199,17 +196,16 @@ def row_of(line: dict[str, Any]) -> list[str]:
     """A line of the printed table."""
     first = [line["case"], f"{line['rows']:,}", str(line["batch"]), line["way"]]
     if "error" in line:
-        return [*first, line["error"], "", "", ""]
-    size = f"{line['gigabytes']:.1f}" if "gigabytes" in line else ""
+        return [*first, line["error"], "", ""]
     difference = line.get("difference", line.get("missed"))
     shown = "" if difference is None else f"{difference:.5f}"
-    return [*first, f"{line['ms']:.3f}", f"{line['rows_per_second']:,.0f}", size, shown]
+    return [*first, f"{line['ms']:.3f}", f"{line['rows_per_second']:,.0f}", shown]
 
 
 def cases(options: argparse.Namespace) -> Generator[dict[str, Any]]:
     """Measure and yield one line after the other."""
     for n_rows in options.tables:
-        for way in ("float32", "float32, groups", "bfloat16"):
+        for way in (ONE_STAGE, GROUPS):
             case = {"case": "search", "rows": n_rows, "batch": options.batches[0], "way": way}
             try:
                 yield measure_search(n_rows, options.batches[0], way, options)
@@ -257,7 +253,7 @@ def main() -> None:
         "steps": options.steps,
     }
     lines: list[dict[str, Any]] = []
-    right = (1, 2, 4, 5, 6, 7)
+    right = (1, 2, 4, 5, 6)
     for line in cases(options):
         lines.append(line)
         print(json.dumps(line), flush=True)

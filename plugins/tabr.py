@@ -16,7 +16,7 @@ from tabapp.nn.dropout import Dropout
 from tabapp.nn.embeddings import OneHotOrEmbedding
 from tabapp.nn.gather import starts_operations_slowly
 from tabapp.nn.linear import Linear
-from tabapp.nn.neighbors import is_slow_on_gpu, nearest, nearest_by_bfloat16
+from tabapp.nn.neighbors import nearest
 from tabapp.nn.numeric import PeriodicEmbedding
 from tabapp.nn.objective import Objective
 from tabapp.nn.params import TrainingParams, batch_size_for
@@ -207,12 +207,7 @@ class TabRNetwork(RetrievalNetwork):
         if few or found is None:
             with torch.set_grad_enabled(few):
                 keys = self.candidate_keys(in_chunks=not few and starts_operations_slowly(rows.device))
-            if found is not None:
-                context = found[rows].long()
-            elif is_slow_on_gpu(len(stored), rows.device):
-                context = nearest_by_bfloat16(key, keys, n, own=rows)
-            else:
-                context = nearest(key, keys, n, own=rows)
+            context = nearest(key, keys, n, own=rows) if found is None else found[rows].long()
             if few:
                 return self.output(x, key.unsqueeze(1) - F.embedding(context, keys), stored.target[context])
         else:

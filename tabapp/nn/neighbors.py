@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from tabapp.nn.linear import linear
 
 SEARCH_CELLS = {"cpu": 2**23, "cuda": 2**28}
 """Distances held at once in a search or a prediction: 32 MB on a CPU, 1 GB on a GPU."""
-MANY_KEYS = 2**15
-"""Keys from which reading all distances takes longer on a GPU than starting the operations of two stages."""
 GROUP = 16
-"""Distances of which the first of two stages keeps the least."""
-FEWEST_EXTRA = 32
-"""Rows that are nearest in bfloat16 and compared in float32, beyond twice the neighbors."""
+"""Values of which the first of two stages keeps the least."""
+VALUES_PER_FOUND = 100
+"""Values for each one that is found, from which two stages take no longer than one on an H100: 10,240 distances for 96 neighbors.
+It is more than `GROUP`, so that there are enough groups."""
 
 
 def queries_at_once(keys: Tensor) -> int:
     """How many queries to compare with all keys at once."""
     return max(1, SEARCH_CELLS[keys.device.type] // max(1, len(keys)))
-
-
-def is_slow_on_gpu(n_keys: int, device: torch.device) -> bool:
-    """Whether a search among so many keys runs on a GPU and takes longer than starting its operations."""
-    return device.type == "cuda" and n_keys >= MANY_KEYS
 
 
 def centered(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
@@ -71,54 +64,16 @@ def nearest(
     return torch.cat(found)
 
 
-@torch.no_grad()
-def nearest_by_bfloat16(queries: Tensor, keys: Tensor, n_nearest: int, *, own: Tensor | None = None) -> Tensor:
-    """`nearest`, with matrix products in bfloat16, which a GPU computes ten times as fast as those in float32.
-
-    They select more than twice as many rows, from which exact distances choose. A neighbor is missed only if all of these rows are
-    as near up to the rounding of bfloat16, such as in a cluster a thousand times as small as the spread of the keys.
-    """
-    n_kept = min(len(keys), 2 * n_nearest + FEWEST_EXTRA)
-    found = [torch.zeros(0, n_nearest, dtype=torch.int64, device=keys.device)]
-    chunk = min(queries_at_once(keys), max(1, SEARCH_CELLS[keys.device.type] // (n_kept * keys.shape[1])))
-    with torch.autocast(queries.device.type, enabled=False):
-        queries, keys = centered(queries, keys)
-        factors = _rounded(keys, is_query=False)
-        for start in range(0, len(queries), chunk):
-            part = queries[start : start + chunk]
-            distance = F.linear(_rounded(part, is_query=True), factors)
-            if own is not None:
-                distance.scatter_(1, own[start : start + chunk, None], torch.inf)
-            kept = smallest(distance, n_kept)
-            exact = (F.embedding(kept, keys) - part.unsqueeze(1)).square_().sum(2)
-            if own is not None:
-                exact.masked_fill_(kept == own[start : start + chunk, None], torch.inf)
-            found.append(kept.gather(1, smallest(exact, n_nearest)))
-    return torch.cat(found)
-
-
-def _rounded(rows: Tensor, *, is_query: bool) -> Tensor:
-    """bfloat16 factors of queries and keys, whose product q'k' = ‖q‖² - 2qk + ‖k‖² is the squared distance of the rounded rows.
-
-    With the norms of rows before rounding, the error would be relative to the norms instead of the distance. The three parts of a
-    norm have the precision of float32. The number of columns is a multiple of eight, which matrix products of a GPU prefer.
-    """
-    rounded = rows.bfloat16()
-    rest = torch.linalg.vector_norm(rounded, dim=1, keepdim=True, dtype=torch.float32).square()
-    norm: list[Tensor] = []
-    for _ in range(3):
-        norm.append(rest.bfloat16())
-        rest = rest - norm[-1]
-    ones = rounded.new_ones(len(rows), 3)
-    zeros = rounded.new_zeros(len(rows), -(rows.shape[1] + 6) % 8)
-    return torch.cat([-2 * rounded, ones, *norm, zeros] if is_query else [rounded, *norm, ones, zeros], dim=1)
-
-
 def smallest(values: Tensor, n: int) -> Tensor:
     """(rows, n) columns of the smallest values of each row, in any order."""
-    if is_slow_on_gpu(values.shape[1], values.device) and values.shape[1] >= 4 * GROUP * n:
+    if prefers_groups(values, n):
         return smallest_by_groups(values, n)
     return values.topk(n, dim=1, largest=False, sorted=False).indices
+
+
+def prefers_groups(values: Tensor, n: int) -> bool:
+    """Whether two stages select the n smallest values of each row at least as fast as one."""
+    return values.device.type == "cuda" and values.shape[1] >= VALUES_PER_FOUND * n
 
 
 def smallest_by_groups(values: Tensor, n: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""The search for nearest neighbors, in float32 and in bfloat16."""
+"""The search for nearest neighbors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from torch import Tensor
 
 from tabapp.nn import neighbors
 from tabapp.nn.neighbors import (
-    FEWEST_EXTRA,
     GROUP,
     SEARCH_CELLS,
+    VALUES_PER_FOUND,
     nearest,
-    nearest_by_bfloat16,
     smallest_by_groups,
     squared_distances,
 )
@@ -58,9 +57,23 @@ def test_smallest_values_are_found_by_groups(n_columns: int) -> None:
     assert torch.equal(smallest_by_groups(values, 20).sort(1).values, expected)
 
 
-def clusters(spread: float, n_clusters: int = 20) -> Tensor:
-    """2,000 rows of 40 columns around centers at a distance of about nine."""
-    return torch.randn(n_clusters, 40).repeat(2000 // n_clusters, 1) + spread * torch.randn(2000, 40)
+def test_search_by_groups_finds_the_same_neighbors(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    keys, own = torch.randn(GROUP * 30 + 3, 8), torch.randperm(GROUP * 30)[:40]
+    expected = nearest(keys[own], keys, N_NEAREST, own=own).sort(1).values
+    calls: list[int] = []
+
+    def always(values: Tensor, n: int) -> bool:
+        calls.append(n)
+        return True
+
+    monkeypatch.setattr(neighbors, "prefers_groups", always)
+    assert torch.equal(nearest(keys[own], keys, N_NEAREST, own=own).sort(1).values, expected)
+    assert calls == [N_NEAREST]
+
+
+def test_a_cpu_selects_in_one_stage() -> None:
+    assert not neighbors.prefers_groups(torch.zeros(1, 10 * VALUES_PER_FOUND), 1)
 
 
 def distances_of(found: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
@@ -68,55 +81,8 @@ def distances_of(found: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
     return (keys.double()[found] - queries.double().unsqueeze(1)).square().sum(2).sort(1).values
 
 
-@pytest.mark.parametrize(
-    "table", ["normal", "far from the origin", "low rank", "clusters", "small clusters", "repeated"]
-)
-def test_bfloat16_finds_the_neighbors(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    torch.manual_seed(0)
-    keys = {
-        "normal": torch.randn(2000, 40),
-        "far from the origin": 300 + torch.randn(2000, 40),
-        "low rank": torch.randn(2000, 3) @ torch.randn(3, 40),
-        "clusters": clusters(0.2),
-        "small clusters": clusters(0.02),
-        "repeated": torch.randn(100, 40).repeat(20, 1),
-    }[table]
-    own = torch.randperm(2000)[:50]
-    monkeypatch.setitem(SEARCH_CELLS, "cpu", 17 * 2000)
-    found = nearest_by_bfloat16(keys[own], keys, N_NEAREST, own=own)
-    assert not (found == own[:, None]).any()
-    assert all(len(set(row)) == N_NEAREST for row in found.tolist())
-    exact = torch.cdist(keys[own].double(), keys.double()).square().scatter(1, own[:, None], torch.inf)
-    farthest = exact.topk(N_NEAREST, largest=False).values.max(1, keepdim=True).values
-    # Up to a rounding error of the exact distances themselves.
-    is_neighbor = exact.gather(1, found) <= farthest + 1e-6 * keys.double().var(0).sum()
-    assert is_neighbor.double().mean() >= 0.999
-
-
-def test_bfloat16_misses_only_neighbors_that_are_hardly_nearer() -> None:
-    """The clusters are larger than the rows that are compared, and smaller than bfloat16 can resolve."""
-    torch.manual_seed(0)
-    keys, queries = clusters(0.001, n_clusters=5), clusters(0.001, n_clusters=5)[:50]
-    assert 2 * N_NEAREST + FEWEST_EXTRA < 2000 // 5
-    found, exact = nearest_by_bfloat16(queries, keys, N_NEAREST), nearest(queries, keys, N_NEAREST)
-    excess = distances_of(found, queries, keys) - distances_of(exact, queries, keys)
-    # A value x is rounded by at most x / 512, and so is a distance.
-    assert excess.max() < 2 * (1 / 512) ** 2 * 40 + distances_of(exact, queries, keys).max() / 256
-
-
-@pytest.mark.parametrize("n_keys", [N_NEAREST, N_NEAREST + 1, 2 * N_NEAREST])
-def test_bfloat16_search_among_few_keys(n_keys: int) -> None:
-    torch.manual_seed(0)
-    keys, queries = torch.randn(n_keys, 5), torch.randn(7, 5)
-    found = nearest_by_bfloat16(queries, keys, N_NEAREST)
-    assert torch.equal(found.sort(1).values, nearest(queries, keys, N_NEAREST).sort(1).values)
-    own = torch.arange(n_keys)
-    found = nearest_by_bfloat16(keys, keys, n_keys - 1, own=own)
-    assert torch.equal(found.sort(1).values, nearest(keys, keys, n_keys - 1, own=own).sort(1).values)
-
-
 @pytest.mark.gpu
-@pytest.mark.parametrize("n_keys", [neighbors.MANY_KEYS - 1, neighbors.MANY_KEYS + 5])
+@pytest.mark.parametrize("n_keys", [VALUES_PER_FOUND * N_NEAREST - 1, VALUES_PER_FOUND * N_NEAREST + 5])
 def test_a_gpu_finds_the_same_neighbors(n_keys: int) -> None:
     torch.manual_seed(0)
     keys, own = torch.randn(n_keys, 30), torch.randperm(n_keys)[:100]
@@ -124,11 +90,10 @@ def test_a_gpu_finds_the_same_neighbors(n_keys: int) -> None:
     projected = (keys[own] @ factor.t(), keys @ factor.t())
     expected = nearest(keys[own], keys, N_NEAREST, own=own), nearest(*projected, N_NEAREST, own=own)
     rows, places, matrix = keys.cuda(), own.cuda(), factor.cuda()
-    found = [search(rows[places], rows, N_NEAREST, own=places) for search in (nearest, nearest_by_bfloat16)]
-    found.append(nearest(rows[places], rows, N_NEAREST, own=places, metric=matrix.t() @ matrix))
-    for index, exact, (queries, candidates) in zip(
-        found, (expected[0], *expected), [(keys[own], keys)] * 2 + [projected], strict=True
-    ):
+    found = [
+        nearest(rows[places], rows, N_NEAREST, own=places, metric=metric) for metric in (None, matrix.t() @ matrix)
+    ]
+    for index, exact, (queries, candidates) in zip(found, expected, [(keys[own], keys), projected], strict=True):
         assert (index.cpu() != own[:, None]).all()
         # Neighbors at equal distances may differ.
         torch.testing.assert_close(
