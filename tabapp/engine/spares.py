@@ -6,7 +6,6 @@ the handles of cuBLAS, which takes longer than many fits. A spare has done so wh
 
 from __future__ import annotations
 
-import importlib
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
@@ -108,27 +107,17 @@ SPARES = Spares()
 
 
 def start_spare(wanted: str) -> None:
-    """Prepare for networks on a GPU from the start of a run, in the background, if there is one and the server of networks has been
-    started: keep a spare, and import torch.
+    """Keep a spare from the start of a run, in the background: the driver takes a while to report its GPUs."""
+    threading.Thread(target=keep_spare, args=(wanted,), daemon=True).start()
+
+
+def keep_spare(wanted: str) -> None:
+    """Keep a spare for the GPU of a run, if there is one, and the server of networks has been started.
 
     Args:
         wanted: the device that the user chose.
     """
-    threading.Thread(target=_prepare_for_gpu, args=(wanted,), daemon=True).start()
-
-
-def keep_spare(wanted: str) -> bool:
-    """Keep a spare for the GPU of a run; returns whether there is such a GPU."""
     if wanted != CPU and SERVERS["torch"].is_started and has_driver():
         # The plan reports a device that does not exist.
         with suppress(UsageError):
             SPARES.keep(existing_gpu("cuda" if wanted == "auto" else wanted))
-            return True
-    return False
-
-
-def _prepare_for_gpu(wanted: str) -> None:
-    if keep_spare(wanted):
-        # The engine plans networks with the code of their plugins. With many cores, torch loads there while the server loads it.
-        with suppress(Exception):
-            importlib.import_module("torch")
