@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from tabapp.engine.devices import CPU, GPU
 from tabapp.engine.plan import Plan
 from tabapp.engine.scheduler import Fold, Scheduler, Work
 from tabapp.engine.slots import Slots
+from tabapp.engine.starting import NETWORKS
 from tabapp.models.contract import Plugin, Shape
 
 
@@ -56,13 +58,13 @@ class Placement:
             seconds_left: seconds until fitting ends.
             fit_limit: returns the seconds that one fit on a class of devices may take.
         """
-        devices = [need.device for need in running]
+        devices, models = [need.device for need in running], self._scheduler.models
+        # Until networks are loaded, GPUs and cores are kept for them; later, what networks do not need.
+        keeps = self._scheduler.n_expected > len(models) and not any(r.family == NETWORKS for r in models.values())
         if self._slots.free_gpus(devices):
-            work = self._next_on(GPU, busy, running, seconds_left, fit_limit(GPU))
+            work = self._next_on(GPU, busy, running, seconds_left, fit_limit(GPU), self._crowding(running), keeps=keeps)
             if work is not None:
                 return work
-        # Where GPUs have nothing to do and no other models are expected, no core needs to be kept for them.
-        keeps = self._scheduler.n_expected > len(self._scheduler.models)
         if not self._slots.has_free_core(devices, keeps=keeps):
             return None
         return self._next_on(CPU, busy, running, seconds_left, fit_limit(CPU))
@@ -71,19 +73,41 @@ class Placement:
         """Whether no further fit may start beside those in progress."""
         return self._slots.are_full([need.device for need in running])
 
+    def _crowding(self, running: Collection[Need]) -> set[str]:
+        """Families whose fits take half of the slots of GPUs. The other slots are for other families, so that networks do not wait
+        for boosters there."""
+        families = Counter(self._plugins[need.model].family for need in running if need.device != CPU)
+        return {family for family, n in families.items() if 2 * n >= self._slots.on_gpus}
+
     def _next_on(
-        self, device: str, busy: set[Fold], running: Collection[Need], seconds_left: float, fit_limit: float
+        self,
+        device: str,
+        busy: set[Fold],
+        running: Collection[Need],
+        seconds_left: float,
+        fit_limit: float,
+        crowding: Collection[str] = (),
+        *,
+        keeps: bool = False,
     ) -> Work | None:
-        """The next fit on a class of devices that is admitted now, or None."""
+        """The next fit on a class of devices that is admitted now, or None.
+
+        Args:
+            crowding: families that come after all others.
+            keeps: they wait even if there is no other, which is to come.
+        """
         records = self._scheduler.models.values()
         too_large: set[str] = set()
         try:
             while True:
                 for record in records:
-                    record.waits = record.name in too_large
+                    record.waits = record.name in too_large or record.family in crowding
                 work = self._scheduler.next_work(busy, seconds_left, fit_limit, device)
-                if work is None:
+                if work is None and (keeps or not crowding):
                     return None
+                if work is None:
+                    crowding = ()
+                    continue
                 work, decision = self._admitted(self._grouped(work, busy), running)
                 if decision.when == "now":
                     return work

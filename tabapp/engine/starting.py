@@ -149,8 +149,9 @@ class StartingScheduler(Scheduler):
             return False
         if self._is_quick(record.name):
             return True
-        # A measured fold of such a model predicts the next better than a prior.
-        if sum(not self._is_quick(name) for name in in_progress) >= max(1, self.workers // 2):
+        # A measured fold of such a model predicts the next better than a prior. A GPU would fit models of less value meanwhile.
+        most = max(1, self.workers // 2) if self._device == CPU else self.workers
+        if sum(not self._is_quick(name) for name in in_progress) >= most:
             return False
         used = sum(self._seconds_of(candidate) for candidate in self._own_candidates() if candidate.trial == 0)
         return used + of_all <= FIRST_SHARE * self._total
