@@ -40,7 +40,19 @@ CPU, GPU = "tabapp:device=cpu", "tabapp:device=cuda"
 def facts_of_run(folder: Path) -> dict[str, Any]:
     """What the events of the run in a folder say about its GPU and its fits."""
     (file,) = folder.rglob("events.jsonl")
-    return facts_of_events([json.loads(line) for line in file.read_text().splitlines()])
+    events = [json.loads(line) for line in file.read_text().splitlines()]
+    return facts_of_events(events) | {"fits": fits_of_events(events)}
+
+
+def fits_of_events(events: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None, float, float]]:
+    """The fits that ended: names, devices, and seconds of the run at which they began and ended, from which the priors of
+    `Plugin.cost` can be checked."""
+    begun = {event["fit"]: event for event in events if event["ev"] == "fit.started"}
+    ended = [event for event in events if event["ev"] == "fit.finished" and event["fit"] in begun]
+    return [
+        (event["fit"], begun[event["fit"]].get("device"), begun[event["fit"]]["elapsed"], event["elapsed"])
+        for event in ended
+    ]
 
 
 def facts_of_events(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

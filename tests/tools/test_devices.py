@@ -33,6 +33,20 @@ def test_facts_of_events() -> None:
     assert nothing == {"busy": None, "busy_later": None, "first_network": None, "networks": 0, "others": 0}
 
 
+def test_fits_of_events() -> None:
+    events: list[dict[str, Any]] = [
+        {"ev": "fit.started", "elapsed": 2.0, "fit": "mlp-0000-f0", "device": "cuda:0"},
+        {"ev": "fit.started", "elapsed": 3.0, "fit": "lightgbm-0000-f0"},
+        {"ev": "fit.started", "elapsed": 4.0, "fit": "xgboost-0000-f0", "device": "cpu"},
+        {"ev": "fit.finished", "elapsed": 5.0, "fit": "lightgbm-0000-f0"},
+        {"ev": "fit.finished", "elapsed": 7.5, "fit": "mlp-0000-f0"},
+    ]
+    assert devices.fits_of_events(events) == [
+        ("lightgbm-0000-f0", None, 3.0, 5.0),
+        ("mlp-0000-f0", "cuda:0", 2.0, 7.5),
+    ]
+
+
 def test_results_of_an_earlier_version_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     entry = {"name": "t", "target": "y", "task": "regression"}
     facts = {"networks": 1, "others": 2, "busy": None, "seconds": [1.0]}
