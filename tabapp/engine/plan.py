@@ -39,7 +39,7 @@ class PlannedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         reason: why it is skipped; None when it competes.
         pending: its plugin is not loaded yet, so its family and whether it competes are not known.
         named: `--models` has its name, so it competes wherever its plugin can.
-        device: class of the devices that its fits run on.
+        device: class of the devices that its fits run on; None if it is skipped or pending.
     """
 
     name: str
@@ -48,7 +48,7 @@ class PlannedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     reason: str | None = None
     pending: bool = False
     named: bool = False
-    device: str = CPU
+    device: str | None = None
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -261,7 +261,7 @@ def _planned_model(name: str, task: Task, shape: Shape, device: str, memory_limi
     if reason is None:
         reason = _why_skipped(found.plugin, task, shape, device, memory_limit, named=named)
     # A model that is skipped may have a plugin whose methods raise.
-    used = CPU if reason is not None else device_class(device_for(found.plugin, task, shape, device))
+    used = None if reason is not None else device_class(device_for(found.plugin, task, shape, device))
     title, family = found.plugin.title, found.plugin.family
     return PlannedModel(name=name, title=title, family=family, reason=reason, named=named, device=used)
 
