@@ -64,6 +64,7 @@ class BoxProcess:
         self.where = where
         self._member = ""
         self._failure = ""
+        self._has_answered = False
         self.unpacked = folder / "unpacked"
         scratch = folder / "scratch"
         self.unpacked.mkdir()
@@ -213,6 +214,7 @@ class BoxProcess:
             if not chunk:
                 raise self._ended()
             content += chunk
+            self._has_answered = True
         return content
 
     def _wait(self, descriptor: int, event: int) -> None:
@@ -273,6 +275,11 @@ class BoxProcess:
         elif code < 0:
             name = next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
             reason = f"ended the process that does it ({name})"
+        elif code == sandbox.NO_PACKAGES and not self._has_answered:
+            reason = "is not possible, because the process that does it cannot import its packages"
+            return self._failed(
+                reason, "It reads the folders of Python's packages only: install tabapp in one of them."
+            )
         else:
             reason = f"ended the process that does it (exit code {code})"
         return self._failed(reason)

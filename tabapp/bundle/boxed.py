@@ -43,10 +43,14 @@ class _Server:
         self._no_device = ""
 
     def serve(self) -> None:
-        import msgspec
+        try:
+            import msgspec
 
-        from tabapp.bundle import box_messages as messages
-        from tabapp.errors import DataError, TabappError, UsageError
+            from tabapp.bundle import box_messages as messages
+            from tabapp.errors import DataError, TabappError, UsageError
+        except ImportError:
+            # The program that started this process says so; nothing has been read from the bundle.
+            sys.exit(sandbox.NO_PACKAGES)
 
         with suppress(Exception):
             # While the program verifies the bundle. If it fails, the first request imports it again and reports why.

@@ -11,9 +11,12 @@ import os
 import resource
 import struct
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
+NO_PACKAGES = 69
+"""Exit code of a process that cannot import its packages once it is restricted."""
 _PR_SET_NO_NEW_PRIVS = 38
 
 # The same on every architecture.
@@ -39,6 +42,7 @@ _SYSTEM = (
     "/dev/null", "/dev/urandom", "/dev/random",
 )  # fmt: skip
 """What the libraries read, and no folder with facts about other programs or users."""
+_MODULES = (".py", ".so")
 _OWN = "/proc/self"
 _OWN_FACTS = ("cgroup", "environ", "maps", "mountinfo", "mounts", "stat", "statm", "status")
 _SYSTEM_OF_A_GPU = ("/sys", "/proc/driver", "/proc/devices", "/proc/modules", "/proc/self", "/etc/nvidia")
@@ -195,4 +199,19 @@ def paths_of_libraries(*, for_gpu: bool = False) -> list[Path]:
         found = getattr(sys.modules.get(getattr(finder, "__module__", "")), "MAPPING", None)
         if isinstance(found, dict):
             paths += [str(folder) for folder in found.values()]
+    paths += [target for folder in sys.path if folder for target in _linked_packages(folder)]
     return [Path(path) for path in dict.fromkeys(paths) if path and path != "/"]
+
+
+def _linked_packages(folder: str) -> Iterator[str]:
+    """Where packages of a folder of `sys.path` are that are symbolic links, or whose files are, as some installers make them."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                target = os.path.realpath(entry.path)
+                if target.endswith(_MODULES) or os.path.exists(os.path.join(target, "__init__.py")):
+                    yield target
+                continue
+            files = os.listdir(entry.path) if entry.name.endswith(".libs") else ["__init__.py"]
+            links = (os.path.join(entry.path, name) for name in files)
+            yield from (os.path.dirname(os.path.realpath(link)) for link in links if os.path.islink(link))

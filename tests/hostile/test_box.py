@@ -50,6 +50,15 @@ def test_a_killed_process_is_one_sentence(bundle):
         assert_one_sentence(caught.value, bundle)
 
 
+def test_a_process_that_cannot_import_its_packages_does_not_blame_the_bundle(bundle, tmp_path, monkeypatch):
+    (tmp_path / "msgspec.py").write_text("raise ImportError('not here')")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    with pytest.raises(BundleError, match="cannot import its packages") as caught:
+        load_boxed(bundle)
+    assert "malicious" not in str(caught.value)
+    assert_one_sentence(caught.value, bundle)
+
+
 def test_a_process_that_hangs_is_ended(bundle, monkeypatch):
     predictor = load_boxed(bundle).predictor
     monkeypatch.setattr(limits, "predict_seconds", lambda n_rows: 0.05)
