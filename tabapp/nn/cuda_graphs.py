@@ -7,6 +7,7 @@ than the GPU to compute them. A graph records the operations of a step once and 
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -119,8 +120,9 @@ class GraphedSteps:
             # Other threads of the process may use the GPU meanwhile.
             with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
                 self._take(kept)
-        except RuntimeError:
+        except RuntimeError as error:
             # Operations that cannot be recorded raise it, and so does exhausted memory.
+            print(f"A training step cannot be recorded: {error}", file=sys.stderr)
             self.is_possible = False
             self._recorded.clear()
             # torch leaves its generator in the state of a recording, in which it refuses to draw.
