@@ -30,8 +30,9 @@ from tabapp.engine.board import Board, Selected, select_ensemble
 from tabapp.engine.candidates import Candidate, Scorer, pilot_folds
 from tabapp.engine.clock import Clock
 from tabapp.engine.plan import Plan
-from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
+from tabapp.engine.scheduler import ModelRecord, Scheduler
 from tabapp.engine.timed import TimedScheduler
+from tabapp.engine.work import Fold, Work
 from tabapp.ensemble.greedy import blend
 from tabapp.models import registry
 

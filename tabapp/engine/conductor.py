@@ -19,18 +19,19 @@ from tabapp.engine.executors import Executor
 from tabapp.engine.fit_orders import Running, job_of, names_of
 from tabapp.engine.gpus import gpu_memories
 from tabapp.engine.jobs import Done, Failed, FitResult, Message, Progress, Started
-from tabapp.engine.loading import BackgroundLoader, libraries_of
+from tabapp.engine.loading import BackgroundLoader, libraries_of, split_models
 from tabapp.engine.placement import Placement
 from tabapp.engine.plan import Plan, plan_event, with_pending_models, write_plan
 from tabapp.engine.run_data import RunData
-from tabapp.engine.scheduler import Fold, ModelRecord, Work
+from tabapp.engine.scheduler import ModelRecord
 from tabapp.engine.schedulers import new_scheduler
-from tabapp.engine.server import BOOSTERS, FEW_CORES, LIGHT_MODELS, SERVERS, Libraries
+from tabapp.engine.server import BOOSTERS, FEW_CORES, Libraries
 from tabapp.engine.slots import Slots
 from tabapp.engine.starting import NETWORKS
 from tabapp.engine.steering import Steering
 from tabapp.engine.trials import Emit, Trials
 from tabapp.engine.tuning import LEAST_RANKED_TRIALS, KnownTrial
+from tabapp.engine.work import Fold, Work
 from tabapp.features.prepare import uses_sklearn
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape
@@ -75,6 +76,8 @@ class Conductor:
         self._libraries: dict[str, Libraries] = {}
         self._titles: dict[str, str] = {}
         self.scorer = Scorer(folder, data, plan.metric, plan.seed)
+        # Several machines have GPUs for all fits at once.
+        pooled = executor.waits_for_memory
         self._trials = Trials(
             folder,
             plan,
@@ -84,10 +87,8 @@ class Conductor:
             scorer=self.scorer,
             known=known_trials,
             emit=emit,
-            # Several machines have GPUs for all fits at once.
-            stacks=not executor.waits_for_memory,
+            stacks=not pooled,
         )
-        pooled = executor.waits_for_memory
         self._slots = Slots(plan.workers, plan.n_threads, plan.gpus, plan.gpu_slots, may_grow=not pooled)
         self.scheduler = new_scheduler(
             plan,
@@ -133,13 +134,7 @@ class Conductor:
         competing = [model.name for model in plan.competing]
         # A model with fits of an earlier session is loaded at once: its results count even if the run ends now.
         fitted = {fit.name.rsplit("-", 2)[0] for fit in folder.fits.glob("*-f*")}
-        # The plugins of the others are not loaded yet; most of them need torch.
-        needs: dict[str, Libraries] = {
-            name: self._libraries_of(registry.get(name)) if name in LIGHT_MODELS else "torch" for name in competing
-        }
-        first = next(name for name in SERVERS if name in needs.values())
-        at_once = [name for name in competing if name in fitted or needs[name] == first]
-        later: dict[str, Libraries] = {name: needs[name] for name in competing if name not in at_once}
+        at_once, later = split_models(competing, fitted, lambda name: self._libraries_of(registry.get(name)))
         self._loader = BackgroundLoader(
             later,
             executor,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from tabapp.engine.board import Board, Selected
 from tabapp.engine.evaluations import Evaluations
 from tabapp.engine.resources import ResourceMeter
-from tabapp.engine.scheduler import Work
+from tabapp.engine.work import Work
 from tabapp.run import events as ev
 
 BOARD_SECONDS = 0.5

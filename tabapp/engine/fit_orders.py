@@ -11,9 +11,9 @@ from tabapp.engine.admission import Need
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.jobs import Companion, FitJob
 from tabapp.engine.plan import Plan
-from tabapp.engine.scheduler import Work
 from tabapp.engine.seeds import seed_of
 from tabapp.engine.server import Libraries
+from tabapp.engine.work import Work
 from tabapp.models.contract import Plugin
 
 

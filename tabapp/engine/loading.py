@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 
 from tabapp.engine.executors import Executor
-from tabapp.engine.server import BOOSTERS, FEW_CORES, LIGHT_MODELS, Libraries
+from tabapp.engine.server import BOOSTERS, FEW_CORES, LIGHT_MODELS, SERVERS, Libraries
 from tabapp.models import registry
 from tabapp.models.contract import Plugin
 from tabapp.models.lean_imports import import_packages
@@ -30,6 +30,21 @@ def libraries_of(plugin: Plugin, *, features_use_sklearn: bool) -> Libraries:
     # Plugins of others may pass data frames to a booster, which must find pandas at its import for that.
     is_lean = plugin.name in BOOSTERS and registry.is_built_in(plugin)
     return "boosters" if is_lean and not features_use_sklearn else "trees"
+
+
+def split_models(
+    names: Sequence[str], fitted: Collection[str], libraries_of: Callable[[str], Libraries]
+) -> tuple[list[str], dict[str, Libraries]]:
+    """Models whose plugins load at once, because they have fits or need the libraries that load first, and the libraries of the
+    others.
+
+    Args:
+        libraries_of: returns the libraries of a model whose plugin imports in milliseconds; most of the others need torch.
+    """
+    needs: dict[str, Libraries] = {name: libraries_of(name) if name in LIGHT_MODELS else "torch" for name in names}
+    first = next(libraries for libraries in SERVERS if libraries in needs.values())
+    at_once = [name for name in names if name in fitted or needs[name] == first]
+    return at_once, {name: needs[name] for name in names if name not in at_once}
 
 
 class BackgroundLoader:

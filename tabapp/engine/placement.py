@@ -12,9 +12,10 @@ from tabapp.engine.admission import Admission, Decision, Need
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.devices import CPU, GPU
 from tabapp.engine.plan import Plan
-from tabapp.engine.scheduler import Fold, Scheduler, Work
+from tabapp.engine.scheduler import Scheduler
 from tabapp.engine.slots import Slots
 from tabapp.engine.starting import NETWORKS
+from tabapp.engine.work import Fold, Work
 from tabapp.models.contract import Plugin, Shape
 
 

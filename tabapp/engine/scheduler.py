@@ -17,16 +17,13 @@ import numpy as np
 from tabapp import metrics
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.devices import CPU
+from tabapp.engine.work import Fold, Work
 
 RACING_SPREADS = 0.25
 FAILURES_TO_GIVE_UP = 2
 CAP_SHARE, HOLDOUT_CAP_SHARE, ALL_OF_IT = 0.15, 0.3, 0.9
 """Largest share of the budget for one fit, so that one slow model cannot starve the others. With one holdout the share is larger,
 since a trial is a single fit. With few models, each gets an equal part of almost the whole budget."""
-
-
-Fold = tuple[str, int, int]
-"""Model, trial and fold of a fit."""
 
 
 @dataclass
@@ -77,37 +74,6 @@ class ModelRecord:
     def price(self) -> float:
         """The cost that orders models without a score."""
         return self.prior_seconds / self.merit
-
-
-@dataclass(frozen=True)
-class Work:
-    """A fit to start.
-
-    Attributes:
-        others: further fits that are trained in the same stacked network: of other folds of the candidate, or of the same fold of
-            other candidates.
-        gpu: the GPU that it starts on; None for a fit on the CPU, or as long as none is chosen.
-    """
-
-    candidate: Candidate
-    fold: int
-    others: tuple[tuple[Candidate, int], ...] = ()
-    gpu: str | None = None
-
-    @property
-    def fits(self) -> tuple[tuple[Candidate, int], ...]:
-        """All fits: candidates and folds."""
-        return (self.candidate, self.fold), *self.others
-
-    @property
-    def candidates(self) -> list[Candidate]:
-        """The candidates of all fits, each once."""
-        return list({candidate.key: candidate for candidate, _ in self.fits}.values())
-
-    @property
-    def device(self) -> str:
-        """The device that it runs on."""
-        return self.gpu or self.candidate.device
 
 
 class Scheduler:

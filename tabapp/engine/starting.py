@@ -9,8 +9,9 @@ from typing import Any, Protocol
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.devices import CPU
 from tabapp.engine.expected import ExpectedSeconds
-from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler
+from tabapp.engine.scheduler import ModelRecord, Scheduler
 from tabapp.engine.time_left import SAFETY, TimeLeft
+from tabapp.engine.work import Fold
 
 CHEAP_SHARE, QUICK_SHARE = 0.01, 0.025
 """A first fold that takes at most the first share of the time of all workers is cheap; at most the second, it is quick."""

@@ -28,7 +28,7 @@ from typing import Any
 
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.devices import CPU
-from tabapp.engine.scheduler import Fold, ModelRecord, Work
+from tabapp.engine.scheduler import ModelRecord
 from tabapp.engine.starting import (
     AFFORDABLE_SHARE,
     CHEAP_SECONDS,
@@ -39,6 +39,7 @@ from tabapp.engine.starting import (
     StartingScheduler,
 )
 from tabapp.engine.time_left import SAFETY, TimeLeft
+from tabapp.engine.work import Fold, Work
 
 N_RIVALS = 3
 """Models with a first fold of which the best is completed before others start."""

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import msgspec
 
 from tabapp.models import registry
 from tabapp.models.check_tables import make_context, make_table, shape_of
+from tabapp.temporary import TemporaryFolder
 
 NETWORKS = ("mlp", "ft_transformer")
 """Their fits use most kernels that those of other networks use: matrix products, normalization, attention, the optimizer."""
@@ -56,7 +56,7 @@ def fit_small(name: str, device: str) -> None:
     table, spec, n_classes = make_table("binary", n_rows=N_ROWS + 64, n_numeric=4, cardinalities=(6, 4))
     defaults = plugin.defaults("binary", shape_of(table, spec, n_classes), device)
     params = msgspec.structs.replace(defaults, max_epochs=N_EPOCHS)
-    with TemporaryDirectory() as folder:
+    with TemporaryFolder("fit") as folder:
         context = replace(make_context("binary", spec, n_classes, Path(folder)), device=device)
         model = plugin.fit(table.take(slice(0, N_ROWS)), table.take(slice(N_ROWS, None)), params, context)
         model.predict(replace(table, target=None))

@@ -1,8 +1,7 @@
 """The events of a run, in the order in which the engine writes them: typed and versioned.
 
 Every event has `v` (version of the vocabulary), `seq` (1, 2, 3 … within a run), `t` (seconds since the epoch), `elapsed` (seconds
-of the session) and `ev` (its name).
-Readers skip unknown events and unknown fields; a new field has a default.
+of the session) and `ev` (its name). Readers skip unknown events and unknown fields; a new field has a default.
 """
 
 from __future__ import annotations
@@ -53,9 +52,7 @@ from tabapp.run.records import (
     TargetResult,
     WarningView,
 )
-from tabapp.run.records import (
-    EffectCurve as EffectCurve,
-)
+from tabapp.run.records import EffectCurve as EffectCurve
 from tabapp.run.undefined import Decoder, OptionalScore
 
 Stage = Literal["starting", "reading", "ready", "fitting", "ensembling", "explaining", "exporting", "done"]
@@ -132,7 +129,6 @@ class PlanMade(Event, tag="plan.made", frozen=True, kw_only=True):
     quality: str
     device: str
     workers: int
-    """Parallel fits on the cores; others run on GPUs."""
     seed: int
     models: tuple[ModelView, ...]
     command: str
@@ -152,8 +148,7 @@ class PlanRefused(Event, tag="plan.refused", frozen=True, kw_only=True):
 
 
 class FitStarted(Event, tag="fit.started", frozen=True, kw_only=True):
-    """A fit process works on one fold of one trial. `folds` is the total of the trial; `device` is that of the fit, such as "cpu"
-    or "cuda:1", and None in runs of earlier versions."""
+    """A fit process works on one of the `folds` of a trial, on a `device` such as "cuda:1"; None in runs of earlier versions."""
 
     fit: str
     model: str

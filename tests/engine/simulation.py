@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from tabapp.engine.candidates import Candidate
 from tabapp.engine.jobs import FitResult
-from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
+from tabapp.engine.scheduler import ModelRecord, Scheduler
+from tabapp.engine.work import Fold, Work
 from tabapp.ensemble.greedy import blend, select
 from tabapp.features.arrays import FeatureRecipe
 

@@ -18,10 +18,11 @@ from tabapp.engine.devices import CPU, GPU, device_class, device_for
 from tabapp.engine.jobs import FitResult
 from tabapp.engine.placement import Placement
 from tabapp.engine.plan import Plan
-from tabapp.engine.scheduler import Fold, ModelRecord, Work
+from tabapp.engine.scheduler import ModelRecord
 from tabapp.engine.schedulers import new_scheduler
 from tabapp.engine.server import LIGHT_MODELS
 from tabapp.engine.slots import Slots
+from tabapp.engine.work import Fold, Work
 from tabapp.features.arrays import FeatureRecipe
 from tabapp.models import registry
 from tabapp.models.contract import Plugin, Shape

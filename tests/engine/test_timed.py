@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from tabapp.engine.candidates import Candidate
-from tabapp.engine.scheduler import Fold, ModelRecord, Scheduler, Work
+from tabapp.engine.scheduler import ModelRecord, Scheduler
 from tabapp.engine.starting import DROPPED_SHARE
 from tabapp.engine.timed import LARGE_GAIN, LONGEST, OVERRUN, TimedScheduler
+from tabapp.engine.work import Fold, Work
 from tests.engine.simulation import MODELS, Library, Simulation, simulate
 from tests.engine.test_scheduler import FOLDS, finish, make, mean_loss, take
 
