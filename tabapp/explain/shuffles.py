@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.stats import rankdata
 
 BLOCK = 20
 """Columns that take turns: as many as a summary lists."""
@@ -82,6 +81,9 @@ def run_shuffles(
 
 def _rank_correlation(pairs: Sequence[Sequence[float]]) -> float:
     """Spearman's rank correlation of the pairs without NaN; NaN if there are fewer than three of them or one side is constant."""
+    # It takes more than a second to import, and most commands do not rank.
+    from scipy.stats import rankdata
+
     known = np.array(pairs)
     known = known[np.isfinite(known).all(axis=1)]
     if len(known) < 3 or (np.ptp(known, axis=0) == 0).any():
