@@ -9,6 +9,7 @@ Tests replace the functions of `operations` to make the n-th operation fail.
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -111,6 +112,16 @@ def read_regular(path: Path) -> bytes:
     """The content of a file of a run folder; see `open_to_read`."""
     with open_to_read(path) as file:
         return file.read()
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a regular file, in hexadecimal.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with open_to_read(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def copy_regular(path: Path, target: Path, *, most_bytes: int) -> None:

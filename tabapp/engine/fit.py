@@ -22,7 +22,6 @@ from tabapp.engine.devices import CPU
 from tabapp.engine.jobs import FitJob, FitResult
 from tabapp.engine.numbering import UsableRows
 from tabapp.engine.other_targets import with_other_targets
-from tabapp.engine.rows import sha256
 from tabapp.engine.run_data import RunData
 from tabapp.engine.seeds import seed_of
 from tabapp.engine.unlabeled import PRETRAINED, add_unlabeled, fitted_features, pretrained_folder
@@ -328,7 +327,7 @@ def _saved(fold: _Fold, model: FittedModel, scored: _Scored, seconds: float, n_b
             np.save(temporary / ROWS, rows.places, allow_pickle=False)
         files.write_json(temporary / "params.json", job.params)
         written = sorted(path for path in temporary.rglob("*") if path.is_file())
-        checksums = {path.relative_to(temporary).as_posix(): sha256(path) for path in written}
+        checksums = {path.relative_to(temporary).as_posix(): files.sha256(path) for path in written}
         result = msgspec.structs.replace(result, checksums=checksums)
         files.write_bytes(temporary / "metrics.json", msgspec.json.encode(result))
     return result

@@ -38,7 +38,6 @@ from tabapp.engine.rows import (
     CHECKSUMS,
     fingerprint,
     sample_rows,
-    sha256,
     usable_rows,
     write_splits,
     write_table,
@@ -123,7 +122,7 @@ class _Source:
         except BROKEN as error:
             self.damage = error
         try:
-            self._unchanged = known == sha256(self.path)
+            self._unchanged = known == files.sha256(self.path)
         except OSError:
             self._unchanged = False
 
@@ -170,7 +169,7 @@ def _read_table(folder: RunFolder) -> tuple[Schema, pl.DataFrame]:
     """The schema and the typed rows, after a check of their checksums, which runs of earlier versions do not have."""
     checksums = files.read_json(folder.data / CHECKSUMS) if (folder.data / CHECKSUMS).exists() else {}
     for name in CHECKED:
-        if name in checksums and checksums[name] != sha256(folder.data / name):
+        if name in checksums and checksums[name] != files.sha256(folder.data / name):
             raise ValueError(f"{name} has another checksum")
     schema = msgspec.json.decode(files.read_regular(folder.data / "schema.json"), type=Schema)
     if problem := schema_problem(schema):
@@ -310,7 +309,7 @@ def _checked_fit(path: Path, data: RunData, plan: Plan) -> FitResult:
     if path.name != f"{result.model}-{result.trial:04d}-f{result.fold}" or not 0 <= result.fold < plan.folds:
         raise ValueError("metrics.json belongs to another fit")
     for name, checksum in result.checksums.items():
-        if not (path / name).resolve().is_relative_to(path.resolve()) or sha256(path / name) != checksum:
+        if not (path / name).resolve().is_relative_to(path.resolve()) or files.sha256(path / name) != checksum:
             raise ValueError(f"{name} has another checksum")
     prediction = np.load(io.BytesIO(files.read_regular(path / "oof.npy")), allow_pickle=False)
     rows = len(data.held_out(result.fold))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import shutil
 from dataclasses import dataclass, replace
@@ -124,7 +123,7 @@ def write_table(
         files.write_json(temporary / "fingerprint.json", fingerprint(config, reading))
         files.write_bytes(temporary / "schema.json", msgspec.json.format(msgspec.json.encode(schema), indent=1))
         checked = [name for name in CHECKED if (temporary / name).is_file()]
-        files.write_json(temporary / CHECKSUMS, {name: sha256(temporary / name) for name in checked})
+        files.write_json(temporary / CHECKSUMS, {name: files.sha256(temporary / name) for name in checked})
     return typed
 
 
@@ -166,16 +165,6 @@ def write_splits(folder: RunFolder, config: RunConfig, typed: pl.DataFrame, sche
     return splits.plan
 
 
-def sha256(path: Path) -> str:
-    """The SHA-256 of a regular file, in hexadecimal.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    with files.open_to_read(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def fingerprint(config: RunConfig, reading: Reading) -> dict[str, str | int]:
     """Identifies the training table."""
     return {
@@ -183,7 +172,7 @@ def fingerprint(config: RunConfig, reading: Reading) -> dict[str, str | int]:
         "rows": reading.frame.height,
         "columns": reading.frame.width,
         "bytes": reading.n_bytes,
-        "sha256": sha256(Path(config.data)),
+        "sha256": files.sha256(Path(config.data)),
     }
 
 

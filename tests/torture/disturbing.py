@@ -21,7 +21,7 @@ import msgspec
 import psutil
 
 from tabapp.engine.jobs import FitResult
-from tabapp.engine.rows import sha256
+from tabapp.files import sha256
 from tabapp.run import events as ev
 from tabapp.run.folder import EventReader, RunFolder, list_runs
 from tests.waiting import HANG_SECONDS, wait_until
